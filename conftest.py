@@ -1,0 +1,49 @@
+"""The suite's own rules: every skip says why, and the reasons are listed; `make soak` tries many more examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("soak", max_examples=5_000, deadline=None)
+
+_reasons: Counter[str] = Counter()
+
+# What pytest writes where a test was skipped and nobody said why.
+NO_REASON = {"", "unconditional skip", "<Skipped instance>"}
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    _path, _line, text = report.longrepr if isinstance(report.longrepr, tuple) else ("", 0, "")
+    return text.removeprefix("Skipped").removeprefix(":").strip()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and _reason(report) in NO_REASON:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} is skipped without a reason: say what is missing and how to get it"
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _reasons[_reason(report)] += 1
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:
+        _reasons[_reason(report)] += 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _reasons:
+        terminalreporter.section("skipped, and why")
+        for reason, count in _reasons.most_common():
+            terminalreporter.line(f"{count:4d}  {reason}")

@@ -1,0 +1,65 @@
+"""Glassformer: transformers in clear glass.
+
+    model = glassformer.load("all-MiniLM-L6-v2")
+    vectors = model.encode(["time flies like an arrow", "fruit flies like a banana"])
+
+Importing this package costs milliseconds: torch is imported when the first name that needs it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import (
+    ConfigError,
+    DataError,
+    GlassformerError,
+    MissingExtraError,
+    UnsupportedError,
+    WeightsError,
+)
+
+if TYPE_CHECKING:
+    from glassformer.core import Flow, Tape
+    from glassformer.model import Model, load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "Flow",
+    "GlassformerError",
+    "MissingExtraError",
+    "Model",
+    "Tape",
+    "UnsupportedError",
+    "WeightsError",
+    "__version__",
+    "load",
+]
+
+# name → the module it is imported from, on first use
+_LAZY = {
+    "Flow": "glassformer.core",
+    "Model": "glassformer.model",
+    "Tape": "glassformer.core",
+    "load": "glassformer.model",
+}
+
+
+if not TYPE_CHECKING:  # a type checker sees the imports above, and every other name is an error to it
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(
+                f"module 'glassformer' has no attribute {name!r}; it has: {', '.join(__all__)}"
+            )
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value  # the next use does not come through here
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

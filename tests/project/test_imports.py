@@ -1,0 +1,128 @@
+"""`import glassformer` is quick, quiet and complete; the layers keep their distance from each other."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import glassformer
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "glassformer"
+
+# Fails on any attempt to reach another machine, at the level of the interpreter.
+NO_CONNECTION = """
+import sys
+def refuse(event, arguments):
+    if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.__new__"):
+        raise SystemExit(f"a socket was used: {event} {arguments}")
+sys.addaudithook(refuse)
+"""
+
+
+def run_python(code: str) -> str:
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def seconds(*arguments: str) -> float:
+    """The best of five: what the work takes when the machine does nothing else."""
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def test_import_takes_less_than_300_ms() -> None:
+    assert seconds("-c", "import glassformer") - seconds("-c", "") <= 0.3
+
+
+def test_version_takes_less_than_400_ms() -> None:
+    assert seconds("-m", "glassformer", "--version") - seconds("-c", "") <= 0.4
+
+
+@pytest.mark.parametrize("name", ["glassformer", "glassformer.errors", "glassformer.cli.app"])
+def test_import_brings_no_torch_and_opens_no_socket(name: str) -> None:
+    loaded = run_python(f"{NO_CONNECTION}\nimport {name}\nprint(*sys.modules)").split()
+    heavy = {"torch", "numpy", "tokenizers", "safetensors", "huggingface_hub", "transformers"}
+    assert heavy.isdisjoint(loaded)
+
+
+def test_the_face_opens_no_socket_when_torch_is_imported() -> None:
+    loaded = run_python(f"{NO_CONNECTION}\nimport glassformer\nglassformer.load\nprint(*sys.modules)").split()
+    assert "torch" in loaded
+    assert {"transformers", "sentence_transformers"}.isdisjoint(loaded)
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    assert set(glassformer.__all__) <= set(dir(glassformer))
+    for name in glassformer.__all__:
+        assert getattr(glassformer, name) is not None
+
+
+def test_dir_lists_the_names_before_their_first_use() -> None:
+    listed = run_python("import glassformer\nprint(*dir(glassformer))").split()
+    assert {"load", "Model", "Tape", "Flow", "ConfigError"} <= set(listed)
+
+
+def test_an_unknown_name_is_an_attribute_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'pipelines'.*load"):
+        _ = glassformer.pipelines  # type: ignore[attr-defined]
+
+
+def test_core_imports_torch_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "torch"}
+    for path in (SOURCE / "core").rglob("*.py"):
+        for module in imported_at_run_time(ast.parse(path.read_text("utf-8"))):
+            inside = module.startswith(("glassformer.core", "glassformer.errors"))
+            assert inside or module.split(".")[0] in allowed, f"{path.relative_to(ROOT)} imports {module}"
+
+
+def imported_at_run_time(tree: ast.AST) -> list[str]:
+    """Full names of the modules that `tree` imports, but for those under `if TYPE_CHECKING`."""
+    found: list[str] = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: absolute imports read better"
+            found.append(node.module or "")
+        found += imported_at_run_time(node)
+    return found
+
+
+def every_module() -> list[str]:
+    names = [path.relative_to(SOURCE.parent).with_suffix("") for path in sorted(SOURCE.rglob("*.py"))]
+    return [".".join(name.parts).removesuffix(".__init__") for name in names]
+
+
+@pytest.mark.parametrize("name", every_module())
+def test_every_module_can_be_imported(name: str) -> None:
+    importlib.import_module(name)
+
+
+def test_every_test_file_has_a_source_file() -> None:
+    """tests/ mirrors src/glassformer; only tests of the whole have folders of their own."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        inside = path.relative_to(ROOT / "tests")
+        if inside.parts[0] in {"project", "parity", "golden", "e2e"}:
+            continue
+        module = inside.with_name(inside.name.removeprefix("test_"))
+        package = inside.parent if inside.parent != Path() else module.with_suffix("")
+        sources = (SOURCE / module, SOURCE / package / "__init__.py")
+        assert any(source.exists() for source in sources), f"tests/{inside} mirrors no module and no package"
