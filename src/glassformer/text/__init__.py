@@ -1,0 +1,22 @@
+"""Text to ids and back: tokenizers on the Hugging Face `tokenizers` engine, without torch.
+
+Read in this order:
+
+    tokenizer.py   Tokenizer, the face: call it, encode, decode, save
+    build.py       from a folder's files to an engine: tokenizer.json, vocab.txt, vocab.json + merges.txt
+    special.py     which token plays which role, on which side padding goes, whether there are segments
+    request.py     what one call asks for (padding, truncation, stride), checked
+    encoding.py    Encoding, what a call answers with
+    stages.py      the four steps of one text, for people to look at
+    long_text.py   texts beyond a million characters, in pieces with the same result
+    engine.py      the one boundary to the engine: its errors, its cheap copies
+    files.py       reading small text files that nobody has vetted
+"""
+
+from __future__ import annotations
+
+from glassformer.text.encoding import Encoding
+from glassformer.text.stages import Stages
+from glassformer.text.tokenizer import Tokenizer
+
+__all__ = ["Encoding", "Stages", "Tokenizer"]

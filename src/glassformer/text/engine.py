@@ -1,0 +1,105 @@
+"""The one boundary to the Rust engine: its errors become ours here, and its cheap copies are made here.
+
+An engine is a `tokenizers.Tokenizer`. It is never changed after loading: whatever a call needs switched on
+(truncation, special tokens read as text) goes on a copy that shares the vocabulary with the original, so
+that calls from several threads cannot disturb each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import tokenizers
+from tokenizers import models
+
+from glassformer.errors import DataError, GlassformerError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_ID_PER_TOKEN = 4
+"""Ids may have holes, but an id beyond this many times the vocabulary size would make tables explode."""
+
+
+def guarded(
+    doing: str,
+    function: Callable[P, R],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> R:
+    """Call the engine; whatever it throws comes out as one DataError that begins with `doing`.
+
+    The engine raises plain `Exception`, and on a violated expectation panics with `PanicException`, which
+    derives from BaseException and would pass every ordinary handler.
+    """
+    try:
+        return function(*args, **kwargs)
+    except (GlassformerError, MemoryError):
+        raise
+    except Exception as error:
+        raise DataError(f"{doing}: {_first_line(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise  # KeyboardInterrupt, SystemExit
+        raise DataError(f"{doing}: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0][:300] if text else type(error).__name__
+
+
+def sharing_copy(engine: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """A copy to set switches on; model, normaliser and the other parts are shared, so it costs microseconds.
+
+    Truncation and padding are off on the copy.
+    """
+    copy = tokenizers.Tokenizer(engine.model)
+    copy.normalizer = engine.normalizer
+    copy.pre_tokenizer = engine.pre_tokenizer
+    copy.post_processor = engine.post_processor
+    copy.decoder = engine.decoder
+    added = engine.get_added_tokens_decoder()
+    for _, token in sorted(added.items()):
+        (copy.add_special_tokens if token.special else copy.add_tokens)([token])
+    if copy.get_added_tokens_decoder() == added:
+        return copy
+    # Added ids with holes are not given again in the same way; then the whole engine is written and read.
+    copy = tokenizers.Tokenizer.from_str(engine.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    return copy
+
+
+def around_one_text(engine: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
+    """The special ids that the engine puts before and after a single text.
+
+    Found by sending a text of one made-up token through the post-processor alone, so it holds for any
+    vocabulary:  [CLS] x [SEP]  ->  ([101], [102])
+    """
+    probe = tokenizers.Tokenizer(models.WordLevel({"x": 0}, unk_token="x"))
+    probe.post_processor = engine.post_processor
+    encoding = probe.encode("x")
+    special = encoding.special_tokens_mask
+    middle = special.index(0)
+    return encoding.ids[:middle], encoding.ids[middle + 1 :]
+
+
+def check_ids(vocabulary: dict[str, int], source: str) -> None:
+    """Refuse a vocabulary whose largest id is far beyond its size.
+
+    Raises: DataError: the vocabulary is empty or an id is negative or above `MAX_ID_PER_TOKEN` times its size.
+    """
+    if not vocabulary:
+        raise DataError(f"{source} has an empty vocabulary")
+    for token, number in vocabulary.items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise DataError(f"{source}: token {token!r} has the id {number!r}; ids are integers from 0")
+    token, largest = max(vocabulary.items(), key=lambda item: item[1])
+    allowed = MAX_ID_PER_TOKEN * len(vocabulary)
+    if largest > allowed:
+        raise DataError(
+            f"{source}: token {token!r} has the id {largest}, but the vocabulary has only "
+            f"{len(vocabulary)} tokens; ids up to {allowed} are taken"
+        )

@@ -1,0 +1,94 @@
+"""Texts of a million characters: the same result as in one piece, in bounded time."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer as Engine
+
+from glassformer.text import Tokenizer, long_text
+from glassformer.text import tokenizer as tokenizer_module
+from glassformer.text.engine import sharing_copy
+
+
+@pytest.fixture(scope="module")
+def shakespeare(shared: Path) -> str:
+    with gzip.open(shared / "data" / "tinyshakespeare" / "input.txt.gz", "rt", encoding="utf-8") as file:
+        return file.read()
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_module, "LONG_TEXT", 2000)
+    monkeypatch.setattr(long_text, "PIECE", 500)
+
+
+def everything(tokenizer: Tokenizer, text: str, pair: str | None, **wishes: object) -> list[object]:
+    encoding = tokenizer(text, pair, **wishes)  # type: ignore[arg-type]
+    rows = range(len(encoding.rows))
+    methods = (encoding.tokens, encoding.offsets, encoding.word_ids, encoding.sequence_ids)
+    return [dict(encoding), encoding.overflow_to_sample, *([method(i) for i in rows] for method in methods)]
+
+
+def bare(tokenizer: Tokenizer) -> Engine:
+    engine = sharing_copy(tokenizer.engine)
+    engine.post_processor = None
+    return engine
+
+
+def tokenizers_of(minilm: Path, gpt2_folder: Path, shared: Path) -> list[Tokenizer]:
+    return [Tokenizer.from_folder(f) for f in (minilm, gpt2_folder, shared / "models" / "stories260k")]
+
+
+def test_pieces_change_nothing(
+    minilm: Path, gpt2_folder: Path, shared: Path, shakespeare: str, request: pytest.FixtureRequest
+) -> None:
+    """Ids, offsets, words and windows of a text in pieces are those of the whole."""
+    tokenizers = tokenizers_of(minilm, gpt2_folder, shared)
+    cases: list[tuple[str, str | None, dict[str, object]]] = [
+        (shakespeare[:20_000], None, {}),
+        (shakespeare[5_000:9_000] + " ☃ é don't [SEP] <|endoftext|> " * 60 + "x" * 3000, None, {}),
+        ("one two", shakespeare[:8_000], {"truncation": "only_second", "max_length": 99, "stride": 9}),
+        (shakespeare[:3000], shakespeare[3000:9000], {"truncation": True, "max_length": 300}),
+    ]
+    for _, pair, wishes in cases:
+        if pair is not None:
+            wishes["return_overflowing_tokens"] = True
+    whole = [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers]
+    request.getfixturevalue("small_pieces")
+    assert all(len(long_text.encode_in_pieces(bare(t), cases[0][0]).starts) > 20 for t in tokenizers[:2])
+    assert [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers] == whole
+    assert tokenizers[1].batch_ids([cases[0][0], "a"], None)[0][0] == whole[1][0][0]["input_ids"]  # type: ignore[index]
+
+
+def test_a_tokenizer_that_marks_beginnings_is_never_cut(
+    shared: Path, shakespeare: str, small_pieces: None
+) -> None:
+    llama = Tokenizer.from_folder(shared / "models" / "stories260k")
+    assert long_text.encode_in_pieces(bare(llama), shakespeare[:8_000]).starts == [0]
+
+
+def test_a_megabyte(minilm: Path, gpt2_folder: Path, shakespeare: str) -> None:
+    text = (shakespeare + shakespeare)[:1_200_000]
+    assert len(text) > tokenizer_module.LONG_TEXT
+    for folder in (minilm, gpt2_folder):
+        tokenizer = Tokenizer.from_folder(folder)
+        direct = tokenizer.engine.encode(text, add_special_tokens=False).ids
+        assert tokenizer.encode(text, add_special_tokens=False) == direct
+        rows, cut = tokenizer.batch_ids([text[: 2**20 + 1], "short"], 512)
+        special = tokenizer.engine.num_special_tokens_to_add(False)
+        inner = rows[0][1:-1] if special else rows[0]
+        assert (cut, len(rows[0]), inner) == (1, 512, direct[: 512 - special])
+
+
+@pytest.mark.parametrize("unit", ["a", " ", "\n", "😀", "é", "漢", "'", "0", " x"])
+def test_monotonous_text_ends_in_time(minilm: Path, gpt2_folder: Path, unit: str) -> None:
+    """No pre-tokeniser of ours may take more than linear time on its worst text."""
+    for folder in (minilm, gpt2_folder):
+        tokenizer = Tokenizer.from_folder(folder)
+        start = time.perf_counter()
+        tokenizer.batch_ids([(unit * 300_000)[:300_000] + "x"], 512)
+        assert time.perf_counter() - start < 5

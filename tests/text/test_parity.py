@@ -1,0 +1,211 @@
+"""The same ids, offsets, words and windows as the reference library, on wild text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.text import Tokenizer
+from tests.text.conftest import wild_texts
+
+transformers = pytest.importorskip(
+    "transformers", reason="needs the reference library: pip install 'glassformer[dev]'"
+)
+
+WILD = 10_000
+
+
+def copy_files(source: Path, target: Path, *names: str) -> Path:
+    target.mkdir()
+    for name in names:
+        (target / name).write_bytes((source / name).read_bytes())
+    return target
+
+
+@pytest.fixture(scope="module")
+def minilm_reference(minilm: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(minilm)
+
+
+def same_ids(ours: Tokenizer, reference: Any, texts: list[str]) -> None:
+    equal_ids(ours, reference(texts)["input_ids"], texts)
+
+
+def equal_ids(ours: Tokenizer, expected: list[list[int]], texts: list[str]) -> None:
+    for text, ids, wanted in zip(texts, ours(texts)["input_ids"], expected, strict=True):
+        assert ids == wanted, (
+            f"{text!r}: {ours.convert_ids_to_tokens(ids)}, not {ours.convert_ids_to_tokens(wanted)}"
+        )
+    assert ours.batch_ids(texts, None) == (expected, 0)
+
+
+def test_wordpiece_ids(minilm: Path, minilm_reference: Any, tmp_path: Path) -> None:
+    """The file, the same from the vocabulary alone, the reference from its own two ways: one answer."""
+    texts = wild_texts(WILD, seed=1)
+    from_file = Tokenizer.from_folder(minilm)
+    names = ("vocab.txt", "tokenizer_config.json")
+    folder = copy_files(minilm, tmp_path / "vocabulary", *names)
+    from_vocabulary = Tokenizer.from_folder(folder)
+    expected = minilm_reference(texts)["input_ids"]
+    equal_ids(from_file, expected, texts)
+    equal_ids(from_vocabulary, expected, texts)
+    same_ids(from_vocabulary, transformers.BertTokenizer.from_pretrained(folder), texts[:1000])
+    assert from_vocabulary.special_ids == from_file.special_ids == set(minilm_reference.all_special_ids)
+    for mine, theirs in zip(from_vocabulary(texts[:2000]).rows, from_file(texts[:2000]).rows, strict=True):
+        assert (mine.offsets, mine.word_ids, mine.type_ids) == (
+            theirs.offsets,
+            theirs.word_ids,
+            theirs.type_ids,
+        )
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"do_lower_case": False},
+        {"do_lower_case": False, "strip_accents": True},
+        {"strip_accents": False},
+        {"tokenize_chinese_chars": False},
+    ],
+    ids=str,
+)
+def test_wordpiece_switches(minilm: Path, tmp_path: Path, switches: dict[str, bool]) -> None:
+    folder = copy_files(minilm, tmp_path / "switched", "vocab.txt")
+    config = {"tokenizer_class": "BertTokenizer", **switches}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    same_ids(
+        Tokenizer.from_folder(folder),
+        transformers.BertTokenizer.from_pretrained(folder),
+        wild_texts(1000, seed=2),
+    )
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_byte_level_ids(gpt2_folder: Path, tmp_path: Path, prefix: bool) -> None:
+    texts = wild_texts(WILD if not prefix else 1000, seed=3)
+    folder = copy_files(gpt2_folder, tmp_path / "gpt2", "vocab.json", "merges.txt")
+    config = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": prefix}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    ours = Tokenizer.from_folder(folder)
+    reference = transformers.GPT2Tokenizer.from_pretrained(folder)
+    same_ids(ours, reference, texts)
+    assert (ours.bos_token, ours.eos_token, ours.unk_token) == (
+        reference.bos_token,
+        reference.eos_token,
+        reference.unk_token,
+    )
+    reference.save_pretrained(tmp_path / "saved")
+    assert (tmp_path / "saved" / "tokenizer.json").is_file()
+    from_file = Tokenizer.from_folder(tmp_path / "saved")
+    assert from_file(texts)["input_ids"] == ours(texts)["input_ids"]
+    for mine, theirs in zip(from_file(texts[:2000]).rows, ours(texts[:2000]).rows, strict=True):
+        assert (mine.offsets, mine.word_ids) == (theirs.offsets, theirs.word_ids)
+    for text in texts[:500]:
+        assert ours.decode(ours.encode(text)) == reference.decode(reference.encode(text))
+
+
+def test_llama_ids(shared: Path) -> None:
+    folder = shared / "models" / "stories260k"
+    ours, reference = Tokenizer.from_folder(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    texts = wild_texts(WILD, seed=4)
+    same_ids(ours, reference, texts)
+    for text in texts[:500]:
+        ids = reference.encode(text)
+        assert ours.decode(ids) == reference.decode(ids)
+        assert ours.decode(ids, skip_special_tokens=True) == reference.decode(ids, skip_special_tokens=True)
+
+
+def wishes() -> Iterator[dict[str, Any]]:
+    yield {}
+    yield {"add_special_tokens": False}
+    for side in ("left", "right"):
+        yield {"padding": True, "padding_side": side}
+        yield {"padding": "max_length", "max_length": 40, "truncation": True, "padding_side": side}
+    for strategy in (True, "longest_first", "only_first", "only_second"):
+        windows = {"truncation": strategy, "return_overflowing_tokens": True}
+        yield {"truncation": strategy, "max_length": 30, "padding": "longest"}
+        yield {"truncation": strategy, "max_length": 28, "add_special_tokens": False}
+        yield {**windows, "max_length": 30, "stride": 5}
+        yield {**windows, "max_length": 29, "stride": 3, "padding": True, "padding_side": "left"}
+
+
+CALLS = [
+    pytest.param(wish, paired, id=f"{'pairs' if paired else 'single'} {wish}")
+    for wish in wishes()
+    for paired in (False, True)
+    if paired or wish.get("truncation") != "only_second"
+]
+
+
+@pytest.mark.parametrize(("wish", "paired"), CALLS)
+def test_everything_beside_the_ids(
+    minilm: Path, minilm_reference: Any, wish: dict[str, Any], paired: bool
+) -> None:
+    """Masks, segments, tokens, offsets, words, sequences and windows, with every wish a call can have."""
+    ours = Tokenizer.from_folder(minilm)
+    words = "Don't  unbelievably time flies ☃ like [MASK] an Arrow, naïve İstanbul 漢字".split(" ")
+    # As many tokens in each text as a truncation that may shorten only the other one can bear.
+    texts = [
+        " ".join((words * 4)[: (5 if wish.get("truncation") == "only_second" else 18) + i]) for i in range(6)
+    ]
+    pairs = [
+        " ".join((words * 4)[: (5 if wish.get("truncation") == "only_first" else 20) + i % 2])
+        for i in range(6)
+    ]
+    mine = ours(texts, pairs if paired else None, **wish)
+    theirs = minilm_reference(texts, pairs if paired else None, **wish)
+    for key in mine:
+        assert mine[key] == theirs[key], key
+    assert mine.keys() == theirs.keys() - {"overflow_to_sample_mapping"}
+    expected = theirs.get("overflow_to_sample_mapping", list(range(len(texts))))
+    assert mine.overflow_to_sample == expected
+    for row in range(len(mine.rows)):
+        assert mine.tokens(row) == theirs.tokens(row)
+        assert mine.offsets(row) == theirs.encodings[row].offsets
+        assert mine.word_ids(row) == theirs.word_ids(row)
+        assert mine.sequence_ids(row) == theirs.sequence_ids(row)
+
+
+def test_a_single_text_gives_the_shape_of_the_reference(minilm: Path, minilm_reference: Any) -> None:
+    ours = Tokenizer.from_folder(minilm)
+    long = "time flies like an arrow " * 4
+    wish: dict[str, Any] = {"truncation": True, "max_length": 9, "return_overflowing_tokens": True}
+    assert dict(ours("time", "flies")) == dict(minilm_reference("time", "flies"))
+    assert ours(long, **wish)["input_ids"] == minilm_reference(long, **wish)["input_ids"]
+    mine, theirs = ours("time", return_tensors="pt"), minilm_reference("time", return_tensors="pt")
+    assert {k: v.tolist() for k, v in mine.items()} == {k: v.tolist() for k, v in theirs.items()}
+
+
+def test_special_tokens_as_text(minilm: Path, minilm_reference: Any) -> None:
+    ours = Tokenizer.from_folder(minilm)
+    texts = [text + "[SEP] x [CLS]" for text in wild_texts(500, seed=5)]
+    assert (
+        ours(texts, special_tokens_as_text=True)["input_ids"]
+        == minilm_reference(texts, split_special_tokens=True)["input_ids"]
+    )
+
+
+def test_the_reference_reads_what_we_save(
+    minilm: Path, gpt2_folder: Path, shared: Path, tmp_path: Path
+) -> None:
+    texts = wild_texts(500, seed=6)
+    vocabulary = copy_files(minilm, tmp_path / "vocabulary", "vocab.txt")
+    folders = {
+        "minilm": minilm,
+        "gpt2": gpt2_folder,
+        "llama": shared / "models" / "stories260k",
+        "bare": vocabulary,
+    }
+    for name, folder in folders.items():
+        ours = Tokenizer.from_folder(folder)
+        ours.save(tmp_path / name)
+        reference = transformers.AutoTokenizer.from_pretrained(tmp_path / name)
+        mine = ours(texts, texts[::-1])
+        theirs = reference(texts, texts[::-1])
+        assert {**mine} == {**theirs}, name
+        assert set(reference.all_special_ids) == ours.special_ids
+        assert reference.eos_token == ours.eos_token
