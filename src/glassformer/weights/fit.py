@@ -1,0 +1,166 @@
+"""Fitting a checkpoint into a network, and taking it out again.
+
+plan     every parameter of ours gets its rule; every tensor of theirs is consumed, tied, ignored or surplus
+check    names and shapes, before anything is allocated
+fill     tensor by tensor, memory-mapped where nothing has to change
+gather   the same rules inverted: our parameters under their names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import WeightsError, nearest
+from glassformer.weights.names import Names, Rule, Tied
+from glassformer.weights.read import Checkpoint
+
+OLD_LEAVES = {"weight": "gamma", "bias": "beta"}  # how norms spelled them before 2019
+
+
+@dataclass
+class LoadReport:
+    """What became of every tensor, in the file and in the network.
+
+    loaded: ours, filled from the file · new: ours, initialised, since only the asked-for task has them
+    unused: theirs, of no use to this network · warnings: config keys that nobody reads, and the like
+    """
+
+    loaded: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        rows = [f"loaded   {len(self.loaded):>5} tensors"]
+        for name, values, meaning in (
+            ("new", self.new, "initialised, not in the checkpoint: train them before use"),
+            ("unused", self.unused, "in the checkpoint, not in this model"),
+        ):
+            if values:
+                rows.append(f"{name:<8} {len(values):>5} tensors  {meaning}: {_first_ten(values)}")
+        return "\n".join(rows + [f"warning  {warning}" for warning in self.warnings])
+
+
+def fill(
+    network: nn.Module,
+    checkpoint: Checkpoint,
+    names: Names,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str = "cpu",
+    strict: bool = False,
+    may_be_new: Callable[[str], bool] = lambda name: False,
+    initialise: Callable[[nn.Module], None] = lambda module: None,
+) -> LoadReport:
+    """Give every parameter of a network (on any device, also meta) its tensor from a checkpoint.
+
+    Args:
+        dtype: None = the checkpoint's own (its most frequent floating dtype).
+        strict: a tensor of the file that nothing uses is an error.
+        may_be_new: parameters that may be missing, and are then initialised by `initialise(module)`.
+    Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
+    """
+    report = LoadReport()
+    owners = _owners(network)
+    prefixed = any(name.startswith(f"{names.prefix}.") for name in checkpoint.tensors)
+    accounted: set[str] = set()
+    plan: dict[str, tuple[Rule, list[str]]] = {}
+    missing: list[str] = []
+    misshapen: list[str] = []
+
+    for ours, (parameter, _) in owners.items():
+        rule, theirs = names.find(ours, prefixed=prefixed)
+        theirs = [_as_spelled(name, checkpoint) for name in theirs]
+        absent = [name for name in theirs if name not in checkpoint.tensors]
+        if absent:
+            if may_be_new(ours) and len(absent) == len(theirs):
+                report.new.append(ours)
+            else:
+                missing += [f"{name} (for {ours}{nearest(name, checkpoint.tensors, 1)})" for name in absent]
+            continue
+        for name, shape in zip(theirs, rule.shapes(tuple(parameter.shape)), strict=True):
+            if tuple(checkpoint.tensors[name].shape) != shape:
+                misshapen.append(
+                    f"{name} is {list(checkpoint.tensors[name].shape)}, the config asks for {list(shape)}"
+                )
+        plan[ours] = (rule, theirs)
+        accounted.update(theirs)
+
+    for name, _ in network.named_parameters(remove_duplicate=False):  # other names of tied parameters
+        if name not in owners:
+            rule, theirs = names.find(name, prefixed=prefixed)
+            accounted.update(theirs if isinstance(rule, Tied) else [])
+    report.unused = [
+        name for name in checkpoint.tensors if name not in accounted and not names.is_ignored(name)
+    ]
+
+    problems = [
+        f"{len(values)} {kind}: {_first_ten(values)}"
+        for kind, values in (
+            ("missing", missing),
+            ("misshapen", misshapen),
+            ("surplus", report.unused if strict else []),
+        )
+        if values
+    ]
+    if problems:
+        raise WeightsError("the checkpoint does not fit its config.json: " + "; ".join(problems))
+
+    dtype = dtype or _main_dtype(checkpoint)
+    for ours, (rule, theirs) in plan.items():
+        tensor = rule.read([checkpoint.read(name) for name in theirs])
+        if tensor.is_floating_point():
+            tensor = tensor.to(device=device, dtype=dtype)
+        _assign(network, owners[ours][1], tensor.to(device))
+        report.loaded.append(ours)
+    for ours in report.new:
+        parameter, aliases = owners[ours]
+        _assign(network, aliases, torch.zeros(parameter.shape, dtype=dtype, device=device))
+    for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in report.new):
+        initialise(network.get_submodule(stem))
+    return report
+
+
+def gather(network: nn.Module, names: Names, *, prefixed: bool) -> dict[str, Tensor]:
+    """Our parameters under their names and in their layout: what `fill` reads, `gather` gives back."""
+    tensors: dict[str, Tensor] = {}
+    for ours, (parameter, _) in _owners(network).items():
+        rule, theirs = names.find(ours, prefixed=prefixed)
+        tensors.update(zip(theirs, rule.write(parameter.detach()), strict=True))
+    return tensors
+
+
+def _owners(network: nn.Module) -> dict[str, tuple[nn.Parameter, list[str]]]:
+    """Each distinct parameter under its first name, with all its names."""
+    by_identity: dict[int, tuple[nn.Parameter, list[str]]] = {}
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        by_identity.setdefault(id(parameter), (parameter, []))[1].append(name)
+    return {aliases[0]: (parameter, aliases) for parameter, aliases in by_identity.values()}
+
+
+def _assign(network: nn.Module, aliases: list[str], tensor: Tensor) -> None:
+    parameter = nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
+    for alias in aliases:
+        stem, _, leaf = alias.rpartition(".")
+        setattr(network.get_submodule(stem), leaf, parameter)
+
+
+def _as_spelled(name: str, checkpoint: Checkpoint) -> str:
+    """The name itself, or its spelling in old files where only that is there."""
+    stem, _, leaf = name.rpartition(".")
+    old = f"{stem}.{OLD_LEAVES[leaf]}" if leaf in OLD_LEAVES else name
+    return old if name not in checkpoint.tensors and old in checkpoint.tensors else name
+
+
+def _main_dtype(checkpoint: Checkpoint) -> torch.dtype:
+    floating = [info.dtype for info in checkpoint.tensors.values() if info.dtype.is_floating_point]
+    return max(set(floating), key=floating.count) if floating else torch.float32
+
+
+def _first_ten(values: list[str]) -> str:
+    more = f", and {len(values) - 10} more" if len(values) > 10 else ""
+    return ", ".join(values[:10]) + more

@@ -1,0 +1,135 @@
+"""Their tensor names and ours, as data.
+
+A recipe's table says, for each of our modules, where its tensors lie in a checkpoint. A rule speaks of a *stem* (a
+module); weight and bias follow. `{i}` and `{j}` stand for the numbers in a path.
+
+    "blocks.{i}.attn.out": "encoder.layer.{i}.attention.output.dense"                     the same tensor
+    "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj")                                 rows and columns swapped
+    "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(768, 768, 768))      three of theirs, one of ours
+    "head.decoder.weight": Tied("cls.predictions.decoder.weight")                          shared with another of ours
+
+Every rule can be inverted, so that saving gives back the very bytes that were loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Same:
+    """Their tensor is ours."""
+
+    theirs: str
+
+    @property
+    def stems(self) -> tuple[str, ...]:
+        return (self.theirs,)
+
+    def shapes(self, ours: Shape) -> list[Shape]:
+        """What shape each of their tensors must have, given ours."""
+        return [ours]
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0]
+
+    def write(self, ours: Tensor) -> list[Tensor]:
+        return [ours]
+
+
+@dataclass(frozen=True)
+class Transposed(Same):
+    """Their matrix has inputs as rows, ours has outputs as rows; vectors are the same."""
+
+    def shapes(self, ours: Shape) -> list[Shape]:
+        return [ours[::-1]]
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0].T.contiguous() if tensors[0].dim() == 2 else tensors[0]
+
+    def write(self, ours: Tensor) -> list[Tensor]:
+        return [ours.T.contiguous() if ours.dim() == 2 else ours]
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Several of their tensors, one below the other, are one of ours; `sizes` are their numbers of rows."""
+
+    theirs: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def stems(self) -> tuple[str, ...]:
+        return self.theirs
+
+    def shapes(self, ours: Shape) -> list[Shape]:
+        return [(size, *ours[1:]) for size in self.sizes]
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        return torch.cat(list(tensors))
+
+    def write(self, ours: Tensor) -> list[Tensor]:
+        return list(ours.split(list(self.sizes)))
+
+
+@dataclass(frozen=True)
+class Tied(Same):
+    """Our parameter is another name of one that is already read; theirs, where a file repeats it, is not."""
+
+
+Rule = Same | Transposed | Fused | Tied
+Table = Mapping[str, "str | Rule"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """A family's whole table.
+
+    body: ours → theirs, below `prefix`, which files of a model with a head write and files of a bare body do not
+    head: ours → theirs, by full name
+    ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
+    """
+
+    body: Table
+    head: Table = field(default_factory=dict)
+    prefix: str = ""
+    ignored: tuple[str, ...] = ()
+
+    def find(self, ours: str, *, prefixed: bool) -> tuple[Rule, list[str]]:
+        """The rule of one of our parameters, and the full names of their tensors."""
+        stem, _, leaf = ours.rpartition(".")
+        for table, prefix in (
+            (self.head, ""),
+            (self.body, f"{self.prefix}." if prefixed and self.prefix else ""),
+        ):
+            for key, tail in ((ours, ""), (stem, f".{leaf}")):
+                general, numbers = _generalised(key)
+                if general in table:
+                    entry = table[general]
+                    rule = Same(entry) if isinstance(entry, str) else entry
+                    return rule, [prefix + theirs.format(**numbers) + tail for theirs in rule.stems]
+        raise KeyError(f"the recipe has no rule for its parameter {ours!r}")
+
+    def is_ignored(self, theirs: str) -> bool:
+        """Is this name in a file known to be no parameter?"""
+        bare = theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
+        return _generalised(theirs)[0] in self.ignored or _generalised(bare)[0] in self.ignored
+
+
+def _generalised(path: str) -> tuple[str, dict[str, str]]:
+    """`blocks.3.attn` → `blocks.{i}.attn` and {"i": "3"}; a second number becomes `{j}`."""
+    numbers: dict[str, str] = {}
+
+    def letter(found: re.Match[str]) -> str:
+        name = "ij"[len(numbers)] if len(numbers) < 2 else f"k{len(numbers)}"
+        numbers[name] = found.group()
+        return "{" + name + "}"
+
+    return re.sub(r"(?<![^.])\d+(?![^.])", letter, path), numbers

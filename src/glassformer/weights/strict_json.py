@@ -1,0 +1,93 @@
+"""JSON from files nobody vouches for: the header of a tensor file, an index, a config.
+
+The standard parser takes more than the standard allows (`NaN`, the same key twice) and more than a
+small machine can hold (a few megabytes of `[[[[`). Here the text is bounded before it is parsed, and
+everything odd is an error that names the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NoReturn
+
+from glassformer.errors import GlassformerError, WeightsError
+from glassformer.weights.files import open_regular, reason, shown
+
+MAX_JSON_BYTES = 64 << 20
+# Parsed values are up to 200 times larger than their text, so the count is bounded as well as the bytes.
+# A file of 100,000 tensors, the most that is read, has about half as many.
+MAX_JSON_VALUES = 2_000_000
+
+
+def parse_object(data: bytes, where: str, error: type[GlassformerError] = WeightsError) -> dict[str, Any]:
+    """Parse one JSON object, strictly.
+
+    Args:
+        data: UTF-8 text, already bounded in size by the caller.
+        where: what the text is, for messages: `model.safetensors: header`.
+        error: the class of error to raise.
+
+    Returns: the object; keys are unique, numbers finite.
+
+    Raises: `error`: not UTF-8, not JSON, not an object, a key twice, `NaN`, nested or filled beyond reason.
+
+    Source: RFC 8259; section 4 leaves a key that comes twice undefined, hence refused.
+    """
+    values = data.count(b",") + data.count(b"[") + data.count(b"{")
+    if values > MAX_JSON_VALUES:
+        raise error(f"{where} holds about {values} JSON values; at most {MAX_JSON_VALUES} are read")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) < len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise error(f"{where} has the key {shown(twice)} twice; which one counts is undefined")
+        return result
+
+    def not_json(constant: str) -> NoReturn:
+        raise error(f"{where} contains {constant}, which is not JSON")
+
+    def finite(number: str) -> float:
+        value = float(number)
+        if not math.isfinite(value):
+            raise error(f"{where} contains the number {shown(number)}, which is too large")
+        return value
+
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=not_json, parse_float=finite)
+    except UnicodeDecodeError as problem:
+        raise error(f"{where} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
+    except RecursionError:
+        raise error(f"{where} is nested too deeply to be read") from None
+    except ValueError as problem:  # a JSONDecodeError, or a number of more digits than Python converts
+        raise error(f"{where} is not valid JSON: {problem}") from None
+    if not isinstance(value, dict):
+        raise error(f"{where} must be a JSON object, got {type(value).__name__}")
+    return value
+
+
+def read_object(
+    path: Path, error: type[GlassformerError] = WeightsError, max_bytes: int = MAX_JSON_BYTES
+) -> dict[str, Any]:
+    """Read and parse a JSON file with the strictness of `parse_object`.
+
+    Args:
+        path: the file.
+        error: the class of error to raise: `ConfigError` for a config.
+        max_bytes: the largest file that is read.
+
+    Raises: `error`: missing, unreadable, too large, or not a strict JSON object.
+    """
+    stream, file_bytes = open_regular(path, error)
+    with stream:
+        if file_bytes > max_bytes:
+            raise error(f"{path}: has {file_bytes} bytes; a file of this kind may have {max_bytes}")
+        try:
+            data = stream.read(max_bytes)
+        except OSError as problem:
+            raise error(f"{path}: cannot be read: {reason(problem)}") from problem
+    return parse_object(data, str(path), error)
