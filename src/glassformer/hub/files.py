@@ -1,0 +1,85 @@
+"""Which files of a repository make a model, and which of them a folder lacks.
+
+A repository may hold the same weights five times: safetensors, pickles, other frameworks, exports. One copy is
+fetched, safetensors before all else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+_MAX_INDEX_BYTES = 64 << 20
+
+_SMALL = frozenset(
+    """
+    config.json generation_config.json
+    tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json
+    vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model normalizer.json
+    chat_template.jinja chat_template.json
+    preprocessor_config.json processor_config.json video_preprocessor_config.json
+    modules.json sentence_bert_config.json config_sentence_transformers.json
+    """.split()
+)
+_SHARD = re.compile(r"model-[^/]*\.safetensors")
+_PICKLED_SHARD = re.compile(r"pytorch_model-[^/]*\.bin")
+_PICKLE = re.compile(r"[^/]*\.(?:bin|pt|pth|ckpt)")
+# The further modules of a sentence-transformers model: 1_Pooling, 2_Dense, 3_Normalize …
+_MODULE = re.compile(r"[0-9]+_[A-Za-z]+/(?:config\.json|model\.safetensors)")
+
+
+def wanted(names: Iterable[str], *, allow_pickle: bool = False) -> list[str]:
+    """Of the files of a repository, those that make the model: config, tokenizer, modules, one copy of the weights."""
+    present = set(names)
+    chosen = {name for name in present if name in _SMALL or _MODULE.fullmatch(name)}
+    return sorted(chosen | _weights(present, allow_pickle))
+
+
+def _weights(present: set[str], allow_pickle: bool) -> set[str]:
+    if SINGLE in present:
+        return {SINGLE}
+    if INDEX in present:
+        return {INDEX} | {name for name in present if _SHARD.fullmatch(name)}
+    if not allow_pickle:
+        return set()
+    if PICKLED_SINGLE in present:
+        return {PICKLED_SINGLE}
+    if PICKLED_INDEX in present:
+        return {PICKLED_INDEX} | {name for name in present if _PICKLED_SHARD.fullmatch(name)}
+    single = {name for name in present if re.fullmatch(r"[^/]*\.pt", name)}
+    return single if len(single) == 1 else set()
+
+
+def pickles(names: Iterable[str]) -> list[str]:
+    """The files at the top of a repository that hold pickled weights."""
+    return sorted(name for name in names if _PICKLE.fullmatch(name) and name != "training_args.bin")
+
+
+def lacking(folder: Path, *, allow_pickle: bool = False) -> list[str]:
+    """What a folder lacks to be loaded: its config, its weights, or shards that its index names.
+
+    An index that cannot be read counts as nothing lacking: the reader of weights says what is wrong with it.
+    """
+    missing = [] if (folder / "config.json").is_file() else ["config.json"]
+    for single, index in [(SINGLE, INDEX), (PICKLED_SINGLE, PICKLED_INDEX)][: 2 if allow_pickle else 1]:
+        if (folder / single).is_file():
+            return missing
+        if (folder / index).is_file():
+            return missing + [name for name in _shards(folder / index) if not (folder / name).is_file()]
+    if allow_pickle and any(folder.glob("*.pt")):
+        return missing
+    return [*missing, SINGLE]
+
+
+def _shards(index: Path) -> list[str]:
+    try:
+        if index.stat().st_size > _MAX_INDEX_BYTES:
+            return []
+        weight_map = json.loads(index.read_bytes())["weight_map"]
+        return sorted({name for name in weight_map.values() if isinstance(name, str) and "/" not in name})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []  # as the docstring says: judged elsewhere, with a better message

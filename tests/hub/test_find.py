@@ -1,0 +1,86 @@
+"""What a user may type for a model, and what it means."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import DataError
+from glassformer.hub import resolve
+
+
+def test_a_folder_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "org" / "name").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert resolve("org/name") == Path("org/name")
+    assert resolve(tmp_path / "org") == tmp_path / "org"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert resolve("~/org/name") == tmp_path / "org" / "name"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "./absent",
+        "../absent",
+        "/absent/model",
+        "~/absent",
+        "a/b/c",
+        "a/",
+        "/a",
+        "a\\b\\c",
+        "org/na me",
+        ".hidden",
+        "a--b/c",
+        "x" * 97,
+    ],
+)
+def test_what_only_a_path_can_be_is_never_looked_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # importing it would fail
+    with pytest.raises(DataError, match="no such folder; give a model folder, or a name on the Hub"):
+        resolve(name)
+
+
+def test_a_path_object_is_never_looked_up() -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        resolve(Path("org") / "name")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("", "is empty"),
+        ("a\0b", "NUL"),
+        ("x" * 5000, "cannot be a folder|no such folder"),
+        ("~nobody-here/x", "cannot be"),
+    ],
+)
+def test_odd_names_are_clear_errors(name: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        resolve(name)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(DataError, match="is a file; give the folder"):
+        resolve(tmp_path / "model.safetensors")
+
+
+def test_a_local_folder_imports_neither_the_client_nor_torch_and_opens_no_socket(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "def refuse(event, arguments):\n"
+        "    if event.startswith('socket.'): raise SystemExit('a socket: ' + event)\n"
+        "sys.addaudithook(refuse)\n"
+        "from glassformer.hub import resolve\n"
+        f"print(resolve({str(tmp_path)!r}))\n"
+        "print(sorted(name for name in ('torch', 'huggingface_hub', 'safetensors') if name in sys.modules))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.stdout.splitlines() == [str(tmp_path), "[]"], done.stderr
