@@ -1,0 +1,82 @@
+"""The closed set of parts from which every family is assembled. Imports torch alone; knows no family and no file.
+
+Glossary, used in every shape comment:
+
+    B batch · T query positions · S key positions · D model width · H heads · K key/value heads
+    E head width · F feed-forward width · V vocabulary · X experts · L layers · P patches · M mel bins
+
+Inside, the papers' short words: `q k v` queries, keys, values · `scores` q kᵀ · scale (plus bias, minus what may
+not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's output as a decoder sees it ·
+`keep` True where a query may attend to a key · `positions` where each token stands.
+
+Read in this order: specs → flow → masks → attention → feed_forward → norms → blocks → stack → embeddings → heads.
+"""
+
+from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention
+from glassformer.core.blocks import Block, Residual
+from glassformer.core.cache import KeyValueCache
+from glassformer.core.embeddings import Embedding
+from glassformer.core.feed_forward import FeedForward, GatedFeedForward
+from glassformer.core.flow import Batch, Flow, Memory, Node, Output, Tape
+from glassformer.core.masks import Pattern, Segments
+from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.positions import BucketedBias, Rotary, Sinusoidal
+from glassformer.core.specs import (
+    AttentionSpec,
+    BlockSpec,
+    BucketedBiasSpec,
+    CrossAttentionSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    GatedFeedForwardSpec,
+    LayerNormSpec,
+    LearnedPositionsSpec,
+    LinearScaling,
+    Llama3Scaling,
+    RMSNormSpec,
+    RotarySpec,
+    SinusoidalSpec,
+    StackSpec,
+)
+from glassformer.core.stack import Stack
+
+__all__ = [
+    "Attention",
+    "AttentionSpec",
+    "Batch",
+    "Block",
+    "BlockSpec",
+    "BucketedBias",
+    "BucketedBiasSpec",
+    "CrossAttention",
+    "CrossAttentionSpec",
+    "Embedding",
+    "EmbeddingSpec",
+    "FeedForward",
+    "FeedForwardSpec",
+    "Flow",
+    "GatedFeedForward",
+    "GatedFeedForwardSpec",
+    "KeyValueCache",
+    "LayerNorm",
+    "LayerNormSpec",
+    "LearnedPositionsSpec",
+    "LinearScaling",
+    "Llama3Scaling",
+    "Memory",
+    "Node",
+    "Output",
+    "Pattern",
+    "RMSNorm",
+    "RMSNormSpec",
+    "Residual",
+    "Rotary",
+    "RotarySpec",
+    "Segments",
+    "Sinusoidal",
+    "SinusoidalSpec",
+    "Stack",
+    "StackSpec",
+    "Tape",
+    "scaled_dot_product_attention",
+]

@@ -1,0 +1,209 @@
+"""Attention: how positions exchange information.
+
+    x ──qkv──> q, k, v ──(rotary)──> scores = q kᵀ · scale + bias ──mask, softmax──> probs ──> z = probs v ──out──>
+
+Two paths give the same numbers. The fused kernel never forms `scores`; the explicit path does, and is taken by a layer
+only when someone listens to that layer's `scores` or `probs`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.core.flow import Flow, Node
+from glassformer.core.masks import Mask, Pattern
+from glassformer.core.positions import rotate
+from glassformer.core.specs import AttentionSpec, CrossAttentionSpec
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+
+def softmax(scores: Float[Tensor, "*rest S"]) -> Float[Tensor, "*rest S"]:
+    """Softmax over the keys, in at least fp32; hidden keys (-inf) get exactly 0, also where a whole row is hidden."""
+    hidden = scores == -torch.inf
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    # The softmax of a row that is -inf throughout is NaN, and so are its gradients; any finite row will do.
+    scores = scores.masked_fill(hidden.all(dim=-1, keepdim=True), 0.0)
+    return torch.softmax(scores, dim=-1, dtype=wide).masked_fill(hidden, 0.0).to(scores.dtype)
+
+
+def scaled_dot_product_attention(
+    q: Float[Tensor, "*batch T E"],
+    k: Float[Tensor, "*batch S E"],
+    v: Float[Tensor, "*batch S E"],
+    keep: Bool[Tensor, "*#batch T S"] | None = None,
+    bias: Float[Tensor, "*#batch T S"] | None = None,
+    scale: float | None = None,
+) -> tuple[Float[Tensor, "*batch T E"], Float[Tensor, "*batch T S"]]:
+    """Attention written out, as in the paper.
+
+        probs = softmax(q kᵀ · scale + bias, over the keys),      z = probs v
+
+    Args:
+        q, k, v: queries, keys, values. [..., T, E], [..., S, E], [..., S, E]
+        keep: True = may attend. [..., T, S]; a row without any True gives zeros
+        bias: added to the scores; an additive mask (0 and -inf) goes here too. [..., T, S]
+        scale: 1/√E unless given.
+    Returns: z [..., T, E] and probs [..., T, S], whose rows sum to 1.
+    Source: Vaswani et al. 2017, section 3.2.1.
+    """
+    scores = attention_scores(q, k, keep, bias, q.shape[-1] ** -0.5 if scale is None else scale)
+    probs = softmax(scores)
+    return probs @ v, probs
+
+
+def attention_scores(q: Tensor, k: Tensor, keep: Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+    """q kᵀ · scale + bias, with -inf where a query may not attend. [..., T, S]"""
+    scores = (q @ k.mT) * scale
+    if bias is not None:
+        scores = scores + bias
+    return scores if keep is None else scores.masked_fill(~keep, -torch.inf)
+
+
+class _Attention(Node):
+    """What self- and cross-attention share: mixing values by scores, once q, k and v are there."""
+
+    TAPS = ("q", "k", "v", "scores", "probs", "z", "out")
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.pattern = Pattern(spec.causal, spec.window)
+        self.scale = spec.E**-0.5 if spec.scale is None else spec.scale
+        self.out = nn.Linear(spec.heads * spec.E, spec.width, bias=spec.out_bias)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow) -> Tensor:
+        """z = softmax(q kᵀ · scale + bias) v by the fused kernel, or step by step if someone looks. [B, H, T, E]"""
+        if self.wants(flow, "scores", "probs"):
+            return self._explicit(q, k, v, mask, bias, flow)
+        keep = mask.keep
+        if bias is not None:  # the kernel takes one additive mask; hidden keys become -inf in it
+            drawn = mask.drawn(q.shape[2], k.shape[2], q.device)
+            keep = bias.to(q.dtype) if drawn is None else bias.to(q.dtype).masked_fill(~drawn, -torch.inf)
+        return F.scaled_dot_product_attention(
+            q, k, v, keep,
+            dropout_p=self.spec.dropout if self.training else 0.0,
+            is_causal=mask.is_causal and bias is None,
+            scale=self.scale,
+            enable_gqa=k.shape[1] != q.shape[1],
+        )  # fmt: skip
+
+    def _explicit(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow
+    ) -> Tensor:
+        shared = q.shape[1] // k.shape[1]  # query heads that share one key/value head
+        k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)  # [B, H, S, E]
+        keep = mask.drawn(q.shape[2], k.shape[2], q.device)
+        scores = self.tap(flow, "scores", attention_scores(q, k, keep, bias, self.scale))  # [B, H, T, S]
+        probs = self.tap(flow, "probs", softmax(scores))  # [B, H, T, S]
+        return F.dropout(probs, self.spec.dropout, self.training) @ v
+
+    def join(self, z: Tensor, flow: Flow) -> Tensor:
+        """The heads side by side, projected back to the residual stream. [B, T, D]"""
+        z = self.tap(flow, "z", z)  # [B, H, T, E]
+        return self.tap(flow, "out", self.out(z.transpose(1, 2).flatten(2)))
+
+    def heads(self, x: Tensor, count: int) -> Tensor:
+        """[B, T, count · E] → [B, count, T, E]"""
+        cut: Tensor = x.unflatten(-1, (count, self.spec.E))
+        return cut.transpose(1, 2)
+
+
+class Attention(_Attention):
+    """Mix the positions of a sequence by multi-head attention to itself.
+
+        q, k, v = x W_qkv, cut into heads;   probs = softmax(q kᵀ · scale + bias, over S);   out = [z₁ … z_H] W_out
+
+    Args:
+        x: the residual stream after the norm. [B, T, D]
+        flow: `keep` [B, T or 1, S] bool, True = may attend; `rotation` turns q and k; `bias` [1, H, T, S] is added to
+            the scores; `cache` is extended by T keys; `segments` keeps several texts in the row apart.
+    Returns: what is added to the residual stream. [B, T, D]
+    Raises: ConfigError: `keep` does not broadcast to [B, T, S], or comes together with `segments`.
+    Taps: q [B H T E] · k v [B K T E], after rotary · scores probs [B H T S] · z [B H T E] · out [B T D]
+    Source: Vaswani et al. 2017, section 3.2; grouped keys: Ainslie et al. 2023, section 2.2.
+    Differs: the paper has no bias on q, k, v; BERT and GPT-2 have, Llama has not. One product gives q, k and v: the
+    rows of `qkv.weight` are W_q, W_k, W_v, head after head.
+    """
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__(spec)
+        self.qkv = nn.Linear(spec.width, (spec.heads + 2 * spec.K) * spec.E, bias=spec.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        H, K = self.spec.heads, self.spec.K
+        q, k, v = self.heads(self.qkv(x), H + 2 * K).split([H, K, K], dim=1)
+        if flow.rotation is not None:
+            q, k = rotate(q, flow.rotation), rotate(k, flow.rotation)
+        q, k, v = self.tap(flow, "q", q), self.tap(flow, "k", k), self.tap(flow, "v", v)
+        if flow.cache is not None:
+            k, v = flow.cache.extend(self, k, v)
+        return self.join(self._attend(q, k, v, flow), flow)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, flow: Flow) -> Tensor:
+        T, S = q.shape[2], k.shape[2]
+        if flow.segments is None:
+            mask = (flow.masks or {}).get(self.pattern) or Mask.join(self.pattern, flow.keep, T, S, q.device)
+            return self.mix(q, k, v, mask, flow.bias, flow)
+        if flow.keep is not None or flow.cache is not None or flow.bias is not None:
+            raise ConfigError(
+                "segments go with neither keep, cache nor bias; a packed row has no padding and no past"
+            )
+        if (len(q), T) != (1, flow.segments.tokens):
+            raise ConfigError(
+                f"segments hold {flow.segments.tokens} tokens in one row, x is {len(q)} × {T}; they must be equal"
+            )
+        if self.wants(flow, "scores", "probs"):
+            return self.mix(
+                q, k, v, Mask.join(self.pattern, flow.segments.keep(q.device), T, S, q.device), None, flow
+            )
+        parts = []
+        for start, texts, length in flow.segments.groups():
+            rows = slice(start, start + texts * length)
+            # [1, H, tokens, E] → [texts, H, length, E]
+            group = [t[0, :, rows].unflatten(1, (texts, length)).transpose(0, 1) for t in (q, k, v)]
+            mask = Mask.join(self.pattern, None, length, length, q.device)
+            part = self.mix(group[0], group[1], group[2], mask, None, flow)
+            parts.append(part.transpose(1, 2).flatten(0, 1))  # [texts · length, H, E]
+        return torch.cat(parts).transpose(0, 1)[None]
+
+
+class CrossAttention(_Attention):
+    """Mix an encoder's memory into a decoder's sequence: queries from x, keys and values from the memory.
+
+        q = x W_q;   k, v = memory W_kv;   probs [T, S] is a rectangle: T decoder positions by S memory positions
+
+    Args:
+        x: the decoder's residual stream after the norm. [B, T, D]
+        flow: `memory` with states [B, S, D] and keep [B, 1, S]; with a `cache` its keys and values are computed once.
+    Returns: what is added to the residual stream. [B, T, D]
+    Raises: ConfigError: the flow carries no memory.
+    Taps: q [B H T E] · k v [B K S E] · scores probs [B H T S] · z [B H T E] · out [B T D]
+    Source: Vaswani et al. 2017, section 3.2.3. Each block has its own W_kv of the same memory.
+    """
+
+    def __init__(self, spec: CrossAttentionSpec) -> None:
+        super().__init__(spec)
+        self.q = nn.Linear(spec.width, spec.heads * spec.E, bias=spec.bias)
+        self.kv = nn.Linear(spec.memory_width or spec.width, 2 * spec.K * spec.E, bias=spec.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        memory = flow.memory
+        if memory is None:
+            raise ConfigError("cross-attention needs flow.memory, the encoder's output; got None")
+
+        def keys_and_values() -> tuple[Tensor, Tensor]:
+            k, v = self.heads(self.kv(memory.states), 2 * self.spec.K).chunk(2, dim=1)  # [B, K, S, E] each
+            return k, v
+
+        q = self.tap(flow, "q", self.heads(self.q(x), self.spec.heads))
+        k, v = flow.cache.memory(self, keys_and_values) if flow.cache is not None else keys_and_values()
+        k, v = self.tap(flow, "k", k), self.tap(flow, "v", v)
+        mask = Mask.join(Pattern(), memory.keep, q.shape[2], k.shape[2], q.device)
+        return self.join(self.mix(q, k, v, mask, None, flow), flow)

@@ -1,0 +1,72 @@
+"""A block: attention, then feed-forward, each added to the residual stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.feed_forward import make_feed_forward
+from glassformer.core.flow import Flow, Node
+from glassformer.core.norms import make_norm
+from glassformer.core.specs import BlockSpec
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Residual(Node):
+    """Add a sub-layer's answer to the stream, with a norm in any of three places.
+
+        x → on_residual(x + dropout(after(sublayer(before(x)))))
+
+    Post-norm (2017, BERT) fills `on_residual`: stable numbers out of every block, but training needs warm-up.
+    Pre-norm (GPT-2, Llama) fills `before`: the stream itself is never normed until the end of the stack.
+    Source: Vaswani et al. 2017, section 3.1; Xiong et al. 2020, section 3.
+    """
+
+    def __init__(self, spec: BlockSpec) -> None:
+        super().__init__()
+        self.before = make_norm(spec.before)
+        self.after = make_norm(spec.after)
+        self.dropout = nn.Dropout(spec.dropout)
+        self.on_residual = make_norm(spec.on_residual)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "B T D"]:
+        normed: Tensor = self.on_residual(x + self.dropout(self.after(sublayer(self.before(x)))))
+        return normed
+
+
+class Block(Node):
+    """One layer of a stack.
+
+        x ─ before ─ attention ─ mid ─ (cross-attention) ─ feed-forward ─ out
+
+    Taps: before, mid, out [B T D]: the residual stream at entry, after self-attention, at exit
+    Source: Vaswani et al. 2017, figure 1.
+    """
+
+    TAPS = ("before", "mid", "out")
+
+    def __init__(self, spec: BlockSpec) -> None:
+        super().__init__()
+        self.attn = Attention(spec.attention)
+        self.attn_residual = Residual(spec)
+        self.cross = CrossAttention(spec.cross) if spec.cross else None
+        self.cross_residual = Residual(spec) if spec.cross else None
+        self.ffn = make_feed_forward(spec.feed_forward)
+        self.ffn_residual = Residual(spec)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        x = self.tap(flow, "before", x)
+        x = self.attn_residual(x, lambda y: self.attn(y, flow))
+        x = self.tap(flow, "mid", x)
+        if self.cross is not None and self.cross_residual is not None:
+            cross = self.cross
+            x = self.cross_residual(x, lambda y: cross(y, flow))
+        x = self.ffn_residual(x, lambda y: self.ffn(y, flow))
+        return self.tap(flow, "out", x)

@@ -1,0 +1,96 @@
+"""The feed-forward layer: the same small network at every position, where a block keeps most of its weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.flow import Flow, Node
+from glassformer.core.specs import FeedForwardSpec, GatedFeedForwardSpec
+from glassformer.errors import UnsupportedError, nearest
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class QuickGELU(nn.Module):
+    """x · sigmoid(1.702 x), an early approximation of GELU. Source: Hendrycks and Gimpel 2016, section 2."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: dict[str, type[nn.Module] | tuple[type[nn.Module], dict[str, str]]] = {
+    "gelu": nn.GELU,
+    "gelu_new": (nn.GELU, {"approximate": "tanh"}),
+    "gelu_pytorch_tanh": (nn.GELU, {"approximate": "tanh"}),
+    "gelu_fast": (nn.GELU, {"approximate": "tanh"}),
+    "quick_gelu": QuickGELU,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "tanh": nn.Tanh,
+}
+
+
+def make_activation(name: str) -> nn.Module:
+    """The activation of this name, in the spelling that `config.json` files use."""
+    if name not in ACTIVATIONS:
+        raise UnsupportedError(
+            f"activation {name!r} is not supported; supported: {', '.join(ACTIVATIONS)}{nearest(name, ACTIVATIONS)}"
+        )
+    entry = ACTIVATIONS[name]
+    return entry[0](**entry[1]) if isinstance(entry, tuple) else entry()
+
+
+class FeedForward(Node):
+    """Widen, bend, narrow: D → F → D at each position by itself.
+
+        out = down(activation(up(x)))
+
+    Taps: neurons [B T F], after the activation · out [B T D]
+    Source: Vaswani et al. 2017, section 3.3 (ReLU); GELU since Radford et al. 2018 and Devlin et al. 2019.
+    """
+
+    TAPS = ("neurons", "out")
+
+    def __init__(self, spec: FeedForwardSpec) -> None:
+        super().__init__()
+        self.up = nn.Linear(spec.width, spec.hidden, bias=spec.bias)
+        self.activation = make_activation(spec.activation)
+        self.dropout = nn.Dropout(spec.dropout)
+        self.down = nn.Linear(spec.hidden, spec.width, bias=spec.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        neurons = self.tap(flow, "neurons", self.activation(self.up(x)))  # [B, T, F]
+        return self.tap(flow, "out", self.down(self.dropout(neurons)))
+
+
+class GatedFeedForward(Node):
+    """A feed-forward layer whose neurons are opened and closed by a second projection.
+
+        out = down(activation(gate(x)) · up(x))
+
+    Taps: neurons [B T F], after the gate · out [B T D]
+    Source: Shazeer 2020, "GLU variants", section 2 (SwiGLU with the activation silu).
+    """
+
+    TAPS = ("neurons", "out")
+
+    def __init__(self, spec: GatedFeedForwardSpec) -> None:
+        super().__init__()
+        self.gate = nn.Linear(spec.width, spec.hidden, bias=spec.bias)
+        self.up = nn.Linear(spec.width, spec.hidden, bias=spec.bias)
+        self.activation = make_activation(spec.activation)
+        self.down = nn.Linear(spec.hidden, spec.width, bias=spec.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        neurons = self.tap(flow, "neurons", self.activation(self.gate(x)) * self.up(x))  # [B, T, F]
+        return self.tap(flow, "out", self.down(neurons))
+
+
+def make_feed_forward(spec: FeedForwardSpec | GatedFeedForwardSpec) -> Node:
+    """The feed-forward layer that a spec describes."""
+    return FeedForward(spec) if isinstance(spec, FeedForwardSpec) else GatedFeedForward(spec)

@@ -1,0 +1,62 @@
+"""How weights start, by the paper that says so. A loaded checkpoint overwrites all of it."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.feed_forward import FeedForward, GatedFeedForward
+from glassformer.core.norms import LayerNorm, RMSNorm
+
+
+def normal(network: nn.Module, std: float = 0.02) -> None:
+    """Every matrix and table from a normal distribution, biases 0, norms 1.
+
+    Source: Radford et al. 2018, section 4.1; Devlin et al. 2019, released code (`initializer_range`).
+    """
+    for module in network.modules():
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(module.weight, std=std)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, (LayerNorm, RMSNorm)):
+            nn.init.ones_(module.weight)
+            if isinstance(module, LayerNorm) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+def shrink_residual(network: nn.Module, layers: int, std: float = 0.02) -> None:
+    """What is added to the residual stream starts smaller, by 1/√(2L), so that depth does not make it grow.
+
+    Source: Radford et al. 2019, section 2.3.
+    """
+    for module in network.modules():
+        if isinstance(module, (Attention, CrossAttention)):
+            nn.init.normal_(module.out.weight, std=std / math.sqrt(2 * layers))
+        elif isinstance(module, (FeedForward, GatedFeedForward)):
+            nn.init.normal_(module.down.weight, std=std / math.sqrt(2 * layers))
+
+
+def xavier(network: nn.Module) -> None:
+    """Every matrix uniform within ±√(6 / (rows + columns)), tables normal with 1/√D, biases 0, norms 1.
+
+    q, k and v are three matrices of the paper that stand in one here; each gets the bound of its own.
+    Source: Glorot and Bengio 2010, section 4.2; tables: Vaswani et al. 2017, released code.
+    """
+    normal(network)
+    for module in network.modules():
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+        elif isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+    for module in network.modules():
+        if isinstance(module, Attention):
+            for part in module.qkv.weight.split(
+                [rows * module.spec.E for rows in (module.spec.heads, module.spec.K, module.spec.K)]
+            ):
+                nn.init.xavier_uniform_(part)
+        elif isinstance(module, CrossAttention):
+            for part in module.kv.weight.chunk(2):
+                nn.init.xavier_uniform_(part)

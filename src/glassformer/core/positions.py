@@ -1,0 +1,164 @@
+"""Where a token stands, told to the network in one of four ways.
+
+    learned       a vector for each position, added to the embedding
+    sinusoidal    fixed waves, added to the embedding
+    rotary        q and k turned by an angle that grows with the position
+    bucketed      a learned bias on the scores for each distance
+
+Only the learned ones are stored: waves are computed for the positions at hand, in at least fp32 whatever the
+network's dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.flow import Node
+from glassformer.core.specs import (
+    BucketedBiasSpec,
+    LearnedPositionsSpec,
+    LinearScaling,
+    Llama3Scaling,
+    RotarySpec,
+    SinusoidalSpec,
+)
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+def _frequencies(width: int, theta: float, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "half"]:
+    """θ^(-2i/width) for i = 0 … width/2 - 1: from one turn in 2π tokens to one in 2πθ."""
+    return 1.0 / theta ** (torch.arange(0, width, 2, device=device, dtype=dtype) / width)
+
+
+class LearnedPositions(nn.Embedding):
+    """A table with a vector for each position; position p reads row p + offset.
+
+    Source: Gehring et al. 2017, section 3.1; Devlin et al. 2019, section 3.
+    """
+
+    def __init__(self, spec: LearnedPositionsSpec, width: int) -> None:
+        super().__init__(spec.count + spec.offset, width)
+        self.offset = spec.offset
+
+    def forward(
+        self, positions: Int[Tensor, "B T"], dtype: torch.dtype | None = None
+    ) -> Float[Tensor, "B T D"]:
+        return super().forward(positions + self.offset if self.offset else positions)
+
+
+class Sinusoidal(nn.Module):
+    """Fixed sine and cosine waves of geometrically growing length.
+
+        PE(p)[2i] = sin(p / θ^(2i/D)),   PE(p)[2i+1] = cos(p / θ^(2i/D)),   so PE(0) = [0, 1, 0, 1, …]
+
+    PE(p + k) is a fixed linear map (a rotation of each pair) of PE(p).
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+
+    def __init__(self, spec: SinusoidalSpec, width: int) -> None:
+        super().__init__()
+        self.theta = spec.theta
+        self.width = width
+
+    def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> Float[Tensor, "B T D"]:
+        wide = torch.promote_types(dtype, torch.float32)
+        angles = positions[..., None].to(wide) * _frequencies(self.width, self.theta, positions.device, wide)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.width].to(dtype)
+
+
+class Rotary(nn.Module):
+    """Turn each pair of numbers of q and k by an angle proportional to the position.
+
+        angle(p, i) = p · θ^(-2i/width);   the score of a rotated q and k depends on the positions' difference alone
+
+    `forward` gives the cosines and sines, once a call; `rotate` applies them.
+    Source: Su et al. 2021, section 3.2.
+    Differs: the paper rotates neighbours (2i, 2i+1); published checkpoints in the Hugging Face layout pair number i
+    with number i + width/2, as here: the same map after a permutation of rows that the converted weights contain.
+    """
+
+    def __init__(self, spec: RotarySpec) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        wide = torch.promote_types(dtype, torch.float32)
+        frequencies = _frequencies(self.spec.width, self.spec.theta, positions.device, wide)
+        if isinstance(self.spec.scaling, LinearScaling):
+            frequencies = frequencies / self.spec.scaling.factor
+        elif isinstance(self.spec.scaling, Llama3Scaling):
+            frequencies = _ramped(frequencies, self.spec.scaling)
+        angles = positions[:, None, :, None].to(wide) * frequencies  # [B, 1, T, width/2]
+        angles = torch.cat([angles, angles], dim=-1)  # [B, 1, T, width]
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def _ramped(frequencies: Tensor, scaling: Llama3Scaling) -> Tensor:
+    """Waves shorter than a window stay, longer ones are stretched, those between are blended."""
+    turns = (
+        scaling.original_positions * frequencies / (2 * math.pi)
+    )  # how often a wave turns in the old context
+    kept = (turns - scaling.low_frequency_factor) / (
+        scaling.high_frequency_factor - scaling.low_frequency_factor
+    )
+    kept = kept.clamp(0, 1)
+    return kept * frequencies + (1 - kept) * frequencies / scaling.factor
+
+
+def make_positions(spec: LearnedPositionsSpec | SinusoidalSpec, width: int) -> LearnedPositions | Sinusoidal:
+    """The part that adds positions to an embedding."""
+    return (
+        LearnedPositions(spec, width) if isinstance(spec, LearnedPositionsSpec) else Sinusoidal(spec, width)
+    )
+
+
+def rotate(x: Float[Tensor, "B H T E"], rotation: tuple[Tensor, Tensor]) -> Float[Tensor, "B H T E"]:
+    """x with its first numbers turned: pair (i, i + width/2) by the angle whose cosine and sine are given."""
+    cos, sin = rotation
+    width = cos.shape[-1]
+    turned, rest = x[..., :width], x[..., width:]
+    first, second = turned.chunk(2, dim=-1)
+    turned = turned * cos + torch.cat([-second, first], dim=-1) * sin
+    return turned if width == x.shape[-1] else torch.cat([turned, rest], dim=-1)
+
+
+class BucketedBias(Node):
+    """A learned number for each head and each bucket of distances, added to the scores.
+
+        distance   0 1 2 … | 8-11 | 12-15 | … | ≥ max_distance       near: a bucket each; far: growing on a log scale
+
+    All blocks of a stack share it; the stack owns it.
+    Source: Raffel et al. 2020, section 2.1; the formula is described in their released code.
+    """
+
+    def __init__(self, spec: BucketedBiasSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.table = nn.Embedding(spec.buckets, spec.heads)
+
+    def buckets(self, distance: Int[Tensor, "T S"]) -> Int[Tensor, "T S"]:
+        """The bucket of each distance key - query."""
+        spec = self.spec
+        count = spec.buckets
+        bucket = torch.zeros_like(distance)
+        if spec.bidirectional:  # half of the buckets for keys that come later
+            count //= 2
+            bucket = (distance > 0) * count
+            distance = distance.abs()
+        else:
+            distance = (-distance).clamp(min=0)
+        near = count // 2
+        ratio = (distance.clamp(min=1).float() / near).log() / math.log(spec.max_distance / near)
+        far = (near + (ratio * (count - near)).long()).clamp(max=count - 1)
+        return bucket + torch.where(distance < near, distance, far)
+
+    def forward(self, T: int, S: int, device: torch.device) -> Float[Tensor, "1 H T S"]:
+        distance = torch.arange(S, device=device)[None, :] - torch.arange(S - T, S, device=device)[:, None]
+        bias: Tensor = self.table(self.buckets(distance))  # [T, S, H]
+        return bias.permute(2, 0, 1)[None]

@@ -1,0 +1,75 @@
+"""A stack: blocks one after another, and what they share in a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from glassformer.core.blocks import Block
+from glassformer.core.flow import Flow, Node
+from glassformer.core.masks import Mask
+from glassformer.core.positions import BucketedBias, Rotary
+from glassformer.core.specs import StackSpec
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Stack(Node):
+    """Blocks in order: block i of the stack `blocks` is `blocks.{i}`.
+
+    What all blocks need alike (masks, rotary angles, position bias) is made once a call and handed down in the Flow.
+    Blocks never share weights, and never start equal.
+
+    Args:
+        x: embedded tokens. [B, T, D]
+        flow: what the caller wants hidden, kept, cached or looked at.
+    Returns: the residual stream after the last block. [B, T, D]
+    Raises: ConfigError: `keep` does not fit the batch.
+    """
+
+    def __init__(self, spec: StackSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        for i, block in enumerate(spec.blocks):
+            self.add_module(str(i), Block(block))
+        self.rotary = Rotary(spec.rotary) if spec.rotary else None
+        self.bias = BucketedBias(spec.bias) if spec.bias else None
+
+    def __len__(self) -> int:
+        return len(self.spec.blocks)
+
+    def __iter__(self) -> Iterator[Block]:
+        return (block for block in self.children() if isinstance(block, Block))
+
+    def __getitem__(self, i: int) -> Block:
+        return list(self)[i]
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        flow = self.prepared(x, flow)
+        for block in self:
+            x = block(x, flow)
+        if flow.cache is not None:
+            flow.cache.advance(x.shape[1])
+        return x
+
+    def prepared(self, x: Tensor, flow: Flow) -> Flow:
+        """The flow with masks, rotation and bias for these T queries and S keys."""
+        B, T, device = x.shape[0], x.shape[1], x.device
+        S = flow.past + T
+        if flow.keep is not None and flow.keep.shape[0] not in (1, B):
+            raise ConfigError(
+                f"keep has {flow.keep.shape[0]} rows, the batch {B}; give a row a text, or one for all"
+            )
+        if flow.segments is None:
+            patterns = {block.attn.pattern for block in self}
+            flow = replace(flow, masks={p: Mask.join(p, flow.keep, T, S, device) for p in patterns})
+        if self.rotary is not None:
+            flow = replace(flow, rotation=self.rotary(flow.where(x), x.dtype))
+        if self.bias is not None:
+            flow = replace(flow, bias=self.bias(T, S, device))
+        return flow

@@ -1,0 +1,159 @@
+"""Small networks of every kind, with weights that hide nothing: no bias is 0, no gain is 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.core import (
+    AttentionSpec,
+    BlockSpec,
+    BucketedBiasSpec,
+    CrossAttentionSpec,
+    FeedForwardSpec,
+    Flow,
+    GatedFeedForwardSpec,
+    LayerNormSpec,
+    Node,
+    RMSNormSpec,
+    RotarySpec,
+    Stack,
+    StackSpec,
+    Tape,
+)
+
+WIDTH = 32
+M = TypeVar("M", bound=nn.Module)
+
+NORM = LayerNormSpec(width=WIDTH)
+POST = BlockSpec(
+    attention=AttentionSpec(width=WIDTH, heads=4),
+    feed_forward=FeedForwardSpec(width=WIDTH, hidden=48),
+    on_residual=NORM,
+)
+PRE = replace(POST, on_residual=None, before=NORM, attention=AttentionSpec(width=WIDTH, heads=4, causal=True))
+LLAMA = BlockSpec(
+    attention=AttentionSpec(width=WIDTH, heads=4, kv_heads=2, bias=False, out_bias=False, causal=True),
+    feed_forward=GatedFeedForwardSpec(width=WIDTH, hidden=48),
+    before=RMSNormSpec(width=WIDTH),
+)
+SANDWICH = replace(POST, before=NORM, after=NORM)
+CROSS = replace(PRE, cross=CrossAttentionSpec(width=WIDTH, heads=4, memory_width=24))
+
+
+def windowed(block: BlockSpec, window: int) -> BlockSpec:
+    return replace(block, attention=replace(block.attention, window=window))
+
+
+STACKS = {
+    "post-norm": StackSpec(blocks=(POST,) * 2),
+    "all norm slots": StackSpec(blocks=(SANDWICH,) * 2),
+    "windows both ways": StackSpec(blocks=(windowed(POST, 2), POST)),
+    "rotary both ways": StackSpec(blocks=(POST,) * 2, rotary=RotarySpec(width=8)),
+    "bucketed": StackSpec(blocks=(POST,) * 2, bias=BucketedBiasSpec(heads=4, buckets=8, max_distance=12)),
+    "pre-norm causal": StackSpec(blocks=(PRE,) * 2),
+    "grouped, gated, rotary": StackSpec(blocks=(LLAMA,) * 2, rotary=RotarySpec(width=8)),
+    "rotary in part": StackSpec(blocks=(PRE,) * 2, rotary=RotarySpec(width=4)),
+    "alternating windows": StackSpec(blocks=(windowed(PRE, 3), PRE), rotary=RotarySpec(width=8)),
+    "bucketed causal": StackSpec(
+        blocks=(PRE,) * 2, bias=BucketedBiasSpec(heads=4, buckets=8, max_distance=12, bidirectional=False)
+    ),
+}
+CAUSAL = [name for name, spec in STACKS.items() if spec.blocks[0].attention.causal]
+UNBIASED = [name for name, spec in STACKS.items() if spec.bias is None]
+
+
+def examples(count: int) -> settings:
+    """So many examples for a property test; fifty times as many under `make soak`."""
+    soaking = settings.get_current_profile_name() == "soak"
+    return settings(max_examples=50 * count if soaking else count, deadline=None)
+
+
+def perturbed(module: M, seed: int = 1) -> M:
+    """The module in eval mode with every parameter moved at random; its nodes know their paths."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator).to(parameter))
+    if isinstance(module, Node):
+        module.name_nodes()
+    return module.eval()
+
+
+def stack(kind: str) -> Stack:
+    return perturbed(Stack(STACKS[kind]))
+
+
+def with_dropout(spec: StackSpec, p: float) -> StackSpec:
+    """The same stack with one dropout everywhere that a spec has one."""
+
+    def change(block: BlockSpec) -> BlockSpec:
+        ffn = block.feed_forward
+        return replace(
+            block,
+            dropout=p,
+            attention=replace(block.attention, dropout=p),
+            feed_forward=replace(ffn, dropout=p) if isinstance(ffn, FeedForwardSpec) else ffn,
+        )
+
+    return replace(spec, blocks=tuple(change(block) for block in spec.blocks))
+
+
+def listening(network: Node, *patterns: str, **flow: object) -> Flow:
+    """A flow with a tape; `listening(network, "*probs")` takes the explicit path everywhere."""
+    return Flow(tape=Tape(*patterns).attach(network), **flow)
+
+
+def heard(flow: Flow, name: str) -> Tensor:
+    assert flow.tape is not None
+    return flow.tape.taps[name]
+
+
+def gradients(network: nn.Module, loss: Callable[[], Tensor]) -> dict[str, Tensor]:
+    """The gradient of each parameter."""
+    network.zero_grad()
+    loss().backward()
+    found = {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+    network.zero_grad()
+    return found
+
+
+def assert_close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
+
+
+def assert_all_close(ours: dict[str, Tensor], theirs: dict[str, Tensor], tolerance: float = 1e-5) -> None:
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        torch.testing.assert_close(
+            ours[name], theirs[name], atol=tolerance, rtol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+def keeps(lengths: list[int], size: int, side: str = "right") -> Tensor:
+    """The keep-mask of texts padded to `size` on one side. [B, 1, S]"""
+    rows = torch.arange(size)[None] < torch.tensor(lengths)[:, None]  # [B, S]
+    return (rows if side == "right" else rows.flip(-1))[:, None]
+
+
+@contextmanager
+def fused_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Counts the calls of the fused kernel in a list, one entry a call: how many rows it got."""
+    calls: list[int] = []
+    kernel = F.scaled_dot_product_attention
+
+    def counted(q: Tensor, *rest: object, **options: object) -> Tensor:
+        calls.append(len(q))
+        return kernel(q, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(F, "scaled_dot_product_attention", counted)
+        yield calls

@@ -1,0 +1,155 @@
+"""Blocks: where norms and dropout stand, and torch's own layers with the same weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer.core import (
+    Block,
+    BlockSpec,
+    CrossAttentionSpec,
+    FeedForwardSpec,
+    Flow,
+    LayerNormSpec,
+    Memory,
+    Residual,
+)
+from tests.core.small import CROSS, LLAMA, NORM, POST, PRE, assert_close, heard, keeps, listening, perturbed
+
+PATHS = {"fused": (), "explicit": ("*probs",)}
+FFN = FeedForwardSpec(width=32, hidden=48, activation="relu")
+X = torch.randn(2, 6, 32, generator=torch.Generator().manual_seed(7))
+
+
+def torch_weights(block: Block) -> dict[str, Tensor]:
+    """Our weights by the names of torch.nn.TransformerEncoderLayer and TransformerDecoderLayer."""
+    weights = {
+        "self_attn.in_proj_weight": block.attn.qkv.weight,
+        "self_attn.in_proj_bias": block.attn.qkv.bias,
+        "self_attn.out_proj.weight": block.attn.out.weight,
+        "self_attn.out_proj.bias": block.attn.out.bias,
+    }
+    residuals = [block.attn_residual, block.ffn_residual]
+    if block.cross is not None and block.cross_residual is not None:
+        residuals.insert(1, block.cross_residual)
+        weights["multihead_attn.in_proj_weight"] = torch.cat([block.cross.q.weight, block.cross.kv.weight])
+        weights["multihead_attn.in_proj_bias"] = torch.cat([block.cross.q.bias, block.cross.kv.bias])
+        weights["multihead_attn.out_proj.weight"] = block.cross.out.weight
+        weights["multihead_attn.out_proj.bias"] = block.cross.out.bias
+    for i, residual in enumerate(residuals, start=1):
+        norm = residual.before if not isinstance(residual.before, nn.Identity) else residual.on_residual
+        weights |= {f"norm{i}.{name}": value for name, value in norm.state_dict().items()}
+    for theirs, ours in (("linear1", "up"), ("linear2", "down")):
+        weights |= {f"{theirs}.{n}": value for n, value in getattr(block.ffn, ours).state_dict().items()}
+    return weights
+
+
+def slots(norm_first: bool) -> dict[str, LayerNormSpec | None]:
+    return {"before": NORM, "on_residual": None} if norm_first else {"before": None, "on_residual": NORM}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_cl_13_an_encoder_block_equals_torch(norm_first: bool, path: str) -> None:
+    ours = perturbed(Block(replace(POST, feed_forward=FFN, **slots(norm_first))))
+    theirs = nn.TransformerEncoderLayer(
+        32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first
+    ).eval()
+    theirs.load_state_dict(torch_weights(ours))
+    assert_close(ours(X, listening(ours, *PATHS[path])), theirs(X))
+    keep = keeps([6, 4], 6)
+    padded = ours(X, listening(ours, *PATHS[path], keep=keep))
+    expected = theirs(X, src_key_padding_mask=~keep[:, 0])
+    seen = keep[:, 0]  # torch may leave hidden positions out altogether
+    assert_close(padded[seen], expected[seen])
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_cl_16_a_decoder_block_equals_torch(norm_first: bool, path: str) -> None:
+    cross = CrossAttentionSpec(width=32, heads=4)
+    ours = perturbed(Block(replace(PRE, cross=cross, feed_forward=FFN, **slots(norm_first))))
+    theirs = nn.TransformerDecoderLayer(
+        32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first
+    ).eval()
+    theirs.load_state_dict(torch_weights(ours))
+    memory, keep, memory_keep = torch.randn(2, 9, 32), keeps([6, 4], 6), keeps([9, 5], 9)
+    flow = listening(ours, *PATHS[path], keep=keep, memory=Memory(memory, memory_keep))
+    expected = theirs(
+        X,
+        memory,
+        tgt_mask=torch.ones(6, 6, dtype=torch.bool).triu(1),
+        tgt_key_padding_mask=~keep[:, 0],
+        memory_key_padding_mask=~memory_keep[:, 0],
+    )
+    assert_close(ours(X, flow), expected)
+
+
+def test_cl_16_three_sub_layers_in_the_papers_order() -> None:
+    block = perturbed(Block(CROSS))
+    order: list[str] = []
+    for name in ("attn", "cross", "ffn"):
+        getattr(block, name).register_forward_hook(lambda *_, name=name: order.append(name))
+    block(X, Flow(memory=Memory(torch.randn(2, 9, 24))))
+    assert order == ["attn", "cross", "ffn"]
+
+
+def test_cl_14_the_residual_stream_can_be_read_around_each_sub_layer() -> None:
+    block = perturbed(Block(CROSS))
+    flow = listening(block, "*", memory=Memory(torch.randn(2, 9, 24)))
+    out = block(X, flow)
+    assert torch.equal(heard(flow, "before"), X) and torch.equal(heard(flow, "out"), out)
+    assert_close(heard(flow, "before") + heard(flow, "attn.out"), heard(flow, "mid"), 1e-6)
+    assert_close(heard(flow, "mid") + heard(flow, "cross.out") + heard(flow, "ffn.out"), out, 1e-6)
+
+
+def test_cl_13_and_14_a_residual_with_all_three_norms_is_its_formula() -> None:
+    residual = perturbed(Residual(replace(POST, before=NORM, after=NORM)))
+    expected = residual.on_residual(X + residual.after(residual.before(X).sin()))
+    assert_close(residual(X, torch.sin), expected, 1e-6)
+    norms = [residual.before, residual.after, residual.on_residual]
+    assert len({id(norm) for norm in norms}) == 3
+    assert not torch.equal(norms[0].weight, norms[1].weight), "each slot has weights of its own"
+
+
+def test_cl_13_one_field_of_the_spec_switches_pre_and_post_norm() -> None:
+    pre, post = Block(replace(POST, before=NORM, on_residual=None)), Block(POST)
+    for block in (pre, post):
+        perturbed(block)
+    post_out = post(100 * X, Flow())
+    centred = (post_out - post.ffn_residual.on_residual.bias) / post.ffn_residual.on_residual.weight
+    assert_close(centred.mean(-1), torch.zeros(2, 6), 1e-4)  # out of a post-norm block everything is normed
+    assert_close(centred.var(-1, unbiased=False), torch.ones(2, 6), 1e-3)
+    grown = pre(1e6 * X, Flow())
+    assert_close(grown / 1e6, X, 1e-4)  # in a pre-norm block the stream itself is never normed
+
+
+@pytest.mark.parametrize("spec", [POST, LLAMA, CROSS])
+def test_cl_24_dropout_on_each_sub_layer_in_training_only(spec: BlockSpec) -> None:
+    block = perturbed(Block(replace(spec, dropout=0.1, before=None, on_residual=None)))
+    for name in ("attn", "cross", "ffn"):
+        residual = getattr(block, f"{name}_residual")
+        if residual is None:
+            continue
+        x, ones = torch.zeros(50, 40, 32), lambda y: torch.ones_like(y)
+        assert (residual(x, ones) == 1).all()
+        dropped = residual.train()(x, ones)
+        gone = dropped == 0
+        assert abs(gone.float().mean() - 0.1) < 0.01, name
+        assert_close(dropped[~gone], torch.full_like(dropped[~gone], 1 / 0.9), 1e-6)
+
+
+def test_cl_24_the_stream_itself_is_never_dropped() -> None:
+    block = perturbed(Block(replace(PRE, dropout=0.9))).train()
+    with torch.no_grad():
+        for parameter in (*block.attn.out.parameters(), *block.ffn.down.parameters()):
+            parameter.zero_()
+    assert torch.equal(block(X, Flow()), X)
+
+
+def test_biasless_blocks_have_no_biases() -> None:
+    assert not [name for name, _ in Block(LLAMA).named_parameters() if name.endswith("bias")]

@@ -1,0 +1,101 @@
+"""The cache: what was written comes back, room grows in blocks, and a failed pass leaves no trace."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from glassformer.core import Flow, KeyValueCache, Memory, Stack, StackSpec, Tape
+from glassformer.errors import ConfigError
+from tests.core.small import CROSS, assert_close, examples, perturbed, stack
+
+
+@examples(30)
+@given(chunks=st.lists(st.integers(1, 6), min_size=1, max_size=6), block_tokens=st.integers(1, 9))
+def test_what_was_written_comes_back_in_order(chunks: list[int], block_tokens: int) -> None:
+    cache, layers = KeyValueCache(block_tokens), [nn.Identity(), nn.Identity()]
+    whole = torch.randn(2, 2, 3, sum(chunks), 4)  # layer, B, K, S, E
+    seen = 0
+    for part in whole.split(chunks, dim=3):
+        seen += part.shape[3]
+        for layer, new in zip(layers, part, strict=True):
+            k, v = cache.extend(layer, new, -new)
+            expected = whole[layers.index(layer), :, :, :seen]
+            assert torch.equal(k, expected) and torch.equal(v, -expected)
+        cache.advance(part.shape[3])
+    room = -(-seen // block_tokens) * block_tokens
+    assert cache.length == seen
+    assert cache.bytes == 2 * 2 * (2 * 3 * room * 4) * 4  # layers, k and v, numbers, bytes each
+
+
+def test_room_is_written_in_place_and_grown_only_at_the_boundary() -> None:
+    cache, layer = KeyValueCache(block_tokens=4), nn.Identity()
+    places = []
+    for _ in range(6):
+        k, _ = cache.extend(layer, torch.randn(1, 1, 1, 2), torch.randn(1, 1, 1, 2))
+        cache.advance(1)
+        places.append(k.data_ptr())
+    assert len(set(places[:4])) == 1 and len(set(places[4:])) == 1 and places[0] != places[4]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_cache_has_the_dtype_of_what_is_written(dtype: torch.dtype) -> None:
+    new = torch.randn(1, 1, 3, 2, dtype=dtype)
+    k, v = KeyValueCache().extend(nn.Identity(), new, new)
+    assert k.dtype == v.dtype == dtype
+
+
+def test_a_memory_is_computed_once_a_layer() -> None:
+    cache, calls = KeyValueCache(), []
+
+    def compute() -> tuple[torch.Tensor, torch.Tensor]:
+        calls.append(1)
+        return torch.ones(1), torch.zeros(1)
+
+    layer, other = nn.Identity(), nn.Identity()
+    first = cache.memory(layer, compute)
+    assert cache.memory(layer, compute) is first and len(calls) == 1
+    cache.memory(other, compute)
+    assert len(calls) == 2
+    assert cache.bytes == 4 * 4
+
+
+def test_a_pass_that_fails_leaves_the_cache_as_it_was() -> None:
+    network, x, cache = stack("pre-norm causal"), torch.randn(1, 6, 32), KeyValueCache(block_tokens=4)
+    with torch.no_grad():
+        network(x[:, :3], Flow(cache=cache))
+        broken = Tape(edit={"1.ffn.out": torch.zeros(5, 5, 5)}).attach(network)
+        with pytest.raises(ConfigError):
+            network(torch.randn(1, 3, 32), Flow(cache=cache, tape=broken))
+        assert cache.length == 3
+        assert_close(network(x[:, 3:], Flow(cache=cache)), network(x, Flow())[:, 3:])
+
+
+def test_two_passes_with_caches_of_their_own_do_not_meet() -> None:
+    network = perturbed(Stack(StackSpec(blocks=(CROSS,) * 2)))
+    texts = [(torch.randn(1, 6, 32), Memory(torch.randn(1, 5, 24)), KeyValueCache()) for _ in range(2)]
+    steps: list[list[torch.Tensor]] = [[], []]
+    with torch.no_grad():
+        for t in range(6):  # one step of the first, one of the second, and so on
+            for i, (x, memory, cache) in enumerate(texts):
+                steps[i].append(network(x[:, t : t + 1], Flow(memory=memory, cache=cache)))
+        for i, (x, memory, _) in enumerate(texts):
+            assert_close(torch.cat(steps[i], dim=1), network(x, Flow(memory=memory)))
+
+
+def test_a_batch_of_another_size_is_refused() -> None:
+    network, cache = stack("pre-norm causal"), KeyValueCache()
+    with torch.no_grad():
+        network(torch.randn(2, 3, 32), Flow(cache=cache))
+        with pytest.raises(ConfigError, match="holds 2 texts, the batch 1"):
+            network(torch.randn(1, 3, 32), Flow(cache=cache))
+
+
+def test_repr_says_how_much_it_holds() -> None:
+    cache = KeyValueCache(block_tokens=250)
+    cache.extend(nn.Identity(), torch.zeros(1, 1, 1, 1000), torch.zeros(1, 1, 1, 1000))
+    cache.advance(1)
+    assert repr(cache) == "KeyValueCache(1 tokens, 1 layers, 2.0 MB)"

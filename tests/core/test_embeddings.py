@@ -1,0 +1,124 @@
+"""Embeddings: rows of tables, added; and how positions are counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from glassformer.core import (
+    Embedding,
+    EmbeddingSpec,
+    Flow,
+    KeyValueCache,
+    LayerNormSpec,
+    LearnedPositionsSpec,
+    Segments,
+    SinusoidalSpec,
+)
+from glassformer.errors import DataError
+from tests.core.small import assert_close, heard, keeps, listening, perturbed
+
+BERT = EmbeddingSpec(
+    vocabulary=30522,
+    width=768,
+    positions=LearnedPositionsSpec(count=512),
+    segments=2,
+    norm=LayerNormSpec(width=768, eps=1e-12),
+)
+SMALL = EmbeddingSpec(vocabulary=50, width=8, positions=LearnedPositionsSpec(count=6))
+
+
+def test_cl_01_time_flies_like_an_arrow() -> None:
+    embed = Embedding(BERT)
+    assert embed.tokens.weight.shape == (30522, 768)
+    assert embed(torch.tensor([[2051, 10029, 2066, 2019, 8612]]), Flow()).shape == (1, 5, 768)
+
+
+def test_cl_02_a_lookup_is_a_one_hot_product_bit_for_bit_with_equal_gradients() -> None:
+    embed = Embedding(EmbeddingSpec(vocabulary=50, width=8))
+    ids, weights = torch.randint(0, 50, (3, 7)), torch.randn(3, 7, 8)
+    looked_up = embed(ids, Flow())
+    (looked_up * weights).sum().backward()
+    gradient = embed.tokens.weight.grad
+    table = embed.tokens.weight.detach().clone().requires_grad_()
+    product = torch.nn.functional.one_hot(ids, 50).float() @ table
+    (product * weights).sum().backward()
+    assert torch.equal(looked_up, product)
+    assert gradient is not None and table.grad is not None
+    assert_close(gradient, table.grad, 1e-6)
+    seen = torch.zeros(50, dtype=torch.bool).index_fill(0, ids.flatten(), True)
+    assert (gradient[~seen] == 0).all() and (gradient[seen] != 0).any(dim=-1).all()
+
+
+def test_everything_that_is_added_is_added() -> None:
+    embed = perturbed(
+        Embedding(replace(BERT, vocabulary=50, width=8, norm=LayerNormSpec(width=8), scale=3.0))
+    )
+    ids, segments = torch.randint(0, 50, (2, 7)), torch.randint(0, 2, (2, 7))
+    assert embed.segments is not None and embed.positions is not None
+    total = embed.tokens.weight[ids] * 3.0 + embed.positions.weight[:7] + embed.segments.weight[segments]
+    assert_close(embed(ids, Flow(), segments), embed.norm(total), 1e-6)
+    assert_close(embed(ids, Flow()), embed(ids, Flow(), torch.zeros_like(ids)), 1e-6)
+
+
+def test_sinusoids_are_added_and_not_stored() -> None:
+    embed = Embedding(EmbeddingSpec(vocabulary=50, width=8, positions=SinusoidalSpec(count=6)))
+    assert list(embed.state_dict()) == ["tokens.weight"]
+    x = embed(torch.zeros(1, 1, dtype=torch.long), Flow())
+    assert_close(x[0, 0] - embed.tokens.weight[0], torch.tensor([0.0, 1.0] * 4), 1e-6)
+
+
+@pytest.mark.parametrize("positions", [LearnedPositionsSpec(count=6), SinusoidalSpec(count=6)])
+def test_cl_20_a_text_longer_than_the_table_is_a_clear_error(
+    positions: LearnedPositionsSpec | SinusoidalSpec,
+) -> None:
+    embed = Embedding(replace(SMALL, positions=positions))
+    assert embed(torch.zeros(1, 6, dtype=torch.long), Flow()).shape == (1, 6, 8)
+    with pytest.raises(DataError, match=r"7 tokens.*6 positions.*truncat"):
+        embed(torch.zeros(1, 7, dtype=torch.long), Flow())
+
+
+def test_cl_20_tokens_in_the_cache_count_and_packed_texts_count_one_by_one() -> None:
+    embed = Embedding(SMALL)
+    cache = KeyValueCache()
+    cache.advance(4)
+    embed(torch.zeros(1, 2, dtype=torch.long), Flow(cache=cache))
+    with pytest.raises(DataError, match="7 tokens"):
+        embed(torch.zeros(1, 3, dtype=torch.long), Flow(cache=cache))
+    embed(torch.zeros(1, 12, dtype=torch.long), Flow(segments=Segments((6, 6))))
+    with pytest.raises(DataError, match="7 tokens"):
+        embed(torch.zeros(1, 12, dtype=torch.long), Flow(segments=Segments((7, 5))))
+
+
+def test_positions_are_counted_past_padding_past_the_cache_and_anew_in_each_text() -> None:
+    embed = perturbed(Embedding(SMALL))
+    ids = torch.randint(0, 50, (1, 5))
+    alone = embed(ids, Flow())
+
+    padded = torch.cat([torch.zeros(1, 1, dtype=torch.long), ids], dim=1)
+    assert torch.equal(embed(padded, Flow(keep=keeps([5], 6, "left")))[:, 1:], alone)
+
+    cache = KeyValueCache()
+    cache.advance(2)
+    assert torch.equal(embed(ids[:, 2:], Flow(cache=cache)), alone[:, 2:])
+
+    packed = embed(torch.cat([ids, ids[:, :3]], dim=1), Flow(segments=Segments((5, 3))))
+    assert torch.equal(packed, torch.cat([alone, alone[:, :3]], dim=1))
+
+    assert torch.equal(embed(ids, Flow(positions=torch.arange(5)[None])), alone)
+    assert not torch.equal(embed(ids, Flow(positions=torch.arange(1, 6)[None])), alone)
+
+
+def test_cl_24_dropout_on_the_embedding_in_training_only() -> None:
+    embed = perturbed(Embedding(EmbeddingSpec(vocabulary=50, width=256, dropout=0.1)))
+    ids = torch.randint(0, 50, (8, 16))
+    flow = listening(embed, "out")
+    plain = embed(ids, flow)
+    assert torch.equal(plain, embed.tokens.weight[ids])
+    assert heard(flow, "out") is plain
+    dropped = embed.train()(ids, Flow())
+    gone = dropped == 0
+    assert abs(gone.float().mean() - 0.1) < 0.01
+    assert_close(dropped[~gone], plain[~gone] / 0.9, 1e-6)

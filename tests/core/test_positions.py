@@ -1,0 +1,216 @@
+"""Positions: formulas, the reference library's numbers, and what relative positions promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.core import (
+    BucketedBias,
+    BucketedBiasSpec,
+    LearnedPositionsSpec,
+    LinearScaling,
+    Llama3Scaling,
+    Rotary,
+    RotarySpec,
+    Sinusoidal,
+    SinusoidalSpec,
+)
+from glassformer.core.positions import LearnedPositions, make_positions, rotate
+from tests.core.small import assert_close, examples, perturbed
+
+CPU = torch.device("cpu")
+
+
+def waves(count: int, width: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return Sinusoidal(SinusoidalSpec(count=count), width)(torch.arange(count)[None], dtype)
+
+
+# ── sinusoidal ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_cl_21_values_are_the_papers_formula_one_by_one() -> None:
+    encoded = waves(50, 12)
+    assert encoded.shape == (1, 50, 12)  # batch first
+    for p in range(50):
+        for i in range(6):
+            angle = torch.tensor(p / 10_000 ** (2 * i / 12), dtype=torch.float64)
+            assert_close(encoded[0, p, 2 * i], angle.sin(), 1e-12)
+            assert_close(encoded[0, p, 2 * i + 1], angle.cos(), 1e-12)
+
+
+def test_cl_21_position_0_is_0_1_0_1() -> None:
+    assert waves(1, 8).tolist() == [[[0.0, 1.0] * 4]]
+
+
+@pytest.mark.parametrize("k", [1, 7, 100])
+def test_cl_21_a_shift_by_k_is_one_linear_map_for_all_positions(k: int) -> None:
+    encoded = waves(300, 16)[0]
+    here, there = encoded[: 300 - k], encoded[k:]
+    frequencies = 10_000.0 ** -(torch.arange(0, 16, 2, dtype=torch.float64) / 16)
+    turns = [
+        torch.stack([torch.stack([a.cos(), a.sin()]), torch.stack([-a.sin(), a.cos()])])
+        for a in k * frequencies
+    ]
+    assert_close(
+        here @ torch.block_diag(*turns).T, there, 1e-12
+    )  # the map rotates each pair; it knows k, not p
+
+
+def test_waves_are_computed_in_fp32_whatever_the_networks_dtype() -> None:
+    assert torch.equal(waves(5000, 16, torch.bfloat16), waves(5000, 16, torch.float32).bfloat16())
+
+
+def test_an_odd_width_leaves_out_the_last_cosine() -> None:
+    sinusoidal = Sinusoidal(SinusoidalSpec(count=9), 7)
+    encoded = sinusoidal(torch.arange(9)[None], torch.float64)
+    assert encoded.shape == (1, 9, 7)
+    assert_close(encoded[0, :, 6], (torch.arange(9) / 10_000 ** (6 / 7)).double().sin(), 1e-6)
+
+
+# ── learned ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_cl_20_learned_positions_are_rows_of_a_table() -> None:
+    table = make_positions(LearnedPositionsSpec(count=512), 768)
+    assert isinstance(table, LearnedPositions) and table.weight.shape == (512, 768)
+    positions = torch.tensor([[0, 3, 511]])
+    assert torch.equal(table(positions), table.weight[positions])
+
+
+def test_an_offset_shifts_the_rows_and_makes_room_for_them() -> None:
+    table = LearnedPositions(LearnedPositionsSpec(count=10, offset=2), 4)
+    assert table.weight.shape == (12, 4)
+    assert torch.equal(table(torch.tensor([[0, 9]])), table.weight[[2, 11]][None])
+
+
+# ── rotary ───────────────────────────────────────────────────────────────────────────────────────────────
+
+SCALINGS: dict[str, tuple[LinearScaling | Llama3Scaling | None, dict[str, Any]]] = {
+    "default": (None, {"rope_type": "default", "rope_theta": 10_000.0}),
+    "theta": (None, {"rope_type": "default", "rope_theta": 500_000.0}),
+    "linear": (LinearScaling(factor=4.0), {"rope_type": "linear", "factor": 4.0, "rope_theta": 10_000.0}),
+    "llama3": (
+        Llama3Scaling(
+            factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024
+        ),
+        {
+            "rope_type": "llama3",
+            "rope_theta": 500_000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 1024,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("width", [8, 64])
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_cl_22_rotary_equals_the_reference(kind: str, width: int) -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    scaling, parameters = SCALINGS[kind]
+    config = LlamaConfig(
+        hidden_size=4 * width, num_attention_heads=4, max_position_embeddings=8192, rope_parameters=parameters
+    )
+    positions = torch.stack([torch.arange(64), torch.randint(0, 8192, (64,))])
+    q, k = torch.randn(2, 4, 64, width), torch.randn(2, 2, 64, width)
+    cos, sin = LlamaRotaryEmbedding(config)(q, positions)
+    theirs = apply_rotary_pos_emb(q, k, cos, sin)
+    ours = Rotary(RotarySpec(width=width, theta=parameters["rope_theta"], scaling=scaling))(
+        positions, q.dtype
+    )
+    if kind == "llama3":  # the ramp is the same formula in another order
+        assert_close(ours[0][:, 0], cos)
+        assert_close(ours[1][:, 0], sin)
+    else:
+        assert torch.equal(ours[0][:, 0], cos) and torch.equal(ours[1][:, 0], sin)
+    for x, expected in zip((q, k), theirs, strict=True):
+        assert_close(rotate(x, ours), expected)
+
+
+def test_the_llama3_ramp_keeps_fast_waves_and_stretches_slow_ones() -> None:
+    scaling = Llama3Scaling(
+        factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024
+    )
+    one = torch.ones(1, 1, dtype=torch.long)
+    plain = (
+        Rotary(RotarySpec(width=64))(one, torch.float64)[1].asin().flatten()[:32]
+    )  # the angles at position 1
+    ramped = Rotary(RotarySpec(width=64, scaling=scaling))(one, torch.float64)[1].asin().flatten()[:32]
+    turns = 1024 * plain / (2 * torch.pi)
+    assert_close(ramped[turns > 4], plain[turns > 4], 1e-12)
+    assert_close(ramped[turns < 1], plain[turns < 1] / 8, 1e-12)
+    between = (turns > 1) & (turns < 4)
+    assert between.any() and ((ramped < plain) & (ramped > plain / 8))[between].all()
+
+
+@examples(30)
+@given(st.integers(0, 2000), st.integers(0, 2000), st.integers(0, 2000), st.sampled_from([4, 8]))
+def test_cl_22_scores_depend_on_the_difference_of_positions_alone(
+    a: int, b: int, shift: int, width: int
+) -> None:
+    rotary = Rotary(RotarySpec(width=width))
+    q, k = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64)
+
+    def score(at: int, to: int) -> torch.Tensor:
+        q_turned = rotate(q, rotary(torch.tensor([[at]]), q.dtype))
+        return (q_turned * rotate(k, rotary(torch.tensor([[to]]), k.dtype))).sum()
+
+    assert_close(score(a, b), score(a + shift, b + shift), 1e-9)
+
+
+def test_a_rotation_keeps_lengths_leaves_position_0_and_what_lies_beyond_its_width() -> None:
+    x = torch.randn(2, 4, 6, 16, dtype=torch.float64)
+    rotary = Rotary(RotarySpec(width=10))
+    turned = rotate(x, rotary(torch.arange(6)[None], x.dtype))
+    assert torch.equal(turned[..., 10:], x[..., 10:])
+    assert_close(turned.norm(dim=-1), x.norm(dim=-1), 1e-12)
+    assert torch.equal(turned[:, :, 0], x[:, :, 0])
+    assert (turned[:, :, 1, :10] != x[:, :, 1, :10]).all()
+    first, second = x[..., 3], x[..., 8]  # pair i with i + width/2
+    angle = torch.arange(6) * 10_000.0 ** -torch.tensor(6 / 10, dtype=torch.float64)
+    assert_close(turned[..., 3], first * angle.cos() - second * angle.sin(), 1e-12)
+
+
+# ── bucketed bias ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (64, 256), (4, 3)])
+def test_cl_22_buckets_equal_the_reference(bidirectional: bool, buckets: int, max_distance: int) -> None:
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    bias = BucketedBias(
+        BucketedBiasSpec(heads=2, buckets=buckets, max_distance=max_distance, bidirectional=bidirectional)
+    )
+    distance = torch.arange(-1000, 1001)[None]
+    theirs = T5Attention._relative_position_bucket(distance, bidirectional, buckets, max_distance)
+    assert torch.equal(bias.buckets(distance), theirs)
+    assert bias.buckets(distance).max() == buckets - 1 and bias.buckets(distance).min() == 0
+
+
+def test_cl_22_the_bias_equals_the_reference() -> None:
+    from transformers import T5Config
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    theirs = T5Attention(T5Config(d_model=32, num_heads=4, d_kv=8), has_relative_attention_bias=True)
+    ours = BucketedBias(BucketedBiasSpec(heads=4))
+    ours.table.load_state_dict(theirs.relative_attention_bias.state_dict())
+    with torch.no_grad():
+        assert torch.equal(ours(40, 40, CPU), theirs.compute_bias(40, 40))
+
+
+def test_the_bias_depends_on_distance_alone_and_queries_end_where_keys_end() -> None:
+    bias = perturbed(BucketedBias(BucketedBiasSpec(heads=3, buckets=8, max_distance=12)))
+    whole = bias(9, 9, CPU)
+    assert whole.shape == (1, 3, 9, 9)
+    assert torch.equal(bias(2, 9, CPU), whole[:, :, 7:])
+    assert torch.equal(whole[:, :, 1:, 1:], whole[:, :, :-1, :-1])

@@ -1,0 +1,140 @@
+"""Specs check themselves: each mistake is a ConfigError that names the numbers that disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any
+
+import pytest
+
+from glassformer.core import (
+    AttentionSpec,
+    BlockSpec,
+    BucketedBiasSpec,
+    CrossAttentionSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    GatedFeedForwardSpec,
+    LayerNormSpec,
+    LearnedPositionsSpec,
+    LinearScaling,
+    Llama3Scaling,
+    RMSNormSpec,
+    RotarySpec,
+    SinusoidalSpec,
+    StackSpec,
+)
+from glassformer.errors import ConfigError
+from tests.core.small import CROSS, LLAMA, NORM, POST
+
+WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "cl-07 heads do not divide width": (
+        lambda: AttentionSpec(width=770, heads=12),
+        ("770", "12", "set head_width", "hidden_size", "num_attention_heads"),
+    ),
+    "kv_heads do not divide heads": (
+        lambda: AttentionSpec(width=32, heads=4, kv_heads=3),
+        ("heads 4", "kv_heads 3", "num_key_value_heads"),
+    ),
+    "more kv_heads than heads": (lambda: AttentionSpec(width=32, heads=4, kv_heads=8), ("4", "8")),
+    "no heads": (lambda: AttentionSpec(width=32, heads=0), ("AttentionSpec.heads", "0")),
+    "negative width": (lambda: AttentionSpec(width=-32, heads=4), ("AttentionSpec.width", "-32")),
+    "window of nothing": (lambda: AttentionSpec(width=32, heads=4, window=0), ("window", "0")),
+    "width not whole": (lambda: LayerNormSpec(width=1.5), ("LayerNormSpec.width", "1.5")),
+    "no norm width": (lambda: RMSNormSpec(width=0), ("RMSNormSpec.width", "0")),
+    "dropout of all": (lambda: AttentionSpec(width=32, heads=4, dropout=1.0), ("dropout", "1.0", "[0, 1)")),
+    "negative dropout": (lambda: FeedForwardSpec(width=32, hidden=4, dropout=-0.1), ("-0.1", "[0, 1)")),
+    "block dropout": (lambda: replace(POST, dropout=2.0), ("BlockSpec.dropout", "2.0")),
+    "embedding dropout": (lambda: EmbeddingSpec(vocabulary=9, width=8, dropout=7.0), ("EmbeddingSpec.dropout", "7.0")),
+    "no neurons": (lambda: FeedForwardSpec(width=32, hidden=0), ("FeedForwardSpec.hidden", "0")),
+    "no gated neurons": (lambda: GatedFeedForwardSpec(width=32, hidden=0), ("GatedFeedForwardSpec.hidden", "0")),
+    "feed-forward width": (
+        lambda: replace(POST, feed_forward=FeedForwardSpec(width=16, hidden=4)),
+        ("feed_forward", "16", "32"),
+    ),
+    "norm width": (lambda: replace(POST, on_residual=LayerNormSpec(width=31)), ("on_residual", "31", "32")),
+    "cross width": (lambda: replace(POST, cross=CrossAttentionSpec(width=64, heads=4)), ("cross", "64", "32")),
+    "odd rotation": (lambda: RotarySpec(width=7), ("RotarySpec.width", "7", "even")),
+    "rotation wider than a head": (
+        lambda: StackSpec(blocks=(POST,), rotary=RotarySpec(width=16)),
+        ("RotarySpec.width 16", "head width 8"),
+    ),
+    "bias for other heads": (
+        lambda: StackSpec(blocks=(POST,), bias=BucketedBiasSpec(heads=6)),
+        ("BucketedBiasSpec.heads is 6", "[4]"),
+    ),
+    "too few buckets": (lambda: BucketedBiasSpec(heads=4, buckets=2), ("2 buckets", "at least 4")),
+    "distances too short": (
+        lambda: BucketedBiasSpec(heads=4, buckets=32, max_distance=8),
+        ("32 buckets", "max_distance 8"),
+    ),
+    "no blocks": (lambda: StackSpec(blocks=()), ("StackSpec.blocks", "num_hidden_layers")),
+    "blocks of two widths": (
+        lambda: StackSpec(
+            blocks=(
+                POST,
+                BlockSpec(
+                    attention=AttentionSpec(width=16, heads=4), feed_forward=FeedForwardSpec(width=16, hidden=4)
+                ),
+            )
+        ),
+        ("[16, 32]",),
+    ),
+    "no vocabulary": (lambda: EmbeddingSpec(vocabulary=0, width=8), ("EmbeddingSpec.vocabulary", "0")),
+    "embedding norm": (
+        lambda: EmbeddingSpec(vocabulary=9, width=8, norm=NORM),
+        ("EmbeddingSpec.norm", "32", "8"),
+    ),
+    "segments below 0": (lambda: EmbeddingSpec(vocabulary=9, width=8, segments=-1), ("EmbeddingSpec.segments", "-1")),
+    "eps below 0": (lambda: LayerNormSpec(width=8, eps=-1e-5), ("LayerNormSpec.eps", "-1e-05")),
+    "eps not a number": (lambda: RMSNormSpec(width=8, eps=float("nan")), ("RMSNormSpec.eps", "nan")),
+    "offset below 0": (lambda: LearnedPositionsSpec(count=8, offset=-2), ("LearnedPositionsSpec.offset", "-2")),
+    "no theta": (lambda: RotarySpec(width=8, theta=0.0), ("RotarySpec.theta", "0.0")),
+    "no wave theta": (lambda: SinusoidalSpec(count=8, theta=0.0), ("SinusoidalSpec.theta", "0.0")),
+    "no linear factor": (lambda: LinearScaling(factor=0.0), ("LinearScaling.factor", "0.0")),
+    "an empty ramp": (
+        lambda: Llama3Scaling(
+            factor=8.0, low_frequency_factor=4.0, high_frequency_factor=4.0, original_positions=8192
+        ),
+        ("low_frequency_factor 4.0", "high_frequency_factor 4.0", "low_freq_factor"),
+    ),
+    "no positions": (lambda: LearnedPositionsSpec(count=0), ("LearnedPositionsSpec.count", "0")),
+    "no waves": (lambda: SinusoidalSpec(count=0), ("SinusoidalSpec.count", "0")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_mistake_is_refused_at_once_and_named(case: str) -> None:
+    build, parts = WRONG[case]
+    with pytest.raises(ConfigError) as error:
+        build()
+    missing = [part for part in parts if part not in str(error.value)]
+    assert not missing, f"{error.value} does not say {missing}"
+
+
+def test_specs_are_frozen_and_keyword_only() -> None:
+    with pytest.raises(FrozenInstanceError):
+        POST.dropout = 0.5
+    with pytest.raises(TypeError):
+        AttentionSpec(32, 4)
+    assert not hasattr(POST, "__dict__")
+    assert hash(POST) == hash(replace(POST))
+
+
+def test_replace_checks_again() -> None:
+    with pytest.raises(ConfigError, match="5"):
+        replace(POST.attention, heads=5)
+
+
+def test_derived_sizes() -> None:
+    assert (LLAMA.attention.E, LLAMA.attention.K) == (8, 2)
+    free = AttentionSpec(width=24, heads=5, head_width=3)
+    assert (free.E, free.K) == (3, 5)
+    assert StackSpec(blocks=(POST,)).width == 32
+
+
+def test_a_cross_attention_spec_keeps_the_checks_of_attention() -> None:
+    assert {f.name for f in fields(CROSS.attention)} < {f.name for f in fields(CrossAttentionSpec)}
+    with pytest.raises(ConfigError, match="770"):
+        CrossAttentionSpec(width=770, heads=12)
