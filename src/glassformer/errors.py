@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 
 class GlassformerError(Exception):
@@ -42,5 +43,7 @@ class MissingExtraError(GlassformerError, ImportError):
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> str:
     """A hint such as `; nearest: 'a', 'b'` with the names most like `name`, or nothing."""
-    matches = get_close_matches(name, list(names), n=count, cutoff=0.5)
+    if len(name) > 200:  # comparing takes time that grows with length × length × number
+        return ""
+    matches = get_close_matches(name, islice(names, 2_000), n=count, cutoff=0.5)
     return "; nearest: " + ", ".join(repr(match) for match in matches) if matches else ""

@@ -183,9 +183,10 @@ class Tape:
         model(**inputs, tape=tape)
         tape.taps["blocks.0.attn.probs"]                                    # [B, H, T, S]
 
-    Patterns are globs over `model.taps()`, resolved once by `attach`; one that matches nothing is an error that names
-    the nearest taps. An edit is a tensor, or a function from the tensor to its replacement of the same shape; the tape
-    keeps what flows on after the edit. Only what is asked for is computed and kept.
+    A pattern names the last parts of a path, with `*` for any one part: see `match`. Patterns are resolved once, by
+    `attach`, against `model.taps()`; one that matches nothing is an error that names the nearest taps. An edit is a
+    tensor, or a function from the tensor to its replacement of the same shape; the tape keeps what flows on after the
+    edit. Only what is asked for is computed and kept.
 
     Args:
         patterns: taps to listen to.
@@ -234,9 +235,21 @@ class Tape:
 
 
 def match(pattern: str, names: Iterable[str]) -> list[str]:
-    """The names that a glob matches; `blocks.*.attn.probs`, `*.out`, `blocks.[0-3].before`."""
-    names = list(names)
-    found = [name for name in names if fnmatchcase(name, pattern)]
+    """The names whose last parts a pattern matches, part by part.
+
+        blocks.*.out       the stream after each block; not blocks.0.attn.out, which has a part more
+        attn.probs         the attention of every block
+        decoder.blocks.[0-3].cross.probs
+
+    Within a part, `*`, `?` and `[0-3]` mean what they do in a shell.
+    """
+    names, wanted = list(names), pattern.split(".")
+
+    def fits(name: str) -> bool:
+        parts = name.split(".")[-len(wanted) :]
+        return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+    found = [name for name in names if fits(name)]
     if not found:
         raise ConfigError(
             f"no tap matches {pattern!r}{nearest(pattern, names)}; model.taps() lists all {len(names)}"

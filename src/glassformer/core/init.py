@@ -47,16 +47,15 @@ def xavier(network: nn.Module) -> None:
     """
     normal(network)
     for module in network.modules():
-        if isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-        elif isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
     for module in network.modules():
         if isinstance(module, Attention):
-            for part in module.qkv.weight.split(
-                [rows * module.spec.E for rows in (module.spec.heads, module.spec.K, module.spec.K)]
-            ):
+            heads = (module.spec.heads, module.spec.K, module.spec.K)
+            for part in module.qkv.weight.split([count * module.spec.E for count in heads]):
                 nn.init.xavier_uniform_(part)
         elif isinstance(module, CrossAttention):
             for part in module.kv.weight.chunk(2):
                 nn.init.xavier_uniform_(part)
+        elif isinstance(module, nn.Embedding):  # after the linear layers: one of them may share its weight
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)

@@ -47,7 +47,8 @@ def guarded(
 
 def _first_line(error: BaseException) -> str:
     text = str(error).strip()
-    return text.splitlines()[0][:300] if text else type(error).__name__
+    line = text.splitlines()[0][:300] if text else type(error).__name__
+    return line if line.isprintable() else repr(line)[1:-1]  # it may quote the file
 
 
 def sharing_copy(engine: tokenizers.Tokenizer) -> tokenizers.Tokenizer:

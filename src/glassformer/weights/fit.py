@@ -18,6 +18,9 @@ from glassformer.errors import WeightsError, nearest
 from glassformer.weights.names import Names, Rule, Tied
 from glassformer.weights.read import Checkpoint
 
+MOST_NEW_BYTES = (
+    1 << 30
+)  # of parameters that no file holds: their size is nothing but a number in config.json
 OLD_LEAVES = {"weight": "gamma", "bias": "beta"}  # how norms spelled them before 2019
 
 
@@ -69,8 +72,9 @@ def fill(
     prefixed = any(name.startswith(f"{names.prefix}.") for name in checkpoint.tensors)
     accounted: set[str] = set()
     plan: dict[str, tuple[Rule, list[str]]] = {}
-    missing: list[str] = []
+    missing: list[tuple[str, str]] = []
     misshapen: list[str] = []
+    integers: list[str] = []
 
     for ours, (parameter, _) in owners.items():
         rule, theirs = names.find(ours, prefixed=prefixed)
@@ -80,13 +84,16 @@ def fill(
             if may_be_new(ours) and len(absent) == len(theirs):
                 report.new.append(ours)
             else:
-                missing += [f"{name} (for {ours}{nearest(name, checkpoint.tensors, 1)})" for name in absent]
+                missing += [(name, ours) for name in absent]
             continue
         for name, shape in zip(theirs, rule.shapes(tuple(parameter.shape)), strict=True):
             if tuple(checkpoint.tensors[name].shape) != shape:
                 misshapen.append(
                     f"{name} is {list(checkpoint.tensors[name].shape)}, the config asks for {list(shape)}"
                 )
+        for name in theirs:
+            if not checkpoint.tensors[name].dtype.is_floating_point:
+                integers.append(f"{name} is {str(checkpoint.tensors[name].dtype).removeprefix('torch.')}")
         plan[ours] = (rule, theirs)
         accounted.update(theirs)
 
@@ -101,8 +108,9 @@ def fill(
     problems = [
         f"{len(values)} {kind}: {_first_ten(values)}"
         for kind, values in (
-            ("missing", missing),
+            ("missing", [_absent(name, ours, checkpoint, i < 10) for i, (name, ours) in enumerate(missing)]),
             ("misshapen", misshapen),
+            ("not floating-point", integers),
             ("surplus", report.unused if strict else []),
         )
         if values
@@ -111,6 +119,12 @@ def fill(
         raise WeightsError("the checkpoint does not fit its config.json: " + "; ".join(problems))
 
     dtype = dtype or _main_dtype(checkpoint)
+    fresh = sum(owners[ours][0].numel() for ours in report.new) * dtype.itemsize
+    if fresh > MOST_NEW_BYTES:
+        raise WeightsError(
+            f"the new head needs {fresh / 1e9:.1f} GB for {_first_ten(report.new)}, at most "
+            f"{MOST_NEW_BYTES / 1e9:.1f} GB are allocated; check num_labels and id2label in config.json"
+        )
     for ours, (rule, theirs) in plan.items():
         tensor = rule.read([checkpoint.read(name) for name in theirs])
         if tensor.is_floating_point():
@@ -149,6 +163,11 @@ def _assign(network: nn.Module, aliases: list[str], tensor: Tensor) -> None:
         setattr(network.get_submodule(stem), leaf, parameter)
 
 
+def _absent(theirs: str, ours: str, checkpoint: Checkpoint, hint: bool) -> str:
+    """A missing tensor; the nearest names are looked up for those that are shown alone, since it takes time."""
+    return f"{theirs} (for {ours}{nearest(theirs, checkpoint.tensors, 1) if hint else ''})"
+
+
 def _as_spelled(name: str, checkpoint: Checkpoint) -> str:
     """The name itself, or its spelling in old files where only that is there."""
     stem, _, leaf = name.rpartition(".")
@@ -158,9 +177,21 @@ def _as_spelled(name: str, checkpoint: Checkpoint) -> str:
 
 def _main_dtype(checkpoint: Checkpoint) -> torch.dtype:
     floating = [info.dtype for info in checkpoint.tensors.values() if info.dtype.is_floating_point]
-    return max(set(floating), key=floating.count) if floating else torch.float32
+    dtype = max(sorted(set(floating), key=str), key=floating.count) if floating else torch.float32
+    if dtype.itemsize == 1:
+        raise WeightsError(
+            f"the checkpoint is stored as {str(dtype).removeprefix('torch.')}, which nothing computes in; "
+            "load it with dtype='bfloat16' or 'float32'"
+        )
+    return dtype
 
 
 def _first_ten(values: list[str]) -> str:
     more = f", and {len(values) - 10} more" if len(values) > 10 else ""
-    return ", ".join(values[:10]) + more
+    return ", ".join(map(_clear, values[:10])) + more
+
+
+def _clear(text: str) -> str:
+    """Text with names from a file in it, safe to print and not endless."""
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= 200 else f"{text[:180]}…"

@@ -1,0 +1,161 @@
+"""Llama: a decoder with rotary positions, grouped keys, gated feed-forward and root-mean-square norms, and no biases.
+
+    ids ─ [ norm ─ causal attention (rotary) ─ add ─ norm ─ gated feed-forward ─ add ] × L ─ norm ─ head
+
+Source: Touvron et al. 2023, section 2.2; grouped keys since Llama 2; stretched rotary waves since Llama 3.1.
+"""
+
+from __future__ import annotations
+
+from glassformer.core.specs import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    GatedFeedForwardSpec,
+    LinearScaling,
+    Llama3Scaling,
+    RMSNormSpec,
+    RotarySpec,
+    StackSpec,
+)
+from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.models._decoder import Decoder
+from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Reader, TextSpec
+from glassformer.weights.files import shown
+from glassformer.weights.names import Fused, Names, Tied
+
+
+def spec(reader: Reader) -> TextSpec:
+    """config.json → spec."""
+    width, heads = reader.integer("hidden_size"), reader.integer("num_attention_heads")
+    head_width = reader.get("head_dim", default=None)  # null: width / heads
+    norm = RMSNormSpec(width=width, eps=reader.number("rms_norm_eps", default=1e-6))
+    attention = AttentionSpec(
+        width=width,
+        heads=heads,
+        kv_heads=reader.integer("num_key_value_heads", default=heads),
+        head_width=None if head_width is None else reader.integer("head_dim", most=10_000),
+        bias=reader.flag("attention_bias", default=False),
+        out_bias=reader.flag("attention_bias", default=False),
+        dropout=reader.probability("attention_dropout", default=0.0),
+        causal=True,
+    )
+    block = BlockSpec(
+        attention=attention,
+        feed_forward=GatedFeedForwardSpec(
+            width=width,
+            hidden=reader.integer("intermediate_size"),
+            activation=reader.text("hidden_act", default="silu"),
+            bias=reader.flag("mlp_bias", default=False),
+        ),
+        before=norm,
+    )
+    return TextSpec(
+        embed=EmbeddingSpec(vocabulary=reader.integer("vocab_size", most=MOST_ROWS), width=width),
+        blocks=StackSpec(
+            blocks=(block,) * reader.integer("num_hidden_layers", most=MOST_LAYERS),
+            rotary=rotary(reader, attention.E),
+        ),
+        final_norm=norm,
+        tied=reader.flag("tie_word_embeddings", default=False),
+        labels=reader.labels(),
+        problem=reader.problem(),
+        classifier_dropout=reader.probability("classifier_dropout", "hidden_dropout", default=0.1),
+        init_std=reader.number("initializer_range", default=0.02),
+    )
+
+
+def rotary(reader: Reader, head_width: int) -> RotarySpec:
+    """The rotary part, in its new spelling (`rope_parameters`) or its old one (`rope_theta` and `rope_scaling`)."""
+    trained_on = reader.integer(
+        "max_position_embeddings", default=2048, most=MOST_ROWS
+    )  # no table ends there
+    old_theta = reader.number("rope_theta", default=10_000.0)
+    found = reader.inside("rope_parameters", "rope_scaling")
+    for place in (reader, found):
+        place.fixed("partial_rotary_factor", 1.0)
+
+    def above_0(key: str, **default: float) -> float:
+        value = found.number(key, **default)
+        if not 0 < value < 1e30:
+            raise ConfigError(f"{found.place}{key} is {value}; it must be a number above 0")
+        return value
+
+    theta = above_0("rope_theta", default=old_theta)
+    kind = found.text("rope_type", "type", default="default")
+    scaling: LinearScaling | Llama3Scaling | None
+    if kind == "default":
+        scaling = None
+    elif kind == "linear":
+        scaling = LinearScaling(factor=above_0("factor"))
+    elif kind == "llama3":
+        low, high = above_0("low_freq_factor"), above_0("high_freq_factor")
+        if low >= high:
+            raise ConfigError(
+                f"{found.place}low_freq_factor is {low} and high_freq_factor {high}; the high one must be larger"
+            )
+        scaling = Llama3Scaling(
+            factor=above_0("factor"),
+            low_frequency_factor=low,
+            high_frequency_factor=high,
+            original_positions=found.integer(
+                "original_max_position_embeddings", default=trained_on, most=MOST_ROWS
+            ),
+        )
+    else:
+        raise UnsupportedError(
+            f"{found.place}rotary scaling {shown(kind)} is not supported; supported: default, linear, llama3"
+        )
+    return RotarySpec(width=head_width, theta=theta, scaling=scaling)
+
+
+def names(spec: TextSpec, task: str) -> Names:
+    """Their tensor names."""
+    attention = spec.blocks.blocks[0].attention
+    rows = (attention.heads * attention.E, attention.K * attention.E, attention.K * attention.E)
+    return Names(
+        prefix="model",
+        body={
+            "embed.tokens": "embed_tokens",
+            "blocks.{i}.attn_residual.before": "layers.{i}.input_layernorm",
+            "blocks.{i}.attn.qkv": Fused(tuple(f"layers.{{i}}.self_attn.{p}_proj" for p in "qkv"), rows),
+            "blocks.{i}.attn.out": "layers.{i}.self_attn.o_proj",
+            "blocks.{i}.ffn_residual.before": "layers.{i}.post_attention_layernorm",
+            "blocks.{i}.ffn.gate": "layers.{i}.mlp.gate_proj",
+            "blocks.{i}.ffn.up": "layers.{i}.mlp.up_proj",
+            "blocks.{i}.ffn.down": "layers.{i}.mlp.down_proj",
+            "final_norm": "norm",
+        },
+        head={
+            "head.decoder": Tied("lm_head") if spec.tied else "lm_head",
+            "head.classifier": "score",
+        },
+        ignored=("layers.{i}.self_attn.rotary_emb.inv_freq",),
+    )
+
+
+FAMILY = Family(
+    model_type="llama",
+    architectures={
+        "LlamaModel": "feature-extraction",
+        "LlamaForCausalLM": "text-generation",
+        "LlamaForSequenceClassification": "text-classification",
+        "LlamaForTokenClassification": "token-classification",
+    },
+    spec=spec,
+    build=Decoder,
+    names=names,
+    tiny={
+        "model_type": "llama",
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    },
+)

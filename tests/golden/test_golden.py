@@ -1,0 +1,51 @@
+"""The reference library's numbers, written down: parity keeps its teeth where that library is not installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import glassformer
+from glassformer.core.flow import Tape
+from tests.golden.closed_form import FOLDER, IDS, write_folder
+
+FILES = sorted(FOLDER.glob("*.json"))
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("explicit", [True, False], ids=["explicit", "fused"])
+@torch.no_grad()
+def test_golden_numbers(path: Path, explicit: bool, tmp_path: Path) -> None:
+    golden = read(path)
+    write_folder(golden["family"], golden["task"], tmp_path)
+    model = glassformer.load(tmp_path, strict=True)
+    asked = [tap for tap in golden["taps"] if explicit or not tap.endswith("probs")]
+    taps = model(torch.tensor(IDS), tape=Tape(*asked)).taps
+    for tap in asked:
+        row = taps[tap][0, 1, -1] if tap.endswith("probs") else taps[tap][0, -1]
+        expected = torch.tensor(golden["taps"][tap])
+        torch.testing.assert_close(
+            row[: len(expected)], expected, atol=1e-5, rtol=1e-5, msg=lambda m, t=tap: f"{t}: {m}"
+        )
+
+
+def test_every_family_with_a_reference_has_a_golden_file() -> None:
+    from glassformer.models import FAMILIES
+
+    assert {path.stem for path in FILES} == set(FAMILIES) - {"transformer"}
+
+
+def test_golden_numbers_are_not_all_alike() -> None:
+    for path in FILES:
+        golden = read(path)
+        for tap, values in golden["taps"].items():
+            assert torch.tensor(values).std() > 1e-3, (path.name, tap)

@@ -1,0 +1,215 @@
+"""The config reader accounts for every key; the record of a family names its tasks and heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.core.flow import Batch, Flow, Tape
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.models import FAMILIES, Family, Network, Reader
+from glassformer.models._family import IGNORED_KEYS, KNOWN_FEATURES, MOST_LAYERS, TASK_ALIASES
+
+families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+
+
+# ------------------------------------------------------------------------------------------------------ reading
+
+
+def test_the_first_spelling_that_is_there() -> None:
+    reader = Reader({"n_embd": 8, "hidden_size": 16, "empty": None, "other": 3})
+    assert reader.integer("hidden_size", "n_embd") == 16
+    assert reader.integer("width", "n_embd") == 8
+    assert reader.integer("empty", "other") == 3, "null says no more than nothing"
+    assert reader.integer("empty", default=5) == 5
+    assert reader.get("nowhere", default=None) is None
+
+
+def test_a_key_that_is_needed_is_named_with_all_its_spellings() -> None:
+    with pytest.raises(
+        ConfigError, match=r"config\.json: has no 'hidden_size' or 'n_embd', which a 'gpt2' model needs"
+    ):
+        Reader({"model_type": "gpt2", "hidden_size": None}).integer("hidden_size", "n_embd")
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("integer", [1, 7], [True, 7.0, "7", [7], 0, -3]),
+        ("number", [0, 7, 0.5], [False, "0.5", {}, -0.5, 10**400]),
+        ("flag", [True, False], [0, 1, "true"]),
+        ("text", ["gelu", ""], [0, False, ["gelu"]]),
+    ],
+)
+def test_values_of_the_wrong_kind_are_named(kind: str, good: list[Any], bad: list[Any]) -> None:
+    for value in good:
+        assert getattr(Reader({"key": value}), kind)("key") == value
+    for value in bad:
+        with pytest.raises(ConfigError) as error:
+            getattr(Reader({"key": value}), kind)("key")
+        assert str(error.value).startswith("config.json: key is ")
+
+
+def test_fixed_takes_what_is_allowed_and_what_is_absent() -> None:
+    Reader({}).fixed("is_decoder", False)
+    Reader({"is_decoder": None}).fixed("is_decoder", False)
+    Reader({"kind": "b"}).fixed("kind", "a", "b")
+    with pytest.raises(
+        UnsupportedError, match=r"kind = 'c' is not supported for a 'bert' model; supported: 'a', 'b'"
+    ):
+        Reader({"kind": "c", "model_type": "bert"}).fixed("kind", "a", "b")
+
+
+def test_an_object_within_is_read_to_its_last_key_too() -> None:
+    reader = Reader({"rope_parameters": None, "rope_scaling": {"factor": 2, "odd": 1}})
+    assert reader.inside("rope_parameters", "rope_scaling").number("factor") == 2
+    assert reader.leftovers() == ["config.json: rope_scaling: odd = 1 is not read"]
+    with pytest.raises(ConfigError, match="rope_scaling: has no 'factor'"):
+        Reader({}).inside("rope_scaling").number("factor")
+    with pytest.raises(ConfigError, match=r"rope_scaling is \[1\]; it must be an object"):
+        Reader({"rope_scaling": [1]}).inside("rope_scaling")
+    with pytest.raises(ConfigError, match=r"config\.json: rope_scaling: factor is 'two'"):
+        Reader({"rope_scaling": {"factor": "two"}}).inside("rope_scaling").number("factor")
+
+
+@pytest.mark.parametrize("count", [0, -1, MOST_LAYERS + 1, 10**12, 10**400])
+def test_a_size_that_nobody_could_build(count: int) -> None:
+    with pytest.raises(ConfigError, match=f"a whole number from 1 to {MOST_LAYERS}"):
+        Reader({"layers": count}).integer("layers", most=MOST_LAYERS)
+
+
+def test_labels_and_problem() -> None:
+    assert Reader({}).labels() == 2
+    assert Reader({"num_labels": 4}).labels() == 4
+    assert Reader({"id2label": {"0": "a", "1": "b", "2": "c"}}).labels() == 3
+    assert Reader({}).problem() is None
+    assert Reader({"problem_type": "regression"}).problem() == "regression"
+    with pytest.raises(UnsupportedError, match="ranking"):
+        Reader({"problem_type": "ranking"}).problem()
+
+
+def test_leftovers_are_warned_about_or_refused() -> None:
+    reader = Reader(
+        {"read": 1, "model_type": "bert", "transformers_version": "5", "flux": 1.21, "alibi": False}
+    )
+    reader.integer("read")
+    assert reader.leftovers() == ["config.json: flux = 1.21 is not read"]
+    for value in (True, "yes", 3, [1], {"bits": 4}):
+        with pytest.raises(UnsupportedError) as error:
+            Reader({"model_type": "bert", "alibi": value}).leftovers()
+        assert "alibi" in str(error.value) and repr(value) in str(error.value)
+    off: list[Any] = [None, False, 0, [], {}]
+    for value in off:
+        assert Reader({"alibi": value}).leftovers() == []
+
+
+def test_a_feature_that_was_read_is_not_refused() -> None:
+    reader = Reader({"rope_scaling": {"type": "linear"}})
+    reader.get("rope_scaling")
+    assert reader.leftovers() == []
+
+
+def test_no_key_is_both_ignored_and_a_feature() -> None:
+    assert not IGNORED_KEYS & KNOWN_FEATURES
+
+
+# --------------------------------------------------------------------------------------------------- the records
+
+
+@families
+def test_the_tiny_config_is_read_to_the_last_key(family: Family) -> None:
+    reader = Reader(family.tiny)
+    family.spec(reader)
+    assert reader.leftovers() == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 300) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@families
+@settings(deadline=None)  # torch takes its time with the first
+@given(data=st.data())
+def test_a_wild_config_is_read_or_refused(family: Family, data: st.DataObject) -> None:
+    """Any value under any key of a family: a spec, or an error of ours; never another exception."""
+    tiny = dict(family.tiny)
+    reader = Reader(tiny)
+    family.spec(reader)
+    keys = sorted(reader.used | {"id2label", "num_labels", "problem_type", "initializer_range"})
+    changes = data.draw(st.dictionaries(st.sampled_from(keys), JSON, min_size=1, max_size=3))
+    try:
+        reader = Reader({**tiny, **changes})
+        spec = family.spec(reader)
+        reader.leftovers()
+        if len(getattr(getattr(spec, "blocks", None), "blocks", range(99))) < 9:
+            with torch.device("meta"):
+                family.build(spec, family.tasks[-1])
+    except GlassformerError as error:
+        assert str(error)
+
+
+@families
+def test_tasks_and_architectures(family: Family) -> None:
+    for architecture, task in family.architectures.items():
+        assert family.task(task) == task
+        assert family.architectures[family.architecture(task)] == task
+        assert architecture in family.architectures
+    for alias, task in TASK_ALIASES.items():
+        if task in family.tasks:
+            assert family.task(alias) == task
+    with pytest.raises(UnsupportedError, match="no head for 'juggling'; it has: "):
+        family.task("juggling")
+
+
+@families
+def test_every_task_can_be_built_and_has_names_for_all_its_parameters(family: Family) -> None:
+    for task in family.tasks:
+        spec = family.spec(Reader(family.tiny))
+        with torch.device("meta"):
+            network = family.build(spec, task)
+        names = family.names(spec, task)
+        found: list[str] = []
+        for name, _ in network.named_parameters():
+            for prefixed in (False, True):
+                rule, theirs = names.find(name, prefixed=prefixed)
+                assert len(theirs) == len(rule.stems)
+            found += theirs
+        assert len(found) == len(set(found)), "two of ours claim one of theirs"
+        assert {path for path, node in network.named_nodes() if node.path != path} == set()
+
+
+def test_records_are_found_by_model_type() -> None:
+    assert {"bert", "gpt2", "llama"} <= set(FAMILIES)
+    assert all(name == family.model_type == family.tiny["model_type"] for name, family in FAMILIES.items())
+
+
+# --------------------------------------------------------------------------------------------------- the network
+
+
+def test_a_network_without_states_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="Network does not say how"):
+        Network()(Batch(input_ids=torch.ones(1, 1, dtype=torch.long)), Flow())
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_a_text_network_needs_ids(name: str) -> None:
+    family = FAMILIES[name]
+    network = family.build(family.spec(Reader(family.tiny)), family.tasks[0])
+    with pytest.raises(ConfigError, match="reads input_ids"):
+        network(Batch(), Flow())
+
+
+def test_an_edit_of_a_head_field_reaches_the_output() -> None:
+    family = FAMILIES["gpt2"]
+    network = family.build(family.spec(Reader(family.tiny)), "text-generation")
+    tape = Tape("logits", edit={"logits": lambda x: x * 0}).attach(network)
+    output = network(Batch(input_ids=torch.ones(1, 3, dtype=torch.long)), Flow(tape=tape))
+    assert output.logits is not None and output.logits.abs().max() == 0
+    assert output.logits is tape.taps["logits"]

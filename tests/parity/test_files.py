@@ -1,0 +1,328 @@
+"""Checkpoints as they are found: old spellings, with and without a prefix, in shards, as pickles, tied or repeated."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import glassformer
+from glassformer import UnsupportedError, WeightsError
+from tests.parity.families import BY_FAMILY, ROWS, Row
+from tests.parity.sides import Folders, draw_inputs, load_ours, load_theirs, read_config, write_config
+
+Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+
+rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.family)
+
+
+def rewritten(folder: Path, copy: Path, change: Change, config: Mapping[str, Any] | None = None) -> Path:
+    """A copy of a folder with other tensors, and keys of its config changed (None takes one out)."""
+    copy.mkdir()
+    tensors = change(load_file(folder / "model.safetensors"))
+    save_file(
+        {name: tensor.contiguous() for name, tensor in tensors.items()},
+        copy / "model.safetensors",
+        {"format": "pt"},
+    )
+    kept = {**read_config(folder), **(config or {})}
+    write_config(
+        copy, {key: value for key, value in kept.items() if value is not None or key not in (config or {})}
+    )
+    return copy
+
+
+def logits(folder: Path, **options: Any) -> Tensor:
+    model = glassformer.load(folder, strict=True, offline=True, **options)
+    with torch.no_grad():
+        output = model(**draw_inputs(model.config, "right").ours)
+    return output.logits if output.logits is not None else output.last_hidden_state
+
+
+# ------------------------------------------------------------------------------------------------ old spellings
+
+
+def test_gamma_and_beta(folders: Folders, tmp_path: Path) -> None:
+    """How TensorFlow's norms were spelled in the first releases of BERT."""
+    row = BY_FAMILY["bert"]
+    folder = folders(row, row.main)
+
+    def old(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            ): tensor
+            for name, tensor in tensors.items()
+        }
+
+    copy = rewritten(folder, tmp_path / "old", old)
+    assert any(name.endswith("gamma") for name in load_file(copy / "model.safetensors"))
+    assert torch.equal(logits(copy), logits(folder))
+    inputs = draw_inputs(read_config(folder), "right")
+    theirs = load_theirs(copy, row)(**inputs.theirs).logits
+    torch.testing.assert_close(logits(copy)[inputs.keep], theirs[inputs.keep], atol=1e-5, rtol=1e-5)
+
+
+def test_n_ctx_and_old_buffers(folders: Folders, tmp_path: Path) -> None:
+    """GPT-2's first files: a length under an old name, and the causal mask stored as a tensor."""
+    row = BY_FAMILY["gpt2"]
+    folder = folders(row, row.main)
+
+    def old(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        mask = torch.ones(40, 40).tril()[None, None]
+        masks = {f"transformer.h.{i}.attn.bias": mask.clone() for i in range(3)}
+        return {**tensors, **masks, "transformer.h.0.attn.masked_bias": torch.tensor(-1e4)}
+
+    copy = rewritten(folder, tmp_path / "old", old, {"n_ctx": 40})
+    assert torch.equal(logits(copy), logits(folder))
+
+
+def test_positions_stored_as_a_tensor(folders: Folders, tmp_path: Path) -> None:
+    row = BY_FAMILY["bert"]
+    folder = folders(row, row.main)
+    ids = {"bert.embeddings.position_ids": torch.arange(40)[None]}
+    assert torch.equal(logits(rewritten(folder, tmp_path / "old", lambda t: {**t, **ids})), logits(folder))
+
+
+def test_rotary_frequencies_stored_as_a_tensor(folders: Folders, tmp_path: Path) -> None:
+    row = BY_FAMILY["llama"]
+    folder = folders(row, row.main)
+    waves = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": torch.rand(4) for i in range(3)}
+    assert torch.equal(logits(rewritten(folder, tmp_path / "old", lambda t: {**t, **waves})), logits(folder))
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ({"rope_type": "default", "rope_theta": 777.0}, {"rope_theta": 777.0}),
+        (
+            {"rope_type": "linear", "factor": 3.0, "rope_theta": 777.0},
+            {"rope_theta": 777.0, "rope_scaling": {"type": "linear", "factor": 3.0}},
+        ),
+    ],
+)
+def test_rotary_spellings(folders: Folders, tmp_path: Path, new: dict[str, Any], old: dict[str, Any]) -> None:
+    row = BY_FAMILY["llama"]
+    folder = folders(row, row.main)
+    one = rewritten(folder, tmp_path / "new", dict, {"rope_parameters": new})
+    other = rewritten(folder, tmp_path / "old", dict, {"rope_parameters": None, **old})
+    assert torch.equal(logits(one), logits(other))
+    assert not torch.allclose(logits(one), logits(folder), atol=1e-3)
+
+
+# --------------------------------------------------------------------------------------------------- tied heads
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "head", "table"),
+    [
+        ("gpt2", {}, "lm_head.weight", "transformer.wte.weight"),
+        ("llama", {"tie_word_embeddings": True}, "lm_head.weight", "model.embed_tokens.weight"),
+        ("bert", {}, "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    ],
+)
+def test_a_tied_head_may_be_stored_or_not(
+    folders: Folders, tmp_path: Path, family: str, changes: dict[str, Any], head: str, table: str
+) -> None:
+    row = BY_FAMILY[family]
+    folder = folders(row, row.main, **changes)
+    assert head not in load_file(folder / "model.safetensors")
+    stored = rewritten(folder, tmp_path / "stored", lambda tensors: {**tensors, head: tensors[table].clone()})
+    assert torch.equal(logits(stored), logits(folder))
+    model = load_ours(stored)
+    assert model.network.head.decoder.weight is model.network.embed.tokens.weight
+
+
+def test_an_untied_head_must_be_stored(folders: Folders, tmp_path: Path) -> None:
+    row = BY_FAMILY["llama"]
+    copy = rewritten(
+        folders(row, row.main),
+        tmp_path / "copy",
+        lambda t: {name: x for name, x in t.items() if name != "lm_head.weight"},
+    )
+    with pytest.raises(WeightsError, match=r"1 missing: lm_head\.weight \(for head\.decoder\.weight"):
+        glassformer.load(copy)
+
+
+# ------------------------------------------------------------------------------------------ prefix, bare or with
+
+
+@rows
+def test_a_body_is_taken_out_of_a_checkpoint_with_a_head(folders: Folders, row: Row) -> None:
+    folder = folders(row, row.main)
+    model = glassformer.load(folder, task="feature-extraction" if row.decodes else "text-classification")
+    whole = load_ours(folder)
+    inputs = draw_inputs(whole.config, "right")
+    with torch.no_grad():
+        assert torch.equal(model(**inputs.ours).last_hidden_state, whole(**inputs.ours).last_hidden_state)
+    if row.decodes:
+        assert not model.report.new
+    else:
+        new = {
+            f"head.{part}.{leaf}" for part in ("pooler.dense", "classifier") for leaf in ("weight", "bias")
+        }
+        assert set(model.report.new) == new
+        assert "cls.predictions.transform.dense.weight" in model.report.unused
+
+
+@rows
+def test_a_bare_body_serves_a_model_with_a_head(folders: Folders, row: Row) -> None:
+    """Files of the bare model have no prefix; a head that only `task` asked for is new, and reported."""
+    bare = folders(row, next(iter(row.record.architectures)))
+    model = glassformer.load(bare, task="token-classification")
+    assert set(model.report.new) == {"head.classifier.weight", "head.classifier.bias"}
+    assert "initialised" in str(model.report) and "head.classifier.weight" in str(model.report)
+    assert (
+        model.network.head.classifier.weight.std() > 0 and model.network.head.classifier.bias.abs().max() == 0
+    )
+    inputs = draw_inputs(model.config, "right")
+    with torch.no_grad():
+        assert torch.equal(
+            model(**inputs.ours).last_hidden_state, load_ours(bare)(**inputs.ours).last_hidden_state
+        )
+
+
+@rows
+def test_a_head_beside_a_body_without_prefix(folders: Folders, row: Row, tmp_path: Path) -> None:
+    """So the first GPT-2 was published: a language model's config, a bare body's names."""
+    folder = folders(row, row.main)
+    prefix = {"bert": "bert.", "gpt2": "transformer.", "llama": "model."}[row.family]
+    copy = rewritten(
+        folder, tmp_path / "copy", lambda t: {name.removeprefix(prefix): x for name, x in t.items()}
+    )
+    assert torch.equal(logits(copy), logits(folder))
+
+
+@rows
+def test_a_bare_body_saved_under_the_prefix(folders: Folders, row: Row, tmp_path: Path) -> None:
+    bare = folders(row, next(iter(row.record.architectures)))
+    prefix = {"bert": "bert", "gpt2": "transformer", "llama": "model"}[row.family]
+    copy = rewritten(bare, tmp_path / "copy", lambda t: {f"{prefix}.{name}": x for name, x in t.items()})
+    assert torch.equal(logits(copy), logits(bare))
+
+
+# ----------------------------------------------------------------------------------------- shards and old files
+
+
+@rows
+def test_shards(folders: Folders, row: Row, tmp_path: Path) -> None:
+    """Theirs read by us, and ours by them."""
+    import transformers
+
+    folder = folders(row, row.main)
+    model = getattr(transformers, row.main).from_pretrained(folder, local_files_only=True)
+    model.save_pretrained(tmp_path / "theirs", max_shard_size="20KB")
+    assert (tmp_path / "theirs" / "model.safetensors.index.json").is_file()
+    assert torch.equal(logits(tmp_path / "theirs"), logits(folder))
+
+    load_ours(folder).save_pretrained(tmp_path / "ours", max_shard_bytes=20_000)
+    assert len(list((tmp_path / "ours").glob("*.safetensors"))) > 2
+    inputs = draw_inputs(read_config(folder), "none")
+    with torch.no_grad():
+        ours, theirs = (
+            load_theirs(place, row)(**inputs.theirs).logits for place in (tmp_path / "ours", folder)
+        )
+    assert torch.equal(ours, theirs)
+
+
+@rows
+def test_old_pickles(folders: Folders, row: Row, tmp_path: Path) -> None:
+    folder = folders(row, row.main)
+    torch.save(load_file(folder / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    shutil.copy(folder / "config.json", tmp_path)
+    with pytest.raises(WeightsError, match="allow_pickle"):
+        glassformer.load(tmp_path)
+    assert torch.equal(logits(tmp_path, allow_pickle=True), logits(folder))
+
+
+# ---------------------------------------------------------------------------------------------------- refusals
+
+
+@rows
+def test_an_unknown_key_is_a_warning(folders: Folders, row: Row, tmp_path: Path) -> None:
+    copy = rewritten(folders(row, row.main), tmp_path / "copy", dict, {"flux_capacitor": 1.21})
+    report = glassformer.load(copy).report
+    assert report.warnings == ["config.json: flux_capacitor = 1.21 is not read"]
+    assert "flux_capacitor" in str(report)
+
+
+@rows
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("sliding_window", 128), ("num_experts", 8), ("quantization_config", {"bits": 4}), ("alibi", True)],
+)
+def test_a_feature_that_is_not_there_is_refused(
+    folders: Folders, row: Row, key: str, value: Any, tmp_path: Path
+) -> None:
+    copy = rewritten(folders(row, row.main), tmp_path / "copy", dict, {key: value})
+    with pytest.raises(UnsupportedError) as error:
+        glassformer.load(copy)
+    assert key in str(error.value) and repr(value) in str(error.value)
+    off = rewritten(folders(row, row.main), tmp_path / "off", dict, {key: False})
+    assert torch.equal(logits(off), logits(folders(row, row.main)))
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "says"),
+    [
+        ("bert", {"position_embedding_type": "relative_key"}, "relative_key"),
+        ("bert", {"is_decoder": True}, "is_decoder = True"),
+        ("bert", {"tie_word_embeddings": False}, "tie_word_embeddings = False"),
+        ("bert", {"hidden_act": "gelu_nwe"}, "gelu_nwe"),
+        ("gpt2", {"add_cross_attention": True}, "add_cross_attention = True"),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": None}, "dynamic"),
+        ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "yarn"),
+        ("llama", {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "0.5"),
+        ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),
+        ("bert", {"problem_type": "ranking"}, "ranking"),
+        ("bert", {"architectures": ["BertForMultipleChoice"]}, "BertForMultipleChoice"),
+        ("bert", {"model_type": "bret"}, "nearest: 'bert'"),
+    ],
+)
+def test_a_value_that_is_not_supported_is_named(
+    folders: Folders, tmp_path: Path, family: str, changes: dict[str, Any], says: str
+) -> None:
+    row = BY_FAMILY[family]
+    copy = rewritten(folders(row, row.main), tmp_path / "copy", dict, changes)
+    with pytest.raises(UnsupportedError) as error:
+        glassformer.load(copy)
+    assert says in str(error.value)
+
+
+@rows
+def test_missing_misshapen_and_surplus_tensors_are_named(folders: Folders, row: Row, tmp_path: Path) -> None:
+    folder = folders(row, row.main)
+    names = sorted(load_file(folder / "model.safetensors"))
+    lost, bent = names[0], next(name for name in names[1:] if name.endswith("weight"))
+
+    def damaged(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        kept = {name: tensor for name, tensor in tensors.items() if name != lost}
+        return {
+            **kept,
+            bent: torch.zeros(5),
+            lost.replace("weight", "wieght").replace("bias", "bais"): tensors[lost],
+        }
+
+    copy = rewritten(folder, tmp_path / "copy", damaged)
+    with pytest.raises(WeightsError) as error:
+        glassformer.load(copy, strict=True)
+    said = str(error.value)
+    assert "1 missing" in said and "1 misshapen" in said and "1 surplus" in said
+    assert f"{lost} (for " in said and "nearest: " in said
+    assert f"{bent} is [5], the config asks for " in said
+
+
+def test_only_the_first_ten_are_named(folders: Folders, tmp_path: Path) -> None:
+    row = BY_FAMILY["llama"]
+    surplus = {f"extra.{i}": torch.zeros(1) for i in range(25)}
+    copy = rewritten(folders(row, row.main), tmp_path / "copy", lambda t: {**t, **surplus})
+    with pytest.raises(WeightsError, match=r"25 surplus: extra\.\d+.*, and 15 more") as error:
+        glassformer.load(copy, strict=True)
+    assert str(error.value).count("extra.") == 10
+    assert len(glassformer.load(copy).report.unused) == 25  # not strict: reported, never allocated

@@ -1,0 +1,347 @@
+"""Every family gives the reference library's numbers: each head, each config key, each way to run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from glassformer.core.flow import Tape
+from glassformer.models import FAMILIES
+from glassformer.weights.fit import gather
+from tests.parity.families import HEADS, ROWS, VARIATIONS, Row
+from tests.parity.sides import (
+    PRECISIONS,
+    Folders,
+    Inputs,
+    cached,
+    close,
+    draw_inputs,
+    draw_labels,
+    lifted,
+    load_ours,
+    load_theirs,
+    pushed_left,
+    read_config,
+    tolerance,
+)
+
+heads = pytest.mark.parametrize(
+    ("row", "architecture"), HEADS, ids=[architecture for _, architecture in HEADS]
+)
+rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.family)
+decoders = pytest.mark.parametrize("row", [row for row in ROWS if row.decodes], ids=lambda row: row.family)
+precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
+paddings = pytest.mark.parametrize("padding", ["none", "right", "left"])
+
+
+def test_every_family_has_a_row() -> None:
+    ours_alone = {
+        "transformer"
+    }  # has no reference format; tests/models holds it against torch.nn.Transformer
+    assert {row.family for row in ROWS} == set(FAMILIES) - ours_alone
+
+
+# ----------------------------------------------------------------------------------------------- heads and losses
+
+
+@heads
+@paddings
+@precisions
+@torch.no_grad()
+def test_head(folders: Folders, row: Row, architecture: str, padding: str, dtype: torch.dtype) -> None:
+    folder = folders(row, architecture)
+    ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
+    inputs = draw_inputs(ours.config, padding)
+    task = row.record.architectures[architecture]
+    labels, their_labels = draw_labels(task, inputs, ours.config) or (None, {})
+
+    output = ours(**inputs.ours, labels=labels)
+    with lifted(row, dtype):
+        expected = theirs(**inputs.theirs, **their_labels)
+    assert ours.network.head is None or not missing(expected, ours.network.head.FIELDS)
+    shared = [name for name in expected if name in output.given() and isinstance(expected[name], Tensor)]
+    assert shared
+    of_texts = [name for name in shared if expected[name].shape[:2] != inputs.ids.shape and name != "loss"]
+    for name in shared:
+        if name not in of_texts and name != "loss":
+            close(output[name][inputs.keep], expected[name][inputs.keep], within, name)
+
+    pools = bool(of_texts) and not row.decodes
+    if (
+        padding == "left" and pools
+    ):  # theirs reads the first token, padding or not: it gets its texts on the right
+        moved = {
+            name: pushed_left(x, inputs.keep) if x.shape == inputs.ids.shape else x
+            for name, x in their_labels.items()
+        }
+        with lifted(row, dtype):
+            expected = theirs(**inputs.right().theirs, **moved)
+    for name in of_texts:
+        close(output[name], expected[name], within, name)
+
+    hidden_rows_count = task == "question-answering" and row.decodes and padding == "left"
+    if labels is not None and not hidden_rows_count:  # a row that sees nothing is 0 here, a mean of all there
+        close(output.loss, expected.loss, within, "loss")
+
+
+def missing(output: Any, fields: tuple[str, ...]) -> list[str]:
+    return [name for name in fields if name not in output]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if "text-classification" in row.record.tasks], ids=lambda r: r.family
+)
+@pytest.mark.parametrize(
+    ("problem", "kinds", "floats"),
+    [
+        ("single_label_classification", 3, False),
+        ("multi_label_classification", 3, True),
+        ("regression", 1, True),
+        (None, 1, True),
+        (None, 3, False),
+    ],
+)
+@torch.no_grad()
+def test_problem_type(folders: Folders, row: Row, problem: str | None, kinds: int, floats: bool) -> None:
+    changes = {"id2label": {str(i): f"kind {i}" for i in range(kinds)}, "problem_type": problem}
+    folder = folders(row, row.record.architecture("text-classification"), **changes)
+    ours, theirs = load_ours(folder), load_theirs(folder, row)
+    inputs = draw_inputs(ours.config, "right")
+    labels = torch.tensor([1, 0, 2])
+    if floats:
+        labels = torch.tensor([[0.0, 1.0, 1.0]] * 3) if kinds > 1 else torch.tensor([0.3, -1.0, 2.0])
+    output, expected = ours(**inputs.ours, labels=labels), theirs(**inputs.theirs, labels=labels)
+    close(output.logits, expected.logits, row.fp32, "logits")
+    close(output.loss, expected.loss, row.fp32, "loss")
+
+
+# ----------------------------------------------------------------------------------------------------- config keys
+
+
+@pytest.mark.parametrize(
+    ("row", "name"), VARIATIONS, ids=[f"{row.family}: {name}" for row, name in VARIATIONS]
+)
+@pytest.mark.parametrize("as_written", [False, True], ids=["as saved", "as written"])
+@torch.no_grad()
+def test_variation(folders: Folders, row: Row, name: str, as_written: bool) -> None:
+    folder = folders(row, row.main, as_written=as_written, **row.variations[name])
+    inputs = draw_inputs(read_config(folder), "right")
+    for dtype in PRECISIONS[:1] if name in row.fp32_only else PRECISIONS[as_written:]:
+        ours, theirs, within = (
+            load_ours(folder, dtype),
+            load_theirs(folder, row, dtype),
+            tolerance(row, dtype),
+        )
+        with lifted(row, dtype):
+            expected = theirs(**inputs.theirs).logits
+        close(ours(**inputs.ours).logits[inputs.keep], expected[inputs.keep], within, name)
+
+
+@rows
+@torch.no_grad()
+def test_variations_change_the_numbers(folders: Folders, row: Row) -> None:
+    """A variation that computes the same as the tiny config would test nothing."""
+    ours = load_ours(folders(row, row.main))
+    inputs = draw_inputs(ours.config, "none")
+    for name, changes in row.variations.items():
+        varied = type(ours).from_config({**row.config(), "architectures": [row.main], **changes}).eval()
+        if [p.shape for p in varied.parameters()] != [p.shape for p in ours.parameters()]:
+            continue  # another set of tensors: if it were ignored, loading would fail
+        varied.network.load_state_dict(ours.state_dict())
+        gap = (ours(**inputs.ours).logits - varied(**inputs.ours).logits).abs().max()
+        assert (gap < 1e-4) == (name in row.inert), f"{name}: {gap}"
+
+
+@rows
+@torch.no_grad()
+def test_bfloat16_is_loaded_as_it_is(folders: Folders, row: Row) -> None:
+    folder = folders(row, row.main, dtype=torch.bfloat16)
+    ours = load_ours(folder, dtype=None)
+    theirs = load_theirs(folder, row, torch.bfloat16, attention="sdpa")
+    assert {p.dtype for p in ours.parameters()} == {torch.bfloat16}
+    inputs = draw_inputs(ours.config, "none")
+    output, expected = ours(**inputs.ours).logits, theirs(**inputs.theirs).logits
+    assert output.dtype == torch.bfloat16
+    exact = load_ours(folder, torch.float64)(**inputs.ours).logits
+    ours_off, theirs_off = (output - exact).abs().mean(), (expected - exact).abs().mean()
+    assert ours_off <= 1.5 * theirs_off, "rounded more often than the reference"
+
+
+# -------------------------------------------------------------------------------------------------- ways to run
+
+
+@decoders
+@precisions
+@pytest.mark.parametrize("padding", ["none", "left"])
+@pytest.mark.parametrize(
+    "chunks", [[6, 5], [1] * 11, [4, 1, 1, 5]], ids=["two chunks", "token by token", "mixed"]
+)
+@torch.no_grad()
+def test_cached(folders: Folders, row: Row, dtype: torch.dtype, padding: str, chunks: list[int]) -> None:
+    folder = folders(row, row.main)
+    ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
+    inputs = draw_inputs(ours.config, padding)
+    with lifted(row, dtype):
+        expected = theirs(**inputs.theirs).logits
+        theirs_cached = reference_cached(theirs, inputs, chunks)
+    fused = cached(ours, inputs, chunks)
+    explicit = cached(ours, inputs, chunks, Tape("*.probs"))
+    for what, logits in (("whole", expected), ("cached", theirs_cached)):
+        close(fused[inputs.keep], logits[inputs.keep], within, f"fused, theirs {what}")
+        close(explicit[inputs.keep], logits[inputs.keep], within, f"explicit, theirs {what}")
+
+
+def reference_cached(model: Any, inputs: Inputs, chunks: list[int]) -> Tensor:
+    past, parts, end = None, [], 0
+    for chunk in chunks:
+        start, end = end, end + chunk
+        answer = model(
+            input_ids=inputs.ids[:, start:end],
+            attention_mask=inputs.keep[:, :end].long(),
+            position_ids=inputs.positions[:, start:end],
+            past_key_values=past,
+            use_cache=True,
+        )
+        past = answer.past_key_values
+        parts.append(answer.logits)
+    return torch.cat(parts, dim=1)
+
+
+@rows
+@paddings
+@precisions
+@torch.no_grad()
+def test_taps(folders: Folders, row: Row, padding: str, dtype: torch.dtype) -> None:
+    """Hidden states and attentions, and with them the explicit path; the fused one gives the same."""
+    folder = folders(row, row.main)
+    ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
+    inputs = draw_inputs(ours.config, padding)
+    keep = inputs.keep
+    with lifted(row, dtype):
+        expected = theirs(**inputs.theirs, output_hidden_states=True, output_attentions=True)
+    output = ours(**inputs.ours, tape=Tape("embed.out", "blocks.*.out", "final", "*.attn.probs", "logits"))
+    layers = len(expected.attentions)
+    assert len(expected.hidden_states) == layers + 1
+    states = ["embed.out", *(f"blocks.{i}.out" for i in range(layers - 1)), "final"]
+    for name, state in zip(states, expected.hidden_states, strict=True):
+        close(output.taps[name][keep], state[keep], within, name)
+    for i, probs in enumerate(expected.attentions):
+        mine = output.taps[f"blocks.{i}.attn.probs"]
+        close(mine.transpose(1, 2)[keep], probs.transpose(1, 2)[keep], within, f"attentions of block {i}")
+    close(output.logits[keep], expected.logits[keep], within, "explicit")
+    close(ours(**inputs.ours).logits[keep], expected.logits[keep], within, "fused")
+    with lifted(row, dtype):
+        fused_there = load_theirs(folder, row, dtype, attention="sdpa")(**inputs.theirs).logits
+    close(output.logits[keep], fused_there[keep], within, "theirs fused")
+
+
+@heads
+@pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
+def test_every_tap_fires_once(folders: Folders, row: Row, architecture: str, explicit: bool) -> None:
+    ours = load_ours(folders(row, architecture))
+    fired: Counter[str] = Counter()
+
+    class Counting(Tape):
+        def pass_on(self, name: str, x: Tensor) -> Tensor:
+            fired[name] += 1
+            return super().pass_on(name, x)
+
+    inputs = draw_inputs(ours.config, "none")
+    taps = ours.taps()
+    asked = taps if explicit else [tap for tap in taps if not tap.endswith((".scores", ".probs"))]
+    output = ours(**inputs.ours, tape=Counting(*asked))
+    assert fired == Counter(asked)
+    assert set(output.taps) == set(asked)
+
+
+# ------------------------------------------------------------------------------------------------------ gradients
+
+
+@heads
+@precisions
+@pytest.mark.parametrize("padding", ["none", "right"])
+def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.dtype, padding: str) -> None:
+    folder = folders(row, architecture, **NO_DROPOUT[row.family])
+    ours, theirs, within = (
+        load_ours(folder, dtype).train(),
+        load_theirs(folder, row, dtype).train(),
+        tolerance(row, dtype),
+    )
+    inputs = draw_inputs(ours.config, padding)
+    labels, their_labels = draw_labels(row.record.architectures[architecture], inputs, ours.config) or (
+        None,
+        {},
+    )
+    output = ours(**inputs.ours, labels=labels)
+    with lifted(row, dtype):
+        expected = theirs(**inputs.theirs, **their_labels)
+        if labels is None:
+            goal = torch.randn(output.last_hidden_state.shape, dtype=dtype) * inputs.keep[..., None]
+            loss, their_loss = ((side.last_hidden_state * goal).mean() for side in (output, expected))
+            if output.pooler_output is not None:
+                loss, their_loss = (
+                    loss + output.pooler_output.mean(),
+                    their_loss + expected.pooler_output.mean(),
+                )
+        else:
+            loss, their_loss = output.loss, expected.loss
+        their_loss.backward()
+    loss.backward()
+
+    with torch.no_grad():  # gradients in place of parameters, to find them under the reference's names
+        for name, parameter in ours.named_parameters():
+            assert parameter.grad is not None, name
+            parameter.copy_(parameter.grad)
+    prefixed = ours.task != "feature-extraction"
+    mine = gather(ours.network, ours.family.names(ours.spec, ours.task), prefixed=prefixed)
+    reference = {name: p.grad for name, p in theirs.named_parameters() if p.grad is not None}
+    assert set(mine) == set(reference)
+    if (
+        ours.task == "question-answering"
+    ):  # whose loss reads padding too; the reference never trains padding's vector
+        for path, table in theirs.named_modules():
+            if getattr(table, "padding_idx", None) is not None:
+                mine[f"{path}.weight"][table.padding_idx] = 0
+    for name, gradient in mine.items():
+        close(gradient, reference[name], within, name)
+
+
+NO_DROPOUT: dict[str, dict[str, Any]] = {
+    "bert": {"classifier_dropout": 0.0},
+    "gpt2": {"classifier_dropout": 0.0},
+    "llama": {"classifier_dropout": 0.0},
+}
+
+
+# ----------------------------------------------------------------------------------------------------- round trip
+
+
+@heads
+@torch.no_grad()
+def test_round_trip(folders: Folders, row: Row, architecture: str, tmp_path: Path) -> None:
+    folder = folders(row, architecture)
+    ours = load_ours(folder)
+    ours.save_pretrained(tmp_path)
+
+    before, after = load_file(folder / "model.safetensors"), load_file(tmp_path / "model.safetensors")
+    assert set(before) == set(after)
+    for name in before:
+        assert before[name].dtype == after[name].dtype
+        assert before[name].numpy().tobytes() == after[name].numpy().tobytes(), name
+    old, new = read_config(folder), json.loads((tmp_path / "config.json").read_text())
+    assert {key: new.get(key) for key in old} == old
+
+    theirs = load_theirs(tmp_path, row)  # says that no key is missing or unexpected
+    again = load_ours(tmp_path)
+    inputs = draw_inputs(ours.config, "right")
+    expected = load_theirs(folder, row)(**inputs.theirs)[0]
+    assert torch.equal(theirs(**inputs.theirs)[0], expected)
+    field = "last_hidden_state" if ours.task == "feature-extraction" else ours.network.head.FIELDS[0]
+    assert torch.equal(again(**inputs.ours)[field], ours(**inputs.ours)[field])

@@ -1,0 +1,65 @@
+"""The comparison has teeth: any tensor that is swapped, lost or slightly changed makes it fail."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tests.parity.families import ROWS, Row
+from tests.parity.sides import Folders, draw_inputs, load_ours, load_theirs, perturb
+
+
+def tampered(folder: Path, copy: Path, change: dict[str, Tensor]) -> Path:
+    shutil.copytree(folder, copy)
+    save_file(
+        {**load_file(folder / "model.safetensors"), **change}, copy / "model.safetensors", {"format": "pt"}
+    )
+    return copy
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.family)
+@torch.no_grad()
+def test_every_tensor_counts(folders: Folders, row: Row) -> None:
+    """Change one number of one tensor of the file by a hundredth: the logits move by more than the tolerance."""
+    folder = folders(row, row.main)
+    ours = load_ours(folder, torch.float64)
+    inputs = draw_inputs(ours.config, "none", tokens=30)
+    before = ours(**inputs.ours).logits
+    read = set(inputs.ids.flatten().tolist())
+    for name, parameter in ours.named_parameters():
+        place = (min(read), 0) if name.endswith("embed.tokens.weight") else (0,) * parameter.dim()
+        if name.endswith("qkv.bias"):
+            place = (parameter.shape[0] - 1,)  # of v; a shift of all keys alike changes no softmax
+        parameter[place] += 0.01
+        assert (ours(**inputs.ours).logits - before).abs().max() > 1e-5, f"{name} does not count"
+        parameter[place] -= 0.01
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.family)
+@torch.no_grad()
+def test_two_norms_swapped(folders: Folders, row: Row, tmp_path: Path) -> None:
+    folder = folders(row, row.main)
+    tensors = load_file(folder / "model.safetensors")
+    names = [name for name in tensors if any(part in name.lower() for part in ("norm", "ln_"))]
+    gains = [name for name in names if name.endswith("weight")]
+    assert len(gains) >= 6
+    one, other = gains[0], gains[1]
+    swapped = tampered(
+        folder, tmp_path / "swapped", {one: tensors[other].clone(), other: tensors[one].clone()}
+    )
+    inputs = draw_inputs(load_ours(folder).config, "none")
+    expected = load_theirs(folder, row)(**inputs.theirs).logits
+    assert torch.allclose(load_ours(folder)(**inputs.ours).logits, expected, atol=1e-5, rtol=1e-5)
+    assert (load_ours(swapped)(**inputs.ours).logits - expected).abs().max() > 1e-2
+
+
+def test_perturbation_moves_every_number() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
+    before = [parameter.clone() for parameter in model.parameters()]
+    perturb(model)
+    assert all((new != old).all() for new, old in zip(model.parameters(), before, strict=True))

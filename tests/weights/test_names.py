@@ -1,0 +1,107 @@
+"""Rules between their tensors and ours, and the table that finds the rule of a parameter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.weights.names import Fused, Names, Rule, Same, Tied, Transposed
+
+SIZES = st.integers(1, 5)
+
+
+@given(
+    rule=st.sampled_from([Same("a"), Tied("a"), Transposed("a"), Fused(("a", "b", "c"), (2, 1, 1))]), D=SIZES
+)
+def test_writing_inverts_reading_bit_for_bit(rule: Rule, D: int) -> None:
+    for ours in (torch.randn(4, D), torch.randn(4)):
+        theirs = rule.write(ours)
+        assert [tuple(tensor.shape) for tensor in theirs] == rule.shapes(tuple(ours.shape))
+        assert len(theirs) == len(rule.stems)
+        again = rule.read(theirs)
+        assert again.is_contiguous() and torch.equal(again, ours)
+        for tensor, once_more in zip(theirs, rule.write(again), strict=True):
+            assert torch.equal(tensor, once_more)
+
+
+def test_transposed_turns_matrices_and_leaves_vectors() -> None:
+    matrix = torch.arange(6.0).reshape(2, 3)
+    assert Transposed("a").read([matrix]).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert Transposed("a").read([matrix[0]]).tolist() == [0, 1, 2]
+    assert Transposed("a").shapes((3, 2)) == [(2, 3)]
+
+
+def test_fused_lays_theirs_one_below_the_other() -> None:
+    q, k, v = torch.full((2, 3), 1.0), torch.full((1, 3), 2.0), torch.full((1, 3), 3.0)
+    ours = Fused(("q", "k", "v"), (2, 1, 1)).read([q, k, v])
+    assert ours[:, 0].tolist() == [1, 1, 2, 3]
+
+
+TABLE = Names(
+    prefix="bert",
+    body={
+        "embed.tokens": "words",
+        "blocks.{i}.attn.qkv": Fused(("layer.{i}.q", "layer.{i}.k"), (2, 2)),
+        "blocks.{i}.experts.{j}.up": Transposed("layer.{i}.expert.{j}.in"),
+    },
+    head={
+        "head.decoder.weight": Tied("cls.decoder.weight"),
+        "head.decoder.bias": "cls.bias",
+        "head.norm": "cls.norm",
+    },
+    ignored=("position_ids", "layer.{i}.attn.masked_bias", "cls.old"),
+)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("embed.tokens.weight", ["words.weight"]),
+        ("blocks.3.attn.qkv.bias", ["layer.3.q.bias", "layer.3.k.bias"]),
+        ("blocks.10.experts.2.up.weight", ["layer.10.expert.2.in.weight"]),
+    ],
+)
+def test_names_of_the_body(ours: str, theirs: list[str]) -> None:
+    assert TABLE.find(ours, prefixed=False)[1] == theirs
+    assert TABLE.find(ours, prefixed=True)[1] == [f"bert.{name}" for name in theirs]
+
+
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_names_of_the_head_are_full_names(prefixed: bool) -> None:
+    rule, theirs = TABLE.find("head.decoder.weight", prefixed=prefixed)
+    assert isinstance(rule, Tied) and theirs == ["cls.decoder.weight"]
+    assert TABLE.find("head.decoder.bias", prefixed=prefixed)[1] == ["cls.bias"]
+    assert TABLE.find("head.norm.bias", prefixed=prefixed)[1] == ["cls.norm.bias"]
+
+
+def test_an_empty_prefix_adds_no_dot() -> None:
+    assert Names(body={"a": "b"}).find("a.weight", prefixed=True)[1] == ["b.weight"]
+
+
+def test_a_parameter_without_a_rule_is_an_error() -> None:
+    with pytest.raises(KeyError, match=r"no rule for its parameter 'blocks\.0\.cross\.q\.weight'"):
+        TABLE.find("blocks.0.cross.q.weight", prefixed=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "position_ids",
+        "bert.position_ids",
+        "layer.0.attn.masked_bias",
+        "bert.layer.11.attn.masked_bias",
+        "cls.old",
+    ],
+)
+def test_what_is_ignored(name: str) -> None:
+    assert TABLE.is_ignored(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["xposition_ids", "layer.x.attn.masked_bias", "layer.0.attn.masked_bias.weight", "bert.words.weight"],
+)
+def test_what_is_not_ignored(name: str) -> None:
+    assert not TABLE.is_ignored(name)
