@@ -1,0 +1,1 @@
+"""Running a network fast without changing what it is: packed rows, token budgets, prepared weights."""

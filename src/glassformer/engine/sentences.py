@@ -1,0 +1,148 @@
+"""How a folder says that its token states become one vector a text.
+
+    modules.json           which steps: Transformer, Pooling, Normalize
+    1_Pooling/config.json  which pooling
+    sentence_bert_config.json, tokenizer_config.json       how many tokens of a text are read
+
+A folder without `modules.json` gets the mean over its tokens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.weights.files import open_regular, reason, shown
+from glassformer.weights.strict_json import read_object
+
+MAX_MODULES_BYTES = 1 << 20
+
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {  # [texts, T, D] → [texts, D]; every text is T tokens long
+    "cls": lambda x: x[:, 0],
+    "lasttoken": lambda x: x[:, -1],
+    "max": lambda x: x.amax(dim=1),
+    "mean": lambda x: x.mean(dim=1),
+    "mean_sqrt_len_tokens": lambda x: x.sum(dim=1) / x.shape[1] ** 0.5,
+    "weightedmean": lambda x: torch.einsum("btd,t->bd", x, _rising(x)),
+}
+
+
+def _rising(x: Tensor) -> Tensor:
+    """Weights 1, 2, …, T that sum to 1: later tokens of a causal model have seen more."""
+    weights = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
+    return weights / weights.sum()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentenceSettings:
+    """What `encode` does beside running the network.
+
+    poolings: their results stand side by side · normalise: vectors get length 1
+    max_tokens: how much of a text is read, special tokens included; None = as much as the model can
+    """
+
+    poolings: tuple[str, ...] = ("mean",)
+    normalise: bool = False
+    max_tokens: int | None = None
+    lower_case: bool = False
+
+    def pool(self, states: Tensor) -> Tensor:
+        """Vectors of texts of one length. [texts, T, D] → [texts, D · poolings]"""
+        pooled = torch.cat([POOLINGS[name](states) for name in self.poolings], dim=-1).float()
+        return torch.nn.functional.normalize(pooled, dim=-1) if self.normalise else pooled
+
+
+def read_settings(folder: Path | None) -> SentenceSettings:
+    """What a folder says.
+
+    Raises: UnsupportedError: a step or pooling that is not supported. ConfigError: a damaged file.
+    """
+    if folder is None or not (folder / "modules.json").is_file():
+        return SentenceSettings()
+    poolings: tuple[str, ...] = ("mean",)
+    normalise = False
+    for module in _modules(folder / "modules.json"):
+        kind = str(module.get("type", "")).rpartition(".")[2]
+        if kind == "Pooling":
+            poolings = _poolings(folder / _inside(module) / "config.json")
+        elif kind == "Normalize":
+            normalise = True
+        elif kind != "Transformer":
+            raise UnsupportedError(
+                f"{folder / 'modules.json'}: the step {shown(kind)} is not supported; "
+                "supported: Transformer, Pooling, Normalize"
+            )
+    own = folder / "sentence_bert_config.json"
+    settings = read_object(own, ConfigError) if own.is_file() else {}
+    limit = settings.get("max_seq_length")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ConfigError(
+            f"{own}: max_seq_length is {shown(limit)}; it must be a whole number from 1 up, or null"
+        )
+    lower = settings.get("do_lower_case")
+    if lower is not None and not isinstance(lower, bool):
+        raise ConfigError(f"{own}: do_lower_case is {shown(lower)}; it must be true, false or null")
+    return SentenceSettings(
+        poolings=poolings,
+        normalise=normalise,
+        max_tokens=limit,
+        lower_case=bool(lower),
+    )
+
+
+def _modules(path: Path) -> list[dict[str, Any]]:
+    stream, size = open_regular(path, ConfigError)
+    with stream:
+        if size > MAX_MODULES_BYTES:
+            raise ConfigError(f"{path}: has {size} bytes; a list of steps may have {MAX_MODULES_BYTES}")
+        try:
+            modules = json.loads(stream.read(MAX_MODULES_BYTES))
+        except (ValueError, OSError, RecursionError) as problem:
+            raise ConfigError(f"{path}: cannot be read as JSON: {reason(problem)}") from None
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        raise ConfigError(f"{path}: must be a JSON list of objects, each a step with a type and a path")
+    return modules
+
+
+def _inside(module: dict[str, Any]) -> str:
+    """The step's folder, which must lie in the model's."""
+    path = PurePosixPath(str(module.get("path", "")))
+    if path.is_absolute() or ".." in path.parts or not str(path).isprintable():
+        raise ConfigError(
+            f"modules.json: the path {shown(str(path))} leaves the model folder; a step's folder lies inside"
+        )
+    return str(path)
+
+
+def _poolings(path: Path) -> tuple[str, ...]:
+    config = read_object(path, ConfigError)
+    named = config.get("pooling_mode")
+    if named is not None:
+        chosen = named if isinstance(named, list) else [named]
+    else:
+        prefix = "pooling_mode_"
+        flags = [
+            key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on is True
+        ]
+        names = {
+            "cls_token": "cls",
+            "mean_tokens": "mean",
+            "max_tokens": "max",
+            "weightedmean_tokens": "weightedmean",
+        }
+        chosen = [names.get(flag, flag) for flag in flags]
+    unknown = [name for name in chosen if not isinstance(name, str) or name not in POOLINGS]
+    if unknown or not chosen:
+        raise UnsupportedError(
+            f"{path}: pooling {shown(unknown or chosen)} is not supported; supported: {', '.join(POOLINGS)}"
+        )
+    if len(set(chosen)) < len(chosen):
+        raise ConfigError(f"{path}: pooling {shown(chosen)} names one twice; each stands for itself once")
+    return tuple(chosen)

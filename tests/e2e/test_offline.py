@@ -1,0 +1,145 @@
+"""Promise R15: no network by default. Importing opens no socket, and with sockets blocked everything works that
+needs local folders alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.e2e.tiny_models import make_folder
+
+# Put before a program: from here on a socket is an error that no handler of `Exception` swallows.
+BLOCKED = """
+import sys
+class Connected(BaseException):
+    pass
+def refuse(event, arguments):
+    if event.startswith("socket."):
+        raise Connected(f"{event} {arguments}")
+sys.addaudithook(refuse)
+"""
+
+TEXT = "time flies like an arrow"
+
+
+def run(program: str, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BLOCKED + program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
+        | {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb", **environment},
+        timeout=180,
+    )
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("offline")
+    for family in ("bert", "gpt2", "llama", "transformer"):
+        make_folder(home / family, family)
+    (home / "texts.txt").write_text(f"{TEXT}\nfruit flies like a banana\n")
+    return home
+
+
+def test_the_block_blocks() -> None:
+    """A block that blocks nothing would make the tests below worthless."""
+    done = run("import socket; socket.create_connection(('127.0.0.1', 9))")
+    assert done.returncode == 1 and "Connected: socket." in done.stderr
+
+
+def test_importing_opens_no_socket() -> None:
+    done = run(
+        "import glassformer, glassformer.model, glassformer.core, glassformer.cli.app, glassformer.engine.encoder\n"
+        "for name in glassformer.__all__: getattr(glassformer, name)\n"
+        "print(glassformer.__version__)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_importing_the_package_alone_imports_no_torch_and_no_client() -> None:
+    done = run(
+        "import glassformer\n"
+        "print([name for name in ('torch', 'numpy', 'huggingface_hub', 'tokenizers', 'httpx') if name in sys.modules])"
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+LOCAL = """
+from pathlib import Path
+import torch
+import glassformer
+home = Path(sys.argv[1])
+ids = torch.tensor([[1, 4, 5, 2]])
+for family in ("bert", "gpt2", "llama", "transformer"):
+    model = glassformer.load(home / family)
+    target = {"decoder_input_ids": ids} if family == "transformer" else {}
+    assert model(input_ids=ids, **target).last_hidden_state.isfinite().all()
+    if family != "transformer":
+        assert model.encode(["time flies", ""]).shape == (2, 8)
+    if model.task == "text-generation":
+        assert isinstance(model.generate("time flies", max_new_tokens=3), str)
+    model.save_pretrained(home / "saved" / family)
+    assert glassformer.load(home / "saved" / family, offline=True).report.loaded
+print("huggingface_hub" in sys.modules)
+"""
+
+
+def test_local_folders_need_no_network(folders: Path) -> None:
+    done = run(LOCAL, folders)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "False"  # not even the client is imported
+
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "version": ("--version",),
+    "help": ("--help",),
+    "info": ("info", "{bert}"),
+    "info as data": ("info", "{llama}", "--json"),
+    "tokens": ("tokens", "{gpt2}", TEXT),
+    "tokens as data": ("tokens", "{bert}", TEXT, "--json"),
+    "encode": ("encode", "{bert}", "{home}/texts.txt", "--out", "{home}/vectors.npy"),
+    "demo": ("demo", TEXT, "fruit flies like a banana", "--model", "{bert}"),
+    "bench": ("bench", "{bert}", "--count", "4", "--repeats", "1"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_on_local_folders_need_no_network(folders: Path, name: str) -> None:
+    places = {"home": folders, **{path.name: path for path in folders.iterdir() if path.is_dir()}}
+    program = "from glassformer.cli.app import main\nmain(sys.argv[1:])"
+    done = run(program, *(part.format(**places) for part in COMMANDS[name]))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip() and "Traceback" not in done.stderr
+    if name == "encode":
+        assert np.load(folders / "vectors.npy").shape == (2, 8)
+
+
+def test_parity_on_a_local_folder_needs_no_network(folders: Path) -> None:
+    pytest.importorskip(
+        "transformers", reason="needs the reference library: pip install 'glassformer[reference]'"
+    )
+    program = "from glassformer.cli.app import main\nmain(sys.argv[1:])"
+    done = run(program, "parity", folders / "bert")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_a_name_that_is_not_at_hand_is_one_clear_error_offline(tmp_path: Path, how: str) -> None:
+    program = (
+        "import glassformer\n"
+        "try:\n"
+        f"    glassformer.load('no-such-org/no-such-model', offline={how == 'option'})\n"
+        "except glassformer.DataError as error:\n"
+        "    print(error)\n"
+    )
+    environment = {"HF_HUB_OFFLINE": "1"} if how == "environment" else {}
+    done = run(program, HF_HOME=str(tmp_path), **environment)
+    assert done.returncode == 0, done.stderr
+    assert "no-such-org/no-such-model" in done.stdout and done.stdout.count("\n") == 1
