@@ -1,0 +1,176 @@
+"""`glassformer parity FOLDER`: does a checkpoint give the reference library's numbers, stage by stage?"""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from glassformer.evaluation.parity import Case, Report
+    from glassformer.model import Model
+
+TEXTS = ("Time flies like an arrow.", "Fruit flies like a banana, and a banana flies like no arrow at all.")
+
+
+def parity(
+    folder: Annotated[Path, typer.Argument(help="A model folder, with config.json and weights.")],
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, with every input apart, for programs.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Draws the random ids.")] = 0,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option("--allow-pickle", help="Also read old .bin and .pt files, in a shut-off child process."),
+    ] = False,
+) -> None:
+    """Compare a checkpoint with the reference library: embeddings, every block, the head, in fp32 and in fp64.
+
+    Exit code 0: equal within the tolerances. 1: they differ, and the first stage that does is named.
+    """
+    report, about = compare_folder(folder, seed=seed, allow_pickle=allow_pickle)
+    if json:
+        typer.echo(json_format.dumps({**about, **as_dict(report)}, ensure_ascii=False, indent=2))
+    else:
+        _show(report, about)
+    if not report.equal:
+        raise typer.Exit(1)
+
+
+def compare_folder(
+    folder: Path, *, seed: int = 0, allow_pickle: bool = False
+) -> tuple[Report, dict[str, Any]]:
+    """Load a folder on both sides and compare them; with what was compared, for the heading.
+
+    Raises: MissingExtraError: the reference library is not installed. DataError: `folder` is no folder.
+        Whatever `load` raises for a folder that is damaged or not supported.
+    """
+    from glassformer.errors import DataError, MissingExtraError
+
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder; give a model folder that holds config.json and weights")
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtraError("transformers", "reference", "glassformer parity") from None
+
+    import torch
+    from torch import nn
+
+    from glassformer.evaluation.parity import check, reference_model
+    from glassformer.model import load
+    from glassformer.weights.read import open_checkpoint
+
+    model = load(folder, dtype=torch.float32, allow_pickle=allow_pickle, offline=True)
+    architecture = (model.config.get("architectures") or [model.family.architecture(model.task)])[0]
+    notes = ["fp64 means both sides wholly in fp64: the steps that the reference keeps in fp32 are lifted"]
+    with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
+        tensors = {name: checkpoint.read(name) for name in checkpoint.tensors}
+    tensors = {  # fp64 weights are rounded to fp32 on both sides, or on neither
+        name: tensor.float() if tensor.dtype == torch.float64 else tensor for name, tensor in tensors.items()
+    }
+
+    def reference_of(dtype: torch.dtype) -> nn.Module:
+        reference, remarks = reference_model(architecture, model.config, tensors, dtype)
+        notes.extend(remark for remark in remarks if remark not in notes)
+        return reference
+
+    names = model.family.names(model.spec, model.task)
+    report = check(model.network, reference_of, names, _cases(model, seed, notes), notes=notes)
+    about = {
+        "folder": str(folder),
+        "architecture": architecture,
+        "reference": f"transformers {transformers.__version__}",
+    }
+    return report, about
+
+
+def _cases(model: Model, seed: int, notes: list[str]) -> list[Case]:
+    from glassformer.errors import DataError
+    from glassformer.evaluation.parity import random_cases, text_case
+
+    embed = model.network.embedding.spec
+    hidden = model.config.get("pad_token_id") or 0
+    longest = None if embed.positions is None else embed.positions.count
+    cases = random_cases(model.vocabulary, longest, segments=embed.segments, hidden=hidden, seed=seed)
+    try:
+        tokenizer = model.tokenizer
+    except DataError:
+        notes.append("the folder has no tokenizer, so no text was compared")
+        return cases
+    rows = [list(row)[:longest] for row in tokenizer(list(TEXTS))["input_ids"]]
+    return [*cases, text_case(rows, hidden=hidden)]
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The report as JSON can hold it; a difference that is no number is null."""
+
+    def number(value: float) -> float | None:
+        return value if value < float("inf") else None
+
+    runs = [
+        {
+            "precision": precision,
+            "input": case,
+            "stages": [
+                {
+                    "stage": d.stage,
+                    "absolute": number(d.absolute),
+                    "relative": number(d.relative),
+                    "tolerance": d.tolerance,
+                    "within": d.within,
+                }
+                for d in differences
+            ],
+        }
+        for (precision, case), differences in report.stages.items()
+    ]
+    first = report.first
+    named = first and {"precision": first[0], "input": first[1], "stage": first[2].stage}
+    return {"equal": report.equal, "first": named, "runs": runs, "notes": list(report.notes)}
+
+
+def _show(report: Report, about: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text(f"{about['architecture']} of {about['folder']}, beside {about['reference']}"))
+    precisions = list(dict.fromkeys(precision for precision, _ in report.stages))
+    cases = list(dict.fromkeys(case for _, case in report.stages))
+    console.print(Text(f"the largest difference over {len(cases)} inputs: {', '.join(cases)}\n"))
+
+    table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    table.add_column("stage")
+    for precision in precisions:
+        table.add_column(precision, justify="right")
+        table.add_column("relative", justify="right")
+    table.add_column("verdict")
+    for at_one_stage in zip(*report.stages.values(), strict=True):
+        row = [at_one_stage[0].stage]
+        for precision in precisions:
+            of_it = [d for (p, _), d in zip(report.stages, at_one_stage, strict=True) if p == precision]
+            row += [f"{max(d.absolute for d in of_it):.1e}", f"{max(d.relative for d in of_it):.1e}"]
+        same = all(d.within for d in at_one_stage)
+        table.add_row(*row, Text("equal", style="green") if same else Text("differs", style="bold red"))
+    console.print(table)
+    console.print()
+
+    limits = {precision: differences[0].tolerance for (precision, _), differences in report.stages.items()}
+    allowed = ", ".join(f"{limit:.0e} in {precision}" for precision, limit in limits.items())
+    if report.first is None:
+        console.print(Text(f"equal at every stage (within {allowed}, absolute or relative)", style="green"))
+    else:
+        precision, case, d = report.first
+        console.print(
+            Text(
+                f"differs first at {d.stage}, in {precision}, on {case}: by {d.absolute:.1e}, "
+                f"relative {d.relative:.1e} (allowed: {allowed}, absolute or relative)",
+                style="bold red",
+            )
+        )
+    for note in report.notes:
+        console.print(Text(f"note: {note}", style="dim"))

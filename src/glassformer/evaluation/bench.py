@@ -1,0 +1,127 @@
+"""How fast each precision encodes on this machine, and what it costs in accuracy.
+
+The reference is the plain network in fp32, one text at a time: no packing, no packed weights. Every precision encodes
+the same texts, in turn, so that a machine whose speed drifts slows all of them alike; the medians are compared.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.engine.encoder import TextToIds, encode
+from glassformer.engine.prepare import PRECISIONS, prepare, unprepare
+from glassformer.models import Network
+
+# Sentences of our own, from two words to a paragraph, in the proportions of everyday text.
+SAMPLE = (
+    "Thank you.",
+    "The kettle is on.",
+    "Time flies like an arrow.",
+    "Fruit flies like a banana.",
+    "Nobody answered the door when we rang.",
+    "A model is small enough to read when its author can draw it from memory.",
+    "The bridge opens at noon, so the ferry leaves ten minutes early on Sundays.",
+    "She measured the table twice, wrote both numbers down, and cut the cloth to the larger one.",
+    "When the orchestra had tuned, the hall fell so quiet that you could hear the rain on the roof.",
+    "Prices of potatoes rose for the third month in a row, while those of onions hardly moved at all.",
+    "My grandfather repaired clocks; he said that a clock which is right twice a day is still a bad clock.",
+    "The committee agreed on the date, the place, the speakers and the lunch, and then, an hour later, discovered that "
+    "nobody had booked the room, which by that time had been given to a choir.",
+    "To find out whether a word is used in one sense or in another, look at the words around it: a bank with a river "
+    "beside it is rarely the kind that keeps money, although some towns have been unlucky enough to build one there.",
+    "We walked along the old railway for most of the afternoon. The rails were gone, but the stations still stood, one "
+    "of them a cafe, another a private house with a platform for a garden, and the last one empty, its clock stopped "
+    "at twenty past four, its timetable, under glass, promising trains to the coast until a summer long ago.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionRow:
+    """One precision: its speed (median), and how far its vectors lie from the reference's."""
+
+    precision: str
+    seconds: float
+    sentences_per_second: float
+    tokens_per_second: float
+    speedup: float  # over the plain network with one text at a time
+    largest_difference: float
+    smallest_cosine: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def sample_texts(count: int) -> list[str]:
+    """So many sentences of realistic lengths."""
+    return [SAMPLE[i % len(SAMPLE)] for i in range(count)]
+
+
+def compare_precisions(
+    network: Network,
+    tokenizer: TextToIds,
+    texts: Sequence[str],
+    folder: Path | None = None,
+    *,
+    precisions: Sequence[str] = PRECISIONS,
+    repeats: int = 3,
+) -> list[PrecisionRow]:
+    """Encode the texts plainly and in each precision; the network is given back as it was plain.
+
+    Args:
+        texts: what to encode. [N]
+        repeats: timed runs of each, after one that is not timed.
+    Returns: a row for the plain network ("plain"), then one for each precision.
+    """
+    tokens = sum(map(len, tokenizer.batch_ids(texts, network.max_tokens)[0]))
+    unprepare(network)
+    reference = np.concatenate([_timed(network, tokenizer, [text], folder)[1] for text in texts[:64]])
+    seconds: dict[str, list[float]] = {name: [] for name in ("plain", *precisions)}
+    vectors: dict[str, np.ndarray] = {}
+    for run in range(repeats + 1):
+        for name in seconds:
+            if name == "plain":
+                unprepare(network)
+                start = time.perf_counter()
+                for text in texts[:64]:
+                    _timed(network, tokenizer, [text], folder)
+                taken = (time.perf_counter() - start) * len(texts) / len(texts[:64])
+                vectors[name] = reference
+            else:
+                prepare(network, name)
+                taken, vectors[name] = _timed(network, tokenizer, texts, folder)
+            if run > 0:
+                seconds[name].append(taken)
+    unprepare(network)
+    plain = statistics.median(seconds["plain"])
+    return [
+        PrecisionRow(
+            precision=name,
+            seconds=(median := statistics.median(seconds[name])),
+            sentences_per_second=len(texts) / median,
+            tokens_per_second=tokens / median,
+            speedup=plain / median,
+            largest_difference=float(np.abs(vectors[name][: len(reference)] - reference).max()),
+            smallest_cosine=_smallest_cosine(vectors[name][: len(reference)], reference),
+        )
+        for name in seconds
+    ]
+
+
+def _timed(
+    network: Network, tokenizer: TextToIds, texts: Sequence[str], folder: Path | None
+) -> tuple[float, np.ndarray]:
+    start = time.perf_counter()
+    vectors = encode(network, tokenizer, texts, folder, progress=False)
+    return time.perf_counter() - start, vectors
+
+
+def _smallest_cosine(a: np.ndarray, b: np.ndarray) -> float:
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return float(((a * b).sum(axis=1) / np.maximum(lengths, 1e-12)).min())

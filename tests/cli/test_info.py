@@ -1,0 +1,170 @@
+"""`glassformer info`, on tiny checkpoints written here and on real ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from glassformer.cli.info import info
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.model import Model
+from glassformer.models import FAMILIES
+
+
+def save(folder: Path, family: str = "bert", task: str | None = None, **changes: Any) -> str:
+    Model.from_config({**FAMILIES[family].tiny, **changes}, task=task).save_pretrained(folder)
+    return str(folder)
+
+
+def shown(capsys: pytest.CaptureFixture[str], width: int = 120) -> str:
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    return out
+
+
+def data_of(capsys: pytest.CaptureFixture[str], model: str, **options: Any) -> Any:
+    info(model, json=True, **options)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def test_minilm(minilm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    info(str(minilm))
+    out = shown(capsys)
+    for words in (
+        "BertModel, for feature-extraction",
+        "22,713,216 parameters · 90.9 MB as float32",
+        "WordPiece tokenizer of 30,522 pieces",
+        "none unused",
+        "blocks.0-5  ×6, each",
+        "12 heads × 32",
+        "4 · 384 · 128 keys",
+        "75 taps",
+    ):
+        assert words in out
+    embed = next(line for line in out.splitlines() if "tokens" in line and "30522×384" in line)
+    assert embed.split()[-3:] == ["46.9", "MB", "0"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_it_fits_the_terminal(minilm: Path, capsys: Any, monkeypatch: Any, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    info(str(minilm), names=True)
+    out = shown(capsys, width)
+    assert "…" not in out  # nothing is cut
+    if width >= 80:
+        assert any("attn_residual.on_residual" in line and line.endswith("0") for line in out.splitlines())
+
+
+def test_stories(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    info(str(shared / "models" / "stories260k"), names=True)
+    out = shown(capsys)
+    for words in (
+        "260,032 parameters",
+        "8 heads × 8, 4 k/v",
+        "scores, z (causal)",
+        "= embed.tokens.weight",
+        "model.layers.0-4.self_attn.{q_proj,k_proj,v_proj}.weight",
+    ):
+        assert words in out
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_every_family_with_the_names_in_its_file(family: str, tmp_path: Path, capsys: Any) -> None:
+    folder = save(tmp_path / "model", family)
+    found = data_of(capsys, folder)
+    assert found["weights"] is True
+    assert sorted(name for row in found["tensors"] for name in row["theirs"]) == sorted(
+        load_file(tmp_path / "model" / "model.safetensors")
+    )
+    info(folder, names=True)
+    assert "taps" in shown(capsys)
+
+
+def test_a_file_with_a_head_has_prefixed_names_also_for_the_bare_body(tmp_path: Path, capsys: Any) -> None:
+    found = data_of(capsys, save(tmp_path, task="fill-mask"), task="feature-extraction")
+    assert found["tensors"][0]["theirs"] == ["bert.embeddings.word_embeddings.weight"]
+    assert "cls.predictions.bias" in found["report"]["unused"]
+
+
+def test_old_spellings_are_shown_as_they_stand_in_the_file(tmp_path: Path, capsys: Any) -> None:
+    folder = save(tmp_path)
+    old = {
+        name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): tensor
+        for name, tensor in load_file(tmp_path / "model.safetensors").items()
+    }
+    save_file(old, tmp_path / "model.safetensors")
+    rows = {row["name"]: row["theirs"] for row in data_of(capsys, folder)["tensors"]}
+    assert rows["embed.norm.weight"] == ["embeddings.LayerNorm.gamma"]
+
+
+def test_new_and_unused_tensors_and_warnings_are_told(tmp_path: Path, capsys: Any) -> None:
+    folder = save(tmp_path, odd_key="\x1b[31mred")
+    info(folder, task="text-classification", names=True)
+    out = shown(capsys)
+    assert "2 new, to be trained before use" in out
+    assert "head.classifier.weight" in out
+    assert "(new)" in out
+    assert "odd_key" in out
+    assert "\x1b" not in out
+
+
+def test_a_config_alone_is_enough_for_sizes(tmp_path: Path, capsys: Any) -> None:
+    whole = data_of(capsys, save(tmp_path / "whole"))
+    (tmp_path / "bare").mkdir()
+    config = shutil.copy(tmp_path / "whole" / "config.json", tmp_path / "bare")
+    for place in (tmp_path / "bare", config):
+        found = data_of(capsys, str(place))
+        assert found["weights"] is False
+        for same in ("parameters", "flops", "taps", "tree", "tensors"):
+            assert found[same] == whole[same]
+        info(str(place))
+        assert "no weights here: sizes from config.json alone" in shown(capsys)
+
+
+def test_a_large_model_needs_no_memory(tmp_path: Path, capsys: Any) -> None:
+    """The published sizes of Llama 3 8B."""
+    config = {
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+        "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = data_of(capsys, str(tmp_path))
+    assert (found["parameters"], found["bytes"]) == (8_030_261_248, 2 * 8_030_261_248)
+    assert data_of(capsys, str(tmp_path), dtype="float32")["bytes"] == 4 * 8_030_261_248
+
+
+def test_each_tap_can_be_listed(tmp_path: Path, capsys: Any) -> None:
+    folder = save(tmp_path)
+    info(folder, taps=True)
+    lines = shown(capsys).splitlines()
+    for tap in data_of(capsys, folder)["taps"]:
+        assert tap in lines
+
+
+def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        info(str(tmp_path / "missing"))
+    (tmp_path / "model.txt").write_text("words")
+    with pytest.raises(DataError, match="is a file"):
+        info(str(tmp_path / "model.txt"))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ConfigError):
+        info(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "bort"}')
+    with pytest.raises(UnsupportedError, match="'bert'"):
+        info(str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({**FAMILIES["bert"].tiny, "dtype": ["int3"]}))
+    with pytest.raises(ConfigError, match="dtype"):
+        info(str(tmp_path))
