@@ -1,0 +1,87 @@
+"""An encoder-decoder in one call, with every size free: the blueprint that a course left unfinished, finished.
+
+network = EncoderDecoder(N=2, model_dim=24, num_heads=4, key_dim=3, encoder_vocab=50, decoder_vocab=20)
+logits = network(Batch(input_ids=source, decoder_input_ids=target), Flow()).logits          # [B, T, 20]
+"""
+
+from __future__ import annotations
+
+import math
+
+from glassformer.core.init import xavier
+from glassformer.core.specs import (
+    AttentionSpec,
+    BlockSpec,
+    EmbeddingSpec,
+    FeedForwardSpec,
+    LayerNormSpec,
+    SinusoidalSpec,
+    StackSpec,
+)
+from glassformer.models.transformer import SideSpec, Transformer, TransformerSpec, as_decoder
+
+
+class EncoderDecoder(Transformer):
+    """The 2017 model with two vocabularies, and heads as wide as you like.
+
+    What the blueprint lacked, and where it is now: the language head (`head`, over `decoder_vocab`); the decoder reads
+    the target, not the source; it is causal; the source's mask goes to the encoder and the memory, the target's to the
+    decoder. No length is built in: sequences may be of any length up to `longest`.
+    Differs: the causal mask is no registered buffer; it is drawn where the queries are, so it is on their device
+    whatever was moved, and fits any length (`core.masks.Pattern`).
+
+    Args:
+        N: layers of the encoder, and of the decoder.
+        model_dim: D, the width of the residual stream.
+        num_heads: H.
+        key_dim: E, the width of one head's queries, keys and values; it need not be model_dim / num_heads.
+        encoder_vocab: how many ids are read.
+        decoder_vocab: how many ids are written.
+        hidden_dim: F of the feed-forward layers; None = 4 · model_dim.
+        pre_norm: norms before each sub-layer and at the end (common now); else after each addition (the 2017 paper).
+        longest: positions.
+    """
+
+    def __init__(
+        self,
+        N: int,
+        model_dim: int,
+        num_heads: int,
+        key_dim: int,
+        encoder_vocab: int,
+        decoder_vocab: int,
+        *,
+        hidden_dim: int | None = None,
+        pre_norm: bool = True,
+        dropout: float = 0.0,
+        longest: int = 512,
+    ) -> None:
+        norm = LayerNormSpec(width=model_dim)
+        block = BlockSpec(
+            attention=AttentionSpec(width=model_dim, heads=num_heads, head_width=key_dim),
+            feed_forward=FeedForwardSpec(
+                width=model_dim, hidden=hidden_dim or 4 * model_dim, activation="relu"
+            ),
+            before=norm if pre_norm else None,
+            on_residual=None if pre_norm else norm,
+            dropout=dropout,
+        )
+
+        def side(block: BlockSpec, vocabulary: int) -> SideSpec:
+            return SideSpec(
+                embed=EmbeddingSpec(
+                    vocabulary=vocabulary,
+                    width=model_dim,
+                    positions=SinusoidalSpec(count=longest),
+                    dropout=dropout,
+                    scale=math.sqrt(model_dim),
+                ),
+                blocks=StackSpec(blocks=(block,) * N),
+                final_norm=norm if pre_norm else None,
+            )
+
+        spec = TransformerSpec(
+            encoder=side(block, encoder_vocab), decoder=side(as_decoder(block), decoder_vocab), tied=False
+        )
+        super().__init__(spec)
+        xavier(self)
