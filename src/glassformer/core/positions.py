@@ -124,7 +124,9 @@ def rotate(x: Float[Tensor, "B H T E"], rotation: tuple[Tensor, Tensor]) -> Floa
     width = cos.shape[-1]
     turned, rest = x[..., :width], x[..., width:]
     first, second = turned.chunk(2, dim=-1)
-    turned = turned * cos + torch.cat([-second, first], dim=-1) * sin
+    turned = (turned * cos + torch.cat([-second, first], dim=-1) * sin).to(
+        x.dtype
+    )  # q may be narrower than the stream
     return turned if width == x.shape[-1] else torch.cat([turned, rest], dim=-1)
 
 

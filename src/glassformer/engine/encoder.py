@@ -23,13 +23,14 @@ from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Segments
 from glassformer.core.stack import Stack
 from glassformer.engine.passes import plan_passes
-from glassformer.engine.prepare import prepare
+from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.engine.sentences import SentenceSettings, read_settings
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.models import Network
 from glassformer.weights.files import shown
 
 WINDOW_TEXTS = 16_384  # texts that are tokenised and sorted together
+WORTH_PACKING = 128  # texts: packing takes about as long as encoding a dozen
 PASS_TOKENS = 1_024  # tokens a pass: enough to keep the cores busy, few enough to stay in their caches
 
 
@@ -57,7 +58,8 @@ def encode(
         network: any family with one stack; its head is not run.
         texts: strings.
         folder: where the model lies; its `modules.json` decides pooling and normalisation, else the mean over tokens.
-        precision: "fp32", "bf16" or "int8": prepare the network so first; None = as it is.
+        precision: "fp32", "bf16" or "int8": prepare the network so first. None = as it is; a plain fp32 network is
+            prepared in fp32, which changes no result, once there are texts enough to pay for it.
         truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
         pass_tokens: how many tokens one pass may hold.
         progress: show a bar; None = on a terminal, when it will take a while.
@@ -71,6 +73,8 @@ def encode(
         raise UnsupportedError(
             "encode reads the states of a model of one stack; this one has an encoder and a decoder"
         )
+    if precision is None and len(texts) >= WORTH_PACKING and prepared_precision(network) is None:
+        precision = "fp32" if network.embedding.tokens.weight.dtype == torch.float32 else None
     if precision is not None:
         prepare(network, precision)
     settings = read_settings(folder)

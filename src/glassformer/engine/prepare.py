@@ -40,6 +40,7 @@ Product = Callable[[Tensor], Tensor]
 
 TYPICAL_ROWS = 1_024  # oneDNN chooses the blocks for about so many tokens; any number from 8 up serves
 LEVELS = 127  # 8 bits with a sign, symmetric around 0
+IN_CACHE = 1 << 19  # how many numbers are rounded to levels at a time
 OFFSET = 128  # inputs are stored without a sign; the signed kernel of oneDNN is a slow reference
 
 _surgery = threading.Lock()  # one thread at a time replaces modules; running them needs no lock
@@ -50,7 +51,7 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
 
     Left alone: a weight that another module shares (a tied head), subclasses of `nn.Linear`, layers with hooks.
     Preparing again is cheap; another precision, or weights that changed since, are packed anew. Any number of threads
-    may run a prepared network; none should while its precision changes, or it may meet both (fp32 is safe at all times).
+    may run a prepared network; none should while its precision changes, or it may meet both (fp32 is always safe).
 
     Args:
         network: any module tree with fp32 weights (or bfloat16 ones, for "bf16" and "int8").
@@ -72,11 +73,9 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
                 )
         packed: dict[int, PackedLinear] = {}  # one layer that stands in two places stays one layer
         for path, _, _, linear in slots:
-            old = isinstance(linear, PackedLinear)
-            if id(linear) in packed or (old and linear.precision == precision and not linear.stale()):
-                continue
-            original = linear.original if old else linear
-            packed[id(linear)] = PackedLinear(original, precision, inside=_inside_a_block(path))
+            if id(linear) not in packed and not _serves(linear, precision):
+                original = linear.original if isinstance(linear, PackedLinear) else linear
+                packed[id(linear)] = PackedLinear(original, precision, inside=_inside_a_block(path))
         for _, parent, name, linear in slots:  # only now, when all of them could be packed
             setattr(parent, name, packed.get(id(linear), linear))
         if any(not form.fast for form in packed.values()):
@@ -223,23 +222,18 @@ def _packed_int8(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
     Source: Dettmers et al. 2022, "LLM.int8()", section 2.1 (vector-wise quantisation).
     """
     steps = _steps(weight.float())  # [out, 1]
-    levels = (weight.float() / steps).round_().to(torch.int8)
-    blocks = torch.ops.onednn.qlinear_prepack(levels, None)
+    blocks = torch.ops.onednn.qlinear_prepack((weight.float() / steps).round_().to(torch.int8), None)
     steps, zeros = steps.flatten(), torch.zeros(len(weight), dtype=torch.int32)
     linear = torch.ops.onednn.qlinear_pointwise.default
     biases = {dtype: None if bias is None else bias.to(dtype) for dtype in (torch.float32, torch.bfloat16)}
 
     def product(x: Tensor) -> Tensor:
         dtype = torch.bfloat16 if inside else torch.float32
-        wide = x.reshape(-1, x.shape[-1]).float()  # [tokens, in]
-        step = _steps(wide)  # [tokens, 1]
-        # -127 … 127 as int8, then 1 … 255 as uint8: flipping the sign bit adds 128 (torch converts to uint8 slowly)
-        signed = (wide * step.reciprocal()).round_().to(torch.int8)
-        shifted = signed.view(torch.uint8).bitwise_xor_(OFFSET)
+        levels, step = _levels(x.reshape(-1, x.shape[-1]))  # [tokens, in], [tokens, 1]
         # Per-tensor scale 1 leaves y in steps of its token.
-        y: Tensor = linear(shifted, 1.0, OFFSET, blocks, steps, zeros, None, 1.0, 0, dtype, "none", [], "")
+        y: Tensor = linear(levels, 1.0, OFFSET, blocks, steps, zeros, None, 1.0, 0, dtype, "none", [], "")
         bias, step = biases[dtype], step.to(dtype)
-        y = y.mul_(step) if bias is None else torch.addcmul(bias, y, step)
+        y = y.mul_(step) if bias is None else torch.addcmul(bias, y, step, out=y)
         return (y if inside else y.to(x.dtype)).view(*x.shape[:-1], len(weight))
 
     return product
@@ -255,6 +249,20 @@ PLAIN: dict[str, Callable[[Tensor, Tensor | None, bool], Product]] = {
     "bf16": _plain_bf16,
     "int8": _plain,
 }
+
+
+def _levels(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The levels of each token, 128 added, and its step. [tokens, in] → uint8 [tokens, in], fp32 [tokens, 1]"""
+    levels = torch.empty(x.shape, dtype=torch.int8)
+    step = torch.empty(len(x), 1)
+    rows = max(1, IN_CACHE // x.shape[-1])
+    # A few tokens at a time stay in the cache through these five small steps: up to twice as fast.
+    for part, to, own in zip(x.split(rows), levels.split(rows), step.split(rows), strict=True):
+        wide = part.float()
+        own.copy_(_steps(wide))
+        to.copy_((wide * own.reciprocal()).round_())
+    # -127 … 127 becomes 1 … 255 by flipping the sign bit; torch converts to uint8 slowly.
+    return levels.view(torch.uint8).bitwise_xor_(OFFSET), step
 
 
 def _steps(x: Tensor) -> Tensor:
@@ -297,6 +305,11 @@ def _say_what_is_missing(precision: str, device: torch.device) -> None:
             "bf16 products are packed on x86 processors with AVX-512 only; plain ones are used, which may be slow",
             stacklevel=3,
         )
+
+
+def _serves(linear: nn.Linear, precision: str) -> bool:
+    """Is this the wanted form already?"""
+    return isinstance(linear, PackedLinear) and linear.precision == precision and not linear.stale()
 
 
 def _slots(network: nn.Module) -> Iterator[tuple[str, nn.Module, str, nn.Linear]]:

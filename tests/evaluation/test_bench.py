@@ -1,0 +1,50 @@
+"""The table of precisions: a row each, measured against the plain network, which is given back plain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from glassformer import load
+from glassformer.engine.prepare import prepared_precision
+from glassformer.evaluation.bench import compare_precisions, sample_texts
+from tests.e2e.tiny_models import make_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("bert"), "bert", task="feature-extraction")
+
+
+@pytest.mark.filterwarnings("ignore:.*texts were cut:UserWarning")
+def test_a_row_for_each_precision(folder: Path) -> None:
+    model = load(folder)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    rows = compare_precisions(model.network, model.tokenizer, sample_texts(20), folder, repeats=1)
+    assert [row.precision for row in rows] == ["plain", "fp32", "bf16", "int8"]
+    plain, fp32, bf16, _ = rows
+    assert plain.largest_difference == 0 and plain.speedup == 1
+    assert fp32.largest_difference <= 1e-5 < bf16.largest_difference
+    assert all(row.sentences_per_second > 0 and row.smallest_cosine > 0.9 for row in rows)
+    assert prepared_precision(model.network) is None
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_sample_texts_are_of_many_lengths() -> None:
+    lengths = [len(text.split()) for text in sample_texts(30)]
+    assert len(lengths) == 30 and min(lengths) <= 3 and max(lengths) >= 60
+
+
+@pytest.mark.filterwarnings("ignore:.*texts were cut:UserWarning")
+def test_the_command_prints_the_same_as_data(folder: Path, tmp_path: Path) -> None:
+    from glassformer.cli.app import app
+
+    mine = tmp_path / "mine.txt"
+    mine.write_text("time flies\nlike an arrow\n")
+    done = CliRunner().invoke(app, ["bench", str(folder), "--texts", str(mine), "--repeats", "1", "--json"])
+    assert done.exit_code == 0, done.output
+    assert [row["precision"] for row in json.loads(done.stdout)] == ["plain", "fp32", "bf16", "int8"]
