@@ -300,7 +300,7 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, default="bert-base")
     parser.add_argument("--loads", nargs="+", default=["variable", "32x128", "8x512"])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
-    parser.add_argument("--texts", type=int, default=160, help="texts of the variable load")
+    parser.add_argument("--texts", type=int, default=96, help="texts of the variable load")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--real", action="store_true", help="the real MiniLM, from text to vectors")
     parser.add_argument(

@@ -11,6 +11,7 @@ import torch
 
 import glassformer
 from glassformer import Model, Tape, load
+from glassformer.errors import ConfigError
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
 
@@ -72,6 +73,19 @@ def test_a_config_alone_has_shapes_on_the_meta_device(family: str) -> None:
 def test_a_prepared_model_saves_what_it_was_loaded_from(bert: Path, tmp_path: Path) -> None:
     load(bert).prepare("int8").save_pretrained(tmp_path)
     assert (tmp_path / "model.safetensors").read_bytes() == (bert / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_prepared_model_can_be_called_as_any_other(bert: Path, precision: str) -> None:
+    plain, model = load(bert), load(bert).prepare(precision)
+    ids = torch.tensor([[1, 4, 5, 2]])
+    torch.testing.assert_close(model(ids).last_hidden_state, plain(ids).last_hidden_state, atol=0.1, rtol=0.1)
+
+
+def test_narrow_weights_have_no_gradients_and_say_so(bert: Path) -> None:
+    model = load(bert).prepare("int8").train()
+    with pytest.raises(ConfigError, match="gradients are asked for"):
+        model(torch.tensor([[1, 4, 5, 2]]))
 
 
 def test_one_string_gives_one_vector(bert: Path) -> None:

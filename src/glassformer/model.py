@@ -34,6 +34,7 @@ from glassformer.edge import (
     prompts_of,
     refuse,
 )
+from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
 from glassformer.hub import resolve
 from glassformer.models import FAMILIES, Family, Network, Reader
@@ -243,7 +244,8 @@ class Model:
             tape=tape and tape.attach(self.network),
         )
         self._look_for_first_token(input_ids, flow)
-        output: Output = self.network(batch, flow)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self._has_gradients):
+            output: Output = self.network(batch, flow)
         if labels is not None:
             if self.network.head is None:
                 raise ConfigError(
@@ -252,6 +254,11 @@ class Model:
                 )
             output = replace(output, loss=self.network.head.loss(output, labels))
         return output if tape is None else replace(output, taps=tape.taps)
+
+    @property
+    def _has_gradients(self) -> bool:
+        """Narrow packed weights have none: in eval mode nobody expects them, in training mode they are an error."""
+        return self.network.training or prepared_precision(self.network) in (None, "fp32")
 
     def _look_for_first_token(self, ids: Tensor | None, flow: Flow) -> None:
         """Warn where a head judges texts by their first token and that is an ordinary word."""
@@ -384,15 +391,11 @@ class Model:
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Take on packed weights for fast inference, in a named precision: "fp32", "bf16" or "int8"."""
-        from glassformer.engine.prepare import prepare
-
         prepare(self.network, precision)
         return self
 
     def unprepare(self) -> Self:
         """Give back the plain weights, bit for bit."""
-        from glassformer.engine.prepare import unprepare
-
         unprepare(self.network)
         return self
 

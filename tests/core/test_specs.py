@@ -138,3 +138,9 @@ def test_a_cross_attention_spec_keeps_the_checks_of_attention() -> None:
     assert {f.name for f in fields(CROSS.attention)} < {f.name for f in fields(CrossAttentionSpec)}
     with pytest.raises(ConfigError, match="770"):
         CrossAttentionSpec(width=770, heads=12)
+
+
+@pytest.mark.parametrize("changes", [{"causal": True}, {"window": 4}, {"memory_width": -1}])
+def test_cross_attention_sees_the_whole_memory(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="CrossAttentionSpec"):
+        CrossAttentionSpec(width=8, heads=2, **changes)

@@ -209,9 +209,19 @@ class AttentionSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrossAttentionSpec(AttentionSpec):
-    """Attention of a sequence to a memory of width `memory_width` (None: the same width)."""
+    """Attention of a sequence to a memory of width `memory_width` (None: the same width), all of which it sees."""
 
     memory_width: int | None = None
+
+    def __post_init__(self) -> None:
+        AttentionSpec.__post_init__(self)
+        if self.memory_width is not None:
+            _positive(self, "memory_width")
+        if self.causal or self.window is not None:
+            raise ConfigError(
+                f"CrossAttentionSpec has causal={self.causal}, window={self.window}; a memory has no order to hide, "
+                "leave both out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
