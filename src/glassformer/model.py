@@ -109,7 +109,7 @@ def load(
             initialise=lambda module: family.initialise(module, spec),
         )
     report.warnings += unread
-    tokenizer = _tokenizer(folder, family)
+    tokenizer = Tokenizer.find(folder, model_type=family.model_type)
     model = Model(
         network.eval(), family, spec, config, asked, tokenizer=tokenizer, report=report, folder=folder
     )
@@ -468,12 +468,6 @@ def _family(config: Mapping[str, Any], folder: Path | None) -> Family:
             f"{nearest(kind, FAMILIES) if isinstance(kind, str) and len(kind) < 100 else ''}"
         )
     return FAMILIES[kind]
-
-
-def _tokenizer(folder: Path, family: Family) -> Tokenizer | None:
-    if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")):
-        return Tokenizer.from_folder(folder, model_type=family.model_type)
-    return None
 
 
 def _task(family: Family, config: Mapping[str, Any], asked: str | None) -> tuple[str, bool]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from glassformer.text import Tokenizer
 
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".ckpt")
-TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 ROOMY = 100  # from this many columns on, numbers are exact and parts show their class
 
 
@@ -103,17 +102,14 @@ def _without_weights(config: Path, task: str | None, dtype: str | None) -> Model
 
     content = read_object(config, ConfigError)
     folder = config.parent
-    tokenizer = None
-    if any((folder / name).is_file() for name in TOKENIZER_FILES):
-        tokenizer = Tokenizer.from_folder(folder)
-    model = Model.from_config(content, task=task, tokenizer=tokenizer, device="meta")
+    model = Model.from_config(content, task=task, tokenizer=Tokenizer.find(folder), device="meta")
     model.folder = folder
     return model.to(dtype_of(dtype or content.get("dtype") or content.get("torch_dtype") or "float32"))
 
 
 def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[str], list[str]]:
     """Our parameter's name → its names in the checkpoint; as the reference library writes them without one."""
-    from glassformer.weights.fit import OLD_LEAVES
+    from glassformer.weights.fit import as_spelled
     from glassformer.weights.read import open_checkpoint
 
     table = model.family.names(model.spec, model.task)
@@ -122,15 +118,10 @@ def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[s
     if weights and model.folder is not None:
         with open_checkpoint(model.folder, allow_pickle=allow_pickle) as checkpoint:
             stored = frozenset(checkpoint.tensors)
-        prefixed = any(name.startswith(f"{table.prefix}.") for name in stored)
-
-    def spelled(name: str) -> str:
-        stem, _, leaf = name.rpartition(".")
-        old = f"{stem}.{OLD_LEAVES.get(leaf, leaf)}"
-        return old if old in stored and name not in stored else name
+        prefixed = table.are_prefixed(stored)
 
     return lambda ours: (
-        [] if ours in new else [spelled(name) for name in table.find(ours, prefixed=prefixed)[1]]
+        [] if ours in new else [as_spelled(name, stored) for name in table.find(ours, prefixed=prefixed)[1]]
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.screen import visible
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -39,11 +41,11 @@ def _show(stages: Stages) -> None:
     for name, content in (
         ("text", stages.text),
         ("normalised", stages.normalized),
-        ("words", " · ".join(_visible(word.text) for word in stages.words)),
-        ("pieces", " · ".join(_visible(piece.token) for piece in stages.pieces)),
+        ("words", " · ".join(visible(word.text) for word in stages.words)),
+        ("pieces", " · ".join(visible(piece.token) for piece in stages.pieces)),
         ("ids", " ".join(str(piece.id) for piece in stages.final)),
     ):
-        console.print(Text.assemble((f"{name:>11}  ", "bold cyan"), _visible(content)))
+        console.print(Text.assemble((f"{name:>11}  ", "bold cyan"), visible(content)))
     console.print()
     console.print(_table(stages.final, stages.text))
 
@@ -65,14 +67,9 @@ def _table(pieces: Iterable[Piece], text: str) -> Table:
         table.add_row(
             str(position),
             str(piece.id),
-            Text(_visible(piece.token), style="magenta" if piece.special else ""),
+            Text(visible(piece.token), style="magenta" if piece.special else ""),
             "" if added else str(piece.word),
             "" if added else f"{piece.start}–{piece.end}",
-            Text("" if added else _visible(text[piece.start : piece.end])),
+            Text("" if added else visible(text[piece.start : piece.end])),
         )
     return table
-
-
-def _visible(text: str) -> str:
-    """The text with control characters written out, so that no text can steer the terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

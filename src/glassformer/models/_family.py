@@ -290,7 +290,7 @@ class Family:
 
     architectures: the class names in `config.json` → task (the Hugging Face pipeline names)
     spec: config → spec · build: spec, task → network · names: spec, task → table
-    tiny: a config small enough for tests · default_task: what a bare body is called
+    tiny: a config small enough for tests · initialise: how a network, or a head that is new, starts
     """
 
     model_type: str

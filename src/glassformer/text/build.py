@@ -21,6 +21,9 @@ WORDPIECE_KINDS = frozenset(("", "bert", "convbert", "distilbert", "electra", "l
 BYTE_LEVEL_KINDS = frozenset(("", "gpt2"))
 
 
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")  # any of them makes a tokenizer's folder
+
+
 def build_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
     """The engine that a folder describes, without padding or truncation, its special tokens in place.
 

@@ -10,7 +10,7 @@ from typing import Any
 import tokenizers
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.text.build import build_engine
+from glassformer.text.build import TOKENIZER_FILES, build_engine
 from glassformer.text.encoding import Encoding, Row, to_encoding
 from glassformer.text.engine import around_one_text, guarded, sharing_copy
 from glassformer.text.long_text import LONG_TEXT, CountedOn, Joined, encode_in_pieces, ids_in_pieces
@@ -94,6 +94,13 @@ class Tokenizer:
         folder = Path(folder)
         settings = read_settings(folder, model_type)
         return cls(build_engine(folder, settings), settings)
+
+    @classmethod
+    def find(cls, folder: Path, *, model_type: str | None = None) -> Tokenizer | None:
+        """The tokenizer of a model folder as `from_folder` reads it; None where the folder has none."""
+        if any((folder / name).is_file() for name in TOKENIZER_FILES):
+            return cls.from_folder(folder, model_type=model_type)
+        return None
 
     # ── text to ids ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ gather   the same rules inverted: our parameters under their names
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 import torch
@@ -69,7 +69,7 @@ def fill(
     """
     report = LoadReport()
     owners = _owners(network)
-    prefixed = any(name.startswith(f"{names.prefix}.") for name in checkpoint.tensors)
+    prefixed = names.are_prefixed(checkpoint.tensors)
     accounted: set[str] = set()
     plan: dict[str, tuple[Rule, list[str]]] = {}
     missing: list[tuple[str, str]] = []
@@ -78,7 +78,7 @@ def fill(
 
     for ours, (parameter, _) in owners.items():
         rule, theirs = names.find(ours, prefixed=prefixed)
-        theirs = [_as_spelled(name, checkpoint) for name in theirs]
+        theirs = [as_spelled(name, checkpoint.tensors) for name in theirs]
         absent = [name for name in theirs if name not in checkpoint.tensors]
         if absent:
             if may_be_new(ours) and len(absent) == len(theirs):
@@ -168,11 +168,11 @@ def _absent(theirs: str, ours: str, checkpoint: Checkpoint, hint: bool) -> str:
     return f"{theirs} (for {ours}{nearest(theirs, checkpoint.tensors, 1) if hint else ''})"
 
 
-def _as_spelled(name: str, checkpoint: Checkpoint) -> str:
+def as_spelled(name: str, stored: Container[str]) -> str:
     """The name itself, or its spelling in old files where only that is there."""
     stem, _, leaf = name.rpartition(".")
     old = f"{stem}.{OLD_LEAVES[leaf]}" if leaf in OLD_LEAVES else name
-    return old if name not in checkpoint.tensors and old in checkpoint.tensors else name
+    return old if name not in stored and old in stored else name
 
 
 def _main_dtype(checkpoint: Checkpoint) -> torch.dtype:

@@ -14,7 +14,7 @@ Every rule can be inverted, so that saving gives back the very bytes that were l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -116,6 +116,10 @@ class Names:
                     rule = Same(entry) if isinstance(entry, str) else entry
                     return rule, [prefix + theirs.format(**numbers) + tail for theirs in rule.stems]
         raise KeyError(f"the recipe has no rule for its parameter {ours!r}")
+
+    def are_prefixed(self, theirs: Iterable[str]) -> bool:
+        """Do the names in a file stand below the prefix?"""
+        return any(name.startswith(f"{self.prefix}.") for name in theirs)
 
     def is_ignored(self, theirs: str) -> bool:
         """Is this name in a file known to be no parameter?"""
