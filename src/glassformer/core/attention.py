@@ -137,14 +137,18 @@ class Attention(_Attention):
         self.qkv = nn.Linear(spec.width, (spec.heads + 2 * spec.K) * spec.E, bias=spec.bias)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        q, k, v = self.project(x, flow)
+        if flow.cache is not None:
+            k, v = flow.cache.extend(self, k, v)
+        return self.join(self._attend(q, k, v, flow), flow)
+
+    def project(self, x: Tensor, flow: Flow) -> tuple[Tensor, Tensor, Tensor]:
+        """q [B, H, T, E], k and v [B, K, T, E] of the tokens at hand, q and k turned by their positions."""
         H, K = self.spec.heads, self.spec.K
         q, k, v = self.heads(self.qkv(x), H + 2 * K).split([H, K, K], dim=1)
         if flow.rotation is not None:
             q, k = rotate(q, flow.rotation), rotate(k, flow.rotation)
-        q, k, v = self.tap(flow, "q", q), self.tap(flow, "k", k), self.tap(flow, "v", v)
-        if flow.cache is not None:
-            k, v = flow.cache.extend(self, k, v)
-        return self.join(self._attend(q, k, v, flow), flow)
+        return self.tap(flow, "q", q), self.tap(flow, "k", k), self.tap(flow, "v", v)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, flow: Flow) -> Tensor:
         T, S = q.shape[2], k.shape[2]
@@ -194,6 +198,13 @@ class CrossAttention(_Attention):
         self.kv = nn.Linear(spec.memory_width or spec.width, 2 * spec.K * spec.E, bias=spec.bias)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        q, k, v = self.project(x, flow)
+        keep = None if flow.memory is None else flow.memory.keep
+        mask = Mask.join(Pattern(), keep, q.shape[2], k.shape[2], q.device)
+        return self.join(self.mix(q, k, v, mask, None, flow), flow)
+
+    def project(self, x: Tensor, flow: Flow) -> tuple[Tensor, Tensor, Tensor]:
+        """q [B, H, T, E] of the decoder's tokens, k and v [B, K, S, E] of the memory's."""
         memory = flow.memory
         if memory is None:
             raise ConfigError("cross-attention needs flow.memory, the encoder's output; got None")
@@ -204,6 +215,4 @@ class CrossAttention(_Attention):
 
         q = self.tap(flow, "q", self.heads(self.q(x), self.spec.heads))
         k, v = flow.cache.memory(self, keys_and_values) if flow.cache is not None else keys_and_values()
-        k, v = self.tap(flow, "k", k), self.tap(flow, "v", v)
-        mask = Mask.join(Pattern(), memory.keep, q.shape[2], k.shape[2], q.device)
-        return self.join(self.mix(q, k, v, mask, None, flow), flow)
+        return q, self.tap(flow, "k", k), self.tap(flow, "v", v)

@@ -24,7 +24,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool, Float, Int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,12 @@ class Pattern:
 
     def keep(self, T: int, S: int, device: torch.device | None = None) -> Bool[Tensor, "T S"]:
         """The pattern drawn out for T queries that end where S keys end."""
-        query = torch.arange(S - T, S, device=device)[:, None]
-        key = torch.arange(S, device=device)[None, :]
-        keep = torch.ones(T, S, dtype=torch.bool, device=device)
+        return self.rows(torch.arange(S - T, S, device=device), S)
+
+    def rows(self, places: Int[Tensor, "R"], S: int) -> Bool[Tensor, "R S"]:
+        """The pattern drawn out for the queries that stand at these places among S keys."""
+        query, key = places[:, None], torch.arange(S, device=places.device)[None, :]
+        keep = torch.ones(len(places), S, dtype=torch.bool, device=places.device)
         if self.causal:
             keep &= key <= query
         if self.window is not None:

@@ -161,6 +161,10 @@ class BucketedBias(Node):
         return bucket + torch.where(distance < near, distance, far)
 
     def forward(self, T: int, S: int, device: torch.device) -> Float[Tensor, "1 H T S"]:
-        distance = torch.arange(S, device=device)[None, :] - torch.arange(S - T, S, device=device)[:, None]
-        bias: Tensor = self.table(self.buckets(distance))  # [T, S, H]
+        return self.rows(torch.arange(S - T, S, device=device), S)
+
+    def rows(self, places: Int[Tensor, "R"], S: int) -> Float[Tensor, "1 H R S"]:
+        """The bias of the queries that stand at these places among S keys."""
+        distance = torch.arange(S, device=places.device)[None, :] - places[:, None]
+        bias: Tensor = self.table(self.buckets(distance))  # [R, S, H]
         return bias.permute(2, 0, 1)[None]

@@ -68,8 +68,11 @@ class Stack(Node):
         if flow.segments is None:
             patterns = {block.attn.pattern for block in self}
             flow = replace(flow, masks={p: Mask.join(p, flow.keep, T, S, device) for p in patterns})
-        if self.rotary is not None:
-            flow = replace(flow, rotation=self.rotary(flow.where(x), x.dtype))
+        flow = self.turned(x, flow)
         if self.bias is not None:
             flow = replace(flow, bias=self.bias(T, S, device))
         return flow
+
+    def turned(self, x: Tensor, flow: Flow) -> Flow:
+        """The flow with the rotary angles of these tokens, which is all that q, k and v need of it."""
+        return flow if self.rotary is None else replace(flow, rotation=self.rotary(flow.where(x), x.dtype))

@@ -22,6 +22,7 @@ from torch import Tensor
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Segments
 from glassformer.core.stack import Stack
+from glassformer.engine.modes import evaluating
 from glassformer.engine.passes import plan_passes
 from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.engine.sentences import SentenceSettings, read_settings
@@ -82,7 +83,7 @@ def encode(
     max_tokens = min(limits, default=None)
     vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)
     cut = 0
-    with _evaluating(network), _bar(progress, len(texts)) as advance:
+    with evaluating(network), _bar(progress, len(texts)) as advance:
         for start in range(0, len(texts), WINDOW_TEXTS):
             window = texts[start : start + WINDOW_TEXTS]
             if settings.lower_case:
@@ -145,17 +146,6 @@ def _vectors(
                 for start, texts, length in segments.groups()
             ]
             yield indices, torch.cat(pooled).cpu().numpy()
-
-
-@contextmanager
-def _evaluating(network: Network) -> Iterator[None]:
-    """Dropout off meanwhile."""
-    training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(training)
 
 
 @contextmanager
