@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -48,6 +48,11 @@ from glassformer.weights.write import write_checkpoint, write_json
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from glassformer.inspect.session import Session
+
+ANSWER_TOKENS = 40
+"""How far an encoder-decoder answers when it is looked at and no target is given."""
 
 
 def load(
@@ -332,6 +337,37 @@ class Model:
     def _translates(self) -> bool:
         """Does it answer a text with another (an encoder-decoder), instead of continuing it?"""
         return self.task == "translation"
+
+    def inspect(
+        self,
+        *texts: str,
+        progress: Callable[[int, int], None] | None = None,
+        limit_bytes: int = 2**30,
+    ) -> Session:
+        """Run one text, or two as a pair, and keep the pass so that all of its attention can be looked at.
+
+        An encoder-decoder reads the first and has its decoder read the second; without one, its own answer.
+
+        Args:
+            progress: called after each block with the number done and of all.
+            limit_bytes: what the session may hold beside the weights.
+        Returns: a `Session`: `session.head(4, 11).probs(3)`, `session.overview(4)`, `session.states(4)`, …
+        Raises: DataError: the texts are empty or too long. UnsupportedError: there is no attention to look at.
+        """
+        from glassformer.inspect.reading import read_texts, read_translation, start_of
+        from glassformer.inspect.session import Session
+
+        if self._translates:
+            begin = start_of(self._own_ids("decoder_start_token_id") or self._own_ids("bos_token_id"))
+            reading = read_translation(
+                self.tokenizer,
+                texts,
+                start_id=begin,
+                answer=lambda ids: self._continue(ids.to(self.device), None, ANSWER_TOKENS, True),
+            )
+        else:
+            reading = read_texts(self.tokenizer, texts, segments=self.network.embedding.spec.segments)
+        return Session(self.network, reading, progress=progress, limit_bytes=limit_bytes)
 
     def _continue(self, ids: Tensor, mask: Tensor | None, max_new_tokens: int, cached: bool) -> Tensor:
         from glassformer.generation.greedy import greedy

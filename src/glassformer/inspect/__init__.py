@@ -1,7 +1,25 @@
-"""Looking into a network: what it is made of and what it costs."""
+"""Looking into a network: what it is made of, what it costs, and every number of a pass."""
 
 from __future__ import annotations
 
+from glassformer.inspect.head import Head
+from glassformer.inspect.overview import Overview
+from glassformer.inspect.reading import Reading, Token, read_texts, read_translation
+from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.summary import Part, Summary, TensorRow, Weight, summary
 
-__all__ = ["Part", "Summary", "TensorRow", "Weight", "summary"]
+__all__ = [
+    "AttentionMap",
+    "Head",
+    "Overview",
+    "Part",
+    "Reading",
+    "Session",
+    "Summary",
+    "TensorRow",
+    "Token",
+    "Weight",
+    "read_texts",
+    "read_translation",
+    "summary",
+]

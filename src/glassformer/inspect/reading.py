@@ -1,0 +1,186 @@
+"""Texts as a pass reads them: ids for the network, and tokens for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Batch
+from glassformer.errors import ConfigError, DataError
+from glassformer.text.encoding import Encoding
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.weights.files import shown
+
+MOST_CHARACTERS = 1_000_000
+"""No model that can be looked at reads more, and a tokenizer should not have to find that out."""
+
+DRAWN = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "↵"})
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of text as the model sees it.
+
+    text: the characters it stands for, without space around them; a special token's own name
+    piece: as the vocabulary spells it: `##ana`, `Ġflies`
+    segment: which text it comes from; None where the tokenizer added it
+    continues: it goes on in the word that the token before it began
+    """
+
+    text: str
+    piece: str
+    id: int
+    segment: int | None = None
+    special: bool = False
+    continues: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a pass reads: a batch of one row without padding, and its tokens by side.
+
+    sides: `text` where there is one stack; `source` and `target` where there are two
+    """
+
+    texts: tuple[str, ...]
+    batch: Batch
+    sides: dict[str, list[Token]]
+
+
+def read_texts(tokenizer: Tokenizer, texts: Sequence[str], *, segments: int) -> Reading:
+    """One text, or two as a pair in one row, for a network of one stack.
+
+    Where the tokenizer puts nothing between the two, a line break goes there, lest two words run into one.
+
+    Args:
+        segments: how many segments the network knows.
+    Raises: DataError: not one or two texts, no token in them, or far too long.
+    """
+    first, second = _checked(texts)
+    encoding = tokenizer(first) if second is None else tokenizer(first, second)
+    if second is not None and _touching(encoding.sequence_ids()):
+        second = "\n" + second
+        encoding = tokenizer(first, second)
+    ids = encoding["input_ids"]
+    if not ids:
+        raise DataError("the text is empty, and the tokenizer adds nothing to it; give at least one word")
+    types = encoding.get("token_type_ids") if segments else None
+    batch = Batch(
+        input_ids=torch.tensor([ids]), token_type_ids=None if types is None else torch.tensor([types])
+    )
+    given = (first,) if second is None else (first, second)
+    return Reading(tuple(texts), batch, {"text": tokens_of(tokenizer, encoding, given)})
+
+
+def read_translation(
+    tokenizer: Tokenizer, texts: Sequence[str], *, start_id: int, answer: Callable[[Tensor], Tensor]
+) -> Reading:
+    """A source, and a target as the decoder reads it: begun with the start token.
+
+    Args:
+        texts: source and target; a target that is not given is the model's own answer.
+        answer: source ids [1, S] → target ids [1, T], begun with the start token.
+    Raises: DataError: as `read_texts`.
+    """
+    source, target = _checked(texts)
+    encoding = tokenizer(source)
+    ids = torch.tensor([encoding["input_ids"]])
+    if not ids.numel():
+        raise DataError("the source is empty, and the tokenizer adds nothing to it; give at least one word")
+    if target is None:
+        written = answer(ids)[0].tolist()
+        answered = _written(tokenizer, written)
+    else:
+        encoded = tokenizer(target, add_special_tokens=False)
+        written = [start_id, *encoded["input_ids"]]
+        answered = [_special(tokenizer, start_id), *tokens_of(tokenizer, encoded, (target,))]
+    batch = Batch(input_ids=ids, decoder_input_ids=torch.tensor([written]))
+    return Reading(
+        tuple(texts), batch, {"source": tokens_of(tokenizer, encoding, (source,)), "target": answered}
+    )
+
+
+def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) -> list[Token]:
+    """The tokens of an encoding's first row, with the characters of `texts` that each stands for."""
+    columns: Any = (
+        encoding.rows[0].ids,
+        encoding.tokens(),
+        encoding.offsets(),
+        encoding.word_ids(),
+        encoding.sequence_ids(),
+    )
+    found: list[Token] = []
+    before: tuple[int, int] | None = None
+    for number, piece, (start, end), word, segment in zip(*columns, strict=True):
+        if segment is None:
+            found.append(_special(tokenizer, number))
+        else:
+            text = texts[segment][start:end]
+            continues = word is not None and before == (segment, word)
+            special = number in tokenizer.special_ids
+            found.append(Token(_readable(text) or piece, piece, number, segment, special, continues))
+        before = None if segment is None or word is None else (segment, word)
+    return found
+
+
+def _written(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:
+    """Tokens that a model wrote itself; no text says which characters they stand for."""
+    return [
+        _special(tokenizer, number)
+        if number in tokenizer.special_ids
+        else Token(_readable(tokenizer.decode([number])), tokenizer.convert_ids_to_tokens(number), number, 0)
+        for number in ids
+    ]
+
+
+def _readable(text: str) -> str:
+    """The characters without space around them; nothing but space is drawn."""
+    return text.strip() or text.translate(DRAWN)
+
+
+def _special(tokenizer: Tokenizer, number: int) -> Token:
+    piece = tokenizer.convert_ids_to_tokens(number)
+    return Token(piece, piece, number, special=True)
+
+
+def _touching(segments: Sequence[int | None]) -> bool:
+    """Does the second text follow the first with nothing between them?"""
+    return (0, 1) in pairwise(segments)
+
+
+def _checked(texts: Sequence[str]) -> tuple[str, str | None]:
+    if isinstance(texts, str) or len(texts) not in (1, 2) or not all(isinstance(t, str) for t in texts):
+        raise DataError(f"the texts are {shown(texts)}; give one text or two")
+    for text in texts:
+        if len(text) > MOST_CHARACTERS:
+            raise DataError(
+                f"the text has {len(text):,} characters, more than any model here reads at once "
+                f"({MOST_CHARACTERS:,}); give a part of it"
+            )
+    return texts[0], texts[1] if len(texts) == 2 else None
+
+
+def check_length(tokens: int, side: str, limit: int | None) -> None:
+    """The position table must hold a side.
+
+    Raises: DataError: it does not.
+    """
+    if limit is not None and tokens > limit:
+        raise DataError(
+            f"the {side} has {tokens:,} tokens and the model reads at most {limit:,}; shorten the {side}"
+        )
+
+
+def start_of(ids: Sequence[int]) -> int:
+    """The token with which a target begins, of those that the config names.
+
+    Raises: ConfigError: none is named.
+    """
+    if not ids:
+        raise ConfigError("config.json names no decoder_start_token_id, with which a target begins")
+    return ids[0]
