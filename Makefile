@@ -8,12 +8,16 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench soak clean
+.PHONY: help demo test lint web bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 # One thread a worker: torch's own threads would fight with the workers for the same cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
+
+# The page is kept built, so only those who change it, and the tests that it is current, need Node; where there is none
+# those tests say so.
+NODE_MODULES := $(if $(shell command -v npm),web/node_modules/.package-lock.json)
 
 # $(call pip_install,ARGUMENTS): show what is fetched, keep the rest in a log, show its end if it fails.
 define pip_install
@@ -25,10 +29,10 @@ endef
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## look at two sentences inside a real pretrained encoder, in the terminal
-	@$(BIN)/glassformer demo
+demo: $(VENV)/.demo ## look at two sentences inside a real pretrained encoder: a page in the browser (ARGS="--html page.html" writes it)
+	@$(BIN)/glassformer demo $(ARGS)
 
-test: lint ## style, types, import contracts, every test, and the built wheel (at most 20 minutes on 2 cores)
+test: lint $(NODE_MODULES) ## style, types, import contracts, every test, and the built wheel (at most 20 minutes on 2 cores)
 	@$(PYTEST) -n $(WORKERS) --dist worksteal
 
 lint: $(VENV)/.dev ## style, types, import contracts
@@ -37,6 +41,9 @@ lint: $(VENV)/.dev ## style, types, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+web: $(NODE_MODULES) ## build the explorer's page from web/ into the package (needs Node 20 or newer, which nothing else does)
+	@cd web && npm run --silent check && npm run --silent test && npm run --silent build
+
 bench: $(VENV)/.bench ## time ourselves beside the peers: every file in benchmarks/
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
 
@@ -44,7 +51,7 @@ soak: $(VENV)/.dev ## long runs: every property test with many more examples, an
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --hypothesis-profile=soak -m "hypothesis or soak"
 
 clean: ## remove .venv, builds and caches
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) web/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # ------------------------------------------------------------------------------------- the environment
@@ -72,4 +79,10 @@ $(VENV)/.dev: $(VENV)/.demo
 $(VENV)/.bench: $(VENV)/.demo
 	@echo "installing the peers to compare with"
 	@$(call pip_install,--constraint constraints.txt --editable '.[bench]')
+	@touch $@
+
+# Scripts of packages stay off: a build needs none of them.
+web/node_modules/.package-lock.json: web/package-lock.json
+	@echo "installing what builds the explorer's page"
+	@cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@

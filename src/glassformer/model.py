@@ -49,6 +49,7 @@ from glassformer.weights.write import write_checkpoint, write_json
 if TYPE_CHECKING:
     import numpy as np
 
+    from glassformer.explorer import Look
     from glassformer.inspect.session import Session
 
 ANSWER_TOKENS = 40
@@ -359,15 +360,40 @@ class Model:
 
         if self._translates:
             begin = start_of(self._own_ids("decoder_start_token_id") or self._own_ids("bos_token_id"))
+            limit = self.network.max_tokens
+            room = ANSWER_TOKENS if limit is None else min(ANSWER_TOKENS, limit - 1)  # beside the start token
             reading = read_translation(
                 self.tokenizer,
                 texts,
                 start_id=begin,
-                answer=lambda ids: self._continue(ids.to(self.device), None, ANSWER_TOKENS, True),
+                limit=limit,
+                answer=lambda ids: self._continue(ids.to(self.device), None, room, True),
             )
         else:
             reading = read_texts(self.tokenizer, texts, segments=self.network.embedding.spec.segments)
         return Session(self.network, reading, progress=progress, limit_bytes=limit_bytes)
+
+    def look(self, texts: str | Sequence[str], **options: Any) -> Look:
+        """Look at every attention head of one text, or of two as a pair, in a browser.
+
+            model.look(["time flies", "fruit flies"], view="head", layer=4, heads=11)
+            model.look("time flies", html="page.html")          one file that needs no server
+
+        Serves a page on this machine and opens it. A script waits there until Ctrl-C; a shell or a notebook gets its
+        prompt back, and a notebook shows the page itself where the value ends a cell.
+
+        Args:
+            port: None = a free one · browser: open one; None = where there is a screen
+            html: write the page there as one file instead of serving it
+            view: "model", "head", "matrix" or "neuron" · layer, heads: what it shows first, counted from 0
+            theme: "light" or "dark"; None = as the system · block: wait for Ctrl-C; None = in a script
+        Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
+        Raises: DataError: the texts are empty or too long. ConfigError: the port is taken.
+            UnsupportedError: there is no attention to look at.
+        """
+        from glassformer.explorer import look
+
+        return look(self, texts, **options)
 
     def _continue(self, ids: Tensor, mask: Tensor | None, max_new_tokens: int, cached: bool) -> Tensor:
         from glassformer.generation.greedy import greedy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import glassformer.cli.demo as module
 from glassformer.cli.demo import HUB_NAME, PACKAGE, TEXTS, demo
 from glassformer.core.flow import Tape
 from glassformer.errors import DataError, UnsupportedError
+from glassformer.explorer.serve import Server
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
+from tests.explorer.reader import Reader
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +39,13 @@ def loaded_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if "model" in request.fixturenames:
         model = request.getfixturevalue("model")
         monkeypatch.setattr(module, "_load", lambda name, offline: model)
+
+
+@pytest.fixture(autouse=True)
+def not_served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serving goes on until Ctrl-C, and is not what most of these tests are about."""
+    if "page" not in request.node.name:
+        monkeypatch.setattr(module, "_explore", lambda *_, **__: None)
 
 
 def data_of(capsys: pytest.CaptureFixture[str], *texts: str, **options: Any) -> Any:
@@ -130,7 +140,7 @@ def test_what_a_person_sees(model: Model, capsys: Any) -> None:
         assert words in out
     head, _, commands = out.partition("What next")
     assert max(map(len, head.splitlines())) <= 80
-    assert commands.count("glassformer") >= 3
+    assert commands.count("glassformer") >= 4
 
 
 @pytest.mark.parametrize(
@@ -182,6 +192,44 @@ def test_a_model_of_another_shape_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "_load", lambda name, offline: other)
     with pytest.raises(UnsupportedError, match="one stack of blocks"):
         demo()
+
+
+# -------------------------------------------------------------------------------------------------- the page
+
+
+def test_the_page_of_the_same_two_texts_as_a_file(model: Model, tmp_path: Path, capsys: Any) -> None:
+    demo(html=tmp_path / "page.html")
+    out = capsys.readouterr().out
+    assert out.index("What next") < out.index("Now look for yourself") < out.index("saved in ")
+    session = Reader((tmp_path / "page.html").read_text("utf-8")).session()
+    assert session["texts"] == TEXTS
+    assert session["held"] == {"self": [0, 1, 2, 3, 4, 5]}
+
+
+def test_the_page_is_served_until_it_is_interrupted(
+    model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    asked: list[str] = []
+
+    def wait(self: Server) -> None:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/") as answer:
+            asked.append(answer.read().decode())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Server, "wait", wait)
+    demo(browser=False)
+    shown = capsys.readouterr().out.split("Now look for yourself")[1]
+    assert "open http://127.0.0.1:" in shown and "#token=" in shown
+    assert "Ctrl-C stops the server\n" in shown
+    assert "13 text tokens · self 6 × 12 heads" in shown
+    assert shown.endswith("\nstopped\n")
+    assert '<div id="app">' in asked[0]
+
+
+def test_a_place_for_the_page_is_checked_before_the_tour(model: Model, tmp_path: Path, capsys: Any) -> None:
+    with pytest.raises(DataError, match=r"must end in \.html"):
+        demo(html=tmp_path / "page.txt")
+    assert not capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------- finding a model

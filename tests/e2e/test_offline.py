@@ -105,7 +105,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "tokens": ("tokens", "{gpt2}", TEXT),
     "tokens as data": ("tokens", "{bert}", TEXT, "--json"),
     "encode": ("encode", "{bert}", "{home}/texts.txt", "--out", "{home}/vectors.npy"),
-    "demo": ("demo", TEXT, "fruit flies like a banana", "--model", "{bert}"),
+    "demo": ("demo", TEXT, "fruit flies like a banana", "--model", "{bert}", "--html", "{home}/demo.html"),
+    "look": ("look", "{bert}", TEXT, "--html", "{home}/look.html"),
+    "trace": ("trace", "{llama}", TEXT),
     "bench": ("bench", "{bert}", "--count", "4", "--repeats", "1"),
 }
 

@@ -7,6 +7,7 @@ Exit codes: 0 done · 1 a bug of ours · 2 something in the request (options, fi
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -19,7 +20,7 @@ from typer.core import TyperGroup
 from glassformer import GlassformerError, __version__
 
 # Each is the function of the same name in `glassformer.cli.NAME`; `--help` lists them in this order.
-COMMANDS = ("demo", "info", "tokens", "encode", "parity", "bench")
+COMMANDS = ("demo", "look", "info", "tokens", "trace", "encode", "parity", "bench")
 
 DONE, BUG, REQUEST, PIPE_CLOSED = 0, 1, 2, 141
 
@@ -69,6 +70,7 @@ def _print_version(asked: bool) -> None:
 @app.callback(
     epilog="Examples:\n\n"
     "[cyan]glassformer demo[/]  what happens to a word inside a model\n\n"
+    "[cyan]glassformer look MODEL 'time flies' 'fruit flies'[/]  every attention head, in your browser\n\n"
     "[cyan]glassformer info MODEL[/]  the parts of a model, their shapes and sizes\n\n"
     "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  from text to ids\n\n"
     "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentences to vectors\n\n"
@@ -91,6 +93,9 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     debug, asked = _take_debug(sys.argv[1:] if arguments is None else arguments)
+    if debug:  # what a server's threads have to say of an error
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("glassformer").setLevel(logging.DEBUG)
     code = _run(asked, debug)
     try:
         sys.stdout.flush()  # now, while a closed pipe is still ours to handle

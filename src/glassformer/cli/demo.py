@@ -1,4 +1,7 @@
-"""`glassformer demo`: two sentences on their way through a real model, and how one word becomes two meanings."""
+"""`glassformer demo`: two sentences on their way through a real model, and how one word becomes two meanings.
+
+First in the terminal, then on a page where every head of every layer can be looked at.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +40,36 @@ def demo(
         str | None,
         typer.Option(help="A model folder or Hub name. Default: all-MiniLM-L6-v2.", show_default=False),
     ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Of the page. Default: a free one.", show_default=False),
+    ] = None,
+    browser: Annotated[
+        bool | None,
+        typer.Option(
+            "--browser/--no-browser", help="Open one. Default: where there is a screen.", show_default=False
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the page as one HTML file instead of serving it.", show_default=False),
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs; no page.")] = False,
 ) -> None:
-    """Follow two sentences through a real model: pieces, shapes, attention, and what becomes of a word they share."""
+    """Follow two sentences through a real model: pieces, shapes, attention, and what becomes of a word they share.
+
+    Then look for yourself: a page with every head of every layer, served on this machine until Ctrl-C.
+    """
     from glassformer.errors import DataError
 
     chosen = texts or TEXTS
     if len(chosen) != 2:
         raise DataError(f"the demo compares two texts, got {len(chosen)}; put each in quotes")
+    if html is not None:
+        from glassformer.explorer.page import check_place
+
+        check_place(html)
     found = _load(model, offline)
     tour = _observe(found, chosen)
     if json:
@@ -55,7 +79,9 @@ def demo(
         return
     from rich.console import Console
 
-    _show(Console(highlight=False), tour)
+    console = Console(highlight=False)
+    _show(console, tour)
+    _explore(console, tour, port=port, browser=browser, html=html)
 
 
 # ------------------------------------------------------------------------------------------- finding a model
@@ -542,6 +568,27 @@ def _show_next(console: Console, tour: Tour) -> None:
         f"glassformer info {name}",
         f"glassformer tokens {name} {shlex.quote(tour.readings[0].text)}",
         f"glassformer encode {name} sentences.txt --out vectors.npy",
+        f"glassformer look {name} 'a text of your own'",
     ):
         console.print(Text(f"  {visible(command)}"), soft_wrap=True)
-    console.print()
+
+
+def _explore(
+    console: Console, tour: Tour, *, port: int | None, browser: bool | None, html: Path | None
+) -> None:
+    """The same two sentences, now as a pair, on the explorer's page."""
+    from glassformer.cli.look import serve, write
+    from glassformer.explorer import Look
+    from glassformer.explorer.page import CAP_BYTES
+    from glassformer.explorer.runs import Runs
+
+    _heading(
+        console,
+        "Now look for yourself",
+        "Every head of every layer on one page: lines between tokens, maps, and the arithmetic of each number.",
+    )
+    with Look(Runs(tour.model), [reading.text for reading in tour.readings]) as look:
+        if html is not None:
+            write(look, html, layers=None, cap_bytes=CAP_BYTES, json=False)
+        else:
+            serve(look, port=port, browser=browser, json=False)

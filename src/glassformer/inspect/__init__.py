@@ -7,19 +7,24 @@ from glassformer.inspect.overview import Overview
 from glassformer.inspect.reading import Reading, Token, read_texts, read_translation
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.summary import Part, Summary, TensorRow, Weight, summary
+from glassformer.inspect.trace import Layer, TapRow, folded, trace
 
 __all__ = [
     "AttentionMap",
     "Head",
+    "Layer",
     "Overview",
     "Part",
     "Reading",
     "Session",
     "Summary",
+    "TapRow",
     "TensorRow",
     "Token",
     "Weight",
+    "folded",
     "read_texts",
     "read_translation",
     "summary",
+    "trace",
 ]

@@ -99,7 +99,8 @@ class Head:
     def out(self, rows: Rows = None) -> Tensor:
         """What the head adds to the layer's output; all heads and the output's bias make the whole. [R, D]"""
         with torch.inference_mode():
-            return self.z(rows) @ self.projection.mT
+            z = self.z(rows).to(self.projection.dtype)  # narrower than the weights under packed products
+            return z @ self.projection.mT
 
     def tile(self, level: int, row: int, column: int) -> Tensor:
         """A square of the map, each number the largest of 2^level × 2^level probabilities. [≤ 256, ≤ 256]
@@ -127,19 +128,21 @@ class Head:
         """A row of tiles at once: the softmax needs whole rows anyway. [≤ 256, S / 2^level]"""
         begin, end = row * TILE << level, min((row + 1) * TILE << level, len(self.q))
         cells = 1 << level
-        step = max(cells, TILE)  # rows in work at once: whole pixels, and few enough to stay small
+        at_once = min(cells, TILE)  # rows of a pixel that come from one piece of work
         parts = [
-            pooled(self.probs(slice(at, min(at + step, end))), cells, cells) for at in range(begin, end, step)
+            pooled(self.probs(slice(at, min(at + TILE, end))), at_once, cells)
+            for at in range(begin, end, TILE)
         ]
-        return torch.cat(parts)
+        return pooled(torch.cat(parts), cells // at_once, 1)
 
     def _indices(self, rows: Rows) -> Tensor | slice:
         if rows is None or isinstance(rows, slice):
             return slice(None) if rows is None else rows
         chosen = torch.as_tensor([rows] if isinstance(rows, int) else rows, device=self.q.device)
-        if chosen.numel() and (int(chosen.min()) < 0 or int(chosen.max()) >= len(self.q)):
-            raise DataError(f"there is no query {rows}; the pass has queries 0 to {len(self.q) - 1}")
-        return chosen
+        wrong = chosen[(chosen < 0) | (chosen >= len(self.q))]
+        if len(wrong):
+            raise DataError(f"there is no query {int(wrong[0])}; the pass has queries 0 to {len(self.q) - 1}")
+        return chosen if len(chosen) else chosen.long()  # torch makes floats of no numbers
 
     def _places(self, rows: Rows) -> Tensor:
         """Where the chosen queries stand among the keys; the last query stands at the last key."""

@@ -54,28 +54,28 @@ def overview(
         same_side: queries and keys are one text, so that there is a previous token and a next.
         exact: use every row, however many there are.
     """
-    T, S = len(heads[0].q), len(heads[0].k)
+    T, S, device = len(heads[0].q), len(heads[0].k), heads[0].q.device
     step, bin_rows = _sampling(T)
     bin_columns = -(-S // SIDE)
     if exact:
         step = 1
-    rows = torch.arange(step // 2, T, step)
-    special = torch.tensor([token.special for token in keys])
-    a_bin = bin_rows // step  # rows that make a row of pixels
-    chunk = max(a_bin, CELLS // (S * len(heads)) // a_bin * a_bin)
-    thumbnails: list[Tensor] = []
-    sums: list[dict[str, Tensor]] = []
-    for begin in range(0, len(rows), chunk):
-        chosen = rows[begin : begin + chunk]
+    rows = (torch.arange(0, T, step, device=device) + step // 2).clamp(max=T - 1)
+    special = torch.tensor([token.special for token in keys], device=device)
+    thumbnails = torch.zeros(len(heads), -(-T // bin_rows), -(-S // bin_columns), device=device)
+    totals: dict[str, Tensor] = {}
+    for chosen in rows.split(max(1, CELLS // (S * len(heads)))):
         probs = torch.stack([head.probs(chosen) for head in heads])  # [H, R, S]
-        thumbnails.append(pooled(probs, a_bin, bin_columns).float())
+        pixels = pooled(probs, 1, bin_columns).float()
+        thumbnails.scatter_reduce_(1, (chosen // bin_rows)[None, :, None].expand_as(pixels), pixels, "amax")
         hidden = heads[0].hidden(chosen)
-        seen = torch.full((len(chosen),), float(S)) if hidden is None else (~hidden).sum(-1).float()
-        sums.append(_sums(probs.float(), seen, chosen, special, same_side))
-    stats = {name: torch.stack([part[name] for part in sums]).sum(0) / len(rows) for name in sums[0]}
+        seen = torch.full_like(chosen, S) if hidden is None else (~hidden).sum(-1)
+        for name, part in _sums(probs.float(), seen, chosen, special, same_side).items():
+            # In place: a list of small tensors between the large ones would keep the allocator from reusing memory.
+            totals[name] = part if name not in totals else totals[name].add_(part)
+    stats = {name: total / len(rows) for name, total in totals.items()}
     by_head = [{name: float(values[i]) for name, values in stats.items()} for i in range(len(heads))]
     return Overview(
-        thumbnails=torch.cat(thumbnails, dim=1),
+        thumbnails=thumbnails,
         bins=(bin_rows, bin_columns),
         rows_used=len(rows),
         rows_total=T,
@@ -97,7 +97,7 @@ def _sums(probs: Tensor, seen: Tensor, rows: Tensor, special: Tensor, same_side:
     log = torch.where(probs > 0, probs, 1.0).log2()
     sums = {
         "entropy_bits": -(probs * log).sum((-1, -2)),
-        "entropy_most_bits": seen.log2().sum().expand(len(probs)),
+        "entropy_most_bits": seen.log2().sum().repeat(len(probs)),
         "special": probs[:, :, special].sum((-1, -2)),
         "first": probs[:, :, 0].sum(-1),
     }
@@ -106,7 +106,7 @@ def _sums(probs: Tensor, seen: Tensor, rows: Tensor, special: Tensor, same_side:
         for name, away in (("previous", -1), ("same", 0), ("next", 1)):
             there = ((rows + away >= 0) & (rows + away < S)).nonzero()[:, 0]
             sums[name] = probs[:, there, rows[there] + away].sum(-1)
-        far = (rows[:, None] - torch.arange(S)[None, :]).abs().to(probs.dtype)
+        far = (rows[:, None] - torch.arange(S, device=rows.device)[None, :]).abs().to(probs.dtype)
         sums["distance"] = (probs * far).sum((-1, -2))
     return sums
 

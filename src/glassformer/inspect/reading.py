@@ -78,12 +78,18 @@ def read_texts(tokenizer: Tokenizer, texts: Sequence[str], *, segments: int) -> 
 
 
 def read_translation(
-    tokenizer: Tokenizer, texts: Sequence[str], *, start_id: int, answer: Callable[[Tensor], Tensor]
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    start_id: int,
+    limit: int | None,
+    answer: Callable[[Tensor], Tensor],
 ) -> Reading:
     """A source, and a target as the decoder reads it: begun with the start token.
 
     Args:
         texts: source and target; a target that is not given is the model's own answer.
+        limit: how many tokens the model reads; a longer source is refused before it is answered.
         answer: source ids [1, S] → target ids [1, T], begun with the start token.
     Raises: DataError: as `read_texts`.
     """
@@ -92,6 +98,7 @@ def read_translation(
     ids = torch.tensor([encoding["input_ids"]])
     if not ids.numel():
         raise DataError("the source is empty, and the tokenizer adds nothing to it; give at least one word")
+    check_length(ids.shape[1], "source", limit)
     if target is None:
         written = answer(ids)[0].tolist()
         answered = _written(tokenizer, written)
@@ -130,12 +137,14 @@ def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) ->
 
 def _written(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:
     """Tokens that a model wrote itself; no text says which characters they stand for."""
-    return [
-        _special(tokenizer, number)
-        if number in tokenizer.special_ids
-        else Token(_readable(tokenizer.decode([number])), tokenizer.convert_ids_to_tokens(number), number, 0)
-        for number in ids
-    ]
+    found = []
+    for number in ids:
+        if number in tokenizer.special_ids:
+            found.append(_special(tokenizer, number))
+        else:
+            piece = _piece(tokenizer, number)
+            found.append(Token(_readable(tokenizer.decode([number])) or piece, piece, number, 0))
+    return found
 
 
 def _readable(text: str) -> str:
@@ -144,8 +153,14 @@ def _readable(text: str) -> str:
 
 
 def _special(tokenizer: Tokenizer, number: int) -> Token:
-    piece = tokenizer.convert_ids_to_tokens(number)
+    piece = _piece(tokenizer, number)
     return Token(piece, piece, number, special=True)
+
+
+def _piece(tokenizer: Tokenizer, number: int) -> str:
+    """As the vocabulary spells it; an embedding may have more rows than the vocabulary has entries."""
+    piece: str | None = tokenizer.engine.id_to_token(number)
+    return f"[{number}]" if piece is None else piece
 
 
 def _touching(segments: Sequence[int | None]) -> bool:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.attention import Attention, CrossAttention
-from glassformer.core.flow import Flow, Memory, Tape
+from glassformer.core.flow import Batch, Flow, Memory, Tape
 from glassformer.core.stack import Stack
 from glassformer.engine.modes import evaluating
 from glassformer.errors import DataError, UnsupportedError, nearest
@@ -26,6 +26,7 @@ from glassformer.inspect.head import Head
 from glassformer.inspect.kept import Kept, held_bytes
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.reading import Reading, Token, check_length
+from glassformer.inspect.trace import TapRow, trace
 from glassformer.models import Network
 
 LIMIT_BYTES = 2**30
@@ -65,6 +66,7 @@ class Session:
         session.head(4, 11).probs(3)            one query's row of one head [1, S]
         session.overview(4).summaries           what each head of a layer mostly does, in words
         session.states(4)                       the residual stream that enters block 4 [T, D]
+        session.trace()                         shape, mean, spread of what goes through every tap
 
     The numbers are the model's own: q, k and v come from its modules, scores and probabilities from the functions of
     its explicit path. A session may be used by several threads at once.
@@ -95,10 +97,11 @@ class Session:
             check_length(len(tokens), side, network.max_tokens)
         room = limit_bytes - self._check_room(limit_bytes)
         self.kept = Kept(room // 2)  # the other half is for what a look needs for a moment
+        self._batch = _on_device(reading.batch, network)
         tape = _Recorder(self._taps(), sum(map(len, self._stacks.values())), progress).attach(network)
         start = perf_counter()
         with torch.inference_mode(), evaluating(network):
-            network.states(_on_device(reading, network).batch, Flow(tape=tape))
+            network.states(self._batch, Flow(tape=tape))
         self.seconds = perf_counter() - start
         self._stream = tape.taps
 
@@ -156,6 +159,15 @@ class Session:
         found, attention = self._attention(layer, map)
         heads = [self.head(layer, head, found.name) for head in range(attention.spec.heads)]
         return overview(heads, self.sides[found.keys], same_side=found.queries == found.keys, exact=exact)
+
+    def trace(self, *patterns: str) -> list[TapRow]:
+        """Run the pass once more, head and all, and measure what goes through each tap, keeping none of it.
+
+        Args:
+            patterns: as for a `Tape`; none = all taps but scores and probs.
+        Raises: ConfigError: a pattern matches no tap.
+        """
+        return trace(self.network, self._batch, *patterns)
 
     @property
     def nbytes(self) -> int:
@@ -298,15 +310,14 @@ def _map(
     )
 
 
-def _on_device(reading: Reading, network: Network) -> Reading:
+def _on_device(batch: Batch, network: Network) -> Batch:
     device = next(network.parameters()).device
-    batch = reading.batch
     moved = {
         name: getattr(batch, name).to(device)
         for name in ("input_ids", "token_type_ids", "decoder_input_ids")
         if getattr(batch, name) is not None
     }
-    return replace(reading, batch=replace(batch, **moved))
+    return replace(batch, **moved)
 
 
 def _chosen(what: str, name: str | None, there: dict[str, AttentionMap] | dict[str, Stack]) -> str:

@@ -1,0 +1,248 @@
+"""`model.look(texts)`: a pass, and a page on which to look at it."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlencode
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.explorer.app import build
+from glassformer.explorer.page import CAP_BYTES, Page, Progress, check_place, framed
+from glassformer.explorer.runs import Run, Runs
+from glassformer.explorer.serve import HOST, Server, bind, can_show, open_browser, way_there
+from glassformer.inspect.session import Session
+from glassformer.weights.files import shown
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+
+VIEWS = ("model", "head", "matrix", "neuron")
+THEMES = ("light", "dark")
+NOTEBOOK_BYTES = 600_000
+"""What exact layers may add to a page inside a notebook, which is saved with it."""
+AT_ONCE = 0.5
+"""Seconds in which a text that the model cannot take is found out."""
+
+
+def look(
+    model: Model,
+    texts: str | Sequence[str],
+    *,
+    port: int | None = None,
+    browser: bool | None = None,
+    html: str | Path | None = None,
+    view: str | None = None,
+    layer: int | None = None,
+    heads: int | Sequence[int] | None = None,
+    theme: str | None = None,
+    block: bool | None = None,
+) -> Look:
+    """Look at every attention head of one pass, in a browser; `Model.look` says more."""
+    start = Start(view=view, layer=layer, heads=heads, theme=theme)
+    if html is not None:
+        check_place(html)
+    made = Look(Runs(model), _texts(texts), start)
+    if html is not None:
+        with made:
+            made.save(html)
+        return made
+    made.serve(port)
+    made.show(browser)
+    if block or (block is None and not _interactive()):
+        made.wait()
+    return made
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """What a page shows first; None = what it would show anyway.
+
+    Raises: ConfigError: no such view or theme, or a layer or head that is no number.
+    """
+
+    view: str | None = None
+    layer: int | None = None
+    heads: int | Sequence[int] | None = None
+    theme: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (("view", self.view, VIEWS), ("theme", self.theme, THEMES)):
+            if value is not None and value not in allowed:
+                raise ConfigError(f"{name} is {shown(value)}; allowed: {', '.join(allowed)}")
+        for number in [*([] if self.layer is None else [self.layer]), *self._heads]:
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise ConfigError(f"layers and heads are counted from 0; got {shown(number)}")
+
+    @property
+    def fragment(self) -> str:
+        """As the page's address spells it: `v=1&view=head&l=4&h=11`."""
+        words = {
+            "view": self.view,
+            "l": self.layer,
+            "h": ",".join(map(str, self._heads)) or None,
+            "theme": self.theme,
+        }
+        given = {name: value for name, value in words.items() if value is not None}
+        return urlencode({"v": 1, **given}, safe=",") if given else ""
+
+    @property
+    def _heads(self) -> Sequence[int]:
+        return [self.heads] if isinstance(self.heads, int) else self.heads or ()
+
+
+class Look:
+    """Texts, their pass, and the page on it: from a server while that runs, or as a file.
+
+        with model.look("time flies", block=False) as look:
+            look.url                        the address, with the token that opens it
+            look.save("page.html")          the page as one file
+
+    In a notebook it shows the page itself.
+    """
+
+    def __init__(self, runs: Runs, texts: Sequence[str], start: Start | None = None) -> None:
+        self.texts = tuple(texts)
+        self.start = start or Start()
+        self._runs = runs
+        self._token = secrets.token_urlsafe(24)
+        self._server: Server | None = None
+        self.run: Run = runs.begin(self.texts)
+
+    @property
+    def session(self) -> Session:
+        """The pass itself, waited for. Raises: what the pass raised."""
+        return self.run.result()
+
+    @property
+    def url(self) -> str:
+        """The address, with the token that opens it: for nobody else."""
+        start = self.start.fragment
+        return f"{self.address}#token={self._token}" + (f"&{start}" if start else "")
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.port}/"
+
+    @property
+    def port(self) -> int:
+        if self._server is None or not self._server.running:
+            raise ConfigError("nothing is served: this look was saved as a file, or closed")
+        return self._server.port
+
+    def serve(self, port: int | None = None) -> None:
+        """Serve the page on this machine, from a thread.
+
+        Raises: ConfigError: the port is taken. What the pass raised, where the model cannot take the texts.
+        """
+        try:
+            if self.run.wait(AT_ONCE):
+                self.run.result()  # an address is no good to anyone if the text is one that the model cannot read
+            app = build(self._runs, self._token, self.texts)
+            self._server = Server(app, bind(port))
+        except BaseException:
+            self.close()
+            raise
+        atexit.register(self.close)
+
+    def show(self, browser: bool | None = None) -> None:
+        """Print the address, and open a browser on it.
+
+        Args:
+            browser: None = where there is a screen.
+        """
+        opened = (can_show() if browser is None else browser) and open_browser(self.url)
+        print(f"{'opened' if opened else 'open'} {self.url}", flush=True)
+        hint = way_there(self.port)
+        if hint is not None:
+            print(hint, flush=True)
+
+    def wait(self) -> None:
+        """Serve until Ctrl-C."""
+        if self._server is None:
+            return
+        try:
+            self._server.wait()
+        except KeyboardInterrupt:
+            print("\nstopped", flush=True)
+        finally:
+            self.close()
+
+    def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> Page:
+        """The standalone page: with the exact numbers of `layers`, or of as many as stay below the cap."""
+        return Page(
+            self.session,
+            self._runs.facts,
+            self.texts,
+            layers=layers,
+            cap_bytes=cap_bytes,
+            first=self.start.layer or 0,
+            start=self.start.fragment,
+        )
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        layers: Sequence[int] | None = None,
+        cap_bytes: int = CAP_BYTES,
+        progress: Progress = lambda done, of: None,
+    ) -> Page:
+        """Write the standalone page; a file that is there is replaced once the new one is complete.
+
+        Returns: the page; its `held` says whose exact numbers are in it.
+        Raises: DataError: no such layer, or a place that cannot be written to.
+        """
+        check_place(path)
+        page = self.page(layers=layers, cap_bytes=cap_bytes)
+        page.save(path, progress)
+        return page
+
+    def close(self) -> None:
+        """Stop the server, and a pass that is under way. What has been computed stays: it can be saved still."""
+        atexit.unregister(self.close)
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._runs.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """Without the token: what is printed may be pasted, what is in a notebook is saved."""
+        place = "closed" if self._server is None else f"at {self.address}, open .url"
+        return f"Look({', '.join(shown(text) for text in self.texts)}: {place})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page itself, without a server."""
+        return framed(str(self.page(cap_bytes=NOTEBOOK_BYTES)))
+
+
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    found = [texts] if isinstance(texts, str) else texts
+    if (
+        isinstance(found, (bytes, dict))
+        or not isinstance(found, Sequence)
+        or len(found) not in (1, 2)
+        or not all(isinstance(text, str) for text in found)
+    ):
+        raise DataError(f"the texts are {shown(texts)}; give one text, or two in a list")
+    return list(found)
+
+
+def _interactive() -> bool:
+    """Does somebody type here, and want the prompt back? As in a shell or a notebook, unlike in a script."""
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or hasattr(builtins, "__IPYTHON__")

@@ -1,0 +1,243 @@
+"""`glassformer look` as a user meets it: an address or a file, one clear line for what is wrong, a clean end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+import glassformer.cli.look as module
+from glassformer.cli.look import _layers, look
+from glassformer.errors import ConfigError, DataError
+from tests.e2e.tiny_models import make_folder
+from tests.explorer.reader import Reader
+
+TEXTS = ["time flies like an arrow", "fruit flies"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_folder(tmp_path_factory.mktemp("models") / "tiny", "bert", num_hidden_layers=3))
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "glassformer", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1", "DISPLAY": "", "WAYLAND_DISPLAY": "", "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def api(url: str, path: str, body: bytes | None = None) -> Any:
+    address = urlsplit(url)
+    token = parse_qs(address.fragment)["token"][0]
+    request = urllib.request.Request(
+        f"http://{address.netloc}{path}", data=body, headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read()
+
+
+def test_it_serves_until_it_is_interrupted(folder: str) -> None:
+    with started(
+        "look", folder, *TEXTS, "--no-browser", "--view", "head", "--layer", "2", "--head", "1"
+    ) as process:
+        assert process.stdout is not None
+        word, url = process.stdout.readline().split()
+        assert word == "open"
+        assert url.endswith("&v=1&view=head&l=2&h=1")
+        assert process.stdout.readline() == "Ctrl-C stops the server\n"
+        assert process.stdout.readline().startswith("7 text tokens · self 3 × 2 heads · pass ")
+        assert b'<div id="app">' in api(url, "/")
+        ready = json.loads(api(url, "/api/runs", b"{}").splitlines()[-1])["ready"]
+        assert ready["texts"] == TEXTS
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out, err) == (0, "\nstopped\n", "")
+
+
+LONG_PASS = """
+import sys, time, torch
+from glassformer.model import Model
+
+def inspect(self, *texts, progress):
+    for block in range(10_000):
+        progress(block, 10_000)
+        torch.randn(400, 400) @ torch.randn(400, 400)
+
+Model.inspect = inspect
+from glassformer.cli.app import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(("option", "code", "end"), [("--no-browser", 0, "\nstopped\n"), ("--json", 130, "")])
+def test_it_can_be_interrupted_in_the_middle_of_a_pass(folder: str, option: str, code: int, end: str) -> None:
+    """The interpreter must not end while another thread computes: torch would abort the process."""
+    command = [sys.executable, "-c", LONG_PASS, "look", folder, "time", "--port", str(free_port()), option]
+    environment = {**os.environ, "DISPLAY": "", "WAYLAND_DISPLAY": "", "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        wait_for_port(int(command[7]), process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (code, "")
+    assert out.endswith(end)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def wait_for_port(port: int, process: subprocess.Popen[str]) -> None:
+    while process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            time.sleep(1.0)  # and now the command waits for the pass
+            return
+
+
+def test_json_is_one_line_when_all_is_ready(folder: str) -> None:
+    with started("look", folder, TEXTS[0], "--no-browser", "--json") as process:
+        assert process.stdout is not None
+        found = json.loads(process.stdout.readline())
+        assert found["texts"] == [TEXTS[0]]
+        assert found["tokens"] == {"text": 7}
+        assert found["maps"] == {"self": {"layers": 3, "heads": 2}}
+        assert f":{found['port']}/#token=" in found["url"]
+        assert json.loads(api(found["url"], "/api/runs", b"{}").splitlines()[-1])["ready"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["flies " * 50], "16"),
+        (["a", "b", "c"], "one text or two, got 3"),
+        (["a", "--layers", "0"], "--layers says what the file of --html holds"),
+        (["a", "--view", "heads"], "allowed: model, head, matrix, neuron"),
+        (["a", "--html", "page.txt"], "must end in .html"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(folder: str, arguments: list[str], message: str) -> None:
+    with started("look", folder, *arguments, "--no-browser") as process:
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (2, "")
+        assert err.startswith("error: ") and err.count("\n") == 1
+        assert message in err
+
+
+def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        look(str(tmp_path / "no" / "model"), ["a"])
+
+
+# ------------------------------------------------------------------------------------------------------- files
+
+
+def test_one_file(folder: str, tmp_path: Path, capsys: Any) -> None:
+    look(folder, TEXTS, html=tmp_path / "page.html", layer=1, head=[1], theme="light")
+    page = Reader((tmp_path / "page.html").read_text("utf-8"))
+    assert page.session()["texts"] == TEXTS
+    assert page.session()["held"] == {"self": [0, 1, 2]}
+    assert page.session()["start"] == "v=1&l=1&h=1&theme=light"
+    summary, saved = capsys.readouterr().out.splitlines()
+    assert summary.startswith("7 text tokens")
+    assert saved.startswith(f"saved in {tmp_path / 'page.html'}: ")
+    assert "no network needed" in saved
+
+
+def test_json_of_a_file(folder: str, tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "page.html"
+    look(folder, TEXTS, html=out, layers="0,2", json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["out"], found["bytes"]) == (str(out), out.stat().st_size)
+    assert found["held"] == {"self": [0, 2]}
+    assert found["tokens"] == {"text": 7}
+
+
+def test_what_did_not_fit_is_said(folder: str, tmp_path: Path, capsys: Any) -> None:
+    look(folder, TEXTS, html=tmp_path / "page.html", cap_mb=0)
+    out = capsys.readouterr().out
+    assert "exact numbers of layers 0,1,2 would go beyond" in out and "--layers" in out and "--cap-mb" in out
+    look(folder, TEXTS, html=tmp_path / "page.html", layers="1")
+    assert "would go beyond" not in capsys.readouterr().out
+
+
+def test_a_wrong_layer_leaves_the_old_file(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("old")
+    with pytest.raises(DataError, match="layers 0 to 2"):
+        look(folder, TEXTS, html=tmp_path / "page.html", layers="0-5")
+    assert (tmp_path / "page.html").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("option", "layers"),
+    [("0", [0]), ("0,3", [0, 3]), ("0-2", [0, 1, 2]), ("4, 0-1,0", [0, 1, 4]), (None, None)],
+)
+def test_layers_in_words(option: str | None, layers: list[int] | None) -> None:
+    assert _layers(option) == layers
+
+
+@pytest.mark.parametrize("option", ["", "a", "1-", "-1", "3-1", "1,,2", "0:3", "99999"])
+def test_layers_that_are_none(option: str) -> None:
+    with pytest.raises(ConfigError, match="such as 0,3 or 0-5"):
+        _layers(option)
+
+
+# -------------------------------------------------------------------------------------------- standard input
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"time flies\n", "time flies"),
+        (b"time\r\nflies\r\n", "time\r\nflies"),
+        (b"\xef\xbb\xbftime\n\n", "time\n"),
+        (b"", ""),
+    ],
+)
+def test_a_dash_reads_standard_input(content: bytes, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, content)
+    assert module._read_texts(["-", "b"]) == [text, "b"]
+
+
+def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, b"caf\xe9")
+    with pytest.raises(DataError, match=r"not UTF-8 text \(byte 3\)"):
+        module._read_texts(["-"])
+    with pytest.raises(DataError, match="not both"):
+        module._read_texts(["-", "-"])

@@ -1,0 +1,108 @@
+"""Small models of every family, a page of three lines instead of the built one, and a way to ask a real server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tokenizers import pre_tokenizers, processors
+
+from glassformer.explorer import static
+from glassformer.explorer.look import Look
+from glassformer.explorer.runs import Runs
+from glassformer.model import Model, load
+from glassformer.models import FAMILIES
+from tests.e2e.tiny_models import WORDS, make_folder, word_tokenizer
+from tests.explorer.client import Client
+
+HOSTILE = ["<script>", "</script>", "<!--"]
+"""Words that an HTML parser must never see as its own."""
+
+TEXTS = ("time flies like an arrow", "fruit flies")
+
+STAND_IN = {
+    "index.html": """<!doctype html>
+<html>
+<head>
+<meta charset="utf-8">
+<link rel="stylesheet" href="/static/app.css">
+</head>
+<body>
+<div id="app"></div>
+<script src="/static/app.js"></script>
+</body>
+</html>
+""",
+    "app.js": 'document.title = "</script><!--";\n' + "// padding\n" * 200,
+    "app.css": "body { margin: 0 }\n",
+}
+
+
+@pytest.fixture(scope="module")
+def page_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What web/ builds is tested with the page itself; here its place is taken by something small."""
+    folder = tmp_path_factory.mktemp("static")
+    for name, content in STAND_IN.items():
+        (folder / name).write_text(content, "utf-8", newline="")
+    hashes = {name: hashlib.sha256(content.encode()).hexdigest() for name, content in STAND_IN.items()}
+    (folder / "manifest.json").write_text(json.dumps({"files": hashes}))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(static, "FOLDER", folder)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model folder of each family; two layers, so that there is a second one to look at."""
+    home = tmp_path_factory.mktemp("models")
+    deeper = {
+        "bert": {"num_hidden_layers": 2},
+        "gpt2": {"n_layer": 2},
+        "llama": {"num_hidden_layers": 2},
+        "transformer": {"encoder_layers": 2, "decoder_layers": 2, "max_positions": 64},
+    }
+    found = {}
+    for family in FAMILIES:
+        folder = make_folder(home / family, family, **deeper.get(family, {}))
+        engine = word_tokenizer(framed=family == "bert", words=WORDS + HOSTILE)
+        engine.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        if family == "bert":  # pairs too
+            engine.post_processor = processors.TemplateProcessing(
+                single="[CLS] $A [SEP]",
+                pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+                special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
+            )
+        engine.save(str(folder / "tokenizer.json"))
+        found[family] = folder
+    return found
+
+
+@pytest.fixture(scope="session")
+def models(folders: dict[str, Path]) -> dict[str, Model]:
+    return {family: load(folder) for family, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def serve(models: dict[str, Model], page_files: Path) -> Iterator[Callable[..., Client]]:
+    """serve("bert", "time flies") → a client of a real server on a free port, closed after the module's last test."""
+    looks: list[Look] = []
+
+    def start(model: str | Model, *texts: str, **options: int) -> Client:
+        chosen = models[model] if isinstance(model, str) else model
+        look = Look(Runs(chosen, **options), texts)
+        look.serve()
+        looks.append(look)
+        return Client(look)
+
+    yield start
+    for look in looks:
+        look.close()
+
+
+@pytest.fixture(scope="module")
+def client(serve: Callable[..., Client]) -> Client:
+    """Of a server that has run TEXTS through the smallest encoder."""
+    return serve("bert", *TEXTS)

@@ -1,0 +1,49 @@
+"""Reads a standalone page as a browser's parser does."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from html.parser import HTMLParser
+from typing import Any
+
+
+class Reader(HTMLParser):
+    """The elements of a page as a browser's parser sees them: (tag, attributes, text)."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None], str]] = []
+        self.comments: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements:
+            tag, attributes, text = self.elements[-1]
+            self.elements[-1] = (tag, attributes, text + data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+    def scripts(self) -> list[tuple[dict[str, str | None], str]]:
+        return [(attributes, text) for tag, attributes, text in self.elements if tag == "script"]
+
+    def frames(self) -> dict[str, bytes]:
+        return {
+            str(attributes["data-key"]): unpacked(text)
+            for attributes, text in self.scripts()
+            if attributes.get("class") == "frame"
+        }
+
+    def session(self) -> Any:
+        (text,) = (text for attributes, text in self.scripts() if attributes.get("id") == "session")
+        return json.loads(unpacked(text))
+
+
+def unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text, validate=False))

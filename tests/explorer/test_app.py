@@ -1,0 +1,383 @@
+"""The routes, asked over HTTP of a real server: what it answers, whom it answers, and what it survives."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import UnsupportedError
+from glassformer.explorer import views
+from glassformer.explorer.app import MOST_BODY
+from glassformer.explorer.frames import decode
+from glassformer.model import Model, load
+from glassformer.models import FAMILIES
+from tests.explorer.client import Client
+from tests.explorer.conftest import STAND_IN, TEXTS
+
+Serve = Callable[..., Client]
+
+
+# ----------------------------------------------------------------------------------------------------- answers
+
+
+def test_the_shell_needs_no_token_and_holds_none(client: Client) -> None:
+    for path, name, kind in (
+        ("/", "index.html", "text/html"),
+        ("/static/index.html", "index.html", "text/html"),
+        ("/static/app.js", "app.js", "text/javascript"),
+        ("/static/app.css", "app.css", "text/css"),
+    ):
+        answer = client.ask(path, headers={"Authorization": None})
+        assert (answer.status, answer.body.decode()) == (200, STAND_IN[name])
+        assert answer.headers["content-type"] == f"{kind}; charset=utf-8"
+        assert client.token.encode() not in answer.body
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_view_of_every_family(serve: Serve, family: str) -> None:
+    client = serve(family, *TEXTS)
+    session = client.session()
+    own = client.look.session
+    for about in session["maps"]:
+        place = {"s": session["id"], "map": about["name"], "layer": 1}
+        T, S = len(session["sides"][about["queries"]]), len(session["sides"][about["keys"]])
+        row = {"layer": 1, "map": about["name"], "head": 1, "query": T - 1}
+        head = {**place, "head": 1}
+        assert client.frame("overview", **place, exact=1).arrays["thumbnails"].shape == (2, T, S)
+        lines = client.frame(
+            "lines", s=session["id"], map=about["name"], layers="0:2", heads="1,0", rows=f"0:{T}", count=2
+        )
+        assert lines.arrays["keys"].shape == (4, T, min(2, S))
+        assert client.frame("tile", **head, level=0, row=0, column=0).arrays["tile"].shape == (T, S)
+        assert client.get("row", **head, query=T - 1).body == views.row(own, **row)
+        neuron = client.get("neuron", **head, query=T - 1, keys=f"0:{S}")
+        assert neuron.body == views.neuron(own, **row, keys=(0, S))
+
+
+def test_every_word_of_lines_and_tiles_is_heard(client: Client) -> None:
+    place: dict[str, Any] = {"map": "self"}
+    s = client.session()["id"]
+    own = client.look.session
+    asked = {"layers": "0:2", "heads": "1", "mix": "max", "rows": "1:3", "count": 3, "keys": "0,special"}
+    assert client.get("lines", s=s, **place, **asked).body == views.lines(
+        own, **place, layers=(0, 2), heads=[1], mix="max", rows=(1, 3), count=3, keys=["0", "special"]
+    )
+    tile = {**place, "layer": 1, "head": 0, "level": 0, "row": 0, "column": 0, "companding": "sqrt"}
+    assert client.get("tile", s=s, **tile).body == views.tile(own, **tile)
+
+
+def test_a_run_ends_with_the_session(client: Client) -> None:
+    *steps, last = client.runs()
+    assert list(last) == ["ready"]
+    assert last["ready"]["texts"] == list(TEXTS)
+    assert all(list(step) == ["done", "of"] for step in steps)
+    assert client.session(*TEXTS)["id"] == last["ready"]["id"]
+    assert client.session("a banana")["texts"] == ["a banana"]
+
+
+def test_steps_are_sent_while_the_pass_goes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line can be read before the next is written, packed as the stream may be."""
+    client.session()
+    own, go = Model.inspect, threading.Event()
+
+    def slow(self: Model, *texts: str, progress: Callable[[int, int], None]) -> Any:
+        progress(1, 2)
+        assert go.wait(30)
+        return own(self, *texts)
+
+    monkeypatch.setattr(Model, "inspect", slow)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    body = json.dumps({"texts": ["an arrow"]})
+    headers = {"Authorization": f"Bearer {client.token}", "Accept-Encoding": "gzip"}
+    connection.request("POST", "/api/runs", body, headers)
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"].startswith("application/x-ndjson")
+    unpacker = zlib.decompressobj(wbits=31)
+    first = b""
+    while not first.endswith(b"\n"):
+        first += unpacker.decompress(answer.read1())
+    assert json.loads(first) == {"done": 1, "of": 2}
+    go.set()
+    assert json.loads(unpacker.decompress(answer.read()))["ready"]["texts"] == ["an arrow"]
+    connection.close()
+
+
+def test_gzip_only_where_it_is_asked_for_and_helps(client: Client) -> None:
+    session = client.session()
+    small = f"/api/row?s={session['id']}&map=self&layer=0&head=0&query=0"
+    page = f"/api/page?s={session['id']}"
+    for path, accepts, packed in (
+        ("/static/app.js", "gzip, deflate", True),
+        ("/static/app.js", "br, gzip;q=0", False),
+        ("/static/app.js", None, False),
+        (small, "gzip", False),
+        (page, "gzip", False),
+    ):
+        answer = client.ask(path, headers={"Accept-Encoding": accepts})
+        assert (answer.headers.get("content-encoding") == "gzip") == packed, (path, accepts)
+        if packed:
+            assert gzip.decompress(answer.body).decode() == STAND_IN["app.js"]
+            assert len(answer.body) < len(STAND_IN["app.js"])
+
+
+def test_a_large_frame_is_packed(serve: Serve, minilm: Path) -> None:
+    client = serve(load(minilm), "time flies like an arrow " * 12)
+    path = f"/api/overview?s={client.session()['id']}&map=self&layer=2"
+    plain, packed = client.ask(path), client.ask(path, headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(packed.body) == plain.body
+    assert len(packed.body) < 0.9 * len(plain.body)
+    assert decode(plain.body).arrays["thumbnails"].shape[0] == 12
+
+
+def test_the_page_is_a_download(client: Client) -> None:
+    answer = client.get("page", s=client.session()["id"])
+    assert answer.status == 200
+    assert answer.headers["content-disposition"].startswith('attachment; filename="glassformer-')
+    assert answer.body.count(b'class="frame"') == 4  # overview and exact numbers of two layers
+
+
+def test_answers_at_once_are_those_one_by_one(client: Client) -> None:
+    s = client.session()["id"]
+    paths = [
+        f"/api/{path}"
+        for layer in (0, 1)
+        for head in (0, 1)
+        for path in (
+            f"overview?s={s}&map=self&layer={layer}&exact={head}",
+            f"lines?s={s}&map=self&layers=0:2&heads={head}&rows=0:5&count={layer + 1}",
+            f"tile?s={s}&map=self&layer={layer}&head={head}&level=0&row=0&column=0",
+            f"row?s={s}&map=self&layer={layer}&head={head}&query=3",
+            f"neuron?s={s}&map=self&layer={layer}&head={head}&query=3&keys=0:5",
+        )
+    ]
+    assert len(paths) == 20
+    one_by_one = [client.ask(path).body for path in paths]
+    fresh = Client(client.look)
+    with ThreadPoolExecutor(20) as pool:
+        assert list(pool.map(lambda path: fresh.ask(path).body, paths)) == one_by_one
+
+
+def test_two_windows_with_different_texts(client: Client) -> None:
+    texts = [f"time {'flies ' * i}" for i in range(1, 7)]
+    with ThreadPoolExecutor(6) as pool:
+        sessions = list(pool.map(client.session, texts))
+    assert [session["texts"] for session in sessions] == [[text] for text in texts]
+    for i, session in enumerate(sessions, 1):
+        assert len(session["sides"]["text"]) == i + 3
+        row = client.frame("row", s=session["id"], map="self", layer=0, head=0, query=0)
+        assert row.arrays["probs"].shape == (i + 3,)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static/manifest.json", "/static//etc/passwd", "/x"],
+)
+def test_nothing_else_is_served(client: Client, path: str) -> None:
+    answer = client.ask(path)
+    assert answer.status == 404
+    assert "there is nothing here" in answer.error
+
+
+def test_other_methods_are_refused(client: Client) -> None:
+    assert client.ask("/api/runs").status == 405
+    assert client.ask("/api/row", method="POST", body=b"{}").status == 405
+    assert client.ask("/", method="DELETE").status == 405
+
+
+# --------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("row?map=self&layer=0&head=0&query=0", "'s' is missing"),
+        ("row?s={s}&map=self&layer=0&head=0", "'query' is missing"),
+        ("row?s={s}&map=self&layer=2&head=0&query=0", "no layer 2; there are layers 0 to 1"),
+        ("row?s={s}&map=self&layer=0&head=7&query=0", "no head 7; there are heads 0 to 1"),
+        ("row?s={s}&map=cross&layer=0&head=0&query=0", "no map 'cross'"),
+        ("row?s={s}&map=%3Cscript%3E&layer=0&head=0&query=0", "no map '<script>'"),
+        ("row?s={s}&map=self&layer=0&head=0&query=99", "the tokens that look are 0 to 9"),
+        ("row?s={s}&map=self&layer=0&head=0&query=NaN", "query is 'NaN'; it must be a whole number"),
+        ("row?s={s}&map=self&layer=0&head=0&query=-1", "whole number from 0 up"),
+        ("row?s={s}&map=self&layer=0&head=0&query=1e0", "whole number"),
+        ("row?s={s}&map=self&layer=0&head=0&query=%D9%A1", "whole number"),
+        ("row?s={s}&map=self&layer=0&head=0&query=99999999999999999999", "whole number"),
+        ("row?s={s}&map=self&layer=0&head=0&query=0&query=1", "twice"),
+        ("row?s={s}&map=self&layer=0&head=0&quary=0&query=1", "unknown parameter 'quary'"),
+        ("overview?s={s}&map=self&layer=0&exact=yes", "exact is 'yes'; it must be 0 or 1"),
+        ("lines?s={s}&map=self&layers=0&heads=0&rows=0:1", "layers is '0'; give a:b"),
+        ("lines?s={s}&map=self&layers=0:1&heads=&rows=0:1", "heads is ''"),
+        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=3:2", "0 ≤ a < b"),
+        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=0:Infinity", "rows is 'Infinity'"),
+        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=0:1&count=4097", "from 1 to 256"),
+        ("lines?s={s}&map=self&layers=0:1&heads=0&rows=0:1&mix=sum", "allowed: each, mean, max"),
+        ("tile?s={s}&map=self&layer=0&head=0&level=9&row=0&column=0", "no tile level 9"),
+        ("tile?s={s}&map=self&layer=0&head=0&level=0&row=5&column=0", "no tile (5, 0)"),
+        ("neuron?s={s}&map=self&layer=0&head=0&query=0&keys=0:11", "there are 10 tokens"),
+        ("page?s={s}&layers=0", "unknown parameter 'layers'"),
+    ],
+)
+def test_a_wrong_parameter_is_named(client: Client, path: str, message: str) -> None:
+    answer = client.ask("/api/" + path.format(s=client.session()["id"]))
+    assert answer.status == 400
+    assert message in answer.error
+
+
+def test_a_session_that_is_not_kept_is_gone(serve: Serve) -> None:
+    client = serve("bert", *TEXTS, most=1)
+    first = client.session()["id"]
+    client.session("a banana")
+    for asked in (first, "0" * 16, "<script>"):
+        for view in ("overview", "page"):
+            parameters = {"map": "self", "layer": 0} if view == "overview" else {}
+            answer = client.get(view, s=asked, **parameters)
+            assert answer.status == 410
+            assert "run the text again" in answer.error
+    assert client.session()["id"] == first  # and then it is there again
+    assert client.get("overview", s=first, map="self", layer=0).status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no json",
+        b"[]",
+        b'"text"',
+        b'{"texts": "time flies"}',
+        b'{"texts": []}',
+        b'{"texts": ["a", "b", "c"]}',
+        b'{"texts": [1]}',
+        b'{"texts": [null]}',
+        b'{"texts": ["a"], "more": 1}',
+        b'{"text": ["a"]}',
+        b'{"texts": ["\\ud800"]}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+    ],
+)
+def test_a_request_that_is_none(client: Client, body: bytes) -> None:
+    answer = client.ask("/api/runs", method="POST", body=body)
+    assert answer.status == 400
+    assert answer.error
+
+
+@pytest.mark.parametrize("megabytes", [2, 4])
+def test_a_text_that_is_far_too_long(client: Client, megabytes: int) -> None:
+    body = json.dumps({"texts": ["word " * (megabytes * 200_000)]}).encode()
+    answer = client.ask("/api/runs", method="POST", body=body)
+    assert answer.status == 413
+    assert f"{MOST_BODY:,} bytes" in answer.error
+    assert client.session()["texts"] == list(TEXTS)
+
+
+def test_a_text_longer_than_the_model_reads(client: Client) -> None:
+    (last,) = client.runs("flies " * 100)
+    assert "102 tokens" in last["error"] and "16" in last["error"]
+    assert client.session()["texts"] == list(TEXTS)
+
+
+def test_an_empty_text(client: Client, serve: Serve) -> None:
+    """A framed model reads [CLS] [SEP]; one that adds nothing has nothing to read."""
+    assert [token["text"] for token in client.session("")["sides"]["text"]] == ["[CLS]", "[SEP]"]
+    (last,) = serve("gpt2", "time flies").runs("")
+    assert "give at least one word" in last["error"]
+
+
+def test_words_of_html_are_text(client: Client) -> None:
+    text = '<script> </script> <!-- "&'
+    session = client.session(text)
+    assert session["texts"] == [text]
+    assert [t["text"] for t in session["sides"]["text"][1:5]] == ["<script>", "</script>", "<!--", '"&']
+
+
+def test_a_pass_that_fails_midway(client: Client, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    def failing(self: Model, *texts: str, progress: Callable[[int, int], None]) -> Any:
+        progress(1, 2)
+        time.sleep(0.1)
+        raise RuntimeError("half way\nthere")
+
+    client.session()
+    with monkeypatch.context() as patched:
+        patched.setattr(Model, "inspect", failing)
+        step, last = client.runs("an arrow")
+    assert step == {"done": 1, "of": 2}
+    assert last["error"].startswith("RuntimeError: half way\nthere; this is a bug in glassformer")
+    assert "Traceback" not in caplog.text.replace("DEBUG", "")
+    assert client.session("an arrow")["texts"] == ["an arrow"]
+
+
+def test_memory_that_is_not_enough_is_said(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: Model, *texts: str, progress: Callable[[int, int], None]) -> Any:
+        raise MemoryError
+
+    client.session()
+    with monkeypatch.context() as patched:
+        patched.setattr(Model, "inspect", failing)
+        (last,) = client.runs("an arrow . .")
+    assert "not enough memory" in last["error"]
+
+
+def test_a_bug_in_a_view_is_one_line_and_the_server_lives(
+    client: Client, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    s = client.session()["id"]
+    session = client.look.session
+    with monkeypatch.context() as patched:
+        patched.setattr(type(session), "head", lambda *_: 1 / 0)
+        answer = client.get("row", s=s, map="self", layer=0, head=0, query=0)
+    assert answer.status == 500
+    assert "ZeroDivisionError" in answer.error and "bug in glassformer" in answer.error
+    assert "Traceback" not in answer.error
+    assert "Traceback" not in "".join(capfd.readouterr())
+    assert client.get("row", s=s, map="self", layer=0, head=0, query=0).status == 200
+
+
+def test_a_model_without_attention(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = serve("bert", *TEXTS)
+
+    def refusing(self: Model, *texts: str, progress: Callable[[int, int], None]) -> Any:
+        raise UnsupportedError("there is no attention to look at")
+
+    monkeypatch.setattr(Model, "inspect", refusing)
+    assert client.runs("an arrow") == [{"error": "there is no attention to look at"}]
+
+
+def test_who_goes_away_in_the_middle_disturbs_nobody(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, go = Model.inspect, threading.Event()
+
+    def slow(self: Model, *texts: str, progress: Callable[[int, int], None]) -> Any:
+        progress(1, 2)
+        assert go.wait(30)
+        return own(self, *texts)
+
+    client.session()
+    monkeypatch.setattr(Model, "inspect", slow)
+    for _ in range(3):
+        connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+        connection.request(
+            "POST", "/api/runs", '{"texts": ["a banana ."]}', {"Authorization": f"Bearer {client.token}"}
+        )
+        assert connection.getresponse().readline() == b'{"done":1,"of":2}\n'
+        connection.close()
+    go.set()
+    assert client.session("a banana .")["texts"] == ["a banana ."]
+
+
+def test_bytes_that_are_no_http(client: Client) -> None:
+    import socket
+
+    with socket.create_connection(("127.0.0.1", client.port), timeout=10) as raw:
+        raw.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n")
+        assert raw.recv(64).startswith(b"HTTP/1.1 400")
+    assert client.ask("/").status == 200

@@ -1,0 +1,224 @@
+"""`model.look`: a server and its address, a file, and the same in a notebook."""
+
+from __future__ import annotations
+
+import builtins
+import socket
+import sys
+import threading
+import urllib.request
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.explorer import serve
+from glassformer.explorer.look import Start
+from glassformer.model import Model
+from tests.explorer.client import Client
+from tests.explorer.reader import Reader
+
+pytestmark = pytest.mark.usefixtures("page_files")
+
+TEXTS = ["time flies like an arrow", "fruit flies"]
+
+
+@pytest.fixture(autouse=True)
+def a_screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A machine with a screen, whose browser writes down what it is to open."""
+    opened: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    yield opened
+
+
+def test_it_serves_the_page_and_opens_it(models: dict[str, Model], a_screen: list[str], capsys: Any) -> None:
+    with models["bert"].look(TEXTS, block=False, view="head", layer=1, heads=[1, 0], theme="dark") as look:
+        assert a_screen == [look.url]
+        assert capsys.readouterr().out == f"opened {look.url}\n"
+        assert look.url.startswith(f"http://127.0.0.1:{look.port}/#token=")
+        assert look.url.endswith("&v=1&view=head&l=1&h=1,0&theme=dark")
+        with urllib.request.urlopen(look.url) as answer:
+            assert answer.status == 200
+        assert Client(look).session()["texts"] == TEXTS
+        assert look.session.head(1, 1).probs().shape == (10, 10)
+        port = look.port
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+    with pytest.raises(ConfigError, match="closed"):
+        look.url  # noqa: B018
+    look.close()  # once more does no harm
+
+
+def test_each_look_has_a_token_of_its_own(models: dict[str, Model]) -> None:
+    with (
+        models["bert"].look("time", block=False) as first,
+        models["bert"].look("time", block=False) as second,
+    ):
+        assert first.port != second.port
+        other = Client(second)
+        assert Client(first).ask("/api/row", headers={"Authorization": f"Bearer {other.token}"}).status == 401
+
+
+def test_what_is_printed_of_it_tells_no_token(models: dict[str, Model]) -> None:
+    with models["bert"].look("time", block=False) as look:
+        token = Client(look).token
+        assert len(token) >= 32
+        assert repr(look) == f"Look('time': at http://127.0.0.1:{look.port}/, open .url)"
+        assert token not in look._repr_html_()
+        assert token not in str(look.page())
+    assert repr(look) == "Look('time': closed)"
+
+
+def test_as_a_file_it_needs_no_server(models: dict[str, Model], tmp_path: Path, a_screen: list[str]) -> None:
+    before = threading.active_count()
+    look = models["bert"].look("time flies", html=tmp_path / "page.html", view="neuron", layer=1, heads=0)
+    found = Reader((tmp_path / "page.html").read_text("utf-8"))
+    assert found.session()["texts"] == ["time flies"]
+    assert found.session()["start"] == "v=1&view=neuron&l=1&h=0"
+    assert threading.active_count() <= before + 1
+    assert not a_screen
+    with pytest.raises(ConfigError, match="nothing is served"):
+        look.port  # noqa: B018
+    again = look.save(tmp_path / "again.html", layers=[1])
+    assert again.held == {"self": [1]}
+
+
+def test_in_a_notebook_it_is_the_page(models: dict[str, Model], monkeypatch: pytest.MonkeyPatch) -> None:
+    from html import unescape
+
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    with models["bert"].look("time flies") as look:  # and it does not wait there
+        shown = look._repr_html_()
+    page = unescape(shown.split('srcdoc="')[1].split('"')[0])
+    assert Reader(page).session()["texts"] == ["time flies"]
+
+
+def test_a_script_waits_until_it_is_interrupted(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.delattr(sys, "ps1", raising=False)
+
+    def interrupt(self: serve.Server) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serve.Server, "wait", interrupt)
+    look = models["bert"].look("time")
+    assert capsys.readouterr().out.endswith("\nstopped\n")
+    assert repr(look) == "Look('time': closed)"
+
+
+# --------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    "texts", [[], ["a", "b", "c"], 7, None, ["a", 7], b"bytes", {"a": 1}, [["a"]], ("a", None)]
+)
+def test_texts_that_are_none(models: dict[str, Model], texts: Any) -> None:
+    with pytest.raises(DataError, match="give one text, or two in a list"):
+        models["bert"].look(texts)
+
+
+def test_a_text_that_the_model_cannot_read_is_known_before_there_is_an_address(
+    models: dict[str, Model], a_screen: list[str]
+) -> None:
+    with pytest.raises(DataError, match="16"):
+        models["bert"].look("flies " * 100, block=False)
+    with pytest.raises(DataError, match="at least one word"):
+        models["gpt2"].look("", block=False)
+    assert not a_screen
+
+
+def test_a_model_without_a_tokenizer(models: dict[str, Model]) -> None:
+    bare = models["bert"]
+    model = Model(bare.network, bare.family, bare.spec, bare.config, bare.task)
+    with pytest.raises(DataError, match="no tokenizer"):
+        model.look("time", block=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"view": "heads"}, "view is 'heads'; allowed: model, head, matrix, neuron"),
+        ({"theme": "blue"}, "theme is 'blue'; allowed: light, dark"),
+        ({"layer": -1}, "counted from 0; got -1"),
+        ({"heads": [0, "1"]}, "counted from 0; got '1'"),
+        ({"heads": [True]}, "counted from 0; got True"),
+        ({"port": 0}, "from 1 to 65535"),
+        ({"port": 65536}, "from 1 to 65535"),
+        ({"port": "80"}, "from 1 to 65535"),
+        ({"html": "page.txt"}, "must end in .html"),
+    ],
+)
+def test_options_that_do_not_do(models: dict[str, Model], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(GlassformerError, match=message):
+        models["bert"].look("time", block=False, **options)
+
+
+def test_a_port_that_is_taken(models: dict[str, Model]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} cannot be used: .*free one is taken"):
+            models["bert"].look("time", block=False, port=port)
+    with models["bert"].look("time", block=False, port=port) as look:
+        assert look.port == port
+    with models["bert"].look("time", block=False, port=port) as look:  # free again at once
+        assert Client(look).session()["texts"] == ["time"]
+
+
+def test_the_state_as_an_address_spells_it() -> None:
+    assert Start().fragment == ""
+    assert Start(layer=0).fragment == "v=1&l=0"
+    assert Start(view="head", heads=8).fragment == "v=1&view=head&h=8"
+    assert Start(heads=[3, 7], theme="light").fragment == "v=1&h=3,7&theme=light"
+
+
+# ------------------------------------------------------------------------------------------------- way there
+
+
+def test_without_a_screen_no_browser_is_tried(
+    models: dict[str, Model], a_screen: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with models["bert"].look("time", block=False) as look:
+        assert capsys.readouterr().out == f"open {look.url}\n"
+    with models["bert"].look("time", block=False, browser=True):
+        pass
+    assert len(a_screen) == 1
+
+
+def test_a_browser_that_does_not_come_is_no_error(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def none(address: str) -> bool:
+        raise webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(webbrowser, "open", none)
+    with models["bert"].look("time", block=False) as look:
+        assert capsys.readouterr().out == f"open {look.url}\n"
+
+
+def test_over_ssh_it_says_how_to_get_there(
+    models: dict[str, Model], a_screen: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.2 22")
+    monkeypatch.setattr(serve, "_user", lambda: "me")
+    with models["bert"].look("time", block=False) as look:
+        hint = f"ssh -N -L {look.port}:127.0.0.1:{look.port} me@10.0.0.2"
+        assert hint in capsys.readouterr().out
+    assert not a_screen
+
+
+def test_in_colab_it_says_what_to_do_instead(
+    models: dict[str, Model], a_screen: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.colab", sys)
+    with models["bert"].look("time", block=False):
+        assert "end a cell with" in capsys.readouterr().out
+    assert not a_screen

@@ -1,0 +1,279 @@
+"""Frames of a session against the session's own numbers, for every family."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.core.positions import BucketedBias
+from glassformer.core.specs import BucketedBiasSpec
+from glassformer.errors import DataError
+from glassformer.explorer import views
+from glassformer.explorer.frames import Frame, decode
+from glassformer.inspect.session import Session
+from glassformer.model import Model
+from glassformer.models import FAMILIES
+
+TEXTS = ("time flies like an arrow", "fruit flies like a banana .")
+
+
+@pytest.fixture(scope="module")
+def sessions(models: dict[str, Model]) -> dict[str, Session]:
+    return {family: model.inspect(*TEXTS) for family, model in models.items()}
+
+
+def maps(sessions: dict[str, Session]) -> list[tuple[Session, str]]:
+    return [(session, name) for session in sessions.values() for name in session.maps]
+
+
+def frame_of(content: bytes, kind: str) -> Frame:
+    frame = decode(content)
+    assert frame.kind == kind
+    return frame
+
+
+def test_every_family_is_looked_at(sessions: dict[str, Session]) -> None:
+    assert set(sessions) == set(FAMILIES)
+    assert {name for _, name in maps(sessions)} == {"self", "encoder", "decoder", "cross"}
+
+
+def test_overviews_are_right_to_a_255th(sessions: dict[str, Session]) -> None:
+    for session, name in maps(sessions):
+        frame = frame_of(views.overview(session, map=name, layer=1, exact=True), "overview")
+        own = session.overview(1, name, exact=True)
+        scale = frame.arrays["scale"]
+        shown = frame.arrays["thumbnails"] / 255 * scale[:, None, None]
+        assert np.abs(shown - own.thumbnails.numpy()).max() <= scale.max() / 255 / 2 + 1e-7
+        assert frame.arrays["thumbnails"].reshape(len(scale), -1).max(axis=1).tolist() == [255] * len(scale)
+        assert frame.fields["bins"] == list(own.bins)
+        assert frame.fields["summaries"] == own.summaries
+        for i, stat in enumerate(frame.fields["stats"]):
+            assert frame.arrays["stats"][:, i] == pytest.approx(own.stats[stat].numpy())
+
+
+def test_rows_and_neurons_are_the_sessions_numbers(sessions: dict[str, Session]) -> None:
+    for session, name in maps(sessions):
+        head = session.head(1, 1, name)
+        T, S = len(head.q), len(head.k)
+        place = {"map": name, "layer": 1, "head": 1, "query": T - 1}
+        row = frame_of(views.row(session, **place), "row")
+        neuron = frame_of(views.neuron(session, **place, keys=(1, S)), "neuron")
+        for frame in (row, neuron):
+            assert torch.equal(torch.tensor(frame.arrays["scores"]), head.scores(T - 1)[0])
+            assert torch.equal(torch.tensor(frame.arrays["probs"]), head.probs(T - 1)[0])
+        for array, own in (
+            ("q", head.q[T - 1]),
+            ("k", head.k[1:]),
+            ("v", head.v[1:]),
+            ("z", head.z(T - 1)[0]),
+        ):
+            assert torch.equal(torch.tensor(neuron.arrays[array]), own), array
+        assert neuron.fields["kv_head"] == head.kv_head
+        assert neuron.fields["scale"] == head.scale
+        assert "bias" not in neuron.arrays
+
+
+def test_keys_shared_by_several_heads_are_named(sessions: dict[str, Session]) -> None:
+    session = sessions["llama"]
+    assert session.maps["self"].kv_heads == 1
+    layer = frame_of(views.layer(session, map="self", layer=0), "layer")
+    assert (len(layer.arrays["q"]), len(layer.arrays["k"]), len(layer.arrays["v"])) == (2, 1, 1)
+    assert views_kv_head(session, 1) == 0
+
+
+def views_kv_head(session: Session, head: int) -> Any:
+    content = views.neuron(session, map="self", layer=0, head=head, query=0, keys=(0, 1))
+    return decode(content).fields["kv_head"]
+
+
+def test_double_precision_stays_double(models: dict[str, Model]) -> None:
+    from glassformer.model import load
+
+    folder = models["bert"].folder
+    assert folder is not None
+    session = load(folder, dtype="float64").inspect("time flies")
+    row = decode(views.row(session, map="self", layer=0, head=0, query=0))
+    assert row.arrays["scores"].dtype == np.float64
+    assert torch.equal(torch.tensor(row.arrays["scores"]), session.head(0, 0).scores(0)[0])
+
+
+def test_half_precision_comes_as_float32(models: dict[str, Model]) -> None:
+    from glassformer.model import load
+
+    folder = models["bert"].folder
+    assert folder is not None
+    session = load(folder, dtype="bfloat16").inspect("time flies")
+    row = decode(views.row(session, map="self", layer=0, head=0, query=0))
+    assert row.arrays["scores"].dtype == np.float32
+    assert torch.equal(torch.tensor(row.arrays["scores"]), session.head(0, 0).scores(0)[0].float())
+    decode(views.overview(session, map="self", layer=0, exact=False))
+    decode(views.tile(session, map="self", layer=0, head=0, level=0, row=0, column=0, companding="sqrt"))
+
+
+@pytest.mark.parametrize("companding", ["linear", "sqrt"])
+def test_tiles_are_right_to_their_maximum_255th(sessions: dict[str, Session], companding: str) -> None:
+    for session, name in maps(sessions):
+        content = views.tile(
+            session, map=name, layer=0, head=1, level=0, row=0, column=0, companding=companding
+        )
+        frame = frame_of(content, "tile")
+        share = frame.arrays["tile"] / 255
+        shown = (share if companding == "linear" else share**2) * frame.fields["scale"]
+        off = np.abs(shown - session.head(0, 1, name).probs().numpy())
+        assert off.max() <= frame.fields["scale"] / 255 + 1e-6
+        assert frame.fields["scale"] == pytest.approx(float(session.head(0, 1, name).probs().max()))
+
+
+# ------------------------------------------------------------------------------------------------------ lines
+
+
+def test_lines_list_the_strongest_keys_and_count_the_rest(sessions: dict[str, Session]) -> None:
+    for session, name in maps(sessions):
+        about = session.maps[name]
+        T = len(session.sides[about.queries])
+        content = views.lines(
+            session, map=name, layers=(0, 2), heads=[1, 0], mix="each", rows=(1, T), count=3
+        )
+        frame = frame_of(content, "lines")
+        assert frame.fields["members"] == [[0, 1], [0, 0], [1, 1], [1, 0]]
+        keys, probs, other = (frame.arrays[array] for array in ("keys", "probs", "other"))
+        assert keys.shape == probs.shape == (4, T - 1, 3)
+        for m, (layer, head) in enumerate(frame.fields["members"]):
+            own = session.head(layer, head, name).probs(slice(1, T)).numpy()
+            assert np.array_equal(probs[m], -np.sort(-own, axis=1)[:, :3])
+            assert np.array_equal(np.take_along_axis(own, keys[m].astype(int), axis=1), probs[m])
+        assert probs.sum(-1) + other == pytest.approx(np.ones((4, T - 1)), abs=1e-6)
+
+
+def test_lines_to_some_types_of_keys_only(sessions: dict[str, Session]) -> None:
+    session = sessions["bert"]
+    tokens = session.sides["text"]
+    for types, wanted in ((["special"], 3), (["1"], 6), (["0", "1"], 11), ([], 0), (["7"], 0)):
+        content = views.lines(
+            session, map="self", layers=(0, 1), heads=[0], mix="each", rows=(0, 2), count=32, keys=types
+        )
+        frame = decode(content)
+        assert frame.arrays["keys"].shape == (1, 2, wanted)
+        for key in frame.arrays["keys"].flatten():
+            token = tokens[key]
+            assert ("special" if token.special else str(token.segment)) in types
+        listed = frame.arrays["probs"].sum(-1)
+        assert listed + frame.arrays["other"] == pytest.approx(np.ones((1, 2)), abs=1e-6)
+
+
+@pytest.mark.parametrize("mix", ["mean", "max"])
+def test_mixed_heads_are_one_map(sessions: dict[str, Session], mix: str) -> None:
+    session = sessions["gpt2"]
+    content = views.lines(session, map="self", layers=(0, 2), heads=[0, 1], mix=mix, rows=(2, 5), count=4)
+    frame = decode(content)
+    all_maps = torch.stack([session.head(layer, head).probs() for layer in (0, 1) for head in (0, 1)])[:, 2:5]
+    own = all_maps.mean(0) if mix == "mean" else all_maps.amax(0)
+    strongest = own.topk(4)
+    assert frame.fields["members"] == []
+    assert frame.arrays["probs"][0] == pytest.approx(strongest.values.numpy(), abs=1e-7)
+    rest = own.sum(-1) - strongest.values.sum(-1)
+    assert frame.arrays["other"][0] == pytest.approx(rest.numpy(), abs=1e-6)
+
+
+# ------------------------------------------------------------------------------------- the standalone page's
+
+
+def test_all_else_follows_from_a_layer(sessions: dict[str, Session]) -> None:
+    """Scores from q, k, scale and what the map says of itself: as a page without a server computes them."""
+    for session, name in maps(sessions):
+        about = session.maps[name]
+        frame = frame_of(views.layer(session, map=name, layer=1), "layer")
+        q, k, v = (torch.tensor(frame.arrays[array]) for array in "qkv")
+        for head in range(about.heads):
+            own = session.head(1, head, name)
+            group = head // (about.heads // about.kv_heads)
+            scores = q[head] @ k[group].T * frame.fields["scale"]
+            if about.causal:
+                scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), float("-inf"))
+            torch.testing.assert_close(scores, own.scores(), atol=2e-6, rtol=1e-5)
+            torch.testing.assert_close(scores.softmax(-1) @ v[group], own.z(), atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("T", "S"), [(5, 5), (5, 2), (2, 5), (1, 4), (4, 1)])
+def test_a_bias_by_distance_gives_every_row_back(sessions: dict[str, Session], T: int, S: int) -> None:
+    session = sessions["bert"]
+    own = session.head(0, 1)
+    torch.manual_seed(0)
+    bias = BucketedBias(BucketedBiasSpec(heads=2, buckets=8, max_distance=16, bidirectional=True))
+    head = replace(own, q=own.q[:T], k=own.k[:S], position_bias=bias)
+    found = views._bias_by_distance(head)
+    rows = torch.stack([found[T - 1 - query : T - 1 - query + S] for query in range(T)])
+    whole = head.bias()
+    assert whole is not None
+    assert torch.equal(rows, whole)
+
+
+# ---------------------------------------------------------------------------------------------------- refusals
+
+LINES: dict[str, Any] = {
+    "map": "self",
+    "layers": (0, 1),
+    "heads": [0],
+    "mix": "each",
+    "rows": (0, 2),
+    "count": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"map": "cross"}, "no map 'cross'; this pass has 'self'"),
+        ({"layers": (1, 3)}, "there are 2 layers"),
+        ({"layers": (1, 1)}, "0 ≤ a < b"),
+        ({"heads": []}, "at least one"),
+        ({"heads": [0, 0]}, "each once"),
+        ({"heads": [2]}, "no head 2"),
+        ({"rows": (0, 99)}, "there are 14 tokens"),
+        ({"rows": (2, 2)}, "0 ≤ a < b"),
+        ({"mix": "sum"}, "allowed: each, mean, max"),
+        ({"count": 0}, "from 1 to 256"),
+        ({"count": 257}, "from 1 to 256"),
+    ],
+)
+def test_lines_that_are_not_there(sessions: dict[str, Session], change: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        views.lines(sessions["bert"], **{**LINES, **change})
+
+
+def test_an_answer_has_a_limit(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_ROWS", 7)
+    views.lines(sessions["bert"], **{**LINES, "rows": (0, 7)})
+    with pytest.raises(DataError, match="2 heads of 4 rows are 8 rows; one answer holds at most 7"):
+        views.lines(sessions["bert"], **{**LINES, "heads": [0, 1], "rows": (0, 4)})
+    with pytest.raises(DataError, match="at most 7"):
+        views.neuron(sessions["bert"], map="self", layer=0, head=0, query=0, keys=(0, 8))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layer": 2}, "no layer 2"),
+        ({"head": 2}, "no head 2"),
+        ({"map": "none"}, "no map 'none'"),
+        ({"query": 14}, "0 to 13"),
+        ({"keys": (0, 15)}, "there are 14 tokens"),
+    ],
+)
+def test_a_neuron_that_is_not_there(
+    sessions: dict[str, Session], change: dict[str, Any], message: str
+) -> None:
+    asked: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "query": 0, "keys": (0, 1), **change}
+    with pytest.raises(DataError, match=message):
+        views.neuron(sessions["bert"], **asked)
+
+
+@pytest.mark.parametrize("change", [{"level": 1}, {"row": 1}, {"column": 1}, {"companding": "log"}])
+def test_a_tile_that_is_not_there(sessions: dict[str, Session], change: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "level": 0, "row": 0, "column": 0}
+    with pytest.raises(DataError, match=r"no tile|allowed: linear, sqrt"):
+        views.tile(sessions["bert"], **{**asked, "companding": "linear", **change})

@@ -1,0 +1,106 @@
+"""Small networks with every number moved at random, readings made by hand, and what a Tape hears of the same pass."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.core import (
+    Embedding,
+    EmbeddingSpec,
+    Flow,
+    LearnedPositionsSpec,
+    Stack,
+    StackSpec,
+    Tape,
+)
+from glassformer.core.flow import Batch
+from glassformer.inspect import Head, Reading, Session, Token
+from glassformer.models import FAMILIES, Network, Reader
+from tests.core.small import STACKS, WIDTH, perturbed
+
+KINDS = [*FAMILIES, *STACKS]
+"""Every family, and every kind of stack that the core can build."""
+
+PATHS = {
+    "self": "blocks.{}.attn",
+    "encoder": "encoder.blocks.{}.attn",
+    "decoder": "decoder.blocks.{}.attn",
+    "cross": "decoder.blocks.{}.cross",
+}
+T, S = 9, 6  # tokens of a text or target, tokens of a source
+
+
+class Plain(Network):
+    """An embedding and a stack, nothing else."""
+
+    def __init__(self, spec: StackSpec, positions: int = 64) -> None:
+        super().__init__()
+        embed = EmbeddingSpec(vocabulary=99, width=WIDTH, positions=LearnedPositionsSpec(count=positions))
+        self.embed = Embedding(embed)
+        self.blocks = Stack(spec)
+        self.head = None
+        self.name_nodes()
+
+    def states(self, batch: Batch, flow: Flow) -> Tensor:
+        assert batch.input_ids is not None
+        x: Tensor = self.blocks(self.embed(batch.input_ids, flow), flow)
+        return x
+
+
+def network_of(kind: str, dtype: torch.dtype = torch.float32, **changes: object) -> Network:
+    """A tiny network in eval mode; its queries are stretched, so that attention has something to show."""
+    torch.manual_seed(3)
+    if kind in STACKS:
+        network: Network = Plain(STACKS[kind])
+    else:
+        record = FAMILIES[kind]
+        spec = record.spec(Reader({**record.tiny, **changes}))
+        network = record.build(spec, record.tasks[0])
+        record.initialise(network, spec)
+    perturbed(network)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.endswith(("qkv.weight", "cross.q.weight")):
+                parameter.mul_(1.5)
+    return network.to(dtype)
+
+
+def reading_of(kind: str, tokens: int = T) -> Reading:
+    """Random ids; the first and the last token are special."""
+    generator = torch.Generator().manual_seed(5)
+    ids = torch.randint(3, 99, (1, tokens), generator=generator)
+    if kind != "transformer":
+        return Reading(("a text",), Batch(input_ids=ids), {"text": tokens_for(tokens)})
+    source = torch.randint(3, 99, (1, S), generator=generator)
+    batch = Batch(input_ids=source, decoder_input_ids=ids)
+    return Reading(("a source", "a target"), batch, {"source": tokens_for(S), "target": tokens_for(tokens)})
+
+
+def tokens_for(count: int) -> list[Token]:
+    return [
+        Token(f"t{i}", f"t{i}", i, segment=None if i in (0, count - 1) else 0, special=i in (0, count - 1))
+        for i in range(count)
+    ]
+
+
+def session_of(kind: str, dtype: torch.dtype = torch.float32, **options: object) -> Session:
+    return Session(network_of(kind, dtype), reading_of(kind), **options)  # type: ignore[arg-type]
+
+
+def heard(network: Network, reading: Reading, *patterns: str) -> dict[str, Tensor]:
+    """The tensors of one pass over the same ids, by the explicit path where scores or probs are asked for."""
+    tape = Tape(*patterns).attach(network)
+    with torch.inference_mode():
+        network(reading.batch, Flow(tape=tape))
+    return {name: tensor[0] for name, tensor in tape.taps.items()}
+
+
+def every_head(session: Session) -> list[tuple[str, Head]]:
+    """All heads of all maps, each with the path of its attention."""
+    return [
+        (PATHS[name].format(layer), session.head(layer, head, name))
+        for name, found in session.maps.items()
+        for layer in range(found.layers)
+        for head in range(found.heads)
+    ]

@@ -1,0 +1,237 @@
+"""Every number of every head against the tensors that a Tape hears in the explicit path, and against plain torch."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.core import scaled_dot_product_attention
+from glassformer.core.masks import Pattern
+from glassformer.errors import DataError
+from glassformer.inspect import Head
+from glassformer.inspect.head import TILE, pooled
+from glassformer.inspect.kept import Kept
+from tests.inspect.passes import KINDS, S, T, every_head, heard, network_of, reading_of, session_of
+
+NUMBERS = ("q", "k", "v", "scores", "probs", "z")
+
+
+def made_head(T: int, S: int, pattern: Pattern = Pattern(), seed: int = 0) -> Head:  # noqa: B008
+    """A head of random queries and keys."""
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v = (torch.randn(count, 4, generator=generator) for count in (T, S, S))
+    return Head(
+        map="self", layer=0, head=0, kv_head=0, q=q, k=k, v=v, projection=torch.eye(4), scale=1.5,
+        pattern=pattern, position_bias=None, kept=Kept(2**26),
+    )  # fmt: skip
+
+
+def assert_within(ours: Tensor, theirs: Tensor, name: str, dtype: torch.dtype) -> None:
+    """The promised distances: probabilities 5e-6, all else 2e-5 and 1e-5 of the value; in fp64 1e-10."""
+    absolute, relative = (5e-6, 0.0) if name == "probs" else (2e-5, 1e-5)
+    if dtype == torch.float64:
+        absolute, relative = 1e-10, 0.0
+    assert ours.dtype == dtype
+    torch.testing.assert_close(ours, theirs, atol=absolute, rtol=relative, msg=lambda text: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_numbers_are_those_of_the_explicit_path(kind: str, dtype: torch.dtype) -> None:
+    session = session_of(kind, dtype)
+    taps = heard(session.network, reading_of(kind), *(f"*.{name}" for name in (*NUMBERS, "out")))
+    heads = every_head(session)
+    assert {path for path, _ in heads} == {name.removesuffix(".q") for name in taps if name.endswith(".q")}
+    for path, head in heads:
+        for name in NUMBERS:
+            theirs = taps[f"{path}.{name}"][head.kv_head if name in "kv" else head.head]
+            ours = getattr(head, name)
+            assert_within(ours if name in "qkv" else ours(), theirs, name, dtype)
+    for path in {path for path, _ in heads}:
+        own = [head for at, head in heads if at == path]
+        bias = session.network.get_submodule(path).out.bias
+        whole = sum(head.out() for head in own) + (0 if bias is None else bias)
+        assert_within(whole, taps[f"{path}.out"], "out", dtype)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_six_steps_recombine_by_hand(kind: str) -> None:
+    """q · k, scaled, biased and hidden, softmax, weighted values, their sum: for every query of every head."""
+    session = session_of(kind, torch.float64)
+    for _, head in every_head(session):
+        for i in range(len(head.q)):
+            products = [float(sum(a * b for a, b in zip(head.q[i], k, strict=True))) for k in head.k[:, :]]
+            bias, hidden = head.bias(i), head.hidden(i)
+            scores = [
+                -math.inf
+                if hidden is not None and hidden[0, j]
+                else p * head.scale + (0.0 if bias is None else float(bias[0, j]))
+                for j, p in enumerate(products)
+            ]
+            powers = [math.exp(score - max(scores)) for score in scores]
+            probs = [power / sum(powers) for power in powers]
+            torch.testing.assert_close(head.products(i)[0].tolist(), products, atol=1e-9, rtol=0)
+            torch.testing.assert_close(head.scores(i)[0].tolist(), scores, atol=1e-9, rtol=0)
+            torch.testing.assert_close(head.probs(i)[0].tolist(), probs, atol=1e-9, rtol=0)
+            terms = [[p * float(x) for x in v] for p, v in zip(probs, head.v, strict=True)]
+            torch.testing.assert_close(head.weighted(i).tolist(), terms, atol=1e-9, rtol=0)
+            total = [sum(column) for column in zip(*terms, strict=True)]
+            torch.testing.assert_close(head.z(i)[0].tolist(), total, atol=1e-9, rtol=0)
+            torch.testing.assert_close(
+                head.out(i)[0], head.projection @ torch.tensor(total, dtype=torch.float64), atol=1e-9, rtol=0
+            )
+
+
+@pytest.mark.parametrize("kind", ["alternating windows", "bucketed causal", "transformer"])
+@pytest.mark.parametrize("what", ["products", "bias", "hidden", "scores", "probs", "z", "out"])
+def test_rows_by_number_slice_and_list_are_rows_of_the_whole(kind: str, what: str) -> None:
+    for _, head in every_head(session_of(kind)):
+        whole = getattr(head, what)()
+        if whole is None:
+            assert getattr(head, what)(3) is None
+            continue
+        for rows, same in (
+            (3, slice(3, 4)),
+            (slice(2, 5), slice(2, 5)),
+            (slice(None, None, 2), slice(None, None, 2)),
+            ([4, 0, 4], [4, 0, 4]),
+            (torch.tensor([1, 5]), [1, 5]),
+            ([], []),
+            (None, slice(None)),
+        ):
+            torch.testing.assert_close(getattr(head, what)(rows), whole[same], atol=2e-5, rtol=1e-5)
+
+
+def test_a_causal_head_hides_what_comes_later_and_a_window_what_is_far() -> None:
+    windowed, causal = (session_of("alternating windows").head(layer, 0) for layer in (0, 1))
+    away = torch.arange(T)[:, None] - torch.arange(T)[None, :]
+    assert torch.equal(causal.hidden(), away < 0)
+    assert torch.equal(windowed.hidden(), (away < 0) | (away >= 3))
+    assert bool((windowed.scores() == -torch.inf).eq(windowed.hidden()).all())
+    assert not windowed.probs()[windowed.hidden()].any()
+
+
+def test_a_rectangle_of_cross_attention_hides_nothing() -> None:
+    head = session_of("transformer").head(1, 2, "cross")
+    assert head.hidden() is None and head.bias() is None
+    assert head.probs().shape == (T, S)
+    torch.testing.assert_close(head.probs().sum(-1), torch.ones(T))
+
+
+def test_grouped_heads_share_their_keys() -> None:
+    session = session_of("llama")
+    assert [session.head(0, head).kv_head for head in range(4)] == [0, 0, 1, 1]
+    assert session.head(0, 2).k.data_ptr() == session.head(0, 3).k.data_ptr()
+    assert (session.maps["self"].heads, session.maps["self"].kv_heads) == (4, 2)
+
+
+def test_bias_is_the_heads_own() -> None:
+    session = session_of("bucketed")
+    table = session.network.get_submodule("blocks.bias").table.weight
+    bias = session.head(0, 2).bias()
+    assert bias is not None
+    assert bool((bias.diagonal() == table[0, 2]).all())  # distance 0 is bucket 0
+
+
+def test_bf16_numbers_are_the_models_own() -> None:
+    session = session_of("bert", torch.bfloat16)
+    taps = heard(session.network, reading_of("bert"), "*.q", "*.k", "*.v", "*.z")
+    for path, head in every_head(session):
+        for name in "qkv":
+            assert torch.equal(getattr(head, name), taps[f"{path}.{name}"][head.head])
+        z, probs = scaled_dot_product_attention(head.q, head.k, head.v)
+        assert head.probs().dtype == torch.bfloat16
+        torch.testing.assert_close(head.probs(), probs, atol=0, rtol=2**-7)  # one step of bf16
+        torch.testing.assert_close(head.z(), z, atol=1e-2, rtol=2**-7)
+        torch.testing.assert_close(head.z(), taps[f"{path}.z"][head.head], atol=3e-2, rtol=3e-2)
+
+
+@pytest.mark.parametrize("row", [-1, T, [0, T], [-1], torch.tensor([2, 99])])
+def test_a_query_that_is_not_there(row: object) -> None:
+    head = session_of("bert").head(0, 0)
+    with pytest.raises(DataError, match=r"there is no query -?\d+; the pass has queries 0 to 8"):
+        head.probs(row)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------- tiles
+
+
+def pooled_by_hand(whole: Tensor, cells: int) -> Tensor:
+    return torch.stack(
+        [
+            torch.stack([block.amax() for block in band.split(cells, dim=1)])
+            for band in whole.split(cells, dim=0)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("T", "S", "pattern"),
+    [(600, 600, Pattern(causal=True)), (300, 1025, Pattern()), (1030, 70, Pattern()), (256, 256, Pattern())],
+)
+def test_tiles_of_all_levels_are_the_pooled_map(T: int, S: int, pattern: Pattern) -> None:
+    head = made_head(T, S, pattern)
+    whole = head.probs()
+    levels = next(level for level in range(9) if TILE << level >= max(T, S)) + 1
+    for level in range(levels):
+        expected = pooled_by_hand(whole, 1 << level)
+        rows, columns = (-(-size // TILE) for size in expected.shape)
+        for row in range(rows):
+            for column in range(columns):
+                part = expected[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
+                torch.testing.assert_close(head.tile(level, row, column), part, atol=1e-6, rtol=0)
+        for row, column in ((rows, 0), (0, columns), (-1, 0), (0, -1)):
+            with pytest.raises(DataError, match=rf"no tile .* at level {level}; it has {rows} × {columns}"):
+                head.tile(level, row, column)
+    assert rows == columns == 1  # the last level is one tile
+    for level in (-1, levels):
+        with pytest.raises(DataError, match=f"no tile level {level}; this map has levels 0 to {levels - 1}"):
+            head.tile(level, 0, 0)
+
+
+def test_a_pixel_taller_than_a_tile_is_pooled_in_parts() -> None:
+    """From 65,537 tokens on, a pixel of the last level stands for more rows than are worked on at once."""
+    head = made_head(TILE * TILE + 1000, 3)
+    tile = head.tile(9, 0, 0)
+    expected = torch.stack([rows.amax() for rows in head.probs().split(512)])[:, None]
+    torch.testing.assert_close(tile, expected, atol=1e-6, rtol=0)
+
+
+def test_a_row_of_tiles_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = made_head(300, 600)
+    calls: list[object] = []
+    probs = Head.probs
+    monkeypatch.setattr(Head, "probs", lambda self, rows=None: calls.append(rows) or probs(self, rows))
+    for column in (0, 1, 2, 0):
+        head.tile(0, 1, column)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 3), (100, 1), (7, 100)])
+def test_pooled(rows: int, columns: int) -> None:
+    values = torch.randn(2, 3, 13, 17)
+    down = pooled(values, rows, columns)
+    assert down.shape == (2, 3, -(-13 // rows), -(-17 // columns))
+    for i in range(down.shape[2]):
+        for j in range(down.shape[3]):
+            block = values[:, :, i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
+            assert torch.equal(down[:, :, i, j], block.amax((-1, -2)))
+    assert torch.equal(pooled(values[0, 0], rows, columns), down[0, 0])
+
+
+def test_repr_says_where_it_stands() -> None:
+    assert repr(session_of("transformer").head(1, 2, "cross")) == (
+        f"Head(cross layer 1 head 2: {T} queries × {S} keys, width 8)"
+    )
+
+
+def test_network_of_hides_nothing() -> None:
+    """The networks that all of this is tried on have attention that differs, and no weight at 0 or 1."""
+    for kind in KINDS:
+        for parameter in network_of(kind).parameters():
+            assert not bool(((parameter == 0) | (parameter == 1)).any())
+        probs = torch.stack([head.probs()[-1] for _, head in every_head(session_of(kind))[:2]])
+        assert float(probs.amax() / probs[probs > 0].min()) > 3

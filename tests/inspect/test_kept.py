@@ -1,0 +1,56 @@
+"""What is kept stays within its limit, newest looks first, whoever asks."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from glassformer.inspect.kept import Kept, held_bytes
+
+
+def a_kilobyte(value: int = 0) -> tuple[Tensor, ...]:
+    return (torch.full((250,), float(value)),)  # 1,000 bytes
+
+
+def test_the_longest_unseen_is_let_go_first() -> None:
+    kept, made = Kept(3_000), []
+
+    def look(key: str) -> float:
+        return float(kept.get(key, lambda: made.append(key) or a_kilobyte(ord(key)))[0][0])
+
+    for key in "abcadbc":  # d takes the place of b, and so on
+        assert look(key) == ord(key)
+        assert kept.nbytes <= 3_000
+    assert made == ["a", "b", "c", "d", "b", "c"]
+    assert kept.nbytes == 3_000
+
+
+def test_one_that_is_larger_than_the_limit_is_kept_alone() -> None:
+    kept = Kept(100)
+    first = kept.get("a", a_kilobyte)
+    assert kept.get("a", a_kilobyte) is first
+    kept.get("b", a_kilobyte)
+    assert kept.nbytes == 1_000
+    assert kept.get("a", a_kilobyte) is not first
+
+
+def test_views_are_counted_by_what_they_keep_alive() -> None:
+    whole = torch.zeros(4, 250)
+    assert held_bytes((whole[0],)) == 4_000
+    assert held_bytes((whole[0], whole[3])) == 4_000
+    assert held_bytes((whole, torch.zeros(250))) == 5_000
+    assert held_bytes(()) == 0
+
+
+def test_many_threads_get_what_they_asked_for() -> None:
+    kept = Kept(5_000)
+
+    def look(i: int) -> bool:
+        key = i * 7 % 23
+        return bool((kept.get(key, lambda: a_kilobyte(key))[0] == key).all())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(look, range(4_000)))
+    assert kept.nbytes == 5_000

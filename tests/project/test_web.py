@@ -1,0 +1,84 @@
+"""The page that the package carries is what web/ builds, and is small."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "web"
+STATIC = ROOT / "src" / "glassformer" / "explorer" / "static"
+
+
+def manifest() -> dict[str, object]:
+    found: dict[str, object] = json.loads((STATIC / "manifest.json").read_text(encoding="utf-8"))
+    return found
+
+
+def source_hash() -> str:
+    """As web/build.mjs computes it, so that a change without a build is found where there is no Node too."""
+    inside = [path.relative_to(WEB).as_posix() for path in (WEB / "src").rglob("*") if path.is_file()]
+    digest = hashlib.sha256()
+    for path in sorted([*inside, "index.html", "package-lock.json", "build.mjs"]):
+        digest.update(path.encode() + b"\0" + (WEB / path).read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def npm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which("npm") is None:
+        pytest.skip("there is no npm here: install Node 20 or newer to check the sources of the page")
+    if not (WEB / "node_modules").is_dir():
+        pytest.skip("web/node_modules is not there: run `make test`, or `npm ci` in web/")
+    command = ["npm", "run", "--silent", *arguments]
+    return subprocess.run(command, cwd=WEB, capture_output=True, text=True, timeout=300)
+
+
+def test_the_page_was_built_from_these_sources() -> None:
+    assert manifest()["source"] == source_hash(), "web/ has changed since the page was built: run `make web`"
+
+
+def test_the_built_files_are_whole() -> None:
+    files = manifest()["files"]
+    assert isinstance(files, dict)
+    assert {path.name for path in STATIC.iterdir()} == {*files, "manifest.json"}
+    for name, digest in files.items():
+        assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_a_build_gives_the_same_bytes() -> None:
+    done = npm("build", "--", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_sources_have_the_types_they_say() -> None:
+    done = npm("check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_parts_of_the_page_do_what_they_say() -> None:
+    done = npm("test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "# fail 0" in done.stdout or "fail 0" in done.stdout
+
+
+def test_the_shell_is_light() -> None:
+    shell = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("index.html", "app.js", "app.css"))
+    assert shell <= 150_000, f"{shell:,} bytes compressed"
+
+
+def test_nothing_in_the_page_comes_from_elsewhere() -> None:
+    for name in ("index.html", "app.css", "app.js"):
+        text = (STATIC / name).read_text(encoding="utf-8")
+        addresses = {
+            part.split(quote)[0]
+            for quote in ("\"", "'", "`", ")")
+            for part in text.replace("https://", "http://").split("http://")[1:]
+        }
+        allowed = ("www.w3.org/", "127.0.0.1", "localhost")
+        assert all(address.startswith(allowed) for address in addresses), (name, addresses)

@@ -1,0 +1,57 @@
+/** Numbers as people read them. */
+
+const MINUS = "\u2212";
+
+/** A number with so many significant digits and a real minus sign: 0.4107, −12.30, 3.2e−7. */
+export function number(x: number, digits = 4): string {
+  if (Number.isNaN(x)) return "not a number";
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : `${MINUS}∞`;
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  const text = size >= 1e-4 && size < 1e6 ? plain(x, digits) : x.toExponential(digits - 1);
+  return text.replace(/-/g, MINUS);
+}
+
+function plain(x: number, digits: number): string {
+  const before = Math.floor(Math.log10(Math.abs(Number(x.toPrecision(digits))))) + 1;
+  return x.toFixed(Math.max(digits - before, 0));
+}
+
+/** A share as a percentage: 41%, 4.1%, 0.04%. */
+export function percent(p: number): string {
+  const x = 100 * p;
+  if (x === 0) return "0%";
+  if (x < 0.01) return "<0.01%";
+  return `${x >= 9.95 ? x.toFixed(0) : x.toFixed(x >= 0.095 ? 1 : 2)}%`;
+}
+
+/** A whole number with thin spaces between thousands: 22 713 216. */
+export function count(n: number): string {
+  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/** "1 head", "2 heads". */
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+/** The place of values[index] among all, the largest first; equals share the better place. Counted from 1. */
+export function rank(values: ArrayLike<number>, index: number): number {
+  let place = 1;
+  for (let i = 0; i < values.length; i++) if (values[i] > values[index]) place++;
+  return place;
+}
+
+/** A size of memory: 812 B, 3.4 MB. */
+export function bytes(n: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  for (; n >= 1000 && unit < units.length - 1; unit++) n /= 1000;
+  return `${unit === 0 || n >= 100 ? n.toFixed(0) : n.toFixed(1)} ${units[unit]}`;
+}
+
+/** A token for the eye: without the space before it, white space as a sign, and never empty. */
+export function visible(text: string): string {
+  const shown = text.trim() || text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/\s/g, "␣");
+  return shown === "" ? "∅" : shown;
+}

@@ -1,0 +1,115 @@
+/** The local server as a Transport: frames by GET, a run by POST, each with the key from the printed address. */
+
+import { type Frame, type FrameKind, overviewOf, readFrame } from "./frame";
+import { Refusal } from "./types";
+import type { Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport } from "./types";
+
+type Numbers = Float32Array | Float64Array;
+
+export class HttpTransport implements Transport {
+  readonly host = "server";
+
+  constructor(private readonly token: string | null) {}
+
+  async run(texts: string[] | null, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
+    const answer = await this.call("/api/runs", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(texts ? { texts } : {}),
+      signal,
+    });
+    let ready: Session | undefined;
+    for await (const line of lines(answer)) {
+      const said = JSON.parse(line) as Partial<Progress> & { ready?: Session; error?: string };
+      if (said.error) throw new Refusal(said.error, "request");
+      if (said.ready) ready = said.ready; // and read on: a stream left before its end counts as a failed call
+      else progress({ done: said.done ?? 0, of: said.of ?? 1 });
+    }
+    if (ready) return ready;
+    throw new Refusal(ENDED, "unreachable");
+  }
+
+  async overview(session: Session, map: string, layer: number, exact: boolean, signal?: AbortSignal): Promise<Overview> {
+    return overviewOf(await this.frame("overview", session, { map, layer, exact: exact ? 1 : 0 }, signal));
+  }
+
+  async lines(session: Session, query: LinesQuery, signal?: AbortSignal): Promise<Lines> {
+    const { map, layers, heads, mix, rows, count, keys } = query;
+    const asked = { map, layers: `${layers[0]}:${layers[1] + 1}`, heads: heads.join(","), mix, rows: rows.join(":"), count };
+    const frame = await this.frame("lines", session, keys ? { ...asked, keys: keys.join(",") } : asked, signal);
+    return {
+      query,
+      members: frame.header.members as [number, number][],
+      maps: frame.shapes.keys[0],
+      count: frame.shapes.keys[2],
+      keys: frame.arrays.keys as Uint32Array,
+      probs: frame.arrays.probs as Float32Array,
+      other: frame.arrays.other as Float32Array,
+    };
+  }
+
+  async tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<Tile> {
+    const frame = await this.frame("tile", session, { ...query }, signal);
+    const [height, width] = frame.shapes.tile;
+    return { query, height, width, values: frame.arrays.tile as Uint8Array, scale: frame.header.scale as number };
+  }
+
+  async row(session: Session, map: string, layer: number, head: number, query: number, signal?: AbortSignal): Promise<Row> {
+    const { arrays } = await this.frame("row", session, { map, layer, head, query }, signal);
+    return { map, layer, head, query, scores: arrays.scores as Numbers, probs: arrays.probs as Numbers };
+  }
+
+  async neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number], signal?: AbortSignal): Promise<Neuron> {
+    const frame = await this.frame("neuron", session, { map, layer, head, query, keys: keys.join(":") }, signal);
+    const { scale, kv_head, keys: held } = frame.header as { scale: number; kv_head: number; keys: [number, number] };
+    return { map, layer, head, query, keys: held, scale, kv_head, ...(frame.arrays as unknown as Pick<Neuron, "q" | "k" | "v" | "z" | "scores" | "probs" | "bias">) };
+  }
+
+  async page(session: Session): Promise<Blob> {
+    return (await this.call(`/api/page?${new URLSearchParams({ s: session.id })}`)).blob();
+  }
+
+  private async frame(kind: FrameKind, session: Session, asked: Record<string, string | number>, signal?: AbortSignal): Promise<Frame> {
+    const pairs = Object.entries({ s: session.id, ...asked }).map(([name, value]) => [name, String(value)]);
+    const answer = await this.call(`/api/${kind}?${new URLSearchParams(pairs)}`, { signal });
+    return readFrame(await answer.arrayBuffer().catch(unreachable), kind);
+  }
+
+  private async call(path: string, options: RequestInit = {}): Promise<Response> {
+    const headers = { ...options.headers, ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
+    const answer = await fetch(path, { ...options, headers, cache: "no-store" }).catch(unreachable);
+    if (!answer.ok) throw await refusal(answer);
+    return answer;
+  }
+}
+
+const ENDED = "The program that serves this page has ended.";
+
+/** A call that got no answer: it was called off, or nobody is there. */
+function unreachable(error: unknown): never {
+  if (error instanceof DOMException && error.name === "AbortError") throw error;
+  throw new Refusal(ENDED, "unreachable");
+}
+
+async function refusal(answer: Response): Promise<Refusal> {
+  if (answer.status === 401) return new Refusal("This page has no key to the program that serves it: open the address that the program printed.", "token");
+  const body = await answer.text();
+  let message = `The program answered with ${answer.status}.`;
+  if (answer.headers.get("Content-Type")?.startsWith("application/json")) message = (JSON.parse(body) as { error?: string }).error ?? message;
+  return new Refusal(message, answer.status === 410 ? "gone" : "request");
+}
+
+/** The lines of an answer as they come. */
+async function* lines(answer: Response): AsyncGenerator<string> {
+  if (!answer.body) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read().catch(unreachable);
+    if (done) break;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop() ?? "";
+    yield* parts.filter((part) => part.trim() !== "");
+  }
+  if (rest.trim() !== "") yield rest;
+}

@@ -1,0 +1,142 @@
+/** What is on screen as the address's fragment: versioned pairs, `v=1&view=head&map=self&l=5-7&h=3,7&q=12`. */
+
+import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
+
+export const VERSION = "1";
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron"];
+export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
+const MIXES: readonly Mix[] = ["each", "mean", "max"];
+const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
+
+/** A fragment's pairs as they stand, nothing checked. */
+export type Pairs = URLSearchParams;
+
+export const pairsOf = (fragment: string): Pairs => new URLSearchParams(fragment.replace(/^#/, ""));
+
+/** Where a session opens that no link says more of. */
+export function opening(session: Session): State {
+  return {
+    view: "model", map: session.maps[0].name, layers: [0, 0], heads: [0], mix: "each", query: null, key: null,
+    from: "", to: "", special: true, sort: "layer", companding: "linear",
+  };
+}
+
+/** The state as a fragment without "#"; what is as it opens is left out, but for the view, the map, the layers and the heads. */
+export function write(state: State, texts: string | null): string {
+  const pairs: [string, string][] = [
+    ["v", VERSION],
+    ["view", state.view],
+    ["map", state.map],
+    ["l", state.layers[0] === state.layers[1] ? String(state.layers[0]) : state.layers.join("-")],
+    ["h", state.heads.join(",")],
+  ];
+  if (state.mix !== "each") pairs.push(["mix", state.mix]);
+  if (state.query !== null) pairs.push(["q", String(state.query)]);
+  if (state.key !== null) pairs.push(["k", String(state.key)]);
+  if (state.from) pairs.push(["from", state.from]);
+  if (state.to) pairs.push(["to", state.to]);
+  if (!state.special) pairs.push(["sp", "0"]);
+  if (state.sort !== "layer") pairs.push(["sort", state.sort]);
+  if (state.companding !== "linear") pairs.push(["comp", state.companding]);
+  if (texts) pairs.push(["x", texts]);
+  return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replace(/%2C/g, ",")}`).join("&");
+}
+
+/** The state that a fragment asks for, as near as the session has it, and a sentence for each thing it does not have. */
+export function read(pairs: Pairs, session: Session): { state: State; notices: string[] } {
+  const notices: string[] = [];
+  const state = opening(session);
+  const version = pairs.get("v");
+  if (version === null) return { state, notices };
+  if (version !== VERSION) {
+    notices.push(`this link is of version ${version}, and this page reads version ${VERSION}: showing the whole model`);
+    return { state, notices };
+  }
+  state.view = choice(pairs, "view", VIEWS, state.view, notices);
+  state.map = choice(pairs, "map", session.maps.map((map) => map.name), state.map, notices);
+  state.mix = choice(pairs, "mix", MIXES, state.mix, notices);
+  state.sort = choice(pairs, "sort", SORTS, "layer", notices);
+  state.companding = choice(pairs, "comp", COMPANDINGS, state.companding, notices);
+  state.special = pairs.get("sp") !== "0";
+  const map = mapOf(session, state.map);
+  const [first, last = first] = (pairs.get("l") ?? "0").split("-").map((text) => nearest(text, map.layers, "layer", "the model", notices));
+  state.layers = [Math.min(first, last), Math.max(first, last)];
+  const heads = (pairs.get("h") ?? "0").split(",").map((text) => nearest(text, map.heads, "head", "a layer", notices));
+  state.heads = [...new Set(heads)];
+  const types = [...new Set(Object.values(session.sides).flat().map((token) => (token.special ? "special" : String(token.segment ?? 0))))];
+  state.from = choice(pairs, "from", ["", ...types], "", notices);
+  state.to = choice(pairs, "to", ["", ...types], "", notices);
+  state.query = token(pairs.get("q"), session.sides[map.queries].length, notices);
+  state.key = token(pairs.get("k"), session.sides[map.keys].length, notices);
+  return { state, notices: [...new Set(notices)] };
+}
+
+export function mapOf(session: Session, name: string): AttentionMap {
+  return session.maps.find((map) => map.name === name) ?? session.maps[0];
+}
+
+/** A change made whole: layers, heads and tokens that the (new) map has. */
+export function settle(state: State, session: Session): State {
+  const map = mapOf(session, state.map);
+  const within = (at: number, size: number) => Math.min(Math.max(at, 0), size - 1);
+  const inside = (at: number | null, size: number) => (at !== null && at < size ? at : null);
+  const heads = [...new Set(state.heads.map((head) => within(head, map.heads)))];
+  const layers = state.layers.map((layer) => within(layer, map.layers)) as [number, number];
+  return {
+    ...state,
+    map: map.name,
+    layers: layers[0] <= layers[1] ? layers : [layers[1], layers[0]],
+    heads: heads.length ? heads : [0],
+    query: inside(state.query, session.sides[map.queries].length),
+    key: inside(state.key, session.sides[map.keys].length),
+  };
+}
+
+function choice<T extends string>(pairs: Pairs, name: string, allowed: readonly T[], otherwise: T, notices: string[]): T {
+  const asked = pairs.get(name);
+  if (asked === null || allowed.includes(asked as T)) return (asked as T) ?? otherwise;
+  notices.push(`this link asks for ${NAMES[name]} “${asked}”, which is not here: showing ${SHOWN[otherwise] ?? otherwise}`);
+  return otherwise;
+}
+
+const NAMES: Record<string, string> = {
+  view: "the view", map: "the attention map", mix: "the mix", sort: "the order", comp: "the scale", from: "tokens from text", to: "tokens of text",
+};
+const SHOWN: Record<string, string> = { "": "all tokens", layer: "heads by layer" };
+
+function nearest(text: string, size: number, what: string, where: string, notices: string[]): number {
+  const asked = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (asked < size) return asked;
+  const shown = Number.isNaN(asked) ? 0 : size - 1;
+  notices.push(`this link asks for ${what} ${text || "nothing"}; ${where} has ${what}s 0 to ${size - 1}: showing ${what} ${shown}`);
+  return shown;
+}
+
+function token(text: string | null, size: number, notices: string[]): number | null {
+  if (text === null) return null;
+  const asked = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (asked < size) return asked;
+  notices.push(`this link asks for token ${text}; the text has tokens 0 to ${size - 1}: none is pinned`);
+  return null;
+}
+
+/** Texts for a link: deflated, then base64url. */
+export async function packTexts(texts: string[]): Promise<string> {
+  const packed = await through(new TextEncoder().encode(JSON.stringify(texts)), new CompressionStream("deflate"));
+  return btoa(Array.from(packed, (byte) => String.fromCharCode(byte)).join("")).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+}
+
+/** The texts of a link, or null where it holds none that can be read. */
+export async function unpackTexts(packed: string): Promise<string[] | null> {
+  try {
+    const bytes = Uint8Array.from(atob(packed.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
+    const texts: unknown = JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate"))));
+    return Array.isArray(texts) && texts.every((text) => typeof text === "string") ? texts : null;
+  } catch {
+    return null; // cut short or changed on its way: the page says so and opens with its own text
+  }
+}
+
+async function through(bytes: Uint8Array<ArrayBuffer>, stream: CompressionStream | DecompressionStream): Promise<Uint8Array> {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}

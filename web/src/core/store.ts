@@ -1,0 +1,180 @@
+/** What the page knows: the pass, what is on screen, the overviews that have come, and what to tell the person. */
+
+import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { address } from "./browser";
+import { mapOf, packTexts, pairsOf, read, settle, unpackTexts, write } from "./state";
+import { type Overview, type Progress, Refusal, type Session, type State, type Transport } from "./types";
+
+/** Something that stands in the way, and stays until it is dealt with. */
+export interface Obstacle {
+  kind: Refusal["kind"];
+  message: string;
+}
+
+export const overviewKey = (map: string, layer: number) => `${map}/${layer}`;
+
+export class Store {
+  /** The pass on screen; null until the first one is ready. */
+  readonly session: Signal<Session | null> = signal(null);
+  /** How far the pass under way is; null when none is. */
+  readonly progress: Signal<Progress | null> = signal(null);
+  readonly obstacle: Signal<Obstacle | null> = signal(null);
+  /** One line that goes away when it is closed or the state changes by hand. */
+  readonly notice: Signal<string | null> = signal(null);
+  readonly said: Signal<string> = signal("");
+  readonly overviews: Signal<ReadonlyMap<string, Overview>> = signal(new Map());
+  readonly refining: Signal<boolean> = signal(false);
+  readonly state: ReadonlySignal<State>;
+
+  private readonly current: Signal<State | null> = signal(null);
+  /** The texts as a link carries them; null while they are those that the page was opened with. */
+  private packed: string | null = null;
+  private openedWith: string | null = null;
+  private loading = new AbortController();
+  private running = new AbortController();
+
+  constructor(readonly transport: Transport) {
+    // Views are drawn only when there is a session, and with the session comes a state.
+    this.state = computed(() => this.current.value as State);
+  }
+
+  /** Run the model on what the address asks for, or on the text that the program was started with. */
+  async start(): Promise<void> {
+    window.addEventListener("popstate", () => void this.follow());
+    await this.runLink(pairsOf(location.hash).get("x"));
+  }
+
+  /** Run the model on the texts that a link carries; on none: the text that the program was started with. */
+  private async runLink(packed: string | null): Promise<void> {
+    const texts = packed ? await unpackTexts(packed) : null;
+    await this.run(texts);
+    if (packed && !texts) this.tell(["the text in this link cannot be read: showing the text the program was started with"]);
+  }
+
+  /** Run the model on texts; what is on screen stays until the new pass is ready. */
+  async run(texts: string[] | null): Promise<void> {
+    this.running.abort();
+    const { signal } = (this.running = new AbortController());
+    this.progress.value = { done: 0, of: 0 };
+    try {
+      const session = await this.transport.run(texts, (at) => !signal.aborted && (this.progress.value = at), signal);
+      if (signal.aborted) return;
+      const written = JSON.stringify(session.texts);
+      if (texts === null) this.openedWith = written;
+      const packed = written === this.openedWith || this.transport.host === "page" ? null : await packTexts(session.texts);
+      if (!signal.aborted) this.open(session, packed);
+    } catch (error) {
+      if (!signal.aborted) this.refuse(error);
+    } finally {
+      if (!signal.aborted) this.progress.value = null;
+    }
+  }
+
+  /** Change some of the state; the address follows: a new entry in the history for a new view, else the same one. */
+  set(change: Partial<State>): void {
+    const session = this.session.value;
+    const before = this.current.value;
+    if (!session || !before) return;
+    const after = settle({ ...before, ...change }, session);
+    this.current.value = after;
+    this.address(after.view === before.view ? "replaceState" : "pushState");
+    if (after.map !== before.map) void this.load();
+  }
+
+  /** Compute every row of the layers that are drawn from a sample. */
+  async refine(): Promise<void> {
+    this.refining.value = true;
+    await this.load(true);
+    this.refining.value = false;
+  }
+
+  say(sentence: string): void {
+    this.said.value = sentence;
+  }
+
+  refuse(error: unknown): void {
+    if (error instanceof DOMException && error.name === "AbortError") return;
+    if (!(error instanceof Refusal)) console.error(error);
+    const message = error instanceof Error ? error.message : String(error);
+    if (error instanceof Refusal && ["token", "gone", "unreachable"].includes(error.kind)) this.obstacle.value = { kind: error.kind, message };
+    else this.notice.value = message;
+  }
+
+  /** The address of exactly this, without any key. */
+  link(): string {
+    return `${location.origin === "null" || location.protocol === "file:" ? location.href.split("#")[0] : location.origin + location.pathname}#${write(this.state.value, this.packed)}`;
+  }
+
+  private open(session: Session, packed: string | null): void {
+    const before = this.current.value;
+    const { state, notices } = before ? { state: settle(before, session), notices: [] } : read(this.asked(session), session);
+    batch(() => {
+      this.packed = packed;
+      this.obstacle.value = null;
+      this.overviews.value = new Map();
+      this.current.value = state;
+      this.session.value = session;
+      this.notice.value = null;
+      this.tell(notices);
+    });
+    this.address("replaceState");
+    void this.load();
+  }
+
+  /** What to open with: the address, or what a standalone page was saved with. */
+  private asked(session: Session): URLSearchParams {
+    const pairs = pairsOf(location.hash);
+    return pairs.has("v") ? pairs : pairsOf(session.start ?? "");
+  }
+
+  /** Back, forward, or another fragment typed in. */
+  private async follow(): Promise<void> {
+    const session = this.session.value;
+    if (!session) return;
+    const pairs = pairsOf(location.hash);
+    const packed = pairs.get("x");
+    this.notice.value = null;
+    if (packed !== this.packed && this.transport.host === "server") await this.runLink(packed);
+    const { state, notices } = read(pairs, this.session.value ?? session);
+    const map = this.current.value?.map;
+    batch(() => {
+      this.current.value = state;
+      this.tell(notices);
+    });
+    this.address("replaceState");
+    if (state.map !== map) void this.load();
+  }
+
+  /** Add to the one line. */
+  private tell(sentences: string[]): void {
+    const all = [this.notice.value, ...sentences].filter((sentence) => sentence !== null);
+    if (all.length) this.notice.value = all.join("; ");
+  }
+
+  private address(how: "replaceState" | "pushState"): void {
+    address(how, write(this.state.value, this.packed));
+  }
+
+  /** Fetch the overviews of the map on screen, the layers on screen first; `exact`: those that are samples, with every row. */
+  private async load(exact = false): Promise<void> {
+    const session = this.session.value;
+    if (!session) return;
+    this.loading.abort();
+    const { signal } = (this.loading = new AbortController());
+    const { map: name, layers: [first, last] } = this.state.value;
+    const layers = Array.from({ length: mapOf(session, name).layers }, (_, layer) => layer);
+    const seen = (layer: number) => (layer >= first && layer <= last ? 0 : 1);
+    for (const layer of layers.sort((a, b) => seen(a) - seen(b) || a - b)) {
+      const held = this.overviews.value.get(overviewKey(name, layer));
+      if (held && !(exact && held.rows_used < held.rows_total)) continue;
+      try {
+        const overview = await this.transport.overview(session, name, layer, exact, signal);
+        if (signal.aborted) return;
+        this.overviews.value = new Map(this.overviews.value).set(overviewKey(name, layer), overview);
+      } catch (error) {
+        if (!signal.aborted) this.refuse(error);
+        return;
+      }
+    }
+  }
+}

@@ -1,0 +1,104 @@
+/** What each view shows, in a sentence, and a small drawing that says how to read it. */
+
+import type { ComponentChildren } from "preact";
+import type { ViewName } from "../core/types";
+import { VIEW_NAMES } from "./topbar";
+
+const SENTENCES: Record<ViewName, string> = {
+  model: "Each square is one attention head: row = the word that looks, column = the word it looks at; brighter = more. Click one.",
+  head: "Each line goes from a word that looks, on the left, to a word it looks at, on the right; stronger = more. Point at a word; click to pin it.",
+  matrix: "Each row is a word that looks, each column a word it looks at; brighter = more. Point for the exact value, click to pin it.",
+  neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
+};
+
+export function Intro({ view }: { view: ViewName }) {
+  return (
+    <div class="intro">
+      <h2 class="unseen">{VIEW_NAMES[view]} view</h2>
+      <p>{SENTENCES[view]}</p>
+      <details>
+        <summary>How to read this</summary>
+        <div class="reading">
+          {DRAWINGS[view]}
+          <p>{READINGS[view]}</p>
+        </div>
+      </details>
+    </div>
+  );
+}
+
+const READINGS: Record<ViewName, ComponentChildren> = {
+  model: <>
+    In every layer the model compares each word with all words it may see, several times at once: once a head. What a word gives to the others
+    adds up to 100%. A bright diagonal means “each looks at itself”, one beside it “at the word before” or “after”; a bright column means that all look at one word.
+  </>,
+  head: <>
+    A colour is a head. The lines from one word add up, with the grey stub “other”, to 100%: only the strongest are drawn, and the stub says what was left out.
+  </>,
+  matrix: <>
+    Every row adds up to 100%. Where the model may not look (after the word itself, in a model that writes from left to right) the picture is
+    dark or hatched. Drag to zoom; double-click to see all again.
+  </>,
+  neuron: <>
+    Query and key are lists of numbers. Multiplied pair by pair and added up they give a score; divided by a constant, and made into shares of 100%,
+    the scores become attention; the values, mixed by these shares, are what the head passes on.
+  </>,
+};
+
+const Note = ({ x, y, children, end = false }: { x: number; y: number; children: string; end?: boolean }) => (
+  <text x={x} y={y} text-anchor={end ? "end" : "start"}>{children}</text>
+);
+
+/** A word's row in a small map: where it is bright. */
+const Cells = ({ bright }: { bright: number[] }) => (
+  <g>
+    {bright.flatMap((column, row) =>
+      Array.from({ length: 4 }, (_, at) => (
+        <rect key={`${row},${at}`} x={70 + at * 20} y={26 + row * 20} width="19" height="19" class={at === column ? "bright" : "dim"} />
+      )),
+    )}
+  </g>
+);
+
+const Map = () => (
+  <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+    <Cells bright={[0, 0, 1, 2]} />
+    {["the", "cat", "sat", "up"].map((word, at) => <Note key={word} x={64} y={40 + at * 20} end>{word}</Note>)}
+    {["the", "cat", "sat", "up"].map((word, at) => <text key={word} x={79 + at * 20} y={20} text-anchor="middle" class="small">{word}</text>)}
+    <path class="arrow" d="M152 75h34" />
+    <Note x={190} y={72}>“sat” looks</Note>
+    <Note x={190} y={86}>mostly at “cat”</Note>
+  </svg>
+);
+
+const DRAWINGS: Record<ViewName, ComponentChildren> = {
+  model: <Map />,
+  matrix: <Map />,
+  head: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      {["the", "cat", "sat"].map((word, at) => <Note key={word} x={50} y={34 + at * 30} end>{word}</Note>)}
+      {["the", "cat", "sat"].map((word, at) => <Note key={word} x={150} y={34 + at * 30}>{word}</Note>)}
+      <path class="line strong" d="M56 90C95 90 105 60 144 60" />
+      <path class="line" d="M56 90C95 90 105 30 144 30" />
+      <path class="line stub" d="M56 94h18" />
+      <path class="arrow" d="M176 56h10" />
+      <Note x={190} y={60}>thick: 70%</Note>
+      <Note x={56} y={112}>other: 8%</Note>
+    </svg>
+  ),
+  neuron: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      {["query", "× key", "= score", "→ share"].map((word, at) => (
+        <g key={word}>
+          <Note x={62} y={28 + at * 26} end>{word}</Note>
+          {at < 2
+            ? Array.from({ length: 8 }, (_, cell) => <rect key={cell} x={72 + cell * 14} y={14 + at * 26} width="13" height="18" class={(cell * 5 + at * 3)% 7 < 3 ? "bright" : "dim"} />)
+            : <rect x={72} y={14 + at * 26} width={at === 2 ? 74 : 48} height="18" class={at === 2 ? "dim" : "bright"} />}
+        </g>
+      ))}
+      <Note x={200} y={54}>pair by pair,</Note>
+      <Note x={200} y={68}>then added up</Note>
+      <Note x={128} y={106}>41%</Note>
+    </svg>
+  ),
+};

@@ -1,0 +1,18 @@
+/** What the colours mean; always on screen. */
+
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { paintMap } from "../core/paint";
+
+export function Legend() {
+  const bar = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    if (bar.current) paintMap(bar.current, Uint8Array.from({ length: 256 }, (_, byte) => byte), 1, 256);
+  }, []);
+  return (
+    <p class="legend" title="Attention: the share of one word's looking that goes to another. Each square has a scale of its own, up to its largest share.">
+      <span>0</span>
+      <canvas ref={bar} width={256} height={1} aria-hidden="true" />
+      <span>largest of each head</span>
+    </p>
+  );
+}

@@ -1,0 +1,80 @@
+/** Every head of the map as a small grid beside the other views: where one is, and the way to any other. */
+
+import { useComputed } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { mapOf } from "../core/state";
+import { overviewKey, type Store } from "../core/store";
+import type { AttentionMap, Session } from "../core/types";
+import { type HeadActions, HeadCell, withHead } from "./cell";
+import { Icon } from "./icons";
+import { rove } from "./roving";
+import { headName } from "./words";
+
+export function Navigator({ store, session }: { store: Store; session: Session }) {
+  const { map: name, layers, heads } = store.state.value;
+  const map = mapOf(session, name);
+  const [layer, head] = [layers[0], heads[0]];
+  const actions: HeadActions = useMemo(() => ({
+    open: (to, which) => {
+      store.set({ layers: [to, to], heads: [which] });
+      store.say(`${headName(to, which)}: ${store.overviews.value.get(overviewKey(map.name, to))?.summaries[which] ?? ""}`);
+    },
+    add: (to, which) => store.set(withHead(store.state.value, to, which)),
+  }), [store, map]);
+  return (
+    <nav class="navigator" aria-label="Layers and heads">
+      <MapChoice store={store} session={session} />
+      <div class="steppers">
+        <Stepper what="layer" keys="[ ]" at={layer} size={map.layers} go={(to) => actions.open(to, head)} />
+        <Stepper what="head" keys=", ." at={head} size={map.heads} go={(to) => actions.open(layer, to)} />
+      </div>
+      <details open={matchMedia("(min-width: 60rem)").matches}>
+        <summary>All {map.layers * map.heads} heads</summary>
+        <Grid store={store} map={map} actions={actions} />
+      </details>
+    </nav>
+  );
+}
+
+function Grid({ store, map, actions }: { store: Store; map: AttentionMap; actions: HeadActions }) {
+  const focus = useComputed<[number, number]>(() => [store.state.value.layers[0], store.state.value.heads[0]]);
+  const overviews = store.overviews.value;
+  return (
+    <div class="heads" role="grid" aria-label="All heads: rows are layers, columns are heads" onKeyDown={rove}>
+      {Array.from({ length: map.layers }, (_, layer) => (
+        <div role="row" key={layer}>
+          <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>
+          {Array.from({ length: map.heads }, (_, head) => (
+            <HeadCell key={head} role="gridcell" layer={layer} head={head} overview={overviews.get(overviewKey(map.name, layer))} state={store.state} focus={focus} actions={actions} />
+          ))}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** Which attention of the network: only where there is more than one. */
+export function MapChoice({ store, session }: { store: Store; session: Session }) {
+  if (session.maps.length < 2) return null;
+  return (
+    <fieldset class="segments">
+      <legend class="unseen">Attention map</legend>
+      {session.maps.map((map) => (
+        <label key={map.name} title={map.title}>
+          <input type="radio" name="map" checked={store.state.value.map === map.name} onChange={() => store.set({ map: map.name, query: null, key: null })} />
+          <span>{map.name}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+function Stepper({ what, keys, at, size, go }: { what: string; keys: string; at: number; size: number; go(to: number): void }) {
+  return (
+    <div class="stepper" role="group" aria-label={what}>
+      <button class="quiet" disabled={at === 0} onClick={() => go(at - 1)} aria-label={`Previous ${what}`} title={`Previous ${what} (${keys[0]})`}><Icon name="previous" /></button>
+      <span>{what} <b>{at}</b></span>
+      <button class="quiet" disabled={at === size - 1} onClick={() => go(at + 1)} aria-label={`Next ${what}`} title={`Next ${what} (${keys[2]})`}><Icon name="next" /></button>
+    </div>
+  );
+}

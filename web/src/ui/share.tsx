@@ -1,0 +1,74 @@
+/** Take away what is on screen: a link, a page, a picture, a table. */
+
+import type { ReadonlySignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
+import { download } from "../core/browser";
+import type { Store } from "../core/store";
+import { csv, records } from "../core/tables";
+import type { Exports, Session } from "../core/types";
+import { Icon } from "./icons";
+
+export function Share({ store, session, exports }: { store: Store; session: Session; exports: ReadonlySignal<Exports | null> }) {
+  const menu = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+
+  const act = async (work: () => Promise<string>) => {
+    menu.current?.hidePopover();
+    button.current?.focus();
+    try {
+      store.say(await work());
+    } catch (error) {
+      store.refuse(error);
+    }
+  };
+  const copy = async () => {
+    await navigator.clipboard.writeText(store.link());
+    return "The link to exactly this is copied. It opens while the program runs.";
+  };
+  const page = async () => {
+    store.say("Putting the page together…");
+    const file = await store.transport.page!(session);
+    return save(`${fileName(session.model.name)}.html`, file);
+  };
+  const view = (ending: string, make: (shown: Exports) => Blob | Promise<Blob>) => async () => {
+    const shown = exports.value;
+    if (!shown) return "There is nothing to save yet.";
+    return save(`${shown.name}.${ending}`, await make(shown));
+  };
+  const text = (type: string, content: string) => new Blob([content], { type });
+
+  const place = () => {
+    if (!menu.current || !button.current) return;
+    const box = button.current.getBoundingClientRect();
+    menu.current.style.top = `${box.bottom + 6}px`;
+    menu.current.style.right = `${Math.max(document.documentElement.clientWidth - box.right, 8)}px`;
+  };
+  const nothing = exports.value === null;
+  return (
+    <>
+      <button class="quiet worded" ref={button} popovertarget="share"><Icon name="share" />Share</button>
+      <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={place}>
+        <button onClick={() => act(copy)}>Copy a link to exactly this</button>
+        {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file</button>}
+        <p>What is on screen</p>
+        <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
+        <button disabled={nothing} onClick={() => act(view("svg", (shown) => text("image/svg+xml", shown.svg())))}>Drawing (SVG)</button>
+        <button disabled={nothing} onClick={() => act(view("csv", (shown) => text("text/csv", csv(shown.table()))))}>Table (CSV)</button>
+        <button disabled={nothing} onClick={() => act(view("json", (shown) => text("application/json", about(session, store.link(), shown))))}>Table (JSON)</button>
+      </div>
+    </>
+  );
+}
+
+const fileName = (text: string) => text.replace(/[^\w.-]+/g, "-");
+
+function save(name: string, file: Blob): string {
+  download(fileName(name), file);
+  return `Saved as ${fileName(name)}.`;
+}
+
+/** The table with what it was made from. */
+function about(session: Session, link: string, shown: Exports): string {
+  const { model, texts, text_hash } = session;
+  return JSON.stringify({ model: model.name, revision: model.revision, dtype: model.dtype, texts, text_hash, link, rows: records(shown.table()) }, null, 1);
+}

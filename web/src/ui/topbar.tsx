@@ -1,0 +1,70 @@
+/** The bar on top: whose model this is, the views, and what goes for all of them. */
+
+import type { ReadonlySignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
+import { count } from "../core/format";
+import { mapOf, VIEWS } from "../core/state";
+import type { Store } from "../core/store";
+import type { Exports, Session, ViewName } from "../core/types";
+import { Icon } from "./icons";
+import { Mark } from "./mark";
+import { Share } from "./share";
+import { nextTheme, theme } from "./theme";
+
+export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Neuron" };
+
+export function TopBar({ store, exports, help }: { store: Store; exports: ReadonlySignal<Exports | null>; help(): void }) {
+  const session = store.session.value;
+  return (
+    <header class="top">
+      <div class="brand">
+        <Mark />
+        <h1>glassformer</h1>
+      </div>
+      {session && <Facts session={session} map={store.state.value.map} />}
+      {session && <Tabs store={store} />}
+      <div class="tools">
+        <button class="quiet" onClick={help} aria-label="Keys" title="Keys (?)"><kbd>?</kbd></button>
+        <button class="quiet" onClick={nextTheme} aria-label={`Theme: ${theme.value}. Change it`} title={`Theme: ${theme.value}`}><Icon name={theme.value} /></button>
+        {session && <Share store={store} session={session} exports={exports} />}
+      </div>
+    </header>
+  );
+}
+
+function Facts({ session, map: name }: { session: Session; map: string }) {
+  const { model } = session;
+  const map = mapOf(session, name);
+  const facts = [model.family, `${map.layers} layers × ${map.heads} heads`, `head width ${map.head_width}`, `${count(model.parameters)} parameters`, model.dtype];
+  return (
+    <p class="facts">
+      <strong>{model.name}</strong>
+      {facts.map((fact) => <span key={fact}>{fact}</span>)}
+    </p>
+  );
+}
+
+function Tabs({ store }: { store: Store }) {
+  const list = useRef<HTMLDivElement>(null);
+  const view = store.state.value.view;
+  const move = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = (VIEWS.indexOf(view) + step + VIEWS.length) % VIEWS.length;
+    store.set({ view: VIEWS[next] });
+    list.current?.querySelectorAll<HTMLElement>("[role=tab]")[next].focus();
+  };
+  return (
+    <div class="tabs" role="tablist" aria-label="Views" ref={list} onKeyDown={move}>
+      {VIEWS.map((name) => (
+        <button
+          key={name} id={`tab-${name}`} role="tab" aria-selected={view === name} aria-controls="view" tabIndex={view === name ? 0 : -1}
+          onClick={() => store.set({ view: name })}
+        >
+          {VIEW_NAMES[name]}
+        </button>
+      ))}
+    </div>
+  );
+}

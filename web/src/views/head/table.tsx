@@ -1,0 +1,25 @@
+/** The same links as a table. */
+
+import { count, number } from "../../core/format";
+import { captionOf, tableOf } from "./compose";
+import type { Picture } from "./picture";
+
+/** Rows on screen; a file has all. */
+const MOST = 200;
+
+export function Table({ picture }: { picture: Picture }) {
+  const [names, ...rows] = tableOf(picture);
+  return (
+    <div class="head-table" tabIndex={0} role="region" aria-label="Links as a table">
+      <table>
+        <caption>
+          {captionOf(picture)[0]}{rows.length > MOST ? `: the first ${count(MOST)} of ${count(rows.length)} rows; an export as CSV has all` : ""}
+        </caption>
+        <thead><tr>{names.map((name) => <th key={name} scope="col">{name}</th>)}</tr></thead>
+        <tbody>
+          {rows.slice(0, MOST).map((row, index) => <tr key={index}>{row.map((cell, column) => <td key={column}>{column === 6 ? number(Number(cell)) : cell}</td>)}</tr>)}
+        </tbody>
+      </table>
+    </div>
+  );
+}

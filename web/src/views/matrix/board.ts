@@ -1,0 +1,189 @@
+/** What the matrix view knows of the map on screen: which part is shown, what the pointer is on, and what has come. */
+
+import { computed, type ReadonlySignal, signal } from "@preact/signals";
+import { number, rank, visible } from "../../core/format";
+import { mapOf } from "../../core/state";
+import { overviewKey } from "../../core/store";
+import { type AttentionMap, type Overview, Refusal, type Row, type Token, type ViewProps } from "../../core/types";
+import { fit, fitScale, seen, shown, type Size, type View } from "./geometry";
+import { Pool } from "./pool";
+import { NUMBERED } from "./scene";
+import { type HeadOf, Tiles } from "./tiles";
+
+export interface Cell {
+  row: number;
+  column: number;
+}
+
+/** One cell in exact numbers. */
+export interface Reading extends Cell {
+  p: number;
+  score: number;
+  rank: number;
+  of: number;
+  hidden: boolean;
+}
+
+/** A row under a moving pointer is asked for once the pointer has stayed on it this long, in ms. */
+const REST = 12;
+/** A change of view by a button or a key takes this long, in ms. */
+const GLIDE = 160;
+
+export class Board {
+  readonly map: AttentionMap;
+  readonly queries: Token[];
+  readonly keys: Token[];
+  readonly matrix: Size;
+  readonly view = signal<View>({ x: 0, y: 0, scale: 1 });
+  readonly plot = signal<Size>({ width: 0, height: 0 });
+  /** Screen pixels a CSS pixel. */
+  readonly density = signal(1);
+  readonly hover = signal<(Cell & { x: number; y: number }) | null>(null);
+  /** Where the keyboard is. */
+  readonly cursor = signal<Cell>({ row: 0, column: 0 });
+  readonly focused = signal(false);
+  /** A cell that is to be read out once its numbers are here. */
+  readonly spoken = signal<Cell | null>(null);
+  /** Counts what has arrived: whoever draws reads it. */
+  readonly news = signal(0);
+  /** Why there is no picture, where the page does not hold this layer. */
+  readonly absent = signal<string | null>(null);
+  readonly head: ReadonlySignal<HeadOf>;
+  readonly overview: ReadonlySignal<Overview | undefined>;
+  /** Is all of the matrix on screen? */
+  readonly whole = computed(() => this.view.value.scale <= 1.001 * fitScale(this.plot.value, this.matrix));
+  readonly tiles: Tiles;
+  readonly #rows: Pool<HeadOf & { query: number }, Row>;
+  #rest = 0;
+  #glide = 0;
+  /** Where a movement under way is going. */
+  #aim: View | null = null;
+
+  constructor(readonly props: ViewProps, map: string) {
+    const { session, state, transport } = props;
+    this.map = mapOf(session, map);
+    this.queries = session.sides[this.map.queries];
+    this.keys = session.sides[this.map.keys];
+    this.matrix = { width: this.keys.length, height: this.queries.length };
+    const first = this.queries.findIndex((token) => !token.special);
+    this.cursor.value = { row: Math.max(0, first), column: 0 };
+    this.head = computed(() => ({ map: this.map.name, layer: state.value.layers[0], head: state.value.heads[0], companding: state.value.companding }));
+    this.overview = computed(() => props.overviews.value.get(overviewKey(this.map.name, this.head.value.layer)));
+    const arrived = () => void this.news.value++;
+    const refused = (error: unknown) => {
+      if (error instanceof Refusal && error.kind === "absent") this.absent.value = error.message;
+      else props.refuse(error);
+    };
+    this.tiles = new Tiles(transport, session, arrived, refused);
+    this.#rows = new Pool({
+      key: ({ map: name, layer, head, query }) => `${name}/${layer}/${head}/${query}`,
+      ask: ({ map: name, layer, head, query }, abort) => transport.row(session, name, layer, head, query, abort),
+      kept: 256,
+      parallel: 3,
+      arrived,
+      refused,
+    });
+  }
+
+  /** The probability that has the brightest colour. */
+  top(): number {
+    return this.tiles.top(this.head.value, this.overview.value);
+  }
+
+  /** The place of a probability on the scale of colours, in [0, 1]. */
+  share(p: number): number {
+    const share = Math.min(1, p / (this.top() || 1));
+    return this.head.value.companding === "sqrt" ? Math.sqrt(share) : share;
+  }
+
+  row(query: number): Row | undefined {
+    return this.#rows.get({ ...this.head.value, query });
+  }
+
+  /** The query whose strongest keys are listed: the pinned one, else where the keyboard is. */
+  subject(): number {
+    return this.props.state.value.query ?? this.cursor.value.row;
+  }
+
+  read({ row, column }: Cell): Reading | null {
+    const exact = this.row(row);
+    if (!exact) return null;
+    const [from, to] = seen(this.map, this.matrix.height, this.matrix.width, row);
+    const hidden = column < from || column >= to;
+    return { row, column, p: exact.probs[column], score: exact.scores[column], rank: rank(exact.probs, column), of: to - from, hidden };
+  }
+
+  /** "from sat to cat, 0.4100, rank 1 of 12" */
+  sentence(cell: Reading): string {
+    const pair = `from ${visible(this.queries[cell.row].text)} to ${visible(this.keys[cell.column].text)}`;
+    return cell.hidden ? `${pair}: hidden by the mask` : `${pair}, ${number(cell.p)}, rank ${cell.rank} of ${cell.of}`;
+  }
+
+  /** "layer 4 · head 11", and which map where there are several. */
+  sentenceOfHead(): string {
+    const { layer, head } = this.head.value;
+    return `${this.props.session.maps.length > 1 ? `${this.map.name} · ` : ""}layer ${layer} · head ${head}`;
+  }
+
+  /** Ask for what is on screen; called when the view, the head or the pointer has changed. */
+  want(): void {
+    const { view, plot, density, hover, head } = this;
+    if (plot.value.width === 0) return;
+    this.tiles.want(head.value, view.value, density.value, plot.value, this.matrix);
+    const queries = [hover.value?.row, this.cursor.value.row, this.subject()];
+    if (view.value.scale >= NUMBERED) {
+      const { top, bottom } = shown(view.value, plot.value, this.matrix);
+      for (let row = top; row < bottom; row++) queries.push(row);
+    }
+    const rows = queries.filter((query) => query !== undefined).map((query) => ({ ...head.value, query }));
+    clearTimeout(this.#rest);
+    this.#rest = window.setTimeout(() => this.#rows.want(rows), REST);
+  }
+
+  reset(): void {
+    this.go(fit(this.plot.value, this.matrix));
+  }
+
+  /** The view, or the one that a movement under way will end in. */
+  aim(): View {
+    return this.#aim ?? this.view.peek();
+  }
+
+  /** Change the view, in a short movement where the person likes movement. */
+  go(to: View): void {
+    cancelAnimationFrame(this.#glide);
+    this.#aim = to;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.move(to);
+      return;
+    }
+    const from = this.view.value;
+    const start = performance.now();
+    const step = (now: number) => {
+      const t = Math.max(0, Math.min(1, (now - start) / GLIDE));
+      const ease = t * (2 - t);
+      // Zooming is even when the scale grows by equal factors; the corner follows so that a cell moves on a straight line.
+      const scale = from.scale * (to.scale / from.scale) ** ease;
+      const share = to.scale === from.scale ? ease : (1 / scale - 1 / from.scale) / (1 / to.scale - 1 / from.scale);
+      this.view.value = t === 1 ? to : { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share, scale };
+      if (t < 1) this.#glide = requestAnimationFrame(step);
+      else this.#aim = null;
+    };
+    this.#glide = requestAnimationFrame(step);
+  }
+
+  /** A movement by hand ends one under way. */
+  move(to: View): void {
+    cancelAnimationFrame(this.#glide);
+    this.#aim = null;
+    this.view.value = to;
+  }
+
+  close(): void {
+    clearTimeout(this.#rest);
+    cancelAnimationFrame(this.#glide);
+    this.tiles.close();
+    this.#rows.close();
+  }
+}
+

@@ -1,0 +1,162 @@
+/** Beside the heat map: what its colours mean, where one is in it, and the exact numbers of one query. */
+
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { strongest } from "../../core/attention";
+import { number, percent, plural, rank, visible } from "../../core/format";
+import { paintMap } from "../../core/paint";
+import { cividis } from "../../core/palette";
+import type { Board } from "./board";
+import { clamp } from "./geometry";
+
+/** Keys listed beside the map, and in the table. */
+const LISTED = 10;
+const TABLED = 200;
+
+/** 0 to the largest probability of the head, with numbers where they fall on this scale. */
+export function Legend({ board }: { board: Board }) {
+  const bar = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    if (bar.current) paintMap(bar.current, Uint8Array.from({ length: 256 }, (_, byte) => byte), 1, 256);
+  }, []);
+  void board.news.value;
+  const top = board.top();
+  const root = board.head.value.companding === "sqrt";
+  return (
+    <div class="matrix-legend">
+      <canvas ref={bar} width={256} height={1} aria-hidden="true" />
+      <ol aria-label={`colours from probability 0 to ${number(top, 3)}`}>
+        {[0, 0.25, 0.5, 0.75, 1].map((share) => (
+          <li key={share}>{number((root ? share * share : share) * top, 2)}</li>
+        ))}
+      </ol>
+      {(board.map.causal || board.map.window !== null) && (
+        <p>
+          <span class="matrix-hatch" aria-hidden="true" /> hidden by the mask
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The whole head with a frame around what is on screen; a click goes there. */
+export function Whole({ board }: { board: Board }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const overview = board.overview.value;
+  const { head, companding } = board.head.value;
+  useLayoutEffect(() => {
+    if (!canvas.current || !overview) return;
+    const { height, width, thumbnails } = overview;
+    paintMap(canvas.current, thumbnails.subarray(head * height * width, (head + 1) * height * width), height, width, { companding });
+  }, [overview, head, companding, board.whole.value]);
+  if (board.whole.value || !overview) return null;
+  const { width, height } = board.matrix;
+  const { x, y, scale } = board.view.value;
+  const plot = board.plot.value;
+  const share = (part: number) => `${100 * Math.min(1, part)}%`;
+  const go = (event: PointerEvent) => {
+    if (event.buttons === 0) return;
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const middle = {
+      x: ((event.clientX - box.left) / box.width) * width - plot.width / scale / 2,
+      y: ((event.clientY - box.top) / box.height) * height - plot.height / scale / 2,
+    };
+    board.move(clamp({ ...middle, scale }, plot, board.matrix));
+  };
+  return (
+    <div class={board.map.causal && width === height ? "matrix-whole matrix-lower" : "matrix-whole"} aria-hidden="true" onPointerDown={go} onPointerMove={go} style={{ aspectRatio: `${width} / ${height}` }}>
+      <canvas ref={canvas} />
+      <div style={{ left: share(x / width), top: share(y / height), width: share(plot.width / scale / width), height: share(plot.height / scale / height) }} />
+    </div>
+  );
+}
+
+/** The pinned cell in exact numbers, and the strongest keys of its query as bars. */
+export function Strongest({ board }: { board: Board }) {
+  void board.news.value;
+  const { state, set } = board.props;
+  const query = board.subject();
+  const { key } = state.value;
+  const row = board.row(query);
+  const cell = key === null ? null : board.read({ row: query, column: key });
+  if (!row) return null;
+  const listed = strongest(row.probs, LISTED);
+  const keys = key === null || listed.keys.includes(key) ? listed.keys : [...listed.keys, key];
+  const most = listed.probs[0] || 1;
+  return (
+    <section class="matrix-strongest" aria-labelledby="matrix-strongest">
+      <h3 id="matrix-strongest">
+        Where <b class="token">{visible(board.queries[query].text)}</b> <small>{query}</small> looks
+      </h3>
+      <ol>
+        {keys.map((at) => (
+          <li key={at}>
+            <button aria-pressed={at === key} onClick={() => set({ query, key: at })}>
+              <span class="token">{visible(board.keys[at].text)}</span>
+              <small>{at}</small>
+              <span class="matrix-bar">
+                <span style={{ width: `${(100 * row.probs[at]) / most}%`, background: `rgb(${cividis(board.share(row.probs[at])).join(" ")})` }} />
+              </span>
+              <span class="matrix-p">{number(row.probs[at])}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+      {listed.other > 5e-5 && <p>all other keys: {percent(listed.other)}</p>}
+      {cell && (
+        <p>
+          {cell.hidden ? "hidden by the mask" : `rank ${cell.rank} of ${cell.of} · score ${number(cell.score)}`}{" "}
+          <button class="matrix-why" onClick={() => set({ view: "neuron", query, key })}>
+            Show the arithmetic
+          </button>
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** What the table and the CSV file hold: the keys of one query, the strongest first. */
+export function tableOf(board: Board): (string | number)[][] {
+  const query = board.subject();
+  const row = board.row(query);
+  const columns = ["query", "query token", "rank", "key", "key token", "probability", "score"];
+  if (!row) return [columns];
+  const { keys } = strongest(row.probs, row.probs.length);
+  return [
+    columns,
+    ...keys.map((key) => [query, board.queries[query].text, rank(row.probs, key), key, board.keys[key].text, row.probs[key], row.scores[key]]),
+  ];
+}
+
+export function Table({ board }: { board: Board }) {
+  void board.news.value;
+  const [, ...rows] = tableOf(board);
+  const query = board.subject();
+  return (
+    <div class="matrix-table" tabIndex={0} role="region" aria-label="data table">
+      <table>
+        <caption>
+          {board.sentenceOfHead()}: keys of <b class="token">{visible(board.queries[query].text)}</b> (token {query}), the strongest first
+          {rows.length > TABLED && `; ${TABLED} of ${plural(rows.length, "key")}, all of them in the CSV file`}
+        </caption>
+        <thead>
+          <tr>
+            {["rank", "key", "token", "probability", "score"].map((name) => (
+              <th scope="col" key={name}>{name}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, TABLED).map(([, , place, key, token, p, score]) => (
+            <tr key={key}>
+              <td>{place}</td>
+              <td>{key}</td>
+              <th scope="row" class="token">{visible(String(token))}</th>
+              <td>{number(Number(p))}</td>
+              <td>{number(Number(score))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,146 @@
+/**
+ * What is drawn of a matrix, as plain data: the canvas and the SVG file are both made from it.
+ *
+ *            keys
+ *          ╱ ╱ ╱ ╱
+ *     q    ▉ ░ ░ ░     labels · tiles from the faintest look to the finest · hidden cells hatched · cell borders · numbers
+ *     u    ░ ▉ ░ ░
+ */
+
+import { number } from "../../core/format";
+import { cividis } from "../../core/palette";
+import type { AttentionMap } from "../../core/types";
+import { labelled, seen, shown, type Size, stride, type View } from "./geometry";
+
+/** Room for the labels left of the plot and above it, and right of it for those that lean over, in CSS pixels. */
+export interface Gutter {
+  left: number;
+  top: number;
+  right: number;
+}
+
+export interface Label {
+  text: string;
+  /** Where the text ends (rows) or begins (columns), with the plot's corner at 0, 0. */
+  x: number;
+  y: number;
+  place: number;
+}
+
+export interface Scene {
+  rows: Label[];
+  columns: Label[];
+  /** Outlines of what the mask hides, in the plot's pixels. */
+  hidden: [number, number][][];
+  /** Distances of cell borders from the plot's corner; none where cells are small. */
+  across: number[];
+  down: number[];
+  numbers: { text: string; x: number; y: number; ink: string }[];
+  /** The pinned cell's corner and side. */
+  pinned: { x: number; y: number; side: number } | null;
+  /** Where the matrix ends, if that is before the plot does. */
+  width: number;
+  height: number;
+}
+
+/** Column labels lean by this angle. */
+export const LEAN = -Math.PI / 3;
+
+const ROW_ROOM = 15;
+const COLUMN_ROOM = 17;
+const BORDERED = 10;
+export const NUMBERED = 34;
+
+/** As much of a text as fits, with … where it was cut. */
+export function elide(text: string, width: number, measure: (text: string) => number): string {
+  if (measure(text) <= width) return text;
+  const letters = [...text];
+  while (letters.length > 1 && measure(`${letters.join("")}…`) > width) letters.pop();
+  return `${letters.join("")}…`;
+}
+
+/** A probability in a cell of this many pixels. */
+export function inCell(p: number, scale: number): string {
+  if (scale >= 60) return p > 0 && p < 1e-3 ? p.toExponential(1).replace("-", "−") : number(p, p >= 0.1 ? 4 : 3);
+  return p.toFixed(2).replace(/^0/, "");
+}
+
+/** Ink that can be read on the colour of `share` in [0, 1]. */
+export function inkOn(share: number): string {
+  const [r, g, b] = cividis(share);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 118 ? "#10131a" : "#ffffff";
+}
+
+export interface SceneInput {
+  view: View;
+  plot: Size;
+  matrix: Size;
+  map: Pick<AttentionMap, "causal" | "window">;
+  /** Tokens, by place. */
+  row(place: number): string;
+  column(place: number): string;
+  /** A label cut to the room there is. */
+  fit(text: string): string;
+  /** The exact probability of a cell, where it is known. */
+  exact(row: number, column: number): number | undefined;
+  pinned: { row: number; column: number } | null;
+  /** The share of the brightest colour that a probability gets. */
+  share(p: number): number;
+}
+
+export function scene({ view, plot, matrix, map, row, column, fit, exact, pinned, share }: SceneInput): Scene {
+  const cells = shown(view, plot, matrix);
+  const x = (place: number) => (place - view.x) * view.scale;
+  const y = (place: number) => (place - view.y) * view.scale;
+  const step = (room: number) => stride(view.scale, room);
+  const named = (place: number, text: string, thinned: number) => fit(thinned > 1 ? `${place} ${text}` : text);
+  const [byRow, byColumn] = [step(ROW_ROOM), step(COLUMN_ROOM)];
+  const made: Scene = {
+    rows: labelled(cells.top, cells.bottom, byRow)
+      .map((place) => ({ text: named(place, row(place), byRow), x: -8, y: y(place + 0.5), place }))
+      .filter((label) => label.y >= 0 && label.y <= plot.height),
+    columns: labelled(cells.left, cells.right, byColumn)
+      .map((place) => ({ text: named(place, column(place), byColumn), x: x(place + 0.5), y: -8, place }))
+      .filter((label) => label.x >= 0 && label.x <= plot.width),
+    hidden: hidden(view, plot, matrix, map),
+    across: [],
+    down: [],
+    numbers: [],
+    pinned: pinned && { x: x(pinned.column), y: y(pinned.row), side: view.scale },
+    width: Math.min(plot.width, x(matrix.width)),
+    height: Math.min(plot.height, y(matrix.height)),
+  };
+  if (view.scale >= BORDERED) {
+    for (let place = cells.left; place <= cells.right; place++) made.across.push(x(place));
+    for (let place = cells.top; place <= cells.bottom; place++) made.down.push(y(place));
+  }
+  if (view.scale >= NUMBERED)
+    for (let r = cells.top; r < cells.bottom; r++) {
+      const [from, to] = seen(map, matrix.height, matrix.width, r);
+      for (let c = Math.max(from, cells.left); c < Math.min(to, cells.right); c++) {
+        const p = exact(r, c);
+        if (p !== undefined) made.numbers.push({ text: inCell(p, view.scale), x: x(c + 0.5), y: y(r + 0.5), ink: inkOn(share(p)) });
+      }
+    }
+  return made;
+}
+
+/** Outlines, staircases where cells are large enough, of the cells on screen to the left and to the right of what may be seen. */
+function hidden(view: View, plot: Size, matrix: Size, map: Pick<AttentionMap, "causal" | "window">): [number, number][][] {
+  if (!map.causal && map.window === null) return [];
+  const cells = shown(view, plot, matrix);
+  const x = (place: number) => (Math.max(cells.left, Math.min(cells.right, place)) - view.x) * view.scale;
+  const y = (place: number) => (place - view.y) * view.scale;
+  const step = Math.max(1, Math.round(1 / view.scale));
+  const before: [number, number][] = [];
+  const after: [number, number][] = [];
+  for (let row = cells.top; row < cells.bottom; row += step) {
+    const [from, to] = seen(map, matrix.height, matrix.width, row);
+    const [top, bottom] = [y(row), y(Math.min(row + step, cells.bottom))];
+    before.push([x(from), top], [x(from), bottom]);
+    after.push([x(to), top], [x(to), bottom]);
+  }
+  const outline = (edge: [number, number][], side: number): [number, number][][] =>
+    edge.some(([at]) => at !== side) ? [[...edge, [side, edge.at(-1)![1]], [side, edge[0][1]]]] : [];
+  return [...outline(before, x(cells.left)), ...outline(after, x(cells.right))];
+}

@@ -1,0 +1,37 @@
+/** Layers × heads, each head a small heat map. */
+
+import type { ReadonlySignal } from "@preact/signals";
+import type { AttentionMap, State } from "../../core/types";
+import { type HeadActions, HeadCell } from "../../ui/cell";
+import { rove } from "../../ui/roving";
+import type { Head } from "./heads";
+
+export interface HeadsProps {
+  heads: Head[];
+  state: ReadonlySignal<State>;
+  focus: ReadonlySignal<[layer: number, head: number]>;
+  actions: HeadActions;
+}
+
+/** With so many heads there is room for the word above the first. */
+const ROOMY = 16;
+
+export function HeadGrid({ map, heads, ...rest }: HeadsProps & { map: AttentionMap }) {
+  const columns = Array.from({ length: map.heads }, (_, head) => head);
+  return (
+    <div class="grid-frame">
+      <div class="head-grid" role="grid" aria-label={`${map.title}: rows are layers, columns are heads`} style={{ "--heads": map.heads }} onKeyDown={rove}>
+        <div role="row" class="heading">
+          <span role="columnheader">layer</span>
+          {columns.map((head) => <span role="columnheader" key={head} aria-label={`head ${head}`}>{head === 0 && map.heads <= ROOMY ? <><i>head </i>0</> : head}</span>)}
+        </div>
+        {Array.from({ length: map.layers }, (_, layer) => (
+          <div role="row" key={layer}>
+            <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>
+            {columns.map((head) => <HeadCell key={head} role="gridcell" {...heads[layer * map.heads + head]} {...rest} />)}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,34 @@
+/** The heads of a map as a list, and in order of a statistic. */
+
+import type { AttentionMap, Overview } from "../../core/types";
+import { overviewKey } from "../../core/store";
+import { ORDERS } from "../../ui/words";
+
+export interface Head {
+  layer: number;
+  head: number;
+  /** Its layer's overview, once that has come. */
+  overview: Overview | undefined;
+}
+
+/** All heads, layer by layer. */
+export function heads(map: AttentionMap, overviews: ReadonlyMap<string, Overview>): Head[] {
+  return Array.from({ length: map.layers * map.heads }, (_, at) => {
+    const layer = Math.floor(at / map.heads);
+    return { layer, head: at % map.heads, overview: overviews.get(overviewKey(map.name, layer)) };
+  });
+}
+
+export const stat = ({ overview, head }: Head, name: string): number => overview?.stats[name]?.[head] ?? NaN;
+
+export const summary = ({ overview, head }: Head): string => overview?.summaries[head] ?? "on its way";
+
+/** Heads by a statistic; those not known yet come last, equals keep the order of depth. */
+export function ordered(all: readonly Head[], sort: string): Head[] {
+  const sign = ORDERS.find((order) => order.name === sort)?.ascending ? 1 : -1;
+  const place = (head: Head) => {
+    const value = stat(head, sort);
+    return Number.isNaN(value) ? Infinity : sign * value;
+  };
+  return [...all].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
+}

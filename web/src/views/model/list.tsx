@@ -1,0 +1,24 @@
+/** Heads in order of a statistic, each with its name and its number. */
+
+import { HeadCell } from "../../ui/cell";
+import { rove } from "../../ui/roving";
+import { ORDERS, STATS, statText } from "../../ui/words";
+import type { HeadsProps } from "./grid";
+import { stat } from "./heads";
+
+export function HeadList({ heads, sort, ...rest }: HeadsProps & { sort: string }) {
+  const shown = STATS.find((each) => each.name === sort)!;
+  const order = ORDERS.find((each) => each.name === sort)!;
+  return (
+    <div class="head-list" role="listbox" aria-multiselectable="true" aria-label={`Heads in order: ${order.words}`} onKeyDown={rove}>
+      {heads.map((one) => (
+        <figure key={`${one.layer}.${one.head}`} role="presentation">
+          <HeadCell role="option" {...one} {...rest} />
+          <figcaption role="presentation">
+            <b>{one.layer}·{one.head}</b> <span>{one.overview ? statText(shown, stat(one, sort)) : ""}</span>
+          </figcaption>
+        </figure>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,70 @@
+/** One head large: its map with the words at the edges, what it does in words, and the ways to look closer. */
+
+import type { ReadonlySignal } from "@preact/signals";
+import { number, percent } from "../../core/format";
+import type { AttentionMap, ViewName } from "../../core/types";
+import { headName, mostBits, sampled, STATS } from "../../ui/words";
+import type { ModelProps } from "../model";
+import { type Head, stat, summary } from "./heads";
+import { LargeMap } from "./large";
+
+/** Shares told; the table has them all. */
+const MOST = 3;
+
+const WAYS: readonly [ViewName, string, string][] = [
+  ["head", "Lines", "Who looks at whom, as lines"],
+  ["matrix", "Matrix", "The map in full, to zoom into"],
+  ["neuron", "Arithmetic", "How the numbers come about"],
+];
+
+interface Props extends ModelProps {
+  map: AttentionMap;
+  heads: Head[];
+  focus: ReadonlySignal<[layer: number, head: number]>;
+}
+
+export function Preview({ heads, focus, ...rest }: Props) {
+  const { map, set } = rest;
+  const head = heads[focus.value[0] * map.heads + focus.value[1]];
+  if (!head) return null; // between one map and another of fewer heads
+  const props = { ...rest, head };
+  const { layer, overview } = head;
+  const badge = overview && sampled(overview);
+  return (
+    <aside class="preview" aria-label="The head pointed at">
+      <h2>{headName(layer, head.head)}</h2>
+      <p class="summary">{overview ? capital(summary(head)) : "On its way."}</p>
+      <div class="ways">
+        {WAYS.map(([view, word, title]) => (
+          <button key={view} title={title} onClick={() => set({ view, layers: [layer, layer], heads: [head.head] })}>{word}</button>
+        ))}
+      </div>
+      <LargeMap {...props} />
+      {overview && <Stats {...props} />}
+      {badge && <p class="hint">Numbers {badge}.</p>}
+      {map.kv_heads < map.heads && <p class="hint">Keys and values are shared: {map.heads / map.kv_heads} heads use each.</p>}
+    </aside>
+  );
+}
+
+/** The largest shares as bars; then how sharp and how far. */
+function Stats({ head, map, session }: ModelProps & { head: Head; map: AttentionMap }) {
+  const shares = STATS.filter((each) => each.share).map((each) => ({ each, value: stat(head, each.name) })).sort((a, b) => b.value - a.value).slice(0, MOST);
+  return (
+    <>
+      <dl class="shares">
+        {shares.map(({ each, value }) => (
+          <div key={each.name}>
+            <dt>{each.words}</dt>
+            <dd>{percent(value)}<meter min={0} max={1} value={value} aria-hidden="true" /></dd>
+          </div>
+        ))}
+      </dl>
+      <p class="hint">
+        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(mostBits(map, session), 2)} (0 = one word only); {number(stat(head, "distance"), 2)} tokens away on average.
+      </p>
+    </>
+  );
+}
+
+const capital = (text: string) => `${text[0].toUpperCase()}${text.slice(1)}.`;

@@ -1,0 +1,267 @@
+/** The neuron view: how one query's attention is made, from q, k and v to z, with the model's own numbers. */
+
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { number, visible } from "../core/format";
+import { mapOf } from "../core/state";
+import type { ViewProps } from "../core/types";
+import { products, root, sharing, sum, whyHidden } from "./neuron/arithmetic";
+import { diverging } from "./neuron/colours";
+import { Pages, Picker, Sweep } from "./neuron/picker";
+import { picture, scales, toPng, toSvg } from "./neuron/picture";
+import { shape, Strip } from "./neuron/strip";
+import { type Numbers, Study } from "./neuron/study";
+import { shared, Working } from "./neuron/working";
+import "./neuron.css";
+
+export function NeuronView(props: ViewProps) {
+  const { name } = mapOf(props.session, props.state.value.map);
+  return <Neuron key={`${props.session.id}/${name}`} {...props} />;
+}
+
+function Neuron(props: ViewProps) {
+  const study = useMemo(() => new Study(props, props.state.peek().map), []);
+  const host = useRef<HTMLDivElement>(null);
+  const tabled = useSignal(false);
+  const numbers = study.numbers.value;
+  const { layer, head, query } = study.at.value;
+
+  useEffect(() => () => study.close(), [study]);
+  useEffect(() => {
+    const watch = new ResizeObserver(([box]) => (study.narrow.value = box.contentRect.width <= 760));
+    watch.observe(host.current!);
+    return () => watch.disconnect();
+  }, [study]);
+  useSignalEffect(() => {
+    void study.at.value;
+    study.absent.value = null;
+    study.all.value = false;
+  });
+  useSignalEffect(() => study.settle());
+  useSignalEffect(() => study.want());
+
+  // The dimension under the pointer is marked in every strip by the style sheet alone.
+  useSignalEffect(() => {
+    const at = study.dimension.value;
+    const { columns } = shape(study.map.head_width);
+    host.current?.classList.toggle("neuron-lit", at !== null);
+    if (at === null) return;
+    host.current?.style.setProperty("--column", String(at % columns));
+    host.current?.style.setProperty("--line-at", String(Math.floor(at / columns)));
+  });
+
+  useSignalEffect(() => {
+    const { layer, head, query } = study.at.value;
+    if (!study.numbers.value) return;
+    const { model, text_hash } = props.session;
+    const made = () =>
+      picture(study, study.numbers.peek()!, [
+        `layer ${layer} · head ${head} · query ${query} ${visible(study.queries[query].text)}`,
+        `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`,
+      ], host.current!);
+    const style = () => getComputedStyle(host.current!);
+    const paper = () => style().getPropertyValue("--paper").trim();
+    props.exports({
+      name: `neuron-${study.map.name}-layer${layer}-head${head}-query${query}`,
+      png: () => toPng(made(), paper(), style().fontFamily),
+      svg: () => toSvg(made(), paper(), style().fontFamily),
+      table: () => tableOf(study, study.numbers.peek()!),
+    });
+    return () => props.exports(null);
+  });
+
+  const { columns, lines } = shape(study.map.head_width);
+  return (
+    <div class="neuron" ref={host} style={{ "--columns": columns, "--lines": lines }}>
+      <header>
+        <h2>{props.session.maps.length > 1 && `${study.map.name} · `}layer {layer} · head {head}</h2>
+        <Facts study={study} numbers={numbers} />
+      </header>
+      <Picker study={study} />
+      <div class="neuron-tools">
+        <Pages study={study} probs={numbers?.row.probs} />
+        <button aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
+        <Legend dark={props.dark.value} />
+      </div>
+      {!study.whole && numbers && <Sweep study={study} probs={numbers.row.probs} />}
+      {study.absent.value && <p class="neuron-absent">{study.absent.value}</p>}
+      {numbers ? <Rows study={study} numbers={numbers} /> : !study.absent.value && <p class="hint">Reading q, k and v of token {query}…</p>}
+      {tabled.value && numbers && <Table study={study} numbers={numbers} />}
+    </div>
+  );
+}
+
+/** Colour and direction say the same. */
+function Legend({ dark }: { dark: boolean }) {
+  const sign = (upper: number, lower: number) => ({ background: `linear-gradient(${diverging(upper, dark)} 50%, ${diverging(lower, dark)} 50%)` });
+  return (
+    <p class="neuron-legend">
+      <i style={sign(-0.3, -1)} aria-hidden="true" /> below zero, down
+      <i style={sign(1, 0.3)} aria-hidden="true" /> above zero, up
+    </p>
+  );
+}
+
+/** What is special about this map, in words. */
+function Facts({ study, numbers }: { study: Study; numbers: Numbers | null }) {
+  const { map } = study;
+  const group = numbers && sharing(map, numbers.row.kv_head);
+  const facts = [
+    group && shared(group, numbers.row.kv_head),
+    map.rotary && "q and k are shown after their rotation by position.",
+    map.biased && "A bias for the distance is added to each score.",
+    map.causal && "A token sees only itself and what comes before it.",
+    map.window !== null && `A token sees only what is less than ${map.window} tokens away.`,
+  ].filter((fact) => typeof fact === "string");
+  return <p>{facts.join(" ")}</p>;
+}
+
+function Rows({ study, numbers }: { study: Study; numbers: Numbers }) {
+  const { row, k, v } = numbers;
+  const { map, props } = study;
+  const page = study.page.value;
+  const most = useMemo(() => scales(numbers, page), [numbers, page]);
+  /** The key in whose row the pointer or the keyboard is on a dimension. */
+  const lit = useSignal<number | null>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const dark = props.dark.value;
+  const { key } = props.state.value;
+  const top = useMemo(() => Math.max(...row.probs) || 1, [row]);
+  const point = (at: number | null) => (i: number | null) => {
+    study.dimension.value = i;
+    lit.value = at;
+  };
+  const open = (at: number) => props.set({ query: row.query, key: at === key ? null : at });
+
+  /** Up and down between keys, left and right between dimensions. */
+  const keys = (event: KeyboardEvent, at: number) => {
+    const place = page.indexOf(at);
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const turn = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (event.ctrlKey || event.metaKey || event.altKey || !(step || turn)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (step) {
+      const next = page[place + step];
+      box.current!.querySelector<HTMLElement>(`[data-key="${next}"]`)?.focus();
+      return;
+    }
+    const width = row.q.length;
+    const i = study.dimension.value === null ? (turn === 1 ? 0 : width - 1) : (study.dimension.value + turn! + width) % width;
+    study.dimension.value = i;
+    lit.value = at;
+    const to = k.get(at);
+    if (to) props.say(`dimension ${i}: q ${number(row.q[i])} times k ${number(to[i])} is ${number(row.q[i] * to[i])}; v ${number(v.get(at)![i])}`);
+  };
+  const focusable = key !== null && page.includes(key) ? key : page[0];
+  const named = root(row.scale, row.q.length);
+  const scaled = row.scale === 1 ? "" : ` × ${named ?? number(row.scale)}`;
+  return (
+    <div class={map.biased ? "neuron-rows neuron-biased" : "neuron-rows"} ref={box}>
+      <div class="neuron-top">
+        <div class="neuron-line neuron-head" aria-hidden="true">
+          <span>key</span>
+          <span><b>k</b> what each key offers</span>
+          <span><b>q ∘ k</b> match, dimension by dimension</span>
+          <span class="neuron-r"><b>q · k</b> sum</span>
+          <span class="neuron-r"><b>score</b>{scaled}{map.biased && " + bias"}</span>
+          <span><b>softmax</b> share</span>
+          <span><b>v</b> what it passes on</span>
+        </div>
+        <div class="neuron-line neuron-q">
+          <span class="neuron-name"><b>q</b> <span class="token">{visible(study.queries[row.query].text)}</span></span>
+          <div class="neuron-cell"><em>q</em><Strip values={row.q} most={most.q} dark={dark} over={point(null)} /></div>
+          <Readout study={study} numbers={numbers} at={lit.value} />
+        </div>
+      </div>
+      <ol>
+        {page.map((at) => {
+          const [to, value] = [k.get(at), v.get(at)];
+          const hidden = whyHidden(map, study.queries.length, study.keys.length, row.query, at);
+          const p = row.probs[at];
+          const text = visible(study.keys[at].text);
+          return (
+            <li key={at} class={[hidden && "neuron-hidden", at === key && "neuron-open"].filter(Boolean).join(" ")}>
+              <div class="neuron-line" onClick={(event) => (event.target as Element).closest("button") || open(at)}>
+                <button class="neuron-name quiet" data-key={at} aria-expanded={at === key} tabIndex={at === focusable ? 0 : -1}
+                  aria-label={`key ${at}, ${text}: ${hidden ? `hidden, ${hidden}` : `score ${number(row.scores[at])}, probability ${number(p)}`}`}
+                  onClick={() => open(at)} onKeyDown={(event) => keys(event, at)}>
+                  <small>{at}</small> <span class="token">{text}</span>
+                </button>
+                <div class="neuron-cell"><em>k</em>{to && <Strip values={to} most={most.k} dark={dark} over={point(at)} />}</div>
+                <div class="neuron-cell neuron-faded"><em>q ∘ k</em>{to && <Products q={row.q} k={to} most={most.product} dark={dark} over={point(at)} />}</div>
+                <span class="neuron-r"><em>q · k</em>{to ? number(sum(products(row.q, to))) : "…"}</span>
+                <span class="neuron-r"><em>score</em>{hidden ? "masked" : number(row.scores[at])}</span>
+                <span class="neuron-p">
+                  <em>softmax</em>
+                  {hidden ? <small>{hidden}</small> : <><i aria-hidden="true"><i style={{ width: `${(100 * p) / top}%` }} /></i>{number(p)}</>}
+                </span>
+                <div class="neuron-cell neuron-faded"><em>v</em>{value && <Strip values={value} most={most.v} dark={dark} over={point(at)} />}</div>
+              </div>
+              {at === key && <Working study={study} numbers={numbers} at={at} />}
+            </li>
+          );
+        })}
+      </ol>
+      <div class="neuron-line neuron-z">
+        <span class="neuron-sigma"><b>z = Σ p · v</b> over all keys: what <b class="token">{visible(study.queries[row.query].text)}</b> takes away</span>
+        <div class="neuron-cell"><em>z</em><Strip values={row.z} most={most.v} dark={dark} over={point(null)} /></div>
+      </div>
+    </div>
+  );
+}
+
+/** q ∘ k is made once for a key, not at each drawing. */
+function Products({ q, k, ...rest }: { q: Numbers["row"]["q"]; k: Numbers["row"]["q"] } & Omit<Parameters<typeof Strip>[0], "values">) {
+  const values = useMemo(() => products(q, k), [q, k]);
+  return <Strip values={values} {...rest} />;
+}
+
+/** The dimension under the pointer, in numbers. */
+function Readout({ study, numbers, at }: { study: Study; numbers: Numbers; at: number | null }) {
+  const { row, k, v } = numbers;
+  const i = study.dimension.value;
+  if (i === null) return <span class="neuron-readout">← what <b class="token">{visible(study.queries[row.query].text)}</b> looks for</span>;
+  const [to, value] = at === null ? [undefined, undefined] : [k.get(at), v.get(at)];
+  return (
+    <span class="neuron-readout neuron-numbers">
+      <span>dimension <b>{i}</b></span>
+      <span>q <b>{number(row.q[i])}</b>{to && <> × k <b>{number(to[i])}</b> = <b>{number(row.q[i] * to[i])}</b></>}</span>
+      {value && <span>v <b>{number(value[i])}</b></span>}
+      <span>z <b>{number(row.z[i])}</b></span>
+    </span>
+  );
+}
+
+function tableOf(study: Study, { row, k }: Numbers): (string | number)[][] {
+  const bias = row.bias;
+  return [
+    ["query", "key", "key token", "q · k", "scale", ...(bias ? ["bias"] : []), "score", "probability", "hidden"],
+    ...study.page.peek().map((key) => {
+      const to = k.get(key);
+      return [
+        row.query, key, study.keys[key].text, to ? sum(products(row.q, to)) : "", row.scale, ...(bias ? [bias[key]] : []), row.scores[key], row.probs[key],
+        whyHidden(study.map, study.queries.length, study.keys.length, row.query, key) ?? "",
+      ];
+    }),
+  ];
+}
+
+function Table({ study, numbers }: { study: Study; numbers: Numbers }) {
+  const [columns, ...rows] = tableOf(study, numbers);
+  return (
+    <div class="neuron-table" tabIndex={0} role="region" aria-label="data table">
+      <table>
+        <caption>Keys on screen, seen from <b class="token">{visible(study.queries[numbers.row.query].text)}</b></caption>
+        <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
+        <tbody>
+          {rows.map((cells) => (
+            <tr key={cells[1]}>
+              {cells.map((cell, i) => (i === 2 ? <th scope="row" class="token">{visible(String(cell))}</th> : <td>{typeof cell === "number" && i > 2 ? number(cell) : cell}</td>))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

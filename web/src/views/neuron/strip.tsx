@@ -1,0 +1,90 @@
+/** A vector as a strip: a cell a dimension, its colour the number, the bar in it going up above zero and down below it. */
+
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Floats } from "../../core/attention";
+import { diverging } from "./colours";
+
+/** Cells in a line of a strip; more dimensions go on in the next line. */
+const LINE = 64;
+const HEIGHT = 26;
+
+/** Columns and lines of a strip of this many dimensions. */
+export function shape(width: number): { columns: number; lines: number } {
+  const columns = Math.min(width, LINE);
+  return { columns, lines: Math.ceil(width / columns) };
+}
+
+/** Height of a strip, in CSS pixels. */
+export const heightOf = (width: number) => (shape(width).lines === 1 ? HEIGHT : shape(width).lines * 18);
+
+export interface Rect {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  colour: string;
+}
+
+/** The rectangles of a strip in a box from 0, 0: a tinted cell for each number, and its bar. */
+export function cells(values: Floats, most: number, width: number, height: number, dark: boolean, round: (x: number) => number = (x) => x): Rect[] {
+  const { columns, lines } = shape(values.length);
+  const rects: Rect[] = [];
+  values.forEach((value: number, i: number) => {
+    const share = most > 0 ? value / most : 0;
+    const [column, line] = [i % columns, Math.floor(i / columns)];
+    const x = round((column * width) / columns);
+    const y = round((line * height) / lines);
+    const wide = round(((column + 1) * width) / columns) - x;
+    const high = round(((line + 1) * height) / lines) - y;
+    rects.push({ x, y, width: wide, height: high, colour: diverging(share * 0.3, dark) });
+    const bar = Math.min(1, Math.abs(share)) * (high / 2);
+    rects.push({ x, y: y + high / 2 - (share > 0 ? bar : 0), width: wide, height: bar, colour: diverging(share, dark) });
+  });
+  return rects;
+}
+
+interface StripProps {
+  values: Floats;
+  /** The number with the strongest colour. */
+  most: number;
+  dark: boolean;
+  /** The pointer is on a dimension, or on none. */
+  over(dimension: number | null): void;
+}
+
+export function Strip({ values, most, dark, over }: StripProps) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const height = heightOf(values.length);
+  useLayoutEffect(() => {
+    const box = canvas.current!;
+    const paint = () => {
+      const density = window.devicePixelRatio || 1;
+      const wide = Math.round(box.clientWidth * density);
+      if (wide === 0) return;
+      box.width = wide;
+      box.height = Math.round(height * density);
+      const pen = box.getContext("2d")!;
+      for (const rect of cells(values, most, box.width, box.height, dark, Math.round)) {
+        pen.fillStyle = rect.colour;
+        pen.fillRect(rect.x, rect.y, rect.width, rect.height);
+      }
+    };
+    paint();
+    const watch = new ResizeObserver(paint);
+    watch.observe(box);
+    return () => watch.disconnect();
+  }, [values, most, dark, height]);
+  const moved = (event: PointerEvent) => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const { columns, lines } = shape(values.length);
+    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    const line = Math.floor(((event.clientY - box.top) / box.height) * lines);
+    const dimension = Math.max(0, line) * columns + Math.max(0, column);
+    over(dimension < values.length ? dimension : null);
+  };
+  return (
+    <span class="neuron-strip" onPointerMove={moved} onPointerDown={moved} onPointerLeave={() => over(null)}>
+      <canvas ref={canvas} aria-hidden="true" style={{ height: `${height}px` }} />
+    </span>
+  );
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { colours } from "../../src/core/paint";
+import { cividis, headColour, lut } from "../../src/core/palette";
+
+/** WCAG 2: relative luminance of a colour with channels from 0 to 255. */
+function luminance(colour: number[]): number {
+  const [r, g, b] = colour.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+function contrast(a: number[], b: number[]): number {
+  const [light, dark] = [luminance(a), luminance(b)].sort((x, y) => y - x);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+const channels = (text: string) => text.match(/\d+/g)!.map(Number);
+
+test("cividis has its published ends, and gets lighter all the way", () => {
+  assert.deepEqual(cividis(0), [0x00, 0x22, 0x4e]);
+  assert.deepEqual(cividis(1), [0xfe, 0xe8, 0x38]);
+  assert.deepEqual(cividis(-1), cividis(0));
+  for (let byte = 1; byte < 256; byte++) {
+    assert.ok(luminance(cividis(byte / 255)) >= luminance(cividis((byte - 1) / 255)) - 1e-3, `byte ${byte}`);
+  }
+});
+
+test("the table holds the same colours", () => {
+  assert.equal(lut().length, 1024);
+  assert.deepEqual([...lut().subarray(4 * 77, 4 * 78)], [...cividis(77 / 255), 255]);
+});
+
+test("every head's colour stands out from the panel, and no two of a round are alike", () => {
+  for (const [dark, panel] of [[false, [255, 255, 255]], [true, [19, 26, 34]]] as [boolean, number[]][]) {
+    const seen = Array.from({ length: 36 }, (_, head) => channels(headColour(head, dark)));
+    for (const [head, colour] of seen.entries()) assert.ok(contrast(colour, panel) >= 3, `head ${head}, dark ${dark}: ${contrast(colour, panel)}`);
+    for (let a = 0; a < 12; a++) {
+      for (let b = 0; b < a; b++) assert.ok(Math.hypot(...seen[a].map((c, i) => c - seen[b][i])) > 25, `heads ${a} and ${b}, dark ${dark}`);
+    }
+  }
+});
+
+test("bytes become pixels; sqrt lifts the faint ones; max is the brightest", () => {
+  const plain = colours(Uint8Array.of(0, 64, 255));
+  assert.deepEqual([...plain.subarray(0, 4)], [...cividis(0), 255]);
+  assert.deepEqual([...plain.subarray(4, 8)], [...cividis(64 / 255), 255]);
+  const root = colours(Uint8Array.of(64), { companding: "sqrt" });
+  assert.deepEqual([...root], [...cividis(Math.round(255 * Math.sqrt(64 / 255)) / 255), 255]);
+  assert.deepEqual([...colours(Uint8Array.of(64), { max: 64 })], [...cividis(1), 255]);
+});
