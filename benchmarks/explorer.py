@@ -145,8 +145,9 @@ new MutationObserver(() => {
 }).observe(document.body, { subtree: true, childList: true, characterData: true });
 """
 
-TILES = """() => {
-  const tiles = performance.getEntriesByType("resource").filter((entry) => entry.name.includes("/api/tile"));
+TILES = """(since) => {
+  const mine = (entry) => entry.name.includes("/api/tile") && entry.startTime >= since;
+  const tiles = performance.getEntriesByType("resource").filter(mine);
   if (!tiles.length) return null;
   return [Math.max(...tiles.map((t) => t.responseEnd)), tiles.reduce((n, t) => n + t.encodedBodySize, 0)];
 }"""
@@ -183,11 +184,14 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
     page.wait_for_function("(count) => window.painted.length >= count", arg=heads * layers, timeout=120_000)
     painted = page.evaluate("window.painted")
     view = int(sum(received)), int(sum(unpacked))
-    before = page.evaluate("performance.now()")
     page.keyboard.press("3")
-    page.wait_for_function(TILES, timeout=30_000)
+    page.wait_for_function(TILES, arg=0, timeout=30_000)
     page.wait_for_timeout(500)
-    arrived, focus_bytes = page.evaluate(TILES)
+    before = page.evaluate("performance.now()")
+    page.keyboard.press(".")  # the next head
+    page.wait_for_function(TILES, arg=before, timeout=30_000)
+    page.wait_for_timeout(500)
+    arrived, focus_bytes = page.evaluate(TILES, before)
     page.evaluate(HOVER)
     box = page.locator(".matrix-figure canvas").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.7)

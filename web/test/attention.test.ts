@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Layer, biasOf, companded, kvHead, mixed, poolInto, scores, seen, softmax, strongest } from "../src/core/attention";
+import { type Layer, biasOf, companded, kvHead, mixed, poolInto, scores, softmax, strongest } from "../src/core/attention";
+import * as mask from "../src/core/mask";
+
+const seen = (one: Layer, query: number) => mask.seen(one, one.queries, one.keys, query);
 
 /** One head, T = S = 3, E = 2, scale 1/2: scores 1/2 · [[1,0,1],[0,2,2],[1,2,3]]. */
 function layer(change: Partial<Layer> = {}): Layer {

@@ -10,7 +10,6 @@ import {
   parent,
   pixels,
   reveal,
-  seen,
   shown,
   stride,
   tilesFor,
@@ -18,6 +17,7 @@ import {
   zoom,
   zoomTo,
 } from "../src/views/matrix/geometry";
+import { seen } from "../src/core/mask";
 
 const plot = { width: 800, height: 600 };
 const long = { width: 4096, height: 4096 };

@@ -7,6 +7,7 @@
  * map of T × S never exists as a whole.
  */
 
+import { seen } from "./mask";
 import type { Companding } from "./types";
 
 export type Floats = Float32Array | Float64Array;
@@ -40,14 +41,6 @@ export function kvHead(layer: Layer, head: number): number {
   return Math.floor((head * layer.kvHeads) / layer.heads);
 }
 
-/** The keys that a query may look at, half open. The last query stands at the last key. */
-export function seen(layer: Layer, query: number): [first: number, end: number] {
-  const place = query + layer.keys - layer.queries;
-  const reach = layer.window ?? Infinity;
-  const end = layer.causal ? place + 1 : Math.min(place + reach, layer.keys);
-  return [Math.min(Math.max(place - reach + 1, 0), layer.keys), Math.min(Math.max(end, 0), layer.keys)];
-}
-
 /** What a query's position adds to its scores; null where it adds nothing. [S] */
 export function biasOf(layer: Layer, head: number, query: number): Floats | null {
   if (!layer.bias) return null;
@@ -62,7 +55,7 @@ export function scores(layer: Layer, head: number, query: number): Float64Array 
   const bias = biasOf(layer, head, query);
   const from = (head * layer.queries + query) * width;
   const group = kvHead(layer, head) * layer.keys;
-  const [first, end] = seen(layer, query);
+  const [first, end] = seen(layer, layer.queries, layer.keys, query);
   for (let key = first; key < end; key++) {
     const to = (group + key) * width;
     let sum = 0;

@@ -11,7 +11,8 @@ import { type Floats, type Layer, TILE, biasOf, companded, kvHead, mixed, poolIn
 import { type Frame, type FrameKind, overviewOf, readFrame } from "./frame";
 import { Kept } from "./kept";
 import { mapOf } from "./state";
-import { type AttentionMap, type Lines, type LinesQuery, type Neuron, type Overview, Refusal, type Row, type Session, type Tile, type TileQuery, type Token, type Transport } from "./types";
+import { typeOf } from "./tokens";
+import { type AttentionMap, type Lines, type LinesQuery, type Neuron, type Overview, Refusal, type Row, type Session, type Tile, type TileQuery, type Transport } from "./types";
 
 /** Rows made at once. */
 const STRIPE = 64;
@@ -174,11 +175,6 @@ export class InlineTransport implements Transport {
     }
     signal?.throwIfAborted();
   }
-}
-
-/** "special", or the number of its text. */
-export function typeOf(token: Token): string {
-  return token.special ? "special" : String(token.segment ?? 0);
 }
 
 function layerOf(frame: Frame, map: AttentionMap): Layer {

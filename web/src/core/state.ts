@@ -1,5 +1,6 @@
 /** What is on screen as the address's fragment: versioned pairs, `v=1&view=head&map=self&l=5-7&h=3,7&q=12`. */
 
+import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
 
 export const VERSION = "1";
@@ -63,7 +64,7 @@ export function read(pairs: Pairs, session: Session): { state: State; notices: s
   state.layers = [Math.min(first, last), Math.max(first, last)];
   const heads = (pairs.get("h") ?? "0").split(",").map((text) => nearest(text, map.heads, "head", "a layer", notices));
   state.heads = [...new Set(heads)];
-  const types = [...new Set(Object.values(session.sides).flat().map((token) => (token.special ? "special" : String(token.segment ?? 0))))];
+  const types = [...new Set(Object.values(session.sides).flat().map(typeOf))];
   state.from = choice(pairs, "from", ["", ...types], "", notices);
   state.to = choice(pairs, "to", ["", ...types], "", notices);
   state.query = token(pairs.get("q"), session.sides[map.queries].length, notices);

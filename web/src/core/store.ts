@@ -11,6 +11,9 @@ export interface Obstacle {
   message: string;
 }
 
+/** Overviews asked for side by side. */
+const AT_ONCE = 3;
+
 export const overviewKey = (map: string, layer: number) => `${map}/${layer}`;
 
 export class Store {
@@ -162,19 +165,31 @@ export class Store {
     this.loading.abort();
     const { signal } = (this.loading = new AbortController());
     const { map: name, layers: [first, last] } = this.state.value;
-    const layers = Array.from({ length: mapOf(session, name).layers }, (_, layer) => layer);
-    const seen = (layer: number) => (layer >= first && layer <= last ? 0 : 1);
-    for (const layer of layers.sort((a, b) => seen(a) - seen(b) || a - b)) {
+    const wanted = (layer: number) => {
       const held = this.overviews.value.get(overviewKey(name, layer));
-      if (held && !(exact && held.rows_used < held.rows_total)) continue;
+      return !held || (exact && held.rows_used < held.rows_total);
+    };
+    const seen = (layer: number) => (layer >= first && layer <= last ? 0 : 1);
+    const layers = Array.from({ length: mapOf(session, name).layers }, (_, layer) => layer).filter(wanted).sort((a, b) => seen(a) - seen(b) || a - b);
+    const fetchNext = async () => {
+      const layer = layers.shift();
+      if (layer === undefined || signal.aborted) return false;
       try {
         const overview = await this.transport.overview(session, name, layer, exact, signal);
-        if (signal.aborted) return;
-        this.overviews.value = new Map(this.overviews.value).set(overviewKey(name, layer), overview);
+        if (!signal.aborted) this.overviews.value = new Map(this.overviews.value).set(overviewKey(name, layer), overview);
+        return !signal.aborted;
       } catch (error) {
+        layers.length = 0;
         if (!signal.aborted) this.refuse(error);
-        return;
+        return false;
       }
-    }
+    };
+    const fetchAll = async () => {
+      while (await fetchNext());
+    };
+    // The first alone, so that there is something to see soon; the others side by side, so that one paint shows several.
+    // Every row of a long text is work enough for the server to take one layer at a time.
+    await fetchNext();
+    await Promise.all(Array.from({ length: exact ? 1 : AT_ONCE }, fetchAll));
   }
 }

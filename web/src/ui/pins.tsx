@@ -1,4 +1,4 @@
-/** Which tokens are pinned; the same in every view. */
+/** Which tokens are pinned; the same in every view. The line is always there, so that a pin moves nothing below it. */
 
 import { visible } from "../core/format";
 import { mapOf } from "../core/state";
@@ -9,7 +9,6 @@ import { Icon } from "./icons";
 export function Pins({ store, session }: { store: Store; session: Session }) {
   const { query, key, map: name } = store.state.value;
   const map = mapOf(session, name);
-  if (query === null && key === null) return null;
   const chip = (what: string, side: string, at: number, change: object) => (
     <span class="pin">
       {what} <b class="token">{visible(session.sides[side][at].text)}</b> <small>{at}</small>
@@ -18,6 +17,7 @@ export function Pins({ store, session }: { store: Store; session: Session }) {
   );
   return (
     <p class="pins">
+      {query === null && key === null && <span class="hint">Nothing is pinned yet.</span>}
       {query !== null && chip("from", map.queries, query, { query: null })}
       {key !== null && chip("to", map.keys, key, { key: null })}
     </p>

@@ -85,7 +85,9 @@ function Stage({ picture }: { picture: Picture }) {
 
   useSignalEffect(() => {
     void picture.props.dark.value;
-    const frame = requestAnimationFrame(() => (theme.value = themeOf(scroller.current!))); // the page has changed its colours by then
+    const frame = requestAnimationFrame(() => {
+      if (scroller.current) theme.value = themeOf(scroller.current); // the page has changed its colours by then
+    });
     return () => cancelAnimationFrame(frame);
   });
 
@@ -94,7 +96,8 @@ function Stage({ picture }: { picture: Picture }) {
     const { sans, mono } = theme.value;
     const scene = sceneOf(picture, theme.value);
     const frame = requestAnimationFrame(() => {
-      const element = canvas.current!;
+      const element = canvas.current;
+      if (!element) return; // an effect ends only after the frame in which its view has gone
       const context = sized(element, scene.width, scene.height, window.devicePixelRatio);
       draw(context, scene, { sans, mono });
     });
@@ -153,7 +156,7 @@ function Stage({ picture }: { picture: Picture }) {
         ref={scroller} class="head-stage" style={{ height: height ? `${height}px` : undefined, "--column": `${columnWidth(width)}px` }} data-tall={picture.rowHeight.value >= 28 ? "" : undefined}
         data-stale={picture.stale.value ? "" : undefined} data-absent={picture.absent.value ? "" : undefined} onScroll={(event) => (picture.scroll.value = event.currentTarget.scrollTop)}
       >
-        <div class="head-content" style={{ height: `${content}px` }}>
+        <div class="head-content" inert={picture.absent.value !== null} style={{ height: `${content}px` }}>
           <canvas ref={canvas} aria-hidden="true" />
           <Tokens picture={picture} side="query" label={one ? "Tokens that look" : `${queries}: tokens that look`} reveal={reveal} />
           <Tokens picture={picture} side="key" label={one ? "Tokens looked at" : `${keys}: tokens looked at`} reveal={reveal} />

@@ -2,10 +2,11 @@
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { number, rank, visible } from "../../core/format";
+import { seen } from "../../core/mask";
 import { mapOf } from "../../core/state";
 import { overviewKey } from "../../core/store";
 import { type AttentionMap, type Overview, Refusal, type Row, type Token, type ViewProps } from "../../core/types";
-import { fit, fitScale, seen, shown, type Size, type View } from "./geometry";
+import { fit, fitScale, shown, type Size, type View } from "./geometry";
 import { Pool } from "./pool";
 import { NUMBERED } from "./scene";
 import { type HeadOf, Tiles } from "./tiles";

@@ -6,7 +6,6 @@
  */
 
 import { TILE } from "../../core/attention";
-import type { AttentionMap } from "../../core/types";
 
 /** A cell is never drawn larger than this, in CSS pixels. */
 const LARGEST = 96;
@@ -182,19 +181,4 @@ export function labelled(from: number, to: number, step: number): number[] {
   const places: number[] = [];
   for (let place = Math.ceil(from / step) * step; place < to; place += step) places.push(place);
   return places;
-}
-
-/**
- * The keys that a query may attend to, half open: the last query stands at the last key.
- *
- *     causal        window = 2, causal        window = 2
- *     1 . . .       1 . . .                   1 1 . .
- *     1 1 . .       1 1 . .                   1 1 1 .
- *     1 1 1 .       . 1 1 .                   . 1 1 1
- *     1 1 1 1       . . 1 1                   . . 1 1
- */
-export function seen(map: Pick<AttentionMap, "causal" | "window">, queries: number, keys: number, query: number): [number, number] {
-  const place = query + keys - queries;
-  const reach = map.window ?? Infinity;
-  return [Math.max(0, place - reach + 1), Math.min(keys, map.causal ? place + 1 : place + reach)];
 }

@@ -8,9 +8,10 @@
  */
 
 import { number } from "../../core/format";
+import { seen } from "../../core/mask";
 import { cividis } from "../../core/palette";
 import type { AttentionMap } from "../../core/types";
-import { labelled, seen, shown, type Size, stride, type View } from "./geometry";
+import { labelled, shown, type Size, stride, type View } from "./geometry";
 
 /** Room for the labels left of the plot and above it, and right of it for those that lean over, in CSS pixels. */
 export interface Gutter {

@@ -5,8 +5,8 @@
  */
 
 import type { Floats } from "../../core/attention";
+import { seen } from "../../core/mask";
 import type { AttentionMap } from "../../core/types";
-import { seen } from "../matrix/geometry";
 
 /** q ∘ k: each dimension's part of the dot product. [E] */
 export function products(q: Floats, k: Floats): Float64Array {

@@ -3,9 +3,9 @@
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { type Floats, strongest } from "../../core/attention";
 import { Kept } from "../../core/kept";
+import { seen } from "../../core/mask";
 import { mapOf } from "../../core/state";
 import { type AttentionMap, type Neuron, Refusal, type Token, type ViewProps } from "../../core/types";
-import { seen } from "../matrix/geometry";
 import { Pool } from "../matrix/pool";
 import { around, keysThatFit, runs } from "./arithmetic";
 
