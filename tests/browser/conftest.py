@@ -1,0 +1,121 @@
+"""A real browser on a real page: any Chromium that is installed, and nothing else on the network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glassformer
+from glassformer.explorer.look import Look
+from glassformer.model import Model
+from tests.browser.samples import shaped, words
+from tests.browser.tab import Tab
+
+TEXTS = ["time flies like an arrow", "fruit flies like a banana"]
+STORY = "Once upon a time there was a little girl"
+TRANSLATION = ["time flies like an arrow", "fruit a banana ."]
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# Without these Chromium looks for its maker's hosts; as root it wants no sandbox.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A headless Chromium; GLASSFORMER_CHROMIUM names one that is not on the path."""
+    program = os.environ.get("GLASSFORMER_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(
+            "there is no Chromium here: install one (Debian: apt-get install chromium), "
+            "or name it in GLASSFORMER_CHROMIUM"
+        )
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="needs playwright to drive the browser: pip install playwright"
+    )
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Callable[..., Tab]]:
+    """Opens tabs, and looks at the end what they complained about."""
+    opened: list[Tab] = []
+
+    def make(**options: Any) -> Tab:
+        opened.append(Tab(chromium, **options))
+        return opened[-1]
+
+    yield make
+    complaints = [error for one in opened for error in one.errors]
+    elsewhere = [url for one in opened for url in one.elsewhere]
+    for one in opened:
+        one.close()
+    assert not elsewhere, f"the page asked for something elsewhere: {elsewhere}"
+    assert not complaints, f"the page's console has errors: {complaints}"
+
+
+@pytest.fixture(scope="session")
+def look() -> Iterator[Callable[..., Look]]:
+    """look(model, *texts) → its page, served until the last test has ended."""
+    served: list[Look] = []
+
+    def serve(model: Model, *texts: str) -> Look:
+        served.append(model.look(list(texts), browser=False, block=False))
+        return served[-1]
+
+    yield serve
+    for each in served:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def encoder(minilm: Path) -> Model:
+    """The real pretrained encoder."""
+    return glassformer.load(minilm)
+
+
+@pytest.fixture(scope="session")
+def served(encoder: Model, look: Callable[..., Look]) -> Look:
+    """Its page, served, for two sentences."""
+    return look(encoder, *TEXTS)
+
+
+@pytest.fixture(scope="session")
+def story(shared: Path, look: Callable[..., Look]) -> Look:
+    """A real small Llama: causal, rotary, four heads to a key/value head."""
+    folder = shared / "models" / "stories260k"
+    if not folder.is_dir():
+        pytest.skip("needs ../shared/models/stories260k (a small Llama) beside the repository")
+    return look(glassformer.load(folder), STORY)
+
+
+@pytest.fixture(scope="session")
+def translation(models: dict[str, Model], look: Callable[..., Look]) -> Look:
+    """An encoder and a decoder: three maps, queries and keys from two sides."""
+    return look(models["transformer"], *TRANSLATION)
+
+
+@pytest.fixture(scope="session")
+def scattered(tmp_path_factory: pytest.TempPathFactory, look: Callable[..., Look]) -> Look:
+    """A random encoder that has something to show: two layers, four heads, thirty words."""
+    return look(shaped(tmp_path_factory.mktemp("random")), words(30))
+
+
+@pytest.fixture(scope="session")
+def tiny(models: dict[str, Model], look: Callable[..., Look]) -> Look:
+    """A page that is there at once: two layers, two heads, two sentences."""
+    return look(models["bert"], *TEXTS)

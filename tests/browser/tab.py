@@ -1,0 +1,199 @@
+"""One tab of a real browser, and what a test asks of the explorer's page in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from glassformer.explorer.frames import Frame, decode
+from glassformer.explorer.look import Look
+
+PATIENCE = 20_000
+"""Milliseconds until something that should be on the page counts as missing: machines that test are slow at times."""
+
+DRAWN = {
+    "model": "!document.querySelector('.model-view canvas[data-empty]')"
+    " && document.querySelectorAll('.model-view [data-cell] canvas').length > 0",
+    "head": "/^[1-9]/.test(document.querySelector('.head-status')?.innerText ?? '')"
+    " && !document.querySelector('.head-stage[data-stale]')",
+    "matrix": "document.querySelector('.matrix-strongest li') !== null",
+    "neuron": "document.querySelector('.neuron-z canvas')?.height > 0",
+}
+"""When a view has its numbers."""
+
+PIXELS = "new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)"
+"""Of a canvas c: one number a pixel."""
+
+TEXTS_REFUSED = ".texts [role=alert], section.banners .banner"
+"""Where the page says why it does not take a text."""
+
+SENTENCE = re.compile(
+    r"from “?(?P<query>.+?)”? to “?(?P<key>.+?)”?, (?P<p>[\d.e−]+), rank (?P<rank>\d+) of (?P<of>\d+)$"
+)
+"""What the live region says of a link."""
+
+
+class Tab:
+    """A page with what went wrong on it: a test fails on any error in its console, and on any request elsewhere.
+
+    Args:
+        expect: what the console may say all the same, as a pattern: a refusal is an error there.
+        allow: the one host that may be asked.
+    """
+
+    def __init__(
+        self, browser: Any, *, expect: str | None = None, allow: str = "127.0.0.1", **options: Any
+    ) -> None:
+        self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
+        self.context.set_default_timeout(PATIENCE)
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        self.asked: list[str] = []
+        self._expect, self._allow = expect, allow
+        self.context.on("page", self._listen)
+        self.context.on("request", lambda request: self._note(request.url))
+        self.page = self.context.new_page()
+
+    def close(self) -> None:
+        self.context.close()
+
+    def _listen(self, page: Any) -> None:
+        page.on("pageerror", lambda error: self._complain(error.stack or str(error)))
+        page.on("console", lambda said: self._complain(said.text) if said.type == "error" else None)
+        page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.errors.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _complain(self, text: str) -> None:
+        if self._expect is None or not re.search(self._expect, text):
+            self.errors.append(text)
+
+    def _note(self, url: str) -> None:
+        self.asked.append(url)
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != self._allow:
+            self.elsewhere.append(url)
+
+    # ------------------------------------------------------------------------------------------------ going there
+
+    def goto(self, place: Look | Path, **state: Any) -> Any:
+        """Go to a served page with its token, or to a file, in a state."""
+        wanted = urlencode({"v": 1} | state, safe=",") if state else ""
+        if isinstance(place, Look):
+            self.page.goto(place.url + (f"&{wanted}" if wanted else ""))
+        else:
+            self.page.goto(place.as_uri() + (f"#{wanted}" if wanted else ""))
+        return self.page
+
+    def open(self, place: Look | Path, **state: Any) -> Any:
+        """Go there, and wait until the view has its numbers."""
+        self.goto(place, **state)
+        return self.drawn(state.get("view", "model"))
+
+    def drawn(self, view: str) -> Any:
+        """Wait until a view is on screen with its numbers."""
+        self.page.wait_for_selector(f"#tab-{view}[aria-selected=true]")
+        self.until(DRAWN[view])
+        return self.page
+
+    def until(self, condition: str, x: Any = None) -> None:
+        """Wait until an expression of JavaScript, about x, holds."""
+        self.page.wait_for_function(f"x => {condition}", arg=x)
+
+    def go(self, view: str) -> Any:
+        """Choose a view by its tab."""
+        self.page.locator(f"#tab-{view}").click()
+        return self.drawn(view)
+
+    # --------------------------------------------------------------------------------------------------- reading it
+
+    @property
+    def state(self) -> dict[str, str]:
+        """The state in the address."""
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.page.url).fragment).items()}
+
+    @property
+    def said(self) -> str:
+        """The last sentence of the live region."""
+        return str(self.page.locator(".said").inner_text())
+
+    def hears(self, pattern: str) -> str:
+        """Wait until the live region says something like this; gives what it says."""
+        self.until("new RegExp(x).test(document.querySelector('.said')?.textContent ?? '')", pattern)
+        return self.said
+
+    @property
+    def messages(self) -> str:
+        """What stands in the banners."""
+        return str(self.page.get_by_label("Messages").inner_text())
+
+    def told(self, pattern: str) -> str:
+        """Wait until a banner says something like this; gives all that they say."""
+        self.until("new RegExp(x).test(document.querySelector('section.banners')?.innerText ?? '')", pattern)
+        return self.messages
+
+    def said_of_texts(self) -> str:
+        """What stands beside the text fields, or in a banner, once there is something."""
+        self.until("(document.querySelector(x)?.innerText ?? '') !== ''", TEXTS_REFUSED)
+        return str(self.page.locator(TEXTS_REFUSED).first.inner_text())
+
+    def colours(self, selector: str) -> list[int]:
+        """How many different colours each canvas has."""
+        found: list[int] = self.page.eval_on_selector_all(
+            selector, f"canvases => canvases.map(c => new Set({PIXELS}).size)"
+        )
+        return found
+
+    def painted(self, selector: str, colours: int) -> None:
+        """Wait until a canvas has at least so many colours; it is drawn a frame after its numbers are there."""
+        self.until(
+            f"(c => c && c.width && new Set({PIXELS}).size >= {colours})(document.querySelector(x))", selector
+        )
+
+    def brightest(self, selector: str) -> list[int]:
+        """The brightest pixel of each canvas, by its place; -1 where a pixel is clear."""
+        found: list[int] = self.page.eval_on_selector_all(
+            selector,
+            f"""canvases => canvases.map((c) => {{
+                const pixels = {PIXELS};
+                if (!pixels.every((pixel) => pixel >>> 24 === 255)) return -1;
+                const red = Array.from(pixels, (pixel) => pixel & 255);
+                return red.indexOf(Math.max(...red));
+            }})""",
+        )
+        return found
+
+    @contextmanager
+    def frames(self, kind: str) -> Iterator[list[Frame]]:
+        """The answers of a kind that the page itself fetches meanwhile: at least one."""
+        got: list[Frame] = []
+        with self.page.expect_response(lambda answer: f"/api/{kind}?" in answer.url) as first:
+            yield got
+        got.append(decode(first.value.body()))
+
+    def share(self, words: str) -> None:
+        """Choose something in the share menu."""
+        self.page.get_by_role("button", name="Share").click()
+        self.page.locator("#share").get_by_role("button", name=words).click()
+
+    def saved(self, words: str) -> tuple[str, bytes]:
+        """Choose a file in the share menu; gives its name and what is in it."""
+        with self.page.expect_download() as download:
+            self.share(words)
+        return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+def value(text: str) -> float:
+    """A number as the page writes it, with its real minus sign."""
+    return {"∞": float("inf"), "−∞": float("-inf")}.get(text) or float(text.replace("−", "-"))
+
+
+def significant(text: str) -> int:
+    """How many digits of a written number count."""
+    return len(re.sub(r"^0+", "", re.sub(r"e.*|[−.]", "", text)))

@@ -1,0 +1,204 @@
+"""The page for people who do not see it, see it large, or want it still (WCAG 2.2 AA)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.explorer.look import Look
+from tests.browser.tab import Tab
+
+VIEWS = ("model", "head", "matrix", "neuron")
+THEMES = ("light", "dark")
+WIDTHS = {1440: 900, 390: 844}
+STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+MOVING = """() => [...document.querySelectorAll("*")].flatMap((e) => {
+    const { transitionDuration, animationDuration, animationName, scrollBehavior } = getComputedStyle(e);
+    const long = (text) => text.split(",").some((part) => parseFloat(part) > 0.01);
+    const moves = long(transitionDuration) || (animationName !== "none" && long(animationDuration));
+    return moves || scrollBehavior === "smooth" ? [e.outerHTML.slice(0, 100)] : [];
+})"""
+"""What would move if it changed."""
+TABLE = re.compile("table$", re.IGNORECASE)
+Tabs = Callable[..., Tab]
+Check = Callable[[Any, str], None]
+
+
+@pytest.fixture(scope="session")
+def check() -> Check:
+    """check(page, where): axe-core finds nothing, once all movement has ended."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="needs axe-core to check accessibility: pip install axe-playwright-python",
+    ).Axe()
+
+    def run(page: Any, where: str) -> None:
+        page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
+        options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": STANDARD}}
+        found = axe.run(page, options=options).response["violations"]
+        told = [
+            f"{each['id']}: {node['html'][:160]}\n    {node['failureSummary'].splitlines()[-1].strip()}"
+            for each in found
+            for node in each["nodes"][:3]
+        ]
+        assert not found, f"{where}:\n" + "\n".join(told)
+
+    return run
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view(tab: Tabs, scattered: Look, check: Check, view: str) -> None:
+    """Light and dark, wide and narrow; with a link pinned, the table and the explanation open."""
+    one = tab(color_scheme="light", reduced_motion="reduce")
+    page = one.open(scattered, view=view, l=1, h=3, q=3, k=2)
+    page.locator("#view").get_by_role("button", name=TABLE).click()
+    page.get_by_text("How to read this").click()
+    page.wait_for_selector("#view table")
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            check(page, f"{view}, {theme}, {width} wide")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_dialogs_and_menus(tab: Tabs, served: Look, check: Check, theme: str) -> None:
+    one = tab(color_scheme=theme, reduced_motion="reduce")
+    page = one.open(served, view="head", l=99, h=2)  # a notice is there too
+    check(page, "a notice")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    check(page, "keys")
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    page.keyboard.press("/")
+    page.get_by_role("combobox", name="Find a token").fill("li")
+    check(page, "search")
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    page.get_by_role("button", name="Share").click()
+    check(page, "the share menu")
+
+
+def test_three_maps(tab: Tabs, translation: Look, check: Check) -> None:
+    one = tab(reduced_motion="reduce")
+    one.open(translation, map="cross", q=1, k=0)
+    for view in VIEWS:
+        check(one.go(view), f"{view} of cross-attention")
+
+
+def test_the_standalone_page_and_what_it_lacks(tab: Tabs, tiny: Look, check: Check, tmp_path: Path) -> None:
+    tiny.save(tmp_path / "page.html", layers=[0])
+    one = tab(reduced_motion="reduce")
+    check(one.open(tmp_path / "page.html", view="head"), "a file")
+    one.page.keyboard.press("]")
+    one.page.wait_for_selector(".head-absent")
+    check(one.page, "a layer that is not in it")
+
+
+# -------------------------------------------------------------------------------------------- small and large
+
+
+def test_320_pixels_need_no_scrolling_sideways(tab: Tabs, served: Look) -> None:
+    """Reflow; and at 720, which is 1440 at 200%. Only what has a scroll of its own may be wider."""
+    one = tab(viewport={"width": 320, "height": 640})
+    page = one.open(served, l=4, h=11, q=3, k=2)
+    for view in VIEWS:
+        one.go(view)
+        for width in (320, 720):
+            page.set_viewport_size({"width": width, "height": 640})
+            one.drawn(view)
+            assert page.evaluate(SIDEWAYS) <= 0, f"{view}, {width} wide"
+
+
+def test_who_wants_no_movement_gets_none(tab: Tabs, served: Look) -> None:
+    one = tab(reduced_motion="no-preference")
+    page = one.open(served, q=3, k=2)
+    assert page.evaluate(MOVING), "there is something that moves for others"
+    page.emulate_media(reduced_motion="reduce")
+    for view in VIEWS:
+        one.go(view)
+        assert page.evaluate(MOVING) == [], view
+
+
+# ------------------------------------------------------------------------------------------- tables and speech
+
+
+def test_each_view_has_its_table(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.open(served, l=4, h=11, q=3, k=2)
+    tokens = len(served.session.sides["text"])
+    for view, size in {"model": 72, "head": tokens + 1, "matrix": tokens, "neuron": tokens}.items():
+        one.go(view)
+        button = page.locator("#view").get_by_role("button", name=TABLE)
+        assert button.get_attribute("aria-pressed") == "false"
+        button.click()
+        table = page.locator("#view").get_by_role("table")
+        assert table.get_by_role("columnheader").count() >= 4
+        one.until("document.querySelectorAll('#view tbody tr').length === x", size)
+        assert re.search(r"\d", table.locator("tbody tr").nth(2).inner_text())
+        assert button.get_attribute("aria-pressed") == "true"
+        button.click()
+        table.wait_for(state="detached")
+
+
+def test_the_live_region_is_one(tab: Tabs, tiny: Look) -> None:
+    one = tab()
+    page = one.open(tiny)
+    region = page.locator(".said")
+    assert region.get_attribute("aria-live") == "polite"
+
+
+def test_arrow_keys_speak_in_the_model_view(tab: Tabs, served: Look) -> None:
+    """Each head is named by what it does; the focus moves, so assistive technology reads it."""
+    one = tab()
+    page = one.open(served)
+    page.locator(".model-view [role=gridcell][tabindex='0']").focus()
+    for key, place in (
+        ("ArrowRight", "layer 0 · head 1"),
+        ("ArrowDown", "layer 1 · head 1"),
+        ("Home", "layer 0 · head 0"),
+    ):
+        page.keyboard.press(key)
+        name = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        assert name.startswith(f"{place}: ") and len(name) > len(place) + 8
+        assert place in page.get_by_role("complementary", name="The head pointed at").inner_text()
+
+
+def test_arrow_keys_speak_in_the_head_view(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.open(served, view="head", l=4, h=11)
+    tokens = [token.text for token in served.session.sides["text"]]
+    page.locator(".head-tokens.query [tabindex='0']").focus()
+    for place in (1, 2, 3):
+        page.keyboard.press("ArrowDown")
+        one.hears(rf"layer 4 head 11, from “{tokens[place]}” to .* rank 1 of {len(tokens)}")
+
+
+def test_arrow_keys_speak_in_the_matrix_view(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.open(served, view="matrix", l=4, h=11)
+    tokens = [token.text for token in served.session.sides["text"]]
+    page.get_by_role("application").focus()
+    page.keyboard.press("ArrowRight")
+    one.hears(rf"from {tokens[1]} to {tokens[1]}, .* rank \d+ of {len(tokens)}")
+    page.keyboard.press("ArrowDown")
+    one.hears(rf"from {tokens[2]} to {tokens[1]}, .* rank \d+ of {len(tokens)}")
+
+
+def test_arrow_keys_speak_in_the_neuron_view(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.open(served, view="neuron", l=4, h=11, q=3)
+    page.locator(".neuron-rows [data-key][tabindex='0']").focus()
+    page.keyboard.press("ArrowDown")
+    name = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert re.search(r"^key 1, .*: score .*, probability", name)
+    page.keyboard.press("ArrowRight")
+    assert "times k" in one.hears("dimension 0: q")
+    page.keyboard.press("ArrowRight")
+    one.hears("dimension 1: q")

@@ -1,0 +1,191 @@
+"""The page as one file, opened from disk with no network at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.explorer.look import Look
+from glassformer.model import Model
+from tests.browser.conftest import TEXTS
+from tests.browser.tab import SENTENCE, Tab
+from tests.explorer.reader import Reader
+
+VIEWS = ("model", "head", "matrix", "neuron")
+HOSTILE = ["<script>alert(1)</script>", "</script><!--"]
+Tabs = Callable[..., Tab]
+
+
+@pytest.fixture
+def offline(tab: Tabs) -> Tab:
+    """A tab that may ask nobody, and has no network should it try."""
+    one = tab(allow="nobody", accept_downloads=True)
+    one.context.set_offline(True)
+    return one
+
+
+@pytest.fixture(scope="session")
+def file(encoder: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    encoder.look(TEXTS, html=path)
+    return path
+
+
+def sentence(one: Tab, look: Look | Path, state: dict[str, Any]) -> str:
+    """What the head view says of token 2 → 4."""
+    page = one.open(look, view="head", **state, q=2)
+    page.locator(".head-tokens.key [data-token='4']").hover()
+    return one.hears("rank .* of")
+
+
+def listed(one: Tab, place: Look | Path, state: dict[str, Any]) -> list[str]:
+    """Tokens, shares and scores of a row in the matrix view's table."""
+    page = one.open(place, view="matrix", **state, q=2)
+    page.get_by_role("button", name="Data table").click()
+    return list(page.get_by_role("table").locator("tbody tr").all_inner_texts())
+
+
+def test_every_view_opens_from_disk(offline: Tab, file: Path) -> None:
+    page = offline.open(file, l=3, h=8)
+    assert page.url.startswith("file://")
+    assert "in this file" in page.locator(".provenance").inner_text()
+    assert page.get_by_role("button", name="Run").count() == 0
+    pixels = offline.brightest(".model-view [role=gridcell] canvas")
+    assert len(pixels) == 72 and -1 not in pixels
+    for view in VIEWS:
+        offline.go(view)
+    assert {url.partition(":")[0] for url in offline.asked} <= {"file", "data", "blob"}
+
+
+@pytest.mark.parametrize(
+    ("fixture", "state"),
+    [
+        ("served", {"map": "self", "l": 4, "h": 11}),
+        ("story", {"map": "self", "l": 2, "h": 5}),
+        ("translation", {"map": "cross", "l": 1, "h": 1}),
+    ],
+)
+def test_its_numbers_are_the_served_ones(
+    request: pytest.FixtureRequest,
+    tab: Tabs,
+    offline: Tab,
+    tmp_path: Path,
+    fixture: str,
+    state: dict[str, Any],
+) -> None:
+    look = request.getfixturevalue(fixture)
+    look.save(tmp_path / "page.html")
+    online = tab()
+    said = sentence(online, look, state)
+    assert SENTENCE.search(said)
+    assert sentence(offline, tmp_path / "page.html", state) == said
+    assert listed(offline, tmp_path / "page.html", state) == listed(online, look, state)
+
+
+def test_it_may_run_nothing_else_and_ask_nobody(offline: Tab, file: Path) -> None:
+    page = offline.open(file)
+    (policy,) = page.locator("meta[http-equiv=Content-Security-Policy]").all()
+    content = policy.get_attribute("content")
+    for rule in ("connect-src 'none'", "script-src 'sha256-", "style-src 'sha256-"):
+        assert rule in content
+    offline._expect = "Content Security Policy"
+    refused = page.evaluate(
+        """async () => {
+            const added = document.createElement("script");
+            added.textContent = "window.intruded = true";
+            document.body.append(added);
+            const asked = await fetch("https://example.org/").then(() => "let through", () => "refused");
+            return [window.intruded ?? null, asked];
+        }"""
+    )
+    assert refused == [None, "refused"]
+    assert [url for url in offline.elsewhere if "example.org" not in url] == []
+    offline.elsewhere.clear()
+
+
+def test_its_size(file: Path) -> None:
+    """The page itself takes at most 500 kB beside its data."""
+    data = sum(len(text) for attributes, text in Reader(file.read_text("utf-8")).scripts() if attributes)
+    assert data > 100_000
+    assert file.stat().st_size - data <= 500_000
+
+
+def test_layers_that_are_not_in_it_are_greyed_with_the_command(
+    offline: Tab, encoder: Model, served: Look, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    page_of = served.save(path, layers=[1])
+    assert page_of.held == {"self": [1]}
+    canvases = ".model-view [role=gridcell] canvas"
+    page = offline.open(path)
+    assert len(offline.colours(canvases)) == 72, "all thumbnails always"
+    for view, place in (("head", ".head-absent"), ("matrix", ".matrix-absent"), ("neuron", ".neuron-absent")):
+        offline.open(path, view=view, l=1)
+        page.keyboard.press("]")
+        page.wait_for_selector(place)
+        told = page.locator(place).inner_text()
+        assert re.search(r"glassformer look .* --layers (\d,)*2\b", told), told
+        if view == "head":  # what stands there from before is grey, and out of reach
+            grey = page.locator(".head-content")
+            assert grey.evaluate("e => e.inert && Number(getComputedStyle(e).opacity) < 1")
+        page.keyboard.press("[")
+        page.wait_for_selector(place, state="detached")
+        offline.drawn(view)
+
+
+def test_it_takes_no_other_text(offline: Tab, file: Path) -> None:
+    page = offline.open(file)
+    for field, text in zip(page.locator(".texts textarea").all(), TEXTS, strict=True):
+        assert field.input_value() == text
+        assert field.get_attribute("readonly") is not None
+    assert page.get_by_text("glassformer look").first.is_visible()
+
+
+def test_a_link_into_it_and_its_first_view(offline: Tab, encoder: Model, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    encoder.look(TEXTS, html=path, view="neuron", layer=2, heads=[9], theme="dark")
+    offline.goto(path)
+    page = offline.drawn("neuron")
+    assert (offline.state["l"], offline.state["h"]) == ("2", "9")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    offline.open(path, view="head", l=5, h=1)
+    assert (offline.state["l"], offline.state["h"]) == ("5", "1")
+
+
+# ------------------------------------------------------------------------------------------------ hostile texts
+
+
+@pytest.mark.parametrize("host", ["served", "standalone"])
+@pytest.mark.parametrize("model", ["encoder", "words"])
+def test_a_text_that_is_markup_is_text(
+    request: pytest.FixtureRequest,
+    tab: Tabs,
+    tmp_path: Path,
+    look: Callable[..., Look],
+    host: str,
+    model: str,
+) -> None:
+    """In pieces, and where `<script>` is one token; a dialog or an error in the console fails the test."""
+    if model == "words":
+        found, texts = request.getfixturevalue("models")["bert"], ["time <script> flies", "</script> <!--"]
+    else:
+        found, texts = request.getfixturevalue("encoder"), HOSTILE
+    made = look(found, *texts)
+    place: Look | Path = made
+    if host == "standalone":
+        made.save(tmp_path / "page.html")
+        place = tmp_path / "page.html"
+    one = tab()
+    scripts = None
+    for view in VIEWS:
+        page = one.open(place, view=view, l=1, h=0, q=2, k=4)
+        scripts = scripts or page.locator("script").count()
+        assert page.locator("script").count() == scripts, "a token has become an element"
+        assert [field.input_value() for field in page.locator(".texts textarea").all()] == texts
+        if view == "head":
+            shown = page.locator(".head-tokens.query .head-token").all_inner_texts()
+            assert shown == [token.text for token in made.session.sides["text"]]

@@ -1,0 +1,194 @@
+"""What goes wrong is said in words, beside what helps; and what was on screen stays there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import glassformer
+from glassformer.explorer.look import Look
+from glassformer.explorer.runs import Runs
+from glassformer.model import Model
+from tests.browser.conftest import TEXTS
+from tests.browser.tab import Tab
+
+Tabs = Callable[..., Tab]
+REFUSED = "Failed to load resource"
+"""What the console says of an answer that is no 200, or of none."""
+
+
+@pytest.fixture
+def serve(models: dict[str, Model]) -> Iterator[Callable[..., Look]]:
+    """A server of this test alone."""
+    served: list[Look] = []
+
+    def start(*texts: str, model: Model = models["bert"], **options: Any) -> Look:
+        made = Look(Runs(model, **options), texts or TEXTS)
+        made.serve()
+        served.append(made)
+        return made
+
+    yield start
+    for each in served:
+        each.close()
+
+
+def tokens(one: Tab) -> list[str]:
+    return list(one.page.locator(".head-tokens.query .head-token").all_inner_texts())
+
+
+def write(one: Tab, *texts: str) -> None:
+    """Write texts into the fields, and run them."""
+    fields = one.page.locator(".texts textarea").all()
+    for field, text in zip(fields, [*texts, *[""] * (len(fields) - len(texts))], strict=True):
+        field.fill(text)
+    one.page.get_by_role("button", name="Run", exact=True).click()
+
+
+# --------------------------------------------------------------------------------------------------- the server
+
+
+def test_the_program_ends_while_the_page_is_open(tab: Tabs, serve: Callable[..., Look]) -> None:
+    one = tab(expect=REFUSED)
+    look = serve()
+    page = one.open(look, view="head")
+    before = tokens(one)
+    look.close()
+    page.keyboard.press("]")
+    told = one.told("has ended")
+    assert "glassformer look" in told, "the command that starts it again"
+    assert tokens(one) == before
+    one.page.get_by_role("button", name="Try again").click()
+    one.told("has ended")
+    assert tokens(one) == before
+
+
+@pytest.mark.parametrize("token", ["", "#token=of-another-run"], ids=["none", "foreign"])
+def test_who_has_no_right_token_is_told_so(tab: Tabs, tiny: Look, token: str) -> None:
+    one = tab(expect=REFUSED)
+    one.page.goto(tiny.address + token)
+    assert "address" in one.told("key|token")
+    assert one.page.get_by_role("tab").count() == 0
+    assert "Traceback" not in one.page.inner_text("body")
+
+
+def test_a_session_that_was_let_go_is_run_again(tab: Tabs, serve: Callable[..., Look]) -> None:
+    look = serve(most=1)
+    one, other = tab(expect=REFUSED), tab()
+    page = one.open(look, view="head", q=1)
+    before = tokens(one)
+    other.open(look, view="head")
+    write(other, "an arrow flies")  # takes the only place
+    other.until("location.hash.includes('x=')")
+    page.keyboard.press("3")
+    one.told("run the text again|Run it again")
+    page.keyboard.press("2")
+    assert tokens(one) == before
+    page.get_by_role("button", name="Run it again").click()
+    one.until("document.querySelector('.banner') === null")
+    page.keyboard.press("3")
+    one.drawn("matrix")
+    assert one.state["q"] == "1"
+
+
+def test_two_tabs_keep_their_texts(tab: Tabs, tiny: Look) -> None:
+    one, other = tab(), tab()
+    one.open(tiny, view="head")
+    other.open(tiny, view="head")
+    write(one, "an arrow")
+    write(other, "fruit flies", "a banana")
+    for tabbed in (one, other):
+        tabbed.until("location.hash.includes('x=')")
+        tabbed.drawn("head")
+    assert tokens(one) == ["[CLS]", "an", "arrow", "[SEP]"]
+    assert tokens(other) == ["[CLS]", "fruit", "flies", "[SEP]", "a", "banana", "[SEP]"]
+    one.page.keyboard.press("Escape")
+    for tabbed in (one, other):
+        tabbed.page.reload()
+        tabbed.drawn("head")
+    assert tokens(one) == ["[CLS]", "an", "arrow", "[SEP]"]
+    assert tokens(other)[1] == "fruit"
+
+
+# -------------------------------------------------------------------------------------------------------- texts
+
+
+def test_a_text_that_is_too_long_says_so_where_it_was_written(tab: Tabs, tiny: Look) -> None:
+    one = tab(expect=REFUSED)
+    page = one.open(tiny, view="head")
+    before = tokens(one)
+    text = "time flies " * 40
+    write(one, text)
+    told = one.said_of_texts()
+    assert re.search(r"\b16\b", told) and re.search(r"\b82\b", told), f"how long it may be, and is: {told}"
+    assert page.locator(".texts textarea").first.input_value() == text, "what was written is not lost"
+    assert tokens(one) == before
+    page.get_by_role("tab", name="Matrix").click()
+    one.drawn("matrix")
+    assert one.said_of_texts() == told, "it stays until it is dealt with"
+    assert f"{len(before)} tokens" in page.locator(".provenance").inner_text()
+
+
+@pytest.mark.parametrize("texts", [["", ""], ["   "]], ids=["none", "blank"])
+def test_no_text_at_all(tab: Tabs, tiny: Look, texts: list[str]) -> None:
+    one = tab()
+    one.open(tiny, view="head")
+    before = tokens(one)
+    write(one, *texts)
+    one.hears("Write something")
+    assert tokens(one) == before
+
+
+def test_a_paste_of_four_megabytes_is_refused_kindly(tab: Tabs, tiny: Look) -> None:
+    one = tab(expect=REFUSED)
+    page = one.open(tiny, view="head")
+    before = tokens(one)
+    page.locator(".texts textarea").first.evaluate(
+        """field => {
+            field.value = "time flies ".repeat(400_000);
+            field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+        }"""
+    )
+    page.get_by_role("button", name="Run", exact=True).click()
+    told = one.said_of_texts()
+    assert "too long" in told
+    assert tokens(one) == before
+    assert page.get_by_role("button", name="Run", exact=True).is_enabled()
+
+
+def test_a_pass_that_fails_midway_shows_why(
+    tab: Tabs, folders: dict[str, Path], serve: Callable[..., Look]
+) -> None:
+    model = glassformer.load(folders["bert"])
+    look = serve(model=model)
+    one = tab()
+    page = one.open(look, view="head")
+    before = tokens(one)
+
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError("made up")
+
+    network: Any = model.network
+    hook = network.blocks[1].register_forward_pre_hook(fail)
+    write(one, "an arrow flies")
+    assert "not enough memory" in one.said_of_texts()
+    assert tokens(one) == before
+    hook.remove()
+    page.get_by_role("button", name="Run", exact=True).click()
+    one.until("location.hash.includes('x=')")
+    one.drawn("head")
+    assert tokens(one) == ["[CLS]", "an", "arrow", "flies", "[SEP]"]
+    assert one.messages == ""
+
+
+def test_a_link_whose_text_was_cut_short(tab: Tabs, tiny: Look) -> None:
+    one = tab()
+    one.goto(tiny, view="head", x="eJyLVkrMUtJRSiwqyi9XiN")
+    one.drawn("head")
+    assert "cannot be read" in one.messages
+    assert tokens(one)[1] == "time"

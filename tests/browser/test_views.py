@@ -1,0 +1,385 @@
+"""The page as a person meets it: every view of every kind of map, its address, its texts, and what it gives away."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.explorer.describe import facts_of
+from glassformer.explorer.look import Look
+from glassformer.model import Model
+from tests.browser.conftest import TEXTS
+from tests.browser.tab import Tab, value
+
+VIEWS = ("model", "head", "matrix", "neuron")
+GRID = ".model-view [role=gridcell] canvas"
+Tabs = Callable[..., Tab]
+
+
+# ----------------------------------------------------------------------------------------------- the first look
+
+
+def test_the_page_opens_on_every_head_at_once(tab: Tabs, served: Look) -> None:
+    page = tab().open(served)
+    assert page.locator(".model-view [role=gridcell]").count() == 72
+    assert page.get_by_role("heading", level=1).inner_text() == "glassformer"
+    for fact in ("bert", "6 layers × 12 heads", "head width 32", "float32"):
+        assert fact in page.locator(".facts").inner_text()
+
+
+def test_every_thumbnail_is_painted(tab: Tabs, served: Look) -> None:
+    one = tab()
+    one.open(served)
+    colours = one.colours(GRID)
+    assert len(colours) == 72 and min(colours) > 1
+    thumbnails = torch.cat([served.session.overview(layer).thumbnails for layer in range(6)])
+    for at, thumbnail in zip(one.brightest(GRID), thumbnails, strict=True):
+        assert at >= 0, "there is a clear pixel"
+        assert thumbnail.flatten()[at] >= thumbnail.max() * 254 / 255
+
+
+def test_a_click_on_a_head_opens_its_lines(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.open(served)
+    page.get_by_role("gridcell", name="layer 4 · head 11").click()
+    page.mouse.move(0, 0)  # else it may point at a token of the next view
+    one.drawn("head")
+    assert (one.state["l"], one.state["h"]) == ("4", "11")
+    assert page.get_by_label("Numbers").get_by_text("head 11").is_visible()
+
+
+# ------------------------------------------------------------------------------------ each view of each kind of map
+
+
+def check_view(one: Tab, view: str) -> None:
+    """Something is drawn, and more than one number or link stands in the words beside it."""
+    page = one.page
+    if view == "model":
+        assert min(one.colours(GRID)) >= 2
+    elif view == "head":
+        for column in page.locator(".head-stage").get_by_role("listbox").all():
+            assert column.get_by_role("option").count() > 3
+        one.painted(".head-stage canvas", 5)
+    elif view == "matrix":
+        one.painted(".matrix-plot canvas", 9)
+        shares = [value(text) for text in page.locator(".matrix-strongest .matrix-p").all_inner_texts()]
+        assert shares == sorted(shares, reverse=True) and 0 < shares[0] <= 1
+    else:
+        one.painted(".neuron-z canvas", 3)
+        assert len(re.findall(r"\d[.]\d+", page.locator(".neuron-rows").inner_text())) > 6
+
+
+def test_self_attention(tab: Tabs, served: Look) -> None:
+    one = tab()
+    one.open(served, l=2, h=7)
+    for view in VIEWS:
+        one.go(view)
+        check_view(one, view)
+
+
+def test_causal_attention_with_shared_keys(tab: Tabs, story: Look) -> None:
+    about = story.session.maps["self"]
+    assert about.kv_heads < about.heads
+    one = tab()
+    page = one.open(story, l=1, h=5)
+    for view in VIEWS:
+        one.go(view)
+        check_view(one, view)
+        told = page.locator("#view").inner_text()
+        if view == "matrix":
+            assert "hidden by the mask" in told
+        if view == "neuron":
+            for fact in ("share key/value head", "rotation by position", "comes later"):
+                assert fact in told
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_encoder_decoder_and_cross_attention(tab: Tabs, translation: Look, view: str) -> None:
+    one = tab()
+    page = one.open(translation, view=view, map="encoder")
+    check_view(one, view)
+    for name in ("decoder", "cross"):
+        page.get_by_role("radio", name=name, exact=True).check()
+        one.until("location.hash.includes(`map=${x}`)", name)
+        one.drawn(view)
+        check_view(one, view)
+    session = translation.session
+    about = session.maps["cross"]
+    assert (about.queries, about.keys) == ("target", "source")
+    if view == "head":
+        columns = page.locator(".head-stage").get_by_role("listbox").all()
+        for column, side in zip(columns, ("target", "source"), strict=True):
+            assert side in (column.get_attribute("aria-label") or "")
+            assert column.get_by_role("option").count() == len(session.sides[side])
+
+
+# ------------------------------------------------------------------------------------------------- the address
+
+STATES = [
+    {"view": "head", "map": "self", "l": "1-3", "h": "2,5", "mix": "mean", "q": "2", "k": "4"},
+    {"view": "head", "map": "self", "l": "0", "h": "3", "from": "0", "to": "1", "sp": "0"},
+    {"view": "matrix", "map": "self", "l": "5", "h": "11", "q": "1", "comp": "sqrt"},
+    {"view": "neuron", "map": "self", "l": "4", "h": "0", "q": "3", "k": "2"},
+    {"view": "model", "map": "self", "l": "2", "h": "1", "sort": "entropy_bits"},
+]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state["view"])
+def test_a_link_opens_exactly_that(tab: Tabs, served: Look, state: dict[str, str]) -> None:
+    one = tab()
+    page = one.open(served, **state)
+    assert one.state == {"v": "1", **state}
+    assert one.messages == ""
+    if "q" in state:
+        assert page.get_by_role("button", name="Unpin").count() == len({"q", "k"} & set(state))
+    if state["view"] == "neuron":
+        assert page.locator(".neuron-working").is_visible()
+    if state["view"] == "matrix":
+        assert page.get_by_role("checkbox").is_checked()
+    if state["view"] == "model":
+        assert page.get_by_role("combobox", name="Order").input_value() == "entropy_bits"
+
+
+def test_back_and_forward_go_from_view_to_view(tab: Tabs, served: Look) -> None:
+    one = tab()
+    page = one.open(served)
+    page.get_by_role("gridcell", name="layer 3 · head 2").click()
+    page.mouse.move(0, 0)
+    one.drawn("head")
+    one.go("matrix")
+    page.go_back()
+    one.drawn("head")
+    assert (one.state["l"], one.state["h"]) == ("3", "2")
+    page.go_back()
+    one.drawn("model")
+    page.go_forward()
+    one.drawn("head")
+    assert (one.state["l"], one.state["h"]) == ("3", "2")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "shown"),
+    [
+        ({"view": "lens"}, "view “lens”", {"view": "model"}),
+        ({"view": "head", "map": "cross"}, "map “cross”", {"view": "head", "map": "self"}),
+        ({"view": "head", "l": 99}, "layers 0 to 5", {"view": "head", "l": "5"}),
+        ({"view": "matrix", "h": 99}, "heads 0 to 11", {"view": "matrix", "h": "11"}),
+        ({"view": "neuron", "l": "x"}, "layer x", {"view": "neuron", "l": "0"}),
+        ({"view": "head", "q": 99}, "token 99", {"view": "head", "l": "0"}),
+        ({"v": 2, "view": "head"}, "version 2", {"v": "1", "view": "model"}),
+    ],
+    ids=["view", "map", "layer", "head", "no number", "token", "version"],
+)
+def test_what_a_link_asks_for_and_is_not_here(
+    tab: Tabs, served: Look, asked: dict[str, Any], told: str, shown: dict[str, str]
+) -> None:
+    one = tab()
+    one.goto(served, **asked)
+    one.drawn(shown["view"])
+    assert told in one.messages
+    assert shown.items() <= one.state.items()
+    assert "q" not in one.state
+    one.page.get_by_label("Messages").get_by_role("button", name="Close").click()
+    one.until("document.querySelector('.banner') === null")
+
+
+def test_the_token_leaves_the_address_at_once_and_is_in_no_link(tab: Tabs, tiny: Look) -> None:
+    one = tab()
+    token = tiny.url.partition("token=")[2]
+    page = one.open(tiny, view="head", l=1)
+    assert token not in page.url
+    assert "token" not in one.state
+    one.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    one.share("Copy a link")
+    one.hears("copied")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.url
+    assert token not in link
+    page.go_back()  # nor is it in what lies behind
+    assert token not in page.url
+
+
+def test_a_copied_link_opens_in_a_second_tab(tab: Tabs, tiny: Look) -> None:
+    one = tab()
+    link = one.open(tiny, view="matrix", l=1, h=1, q=2).url
+    other = one.context.new_page()
+    other.goto(link)
+    other.wait_for_selector(".matrix-strongest li")
+    assert other.url == link
+
+
+# -------------------------------------------------------------------------------------------------------- texts
+
+
+def test_another_text_is_run_and_shown(tab: Tabs, tiny: Look) -> None:
+    one = tab()
+    page = one.open(tiny, view="head", l=1, h=1)
+    page.get_by_label("text", exact=True).fill("an arrow flies")
+    page.get_by_label("second text").fill("")
+    page.get_by_role("button", name="Run").click()
+    one.until("document.querySelectorAll('.head-tokens [role=option]').length === x", 10)
+    column = page.get_by_role("listbox", name="Tokens that look").get_by_role("option")
+    assert [text.split("\n")[0] for text in column.all_inner_texts()] == [
+        "[CLS]",
+        "an",
+        "arrow",
+        "flies",
+        "[SEP]",
+    ]
+    assert (one.state["l"], one.state["h"]) == ("1", "1"), "the head on screen stays"
+    assert "x" in one.state, "the link carries the new text"
+    link = page.url
+    one.page.goto("about:blank")
+    page.goto(link)
+    one.drawn("head")
+    assert page.get_by_label("text", exact=True).input_value() == "an arrow flies"
+
+
+# ------------------------------------------------------------------------------------------------------ exports
+
+
+def png_size(content: bytes) -> tuple[int, int]:
+    """Width and height, the file checked: its signature, and that its pixels can be unpacked and are not all alike."""
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", content[16:24])
+    at, pixels = 8, b""
+    while at < len(content):
+        size, kind = struct.unpack(">I4s", content[at : at + 8])
+        if kind == b"IDAT":
+            pixels += content[at + 8 : at + 8 + size]
+        at += size + 12
+    assert len(set(zlib.decompress(pixels))) > 16
+    return width, height
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_pictures_drawings_and_tables(tab: Tabs, served: Look, view: str) -> None:
+    one = tab(accept_downloads=True)
+    one.open(served, view=view, l=4, h=11, q=3, k=2)
+    if view == "head":
+        one.until("document.querySelector('.head-exact') !== null")
+
+    name, picture = one.saved("Picture")
+    assert name.endswith(".png")
+    width, height = png_size(picture)
+    assert width > 400 and height > 200
+
+    name, drawing = one.saved("Drawing")
+    assert name.endswith(".svg")
+    root = ElementTree.fromstring(drawing)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    texts = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    session = served.session
+    if view != "model":  # which has no tokens in it
+        for token in session.sides["text"][1:4]:
+            assert any(token.text in text for text in texts), token.text
+    assert any("float32" in text for text in texts), "the picture says what it was made from"
+
+    name, table = one.saved("CSV")
+    assert name.endswith(".csv")
+    rows = list(csv.DictReader(io.StringIO(table.decode())))
+    name, whole = one.saved("JSON")
+    assert name.endswith(".json")
+    about = json.loads(whole)
+    assert about["texts"] == TEXTS and about["revision"] and about["dtype"] == "float32"
+    assert "token=" not in about["link"]
+    assert len(rows) == len(about["rows"])
+    for row, same in zip(rows, about["rows"], strict=True):
+        for column, cell in same.items():
+            assert (
+                row[column].removeprefix("'") == cell if isinstance(cell, str) else float(row[column]) == cell
+            )
+    check_numbers(view, about["rows"], session)
+
+
+def check_numbers(view: str, rows: list[dict[str, Any]], session: Any) -> None:
+    """The table's numbers are the session's."""
+    if view == "model":
+        assert len(rows) == 72
+        for row in rows[::7]:
+            overview = session.overview(row["layer"])
+            assert row["entropy_bits"] == pytest.approx(
+                float(overview.stats["entropy_bits"][row["head"]]), abs=1e-5
+            )
+            assert row["summary"] == overview.summaries[row["head"]]
+        return
+    head = session.head(4, 11)
+    probs, scores = head.probs(3)[0], head.scores(3)[0]
+    if view == "head":
+        links = [row for row in rows if row["to token"] != "other"]
+        assert links and {(row["layer"], row["head"], row["from"]) for row in links} == {(4, 11, 3)}
+        for row in links:
+            assert row["probability"] == pytest.approx(float(probs[row["to"]]), abs=5e-6)
+        assert sum(row["probability"] for row in rows) == pytest.approx(1, abs=1e-4)
+        return
+    assert len(rows) == len(probs)
+    for row in rows:
+        assert row["probability"] == pytest.approx(float(probs[row["key"]]), abs=5e-6)
+        assert row["score"] == pytest.approx(float(scores[row["key"]]), abs=2e-5, rel=1e-5)
+
+
+def test_the_page_saves_itself_as_one_file(tab: Tabs, tiny: Look) -> None:
+    one = tab(accept_downloads=True)
+    one.open(tiny)
+    name, content = one.saved("one HTML file")
+    assert name.endswith(".html")
+    page = content.decode()
+    assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
+    assert 'id="session"' in page and 'data-key="layer/self/1"' in page
+    assert tiny.url.partition("token=")[2] not in page
+
+
+# ---------------------------------------------------------------------------------------------- theme and status
+
+
+def test_dark_and_light_follow_the_system(tab: Tabs, tiny: Look) -> None:
+    one = tab(color_scheme="light")
+    page = one.open(tiny, view="head")
+    paper = "getComputedStyle(document.documentElement).backgroundColor"
+    light = page.evaluate(paper)
+    picture = page.screenshot()
+    page.emulate_media(color_scheme="dark")
+    one.until(f"{paper} !== x", light)
+    assert brightness(page.evaluate(paper)) < 60 < 200 < brightness(light)
+    assert page.screenshot() != picture
+
+
+def test_the_theme_can_be_chosen_and_is_remembered(tab: Tabs, tiny: Look) -> None:
+    one = tab(color_scheme="light")
+    page = one.open(tiny)
+    button = page.get_by_role("button", name="Theme")
+    button.click()  # auto → light
+    button.click()  # → dark
+    assert "dark" in (button.get_attribute("aria-label") or "")
+    page.reload()
+    one.drawn("model")
+    assert brightness(page.evaluate("getComputedStyle(document.documentElement).backgroundColor")) < 60
+
+
+def brightness(colour: str) -> float:
+    red, green, blue = map(float, re.findall(r"[\d.]+", colour)[:3])
+    return 0.3 * red + 0.59 * green + 0.11 * blue
+
+
+def test_the_status_line_says_where_the_numbers_come_from(tab: Tabs, encoder: Model, served: Look) -> None:
+    one = tab()
+    page = one.open(served)
+    line = page.locator(".provenance").inner_text()
+    facts = facts_of(encoder)
+    assert facts.revision in line and facts.name in line and "float32" in line
+    text_hash = hashlib.sha256(json.dumps(TEXTS).encode()).hexdigest()[:8]
+    assert f"text {text_hash}" in line
+    assert f"{len(served.session.sides['text'])} tokens" in line
+    assert re.search(r"Python keeps [\d.]+ [kM]B", line)
+    assert re.search(r"pass [\d.]+ s", line)
