@@ -14,8 +14,8 @@ import glassformer
 from glassformer.explorer.look import Look
 from glassformer.explorer.runs import Runs
 from glassformer.model import Model
-from tests.browser.conftest import TEXTS
-from tests.browser.tab import Tab
+from tests.explorer.browser.conftest import TEXTS
+from tests.explorer.browser.tab import Tab
 
 Tabs = Callable[..., Tab]
 REFUSED = "Failed to load resource"

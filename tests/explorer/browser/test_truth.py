@@ -14,8 +14,8 @@ from torch import Tensor
 from glassformer.explorer.frames import Frame
 from glassformer.explorer.look import Look
 from glassformer.inspect.session import Session
-from tests.browser.samples import shaped, words
-from tests.browser.tab import SENTENCE, Tab, significant, value
+from tests.explorer.browser.samples import shaped, words
+from tests.explorer.browser.tab import SENTENCE, Tab, significant, value
 
 Tabs = Callable[..., Tab]
 

@@ -15,8 +15,8 @@ import pytest
 
 from glassformer.explorer.look import Look
 from glassformer.model import Model
-from tests.browser.samples import shaped, words
-from tests.browser.tab import Tab
+from tests.explorer.browser.samples import shaped, words
+from tests.explorer.browser.tab import Tab
 
 Tabs = Callable[..., Tab]
 

@@ -13,8 +13,8 @@ import pytest
 import glassformer
 from glassformer.explorer.look import Look
 from glassformer.model import Model
-from tests.browser.samples import shaped, words
-from tests.browser.tab import Tab
+from tests.explorer.browser.samples import shaped, words
+from tests.explorer.browser.tab import Tab
 
 TEXTS = ["time flies like an arrow", "fruit flies like a banana"]
 STORY = "Once upon a time there was a little girl"

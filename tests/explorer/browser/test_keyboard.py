@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glassformer.explorer.look import Look
-from tests.browser.tab import Tab
+from tests.explorer.browser.tab import Tab
 
 Tabs = Callable[..., Tab]
 

@@ -19,8 +19,8 @@ import torch
 from glassformer.explorer.describe import facts_of
 from glassformer.explorer.look import Look
 from glassformer.model import Model
-from tests.browser.conftest import TEXTS
-from tests.browser.tab import Tab, value
+from tests.explorer.browser.conftest import TEXTS
+from tests.explorer.browser.tab import Tab, value
 
 VIEWS = ("model", "head", "matrix", "neuron")
 GRID = ".model-view [role=gridcell] canvas"

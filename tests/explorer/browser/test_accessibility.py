@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from glassformer.explorer.look import Look
-from tests.browser.tab import Tab
+from tests.explorer.browser.tab import Tab
 
 VIEWS = ("model", "head", "matrix", "neuron")
 THEMES = ("light", "dark")

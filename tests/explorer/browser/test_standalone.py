@@ -11,8 +11,8 @@ import pytest
 
 from glassformer.explorer.look import Look
 from glassformer.model import Model
-from tests.browser.conftest import TEXTS
-from tests.browser.tab import SENTENCE, Tab
+from tests.explorer.browser.conftest import TEXTS
+from tests.explorer.browser.tab import SENTENCE, Tab
 from tests.explorer.reader import Reader
 
 VIEWS = ("model", "head", "matrix", "neuron")
