@@ -147,3 +147,14 @@ def test_every_module_imports_without_the_extras(clean: Path, tmp_path: Path) ->
 def test_a_real_model_end_to_end(clean: Path, minilm: Path, tmp_path: Path) -> None:
     assert run(clean, "python", "-c", END_TO_END, str(minilm), cwd=tmp_path) == "encoded 3 384\n"
     assert "384" in run(clean, "glassformer", "info", str(minilm), cwd=tmp_path)
+
+
+def test_the_page_comes_with_the_wheel(clean: Path, minilm: Path, tmp_path: Path) -> None:
+    """Neither Node nor a network: nothing but the environment's own programs is on the path."""
+    page = tmp_path / "page.html"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", str(clean))
+        run(clean, "glassformer", "look", str(minilm), "time flies", "--html", str(page), cwd=tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert 'id="session"' in text and "Content-Security-Policy" in text
+    assert text.count('class="frame"') == 6 + 6  # thumbnails and exact numbers of six layers
