@@ -62,6 +62,9 @@ class Row:
     focus_bytes: int
     focus_milliseconds: float
     hover_milliseconds: float
+    zoom_frame_milliseconds: float  # between two frames, 95th percentile
+    neuron_bytes: int
+    neuron_milliseconds: float
     file_bytes: int
     bertviz_bytes: int | None
     bertviz_seconds: float | None
@@ -145,12 +148,19 @@ new MutationObserver(() => {
 }).observe(document.body, { subtree: true, childList: true, characterData: true });
 """
 
-TILES = """(since) => {
-  const mine = (entry) => entry.name.includes("/api/tile") && entry.startTime >= since;
-  const tiles = performance.getEntriesByType("resource").filter(mine);
-  if (!tiles.length) return null;
-  return [Math.max(...tiles.map((t) => t.responseEnd)), tiles.reduce((n, t) => n + t.encodedBodySize, 0)];
+FETCHED = """([path, since]) => {
+  const mine = (entry) => entry.name.includes(path) && entry.startTime >= since;
+  const answers = performance.getEntriesByType("resource").filter(mine);
+  if (!answers.length) return null;
+  return [Math.max(...answers.map((one) => one.responseEnd)), answers.reduce((n, one) => n + one.encodedBodySize, 0)];
 }"""
+
+FRAMES = """
+window.frames_taken = [];
+let last = performance.now();
+const next = (now) => { window.frames_taken.push(now - last); last = now; requestAnimationFrame(next); };
+requestAnimationFrame(next);
+"""
 
 
 @contextmanager
@@ -185,18 +195,31 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
     painted = page.evaluate("window.painted")
     view = int(sum(received)), int(sum(unpacked))
     page.keyboard.press("3")
-    page.wait_for_function(TILES, arg=0, timeout=30_000)
+    page.wait_for_function(FETCHED, arg=["/api/tile", 0], timeout=30_000)
     page.wait_for_timeout(500)
     before = page.evaluate("performance.now()")
     page.keyboard.press(".")  # the next head
-    page.wait_for_function(TILES, arg=before, timeout=30_000)
+    page.wait_for_function(FETCHED, arg=["/api/tile", before], timeout=30_000)
     page.wait_for_timeout(500)
-    arrived, focus_bytes = page.evaluate(TILES, before)
+    arrived, focus_bytes = page.evaluate(FETCHED, ["/api/tile", before])
     page.evaluate(HOVER)
     box = page.locator(".matrix-figure canvas").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.7)
     page.wait_for_function("() => window.shown !== null", timeout=30_000)
     hover = page.evaluate("window.shown - window.began")
+    page.evaluate(FRAMES)
+    for turn in range(40):  # in and out again
+        page.mouse.wheel(0, -80 if turn < 20 else 80)
+        page.wait_for_timeout(20)
+    frames = sorted(page.evaluate("window.frames_taken"))
+    page.keyboard.press("4")
+    page.wait_for_selector(".neuron")
+    page.wait_for_timeout(500)
+    before_next = page.evaluate("performance.now()")
+    page.keyboard.press(".")
+    page.wait_for_function(FETCHED, arg=["/api/neuron", before_next], timeout=30_000)
+    page.wait_for_timeout(500)
+    worked_out, neuron_bytes = page.evaluate(FETCHED, ["/api/neuron", before_next])
     context.close()
     return {
         "shell_and_view_bytes": view[0],
@@ -206,13 +229,16 @@ def in_browser(browser: Any, url: str, heads: int, layers: int) -> dict[str, Any
         "focus_bytes": int(focus_bytes),
         "focus_milliseconds": arrived - before,
         "hover_milliseconds": hover,
+        "zoom_frame_milliseconds": frames[int(0.95 * len(frames))],
+        "neuron_bytes": int(neuron_bytes),
+        "neuron_milliseconds": worked_out - before_next,
     }
 
 
 # ------------------------------------------------------------------------------------------------- the figures
 
 
-def measure(browser: Any, name: str, model: Any, tokens: int, rounds: int) -> Row:
+def measure(browser: Any, name: str, model: Any, tokens: int, rounds: int, alone: bool) -> Row:
     """One length of text, medians over the rounds."""
     import statistics
 
@@ -224,7 +250,8 @@ def measure(browser: Any, name: str, model: Any, tokens: int, rounds: int) -> Ro
         medians = {key: type(runs[0][key])(statistics.median(run[key] for run in runs)) for key in runs[0]}
         place = Path(folder) / "page.html"
         look.save(place)
-        theirs = bertviz(shape.layers, shape.heads, tokens) if tokens <= MOST_FOR_BERTVIZ else (None, None)
+        beside = not alone and tokens <= MOST_FOR_BERTVIZ
+        theirs = bertviz(shape.layers, shape.heads, tokens) if beside else (None, None)
         return Row(
             model=name,
             tokens=tokens,
@@ -242,7 +269,8 @@ def show(rows: list[Row]) -> None:
     from rich.table import Table
 
     table = Table(title="the explorer's page, and bertviz's")
-    for title in "model tokens pass memory view unpacked first all focus hover file bertviz bertviz".split():
+    titles = "model tokens pass memory view unpacked first all focus hover zoom neuron file bertviz bertviz"
+    for title in titles.split():
         table.add_column(title, justify="left" if title == "model" else "right")
     for row in rows:
         table.add_row(
@@ -256,11 +284,13 @@ def show(rows: list[Row]) -> None:
             f"{row.all_layers_seconds:.2f} s",
             f"{row.focus_bytes / 1e3:.0f} kB, {row.focus_milliseconds:.0f} ms",
             f"{row.hover_milliseconds:.0f} ms",
+            f"{row.zoom_frame_milliseconds:.0f} ms",
+            f"{row.neuron_bytes / 1e3:.0f} kB, {row.neuron_milliseconds:.0f} ms",
             f"{row.file_bytes / 1e6:.1f} MB",
             "–" if row.bertviz_bytes is None else f"{row.bertviz_bytes / 1e6:,.1f} MB",
             "–" if row.bertviz_seconds is None else f"{row.bertviz_seconds:.1f} s",
         )
-    Console(width=180).print(table)
+    Console(width=210).print(table)
 
 
 def main() -> None:
@@ -270,6 +300,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[32, 128, 512, 4096])
     parser.add_argument("--real", action="store_true", help="MiniLM too, up to its 512 tokens")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--alone", action="store_true", help="leave bertviz out")
     parser.add_argument("--minilm", type=Path, default=installed_minilm())
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -285,7 +316,7 @@ def main() -> None:
         for name, model in models.items():
             for tokens in options.tokens:
                 if tokens <= model.network.max_tokens:
-                    rows.append(measure(browser, name, model, tokens, options.rounds))
+                    rows.append(measure(browser, name, model, tokens, options.rounds, options.alone))
                     print(f"{name}, {tokens:,} tokens: done", file=sys.stderr)
     if options.json:
         about = environment("bertviz", "playwright")
