@@ -144,6 +144,14 @@ def test_a_kind_that_vocabulary_files_do_not_describe(tmp_path: Path) -> None:
         Tokenizer.from_folder(tmp_path)
 
 
+@pytest.mark.parametrize("family", ["openai-gpt", "roberta"])
+def test_files_of_a_family_that_means_something_else_by_them(tmp_path: Path, family: str) -> None:
+    """The first GPT joins words from characters, RoBERTa frames a text: neither is GPT-2's reading of these files."""
+    write(tmp_path, vocab__json='{"a": 0}', merges__txt="")
+    with pytest.raises(UnsupportedError, match=f"of a '{family}' model cannot be built from"):
+        Tokenizer.from_folder(tmp_path, model_type=family)
+
+
 def test_a_pattern_that_explodes(tmp_path: Path) -> None:
     """The engine gives up on exponential backtracking by a panic, which must come out as our error."""
     for pattern in (r"(a+)+$", r"(.*a){25}", r"(a|a)*b"):

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.text.engine import check_ids, guarded
 from glassformer.text.files import read_bytes, read_json_object, read_lines, read_optional_json_object
-from glassformer.text.special import BERT_ROLES, Settings, complete_roles, option
+from glassformer.text.special import BERT_ROLES, Settings, complete_roles, option, short
 
 WORDPIECE_KINDS = frozenset(("", "bert", "convbert", "distilbert", "electra", "lxmert", "mobilebert"))
 BYTE_LEVEL_KINDS = frozenset(("", "gpt2"))
@@ -173,9 +173,12 @@ def _add_listed_tokens(engine: tokenizers.Tokenizer, path: Path) -> None:
 
 
 def _require_kind(settings: Settings, kinds: frozenset[str], path: Path) -> None:
-    if settings.kind not in kinds:
+    """The class that the files name decides, else the family of the model: other families spell the same files too."""
+    if (settings.kind or short(settings.model_type)) not in kinds:
+        named = settings.config.get("tokenizer_class")
+        whose = f"of class {named!r}" if settings.kind else f"of a {settings.model_type!r} model"
         raise UnsupportedError(
-            f"a tokenizer of class {settings.config.get('tokenizer_class')!r} cannot be built from {path} alone; "
+            f"a tokenizer {whose} cannot be built from {path} alone; "
             "put its tokenizer.json beside it (the library that made it writes one on saving)"
         )
 

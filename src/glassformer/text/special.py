@@ -84,7 +84,7 @@ def read_settings(folder: Path, model_type: str | None) -> Settings:
         found = read_optional_json_object(folder / "config.json").get("model_type")
         model_type = found if isinstance(found, str) else ""
     tokenizer_class = option(config, "tokenizer_class", str, "", path)
-    kind = _short(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer"))
+    kind = short(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer"))
     if kind in ("pretrained", "tokenizersbackend"):
         kind = ""
 
@@ -186,7 +186,7 @@ def _has_segments(config: Mapping[str, Any], kind: str, model_type: str, path: P
     names = option(config, "model_input_names", list, [], path)
     if names:
         return "token_type_ids" in names
-    return (_short(model_type) or kind) in SEGMENTED
+    return (short(model_type) or kind) in SEGMENTED
 
 
 def _side(config: Mapping[str, Any], key: str, default: str, path: Path) -> str:
@@ -205,5 +205,5 @@ def _length(config: Mapping[str, Any], path: Path) -> int | None:
     return int(length) if length < NO_LIMIT else None
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
