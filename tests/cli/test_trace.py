@@ -75,10 +75,12 @@ def test_json_has_every_tap_of_every_layer(
     assert all(name.endswith((".scores", ".probs")) for name in found["left_out"])
     for row in found["taps"]:
         assert len(row["axes"]) == len(row["shape"])
-        assert row["bytes"] == 4 * torch.Size(row["shape"]).numel()
+        assert row["bytes"] == getattr(torch, row["dtype"]).itemsize * torch.Size(row["shape"]).numel()
         assert row["smallest"] <= row["mean"] <= row["largest"]
     assert found["texts"] == [TEXT, "fruit flies"]
-    assert set(found["tokens"]) == ({"source", "target"} if family == "transformer" else {"text"})
+    assert set(found["tokens"]) == (
+        {"source", "target"} if "translation" in FAMILIES[family].tasks else {"text"}
+    )
 
 
 def test_only_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,9 @@ def feed_forward() -> None:
     for ffn in (
         core.FeedForward(core.FeedForwardSpec(width=WIDTH, hidden=8)),
         core.GatedFeedForward(core.GatedFeedForwardSpec(width=WIDTH, hidden=8)),
+        core.Experts(
+            core.ExpertsSpec(expert=core.FeedForwardSpec(width=WIDTH, hidden=8), experts=3, chosen=2)
+        ),
     ):
         ffn(X, Flow())
         refused(lambda ffn=ffn: ffn(X[0], Flow()))

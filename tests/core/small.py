@@ -18,11 +18,13 @@ from glassformer.core import (
     BlockSpec,
     BucketedBiasSpec,
     CrossAttentionSpec,
+    ExpertsSpec,
     FeedForwardSpec,
     Flow,
     GatedFeedForwardSpec,
     LayerNormSpec,
     Node,
+    ParallelBlockSpec,
     RMSNormSpec,
     RotarySpec,
     Stack,
@@ -45,8 +47,15 @@ LLAMA = BlockSpec(
     feed_forward=GatedFeedForwardSpec(width=WIDTH, hidden=48),
     before=RMSNormSpec(width=WIDTH),
 )
+MIXTRAL = replace(LLAMA, feed_forward=ExpertsSpec(expert=LLAMA.feed_forward, experts=4, chosen=2))
 SANDWICH = replace(POST, before=NORM, after=NORM)
 CROSS = replace(PRE, cross=CrossAttentionSpec(width=WIDTH, heads=4, memory_width=24))
+
+PARALLEL = ParallelBlockSpec(
+    attention=AttentionSpec(width=WIDTH, heads=4, causal=True),
+    feed_forward=FeedForwardSpec(width=WIDTH, hidden=48),
+    norm=NORM,
+)
 
 
 def windowed(block: BlockSpec, window: int) -> BlockSpec:
@@ -61,7 +70,9 @@ STACKS = {
     "bucketed": StackSpec(blocks=(POST,) * 2, bias=BucketedBiasSpec(heads=4, buckets=8, max_distance=12)),
     "pre-norm causal": StackSpec(blocks=(PRE,) * 2),
     "grouped, gated, rotary": StackSpec(blocks=(LLAMA,) * 2, rotary=RotarySpec(width=8)),
+    "experts": StackSpec(blocks=(MIXTRAL,) * 2, rotary=RotarySpec(width=8)),
     "rotary in part": StackSpec(blocks=(PRE,) * 2, rotary=RotarySpec(width=4)),
+    "side by side": StackSpec(blocks=(PARALLEL,) * 2, rotary=RotarySpec(width=4)),
     "alternating windows": StackSpec(blocks=(windowed(PRE, 3), PRE), rotary=RotarySpec(width=8)),
     "bucketed causal": StackSpec(
         blocks=(PRE,) * 2, bias=BucketedBiasSpec(heads=4, buckets=8, max_distance=12, bidirectional=False)
@@ -95,7 +106,7 @@ def stack(kind: str) -> Stack:
 def with_dropout(spec: StackSpec, p: float) -> StackSpec:
     """The same stack with one dropout everywhere that a spec has one."""
 
-    def change(block: BlockSpec) -> BlockSpec:
+    def change(block: BlockSpec | ParallelBlockSpec) -> BlockSpec | ParallelBlockSpec:
         ffn = block.feed_forward
         return replace(
             block,

@@ -16,9 +16,26 @@ from glassformer.core import (
     Flow,
     LayerNormSpec,
     Memory,
+    ParallelBlock,
+    ParallelBlockSpec,
     Residual,
 )
-from tests.core.small import CROSS, LLAMA, NORM, POST, PRE, assert_close, heard, keeps, listening, perturbed
+from glassformer.core.blocks import make_block
+from glassformer.errors import ConfigError
+from tests.core.small import (
+    CROSS,
+    LLAMA,
+    NORM,
+    PARALLEL,
+    POST,
+    PRE,
+    SANDWICH,
+    assert_close,
+    heard,
+    keeps,
+    listening,
+    perturbed,
+)
 
 PATHS = {"fused": (), "explicit": ("*probs",)}
 FFN = FeedForwardSpec(width=32, hidden=48, activation="relu")
@@ -153,3 +170,84 @@ def test_cl_24_the_stream_itself_is_never_dropped() -> None:
 
 def test_biasless_blocks_have_no_biases() -> None:
     assert not [name for name, _ in Block(LLAMA).named_parameters() if name.endswith("bias")]
+
+
+# ---------------------------------------------------------------------------------------------------- side by side
+
+
+def without_answer(block: Block | ParallelBlock, name: str) -> None:
+    """Make one sub-layer answer 0 everywhere."""
+    last = block.attn.out if name == "attn" else block.ffn.down
+    with torch.no_grad():
+        for parameter in last.parameters():
+            parameter.zero_()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_parallel_block_is_its_formula(path: str) -> None:
+    block = perturbed(ParallelBlock(PARALLEL))
+    keep = keeps([6, 4], 6)
+    y = block.norm(X)
+    expected = X + block.attn(y, Flow(keep=keep)) + block.ffn(y, Flow())
+    assert_close(block(X, listening(block, *PATHS[path], keep=keep)), expected, 1e-6)
+    assert [name for name, _ in block.named_parameters() if "norm" in name] == ["norm.weight", "norm.bias"]
+
+
+def test_sub_layers_side_by_side_do_not_hear_each_other() -> None:
+    parallel, serial = perturbed(ParallelBlock(PARALLEL)), perturbed(Block(PRE))
+    for block, hears in ((parallel, False), (serial, True)):
+        flow = listening(block, "ffn.out")
+        block(X, flow)
+        with_attention = heard(flow, "ffn.out").clone()
+        without_answer(block, "attn")
+        flow = listening(block, "ffn.out")
+        block(X, flow)
+        assert torch.equal(heard(flow, "ffn.out"), with_attention) is not hears
+
+
+def test_without_a_feed_forward_answer_both_blocks_are_one() -> None:
+    parallel, serial = perturbed(ParallelBlock(PARALLEL)), Block(PRE).eval()
+    serial.attn.load_state_dict(parallel.attn.state_dict())
+    serial.attn_residual.before.load_state_dict(parallel.norm.state_dict())
+    for block in (parallel, serial):
+        without_answer(block, "ffn")
+    assert_close(parallel(X, Flow()), serial(X, Flow()), 1e-6)
+
+
+def test_the_stream_of_a_parallel_block_has_no_middle() -> None:
+    block = perturbed(ParallelBlock(PARALLEL))
+    flow = listening(block, "*")
+    out = block(X, flow)
+    assert torch.equal(heard(flow, "before"), X) and torch.equal(heard(flow, "out"), out)
+    assert_close(X + heard(flow, "attn.out") + heard(flow, "ffn.out"), out, 1e-6)
+    with pytest.raises(ConfigError, match="mid"):
+        listening(block, "mid")
+
+
+@pytest.mark.parametrize("name", ["attn", "ffn"])
+def test_each_answer_of_a_parallel_block_is_dropped_by_itself(name: str) -> None:
+    block = perturbed(ParallelBlock(replace(PARALLEL, dropout=0.1)))
+    x = torch.randn(50, 40, 32, generator=torch.Generator().manual_seed(3))
+    without_answer(block, "ffn" if name == "attn" else "attn")
+    answer = block(x, Flow()) - x
+    torch.manual_seed(5)
+    dropped = block.train()(x, Flow()) - x
+    gone = dropped == 0
+    assert abs(gone.float().mean() - 0.1) < 0.01
+    assert_close(dropped[~gone], answer[~gone] / 0.9, 1e-4)
+
+
+def test_the_two_answers_of_a_parallel_block_are_dropped_at_different_places() -> None:
+    block = perturbed(ParallelBlock(replace(PARALLEL, dropout=0.5)))
+    torch.manual_seed(5)
+    gone = block.train()(X.expand(50, 2, 6, 32).flatten(0, 1), Flow()) == X.expand(50, 2, 6, 32).flatten(0, 1)
+    assert abs(gone.float().mean() - 0.25) < 0.02, "both answers are gone at a quarter of the places"
+
+
+@pytest.mark.parametrize("spec", [POST, PRE, LLAMA, SANDWICH, PARALLEL])
+def test_every_block_says_what_its_attention_reads(spec: BlockSpec | ParallelBlockSpec) -> None:
+    block = perturbed(make_block(spec))
+    read: list[Tensor] = []
+    block.attn.register_forward_pre_hook(lambda _, args: read.append(args[0]))
+    block(X, Flow())
+    assert torch.equal(block.attention_input(X), read[0])

@@ -94,6 +94,26 @@ def test_pooler_and_next_sentence_read_the_first_token() -> None:
     assert_close(head(X, Flow()).logits, pooled @ head.classifier.weight.T + head.classifier.bias, 1e-6)
 
 
+def test_a_pooler_drops_then_projects_then_bends() -> None:
+    head = perturbed(Pooler(D, "relu", dropout=0.5)).eval()
+    whole = X[:, 0] @ head.dense.weight.T + head.dense.bias
+    assert_close(head(X, Flow()).pooler_output, whole.clamp(min=0), 1e-6)
+    head.train()
+    torch.manual_seed(2)
+    pooled = head(X, Flow()).pooler_output
+    torch.manual_seed(2)
+    dropped = F.dropout(X[:, 0], 0.5)
+    assert_close(pooled, (dropped @ head.dense.weight.T + head.dense.bias).clamp(min=0), 1e-6)
+
+
+def test_a_classifier_reads_through_the_pooler_that_it_is_given() -> None:
+    pooler = Pooler(D, "relu")
+    head = perturbed(Classifier(D, 3, pooler=pooler))
+    assert head.pooler is pooler and head.reads_first_token
+    expected = pooler.pooled(X, Flow()) @ head.classifier.weight.T + head.classifier.bias
+    assert_close(head(X, Flow()).logits, expected, 1e-6)
+
+
 def test_cl_25_a_classifier_gives_one_row_of_logits_a_text() -> None:
     head = perturbed(Classifier(D, 3))
     assert head(X[:1], Flow()).logits.shape == (1, 3)
@@ -117,12 +137,15 @@ def test_tagger_and_span_read_every_position() -> None:
     assert_close(torch.stack([output.start_logits, output.end_logits], dim=-1), both, 1e-6)
 
 
-@pytest.mark.parametrize("head", [Classifier(D, 3, dropout=0.5), Tagger(D, 3, dropout=0.5)])
+@pytest.mark.parametrize(
+    "head", [Classifier(D, 3, dropout=0.5), Tagger(D, 3, dropout=0.5), Span(D, dropout=0.5)]
+)
 def test_cl_24_dropout_before_the_logits_in_training_only(head: Head) -> None:
+    name = head.FIELDS[0]
     head.eval()
-    assert torch.equal(head(X, Flow()).logits, head(X, Flow()).logits)
+    assert torch.equal(head(X, Flow())[name], head(X, Flow())[name])
     head.train()
-    assert not torch.equal(head(X, Flow()).logits, head(X, Flow()).logits)
+    assert not torch.equal(head(X, Flow())[name], head(X, Flow())[name])
 
 
 ALL: list[Head] = [

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from glassformer.core import (
     BucketedBias,
     BucketedBiasSpec,
+    HalvedSinusoidal,
+    HalvedSinusoidalSpec,
     LearnedPositionsSpec,
     LinearScaling,
     Llama3Scaling,
@@ -70,6 +72,16 @@ def test_an_odd_width_leaves_out_the_last_cosine() -> None:
     encoded = sinusoidal(torch.arange(9)[None], torch.float64)
     assert encoded.shape == (1, 9, 7)
     assert_close(encoded[0, :, 6], (torch.arange(9) / 10_000 ** (6 / 7)).double().sin(), 1e-6)
+
+
+@pytest.mark.parametrize("width", [8, 7], ids=["even", "odd"])
+def test_halved_waves_are_the_papers_in_another_order(width: int) -> None:
+    halved = make_positions(HalvedSinusoidalSpec(count=9), width)
+    assert isinstance(halved, HalvedSinusoidal)
+    encoded = halved(torch.arange(9)[None], torch.float64)
+    paper = waves(9, width)
+    assert_close(encoded, torch.cat([paper[..., 0::2], paper[..., 1::2]], dim=-1), 1e-12)
+    assert encoded[0, 0].tolist() == [0.0] * (width - width // 2) + [1.0] * (width // 2)
 
 
 # ── learned ──────────────────────────────────────────────────────────────────────────────────────────────

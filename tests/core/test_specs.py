@@ -14,6 +14,7 @@ from glassformer.core import (
     BucketedBiasSpec,
     CrossAttentionSpec,
     EmbeddingSpec,
+    ExpertsSpec,
     FeedForwardSpec,
     GatedFeedForwardSpec,
     LayerNormSpec,
@@ -26,7 +27,7 @@ from glassformer.core import (
     StackSpec,
 )
 from glassformer.errors import ConfigError
-from tests.core.small import CROSS, LLAMA, NORM, POST
+from tests.core.small import CROSS, LLAMA, NORM, PARALLEL, POST
 
 WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "cl-07 heads do not divide width": (
@@ -49,6 +50,18 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "embedding dropout": (lambda: EmbeddingSpec(vocabulary=9, width=8, dropout=7.0), ("EmbeddingSpec.dropout", "7.0")),
     "no neurons": (lambda: FeedForwardSpec(width=32, hidden=0), ("FeedForwardSpec.hidden", "0")),
     "no gated neurons": (lambda: GatedFeedForwardSpec(width=32, hidden=0), ("GatedFeedForwardSpec.hidden", "0")),
+    "no experts": (lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=0, chosen=1), ("ExpertsSpec.experts", "0")),
+    "nobody chosen": (lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=4, chosen=0), ("ExpertsSpec.chosen", "0")),
+    "more chosen than there are": (
+        lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=4, chosen=5),
+        ("chosen is 5", "4 experts", "num_experts_per_tok", "num_local_experts"),
+    ),
+    "experts of another width": (
+        lambda: replace(
+            POST, feed_forward=ExpertsSpec(expert=FeedForwardSpec(width=16, hidden=4), experts=2, chosen=1)
+        ),
+        ("feed_forward", "16", "32"),
+    ),
     "feed-forward width": (
         lambda: replace(POST, feed_forward=FeedForwardSpec(width=16, hidden=4)),
         ("feed_forward", "16", "32"),
@@ -60,6 +73,11 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: StackSpec(blocks=(POST,), rotary=RotarySpec(width=16)),
         ("RotarySpec.width 16", "head width 8"),
     ),
+    "parallel norm of another width": (
+        lambda: replace(PARALLEL, norm=LayerNormSpec(width=16)),
+        ("ParallelBlockSpec.norm", "16", "32"),
+    ),
+    "parallel dropout": (lambda: replace(PARALLEL, dropout=1.0), ("ParallelBlockSpec.dropout", "1.0")),
     "bias for other heads": (
         lambda: StackSpec(blocks=(POST,), bias=BucketedBiasSpec(heads=6)),
         ("BucketedBiasSpec.heads is 6", "[4]"),

@@ -14,7 +14,18 @@ from glassformer.models import FAMILIES
 
 WORDS = "[PAD] [CLS] [SEP] [UNK] time flies like an arrow fruit a banana .".split()
 
+PAIR = {
+    "d_model": 8,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 12,
+    "decoder_ffn_dim": 12,
+    "max_position_embeddings": 64,
+}
 SMALL: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("bart", "marian", "mbart", "pegasus"), PAIR),
     "bert": {
         "hidden_size": 8,
         "num_hidden_layers": 1,
@@ -22,6 +33,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "intermediate_size": 12,
         "max_position_embeddings": 16,
     },
+    "distilbert": {"dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 12, "max_position_embeddings": 16},
     "gpt2": {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 16, "n_inner": 12},
     "llama": {
         "hidden_size": 8,
@@ -29,6 +41,50 @@ SMALL: dict[str, dict[str, Any]] = {
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
         "intermediate_size": 12,
+    },
+    "mistral": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "intermediate_size": 12,
+    },
+    "mixtral": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "intermediate_size": 12,
+        "num_local_experts": 3,
+    },
+    "openai-gpt": {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 16},
+    "phi": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+    },
+    "phi3": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "intermediate_size": 12,
+        "partial_rotary_factor": 0.5,
+    },
+    "qwen2": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "intermediate_size": 12,
+    },
+    "roberta": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+        "max_position_embeddings": 17,
     },
     "transformer": {
         "d_model": 8,
@@ -38,19 +94,26 @@ SMALL: dict[str, dict[str, Any]] = {
         "decoder_layers": 1,
         "max_positions": 16,
     },
+    "xlm-roberta": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+        "max_position_embeddings": 17,
+    },
 }
 """Smaller still than each family's own tiny config."""
 
 
 def small_config(family: str, **changes: Any) -> dict[str, Any]:
     """A config of `family` with few, short layers and a vocabulary of 20."""
-    return {**FAMILIES[family].tiny, "vocab_size": 20, **SMALL[family], **changes}
+    return {**FAMILIES[family].tiny, "vocab_size": 20, **SMALL.get(family, {}), **changes}
 
 
 def main_task(family: str) -> str:
     """The task that shows a family best."""
     tasks = FAMILIES[family].tasks
-    return "text-generation" if "text-generation" in tasks else tasks[0]
+    return next((task for task in ("text-generation", "translation") if task in tasks), tasks[0])
 
 
 def make_folder(

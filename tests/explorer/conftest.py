@@ -58,15 +58,13 @@ def page_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A model folder of each family; two layers, so that there is a second one to look at."""
     home = tmp_path_factory.mktemp("models")
-    deeper = {
-        "bert": {"num_hidden_layers": 2},
-        "gpt2": {"n_layer": 2},
-        "llama": {"num_hidden_layers": 2},
-        "transformer": {"encoder_layers": 2, "decoder_layers": 2, "max_positions": 64},
-    }
+    depths = {"num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"}
     found = {}
-    for family in FAMILIES:
-        folder = make_folder(home / family, family, **deeper.get(family, {}))
+    for family, record in FAMILIES.items():
+        deeper = {key: 2 for key in record.tiny if key in depths}
+        if family == "transformer":
+            deeper["max_positions"] = 64
+        folder = make_folder(home / family, family, **deeper)
         engine = word_tokenizer(framed=family == "bert", words=WORDS + HOSTILE)
         engine.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         if family == "bert":  # pairs too

@@ -43,7 +43,7 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
         "queries": "text",
         "keys": "text",
         "causal": False,
-        "window": None,
+        "windows": (None, None),
         "rotary": False,
         "biased": False,
     }

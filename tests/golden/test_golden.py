@@ -11,7 +11,7 @@ import torch
 
 import glassformer
 from glassformer.core.flow import Tape
-from tests.golden.closed_form import FOLDER, IDS, write_folder
+from tests.golden.closed_form import FOLDER, inputs, write_folder
 
 FILES = sorted(FOLDER.glob("*.json"))
 
@@ -29,7 +29,7 @@ def test_golden_numbers(path: Path, explicit: bool, tmp_path: Path) -> None:
     write_folder(golden["family"], golden["task"], tmp_path)
     model = glassformer.load(tmp_path, strict=True)
     asked = [tap for tap in golden["taps"] if explicit or not tap.endswith("probs")]
-    taps = model(torch.tensor(IDS), tape=Tape(*asked)).taps
+    taps = model(**inputs(golden["task"]), tape=Tape(*asked)).taps
     for tap in asked:
         row = taps[tap][0, 1, -1] if tap.endswith("probs") else taps[tap][0, -1]
         expected = torch.tensor(golden["taps"][tap])

@@ -70,11 +70,16 @@ def reading_of(kind: str, tokens: int = T) -> Reading:
     """Random ids; the first and the last token are special."""
     generator = torch.Generator().manual_seed(5)
     ids = torch.randint(3, 99, (1, tokens), generator=generator)
-    if kind != "transformer":
+    if not pairs(kind):
         return Reading(("a text",), Batch(input_ids=ids), {"text": tokens_for(tokens)})
     source = torch.randint(3, 99, (1, S), generator=generator)
     batch = Batch(input_ids=source, decoder_input_ids=ids)
     return Reading(("a source", "a target"), batch, {"source": tokens_for(S), "target": tokens_for(tokens)})
+
+
+def pairs(kind: str) -> bool:
+    """Does it read a source and write a target?"""
+    return kind in FAMILIES and "translation" in FAMILIES[kind].tasks
 
 
 def tokens_for(count: int) -> list[Token]:

@@ -29,6 +29,7 @@ from tests.inspect.passes import (
     every_head,
     heard,
     network_of,
+    pairs,
     reading_of,
     session_of,
     tokens_for,
@@ -41,7 +42,8 @@ def test_the_maps_of_each_family() -> None:
         causal, rotary = family != "bert", family == "llama"
         assert (found.name, found.layers, found.heads, found.head_width) == ("self", 3, 4, 8)
         assert (found.queries, found.keys) == ("text", "text")
-        assert (found.causal, found.rotary, found.biased, found.window) == (causal, rotary, False, None)
+        assert (found.causal, found.rotary, found.biased) == (causal, rotary, False)
+        assert found.windows == (None, None, None)
     maps = session_of("transformer").maps
     assert {name: (m.queries, m.keys, m.layers, m.causal) for name, m in maps.items()} == {
         "encoder": ("source", "source", 3, False),
@@ -49,7 +51,8 @@ def test_the_maps_of_each_family() -> None:
         "cross": ("target", "source", 2, False),
     }
     assert session_of("bucketed").maps["self"].biased
-    assert session_of("windows both ways").maps["self"].window == 2
+    assert session_of("windows both ways").maps["self"].windows[0] == 2
+    assert set(session_of("qwen2").maps["self"].windows) == {None, 4}  # each layer its own
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,7 +60,7 @@ def test_states_are_the_stream_at_every_block(kind: str) -> None:
     session = session_of(kind)
     taps = heard(session.network, reading_of(kind), "*.before", "blocks.*.out")
     for side, prefix in (
-        {"text": ""} if kind != "transformer" else {"source": "encoder.", "target": "decoder."}
+        {"text": ""} if not pairs(kind) else {"source": "encoder.", "target": "decoder."}
     ).items():
         L = session.maps[{"text": "self", "source": "encoder", "target": "decoder"}[side]].layers
         for layer in range(L):
@@ -329,7 +332,7 @@ def test_inspect_a_model_folder(family: str, tmp_path: Path) -> None:
     segments = [token.segment for side in sides for token in side if not token.special]
     words = [token.text for side in sides for token in side if not token.special]
     assert words == " ".join(texts).split()
-    assert segments == ([0] * 10 if family == "transformer" else [0] * 5 + [1] * 5)
+    assert segments == ([0] * 10 if pairs(family) else [0] * 5 + [1] * 5)
     for name, about in session.maps.items():
         probs = session.head(0, 1, name).probs()
         assert probs.shape == (len(session.sides[about.queries]), len(session.sides[about.keys]))
@@ -405,3 +408,9 @@ def test_a_tape_of_the_pass_is_not_left_behind() -> None:
     Session(network, reading_of("bert"))
     assert not any(isinstance(value, Tape) for node in network.modules() for value in vars(node).values())
     assert isinstance(network, Node) and network(reading_of("bert").batch, Flow()).taps == {}
+
+
+def test_an_encoder_decoder_with_another_head_says_how_to_look(tmp_path: Path) -> None:
+    model = glassformer.load(make_folder(tmp_path, "bart"), task="text-classification")
+    with pytest.raises(UnsupportedError, match="load it with task='translation'"):
+        model.inspect("time flies")

@@ -80,6 +80,22 @@ def test_flops_by_hand() -> None:
     assert found["embed"].flops == 0
 
 
+@pytest.mark.parametrize("tokens", [1, 10])
+@pytest.mark.parametrize("chosen", [1, 2, 4])
+def test_all_experts_are_counted_and_the_chosen_run(tokens: int, chosen: int) -> None:
+    """D = 32, F = 48, 4 experts of 3 matrices; the sum is what torch counts in a pass."""
+    network = build("mixtral", "text-generation", "cpu", num_experts_per_tok=chosen)
+    network.name_nodes()
+    found = parts(network, tokens)
+    ffn, expert = found["blocks.0-2.ffn"], found["blocks.0-2.ffn.experts.0-3"]
+    assert ffn.note == f"{chosen} of 4 experts" and expert.repeats == 4
+    assert expert.parameters == 3 * 32 * 48 and ffn.parameters == 4 * expert.parameters + 4 * 32
+    assert ffn.flops == tokens * (2 * 32 * 4 + chosen * 3 * 2 * 32 * 48)
+    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+        network.blocks[0].ffn(torch.randn(1, tokens, 32), Flow())
+    assert ffn.flops == counter.get_total_flops()
+
+
 def test_heads_that_read_one_token_run_once_a_text() -> None:
     for tokens in (1, 10, 500):
         found = parts(build("bert", "text-classification", num_labels=3), tokens)

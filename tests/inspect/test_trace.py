@@ -15,7 +15,7 @@ from glassformer.inspect import folded, trace
 from glassformer.inspect.trace import LETTERS, SLOW
 from glassformer.models import FAMILIES, Network, Reader
 from tests.core.small import STACKS, fused_calls, perturbed
-from tests.inspect.passes import KINDS, Plain, S, T, heard, network_of, reading_of
+from tests.inspect.passes import KINDS, Plain, S, T, heard, network_of, pairs, reading_of
 
 TASKS = [(family, task) for family, record in FAMILIES.items() for task in record.tasks]
 
@@ -44,10 +44,14 @@ def test_figures_are_those_of_the_tensors(kind: str) -> None:
     tensors = heard(network, reading, "*", "*.*")
     assert [row.name for row in rows] == list(tensors)  # in the order in which they are made
     for row in rows:
-        tensor = tensors[row.name].double()
+        tensor = tensors[row.name]
+        assert row.shape == (1, *tensor.shape) and row.dtype == str(tensor.dtype).removeprefix("torch.")
+        assert row.bytes == tensor.nbytes
+        if not tensor.numel():  # an expert that no token chose
+            assert row.mean is row.deviation is row.smallest is row.largest is None
+            continue
+        tensor = tensor.double()
         finite = tensor[tensor.isfinite()]
-        assert row.shape == (1, *tensor.shape) and row.dtype == "float32"
-        assert row.bytes == 4 * tensor.numel()
         assert row.mean == pytest.approx(float(finite.mean()), abs=1e-5)
         assert row.deviation == pytest.approx(float(finite.std(correction=0)), rel=1e-4, abs=1e-6)
         assert (row.smallest, row.largest) == (float(finite.min()), float(finite.max()))
@@ -60,12 +64,19 @@ def test_figures_are_those_of_the_tensors(kind: str) -> None:
 def test_the_letters_are_the_sizes(family: str, task: str) -> None:
     """All sizes differ, so that a letter at the wrong place shows."""
     network = network_for(family, task)
-    sizes = {"B": 1, "D": 32, "H": 4, "E": 8, "F": 48, "V": 99, "K": 2 if family == "llama" else 4}
-    for row in trace(network, reading_of(family).batch, "*", "*.*"):
+    key_heads = FAMILIES[family].tiny.get("num_key_value_heads", 4)
+    hidden = 128 if family == "openai-gpt" else 48  # always 4 D there
+    sizes = {"B": 1, "D": 32, "H": 4, "E": 8, "F": hidden, "V": 99, "K": key_heads}
+    batch, source = reading_of(family).batch, S
+    if pairs(family) and task == "text-classification":  # reads one text twice, up to its end token
+        end = torch.tensor([[FAMILIES[family].tiny["eos_token_id"]]])
+        batch, source = Batch(input_ids=torch.cat([batch.decoder_input_ids[:, 1:], end], dim=1)), T
+    for row in trace(network, batch, "*", "*.*"):
         encoder = row.name.startswith("encoder.")
-        own = {**sizes, "T": S if encoder else T, "S": S if encoder or "cross" in row.name else T}
+        own = {**sizes, "T": source if encoder else T, "S": source if encoder or "cross" in row.name else T}
         if row.name == "memory":
-            own["S"] = S
+            own["S"] = source
+        own |= {"X": 4, "N": 2, "R": row.shape[1]}  # how many tokens an expert gets is what the router says
         own["C"] = 2 if task in ("next-sentence-prediction", "pre-training") else 5
         assert tuple(own[letter] for letter in row.axes) == row.shape, row
         assert set(row.axes) <= set(LETTERS)

@@ -13,6 +13,7 @@ from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.models import FAMILIES, Family, Network, Reader
 from glassformer.models._family import IGNORED_KEYS, KNOWN_FEATURES, MOST_LAYERS, TASK_ALIASES
+from glassformer.weights.names import Part
 
 families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 
@@ -175,12 +176,12 @@ def test_every_task_can_be_built_and_has_names_for_all_its_parameters(family: Fa
         with torch.device("meta"):
             network = family.build(spec, task)
         names = family.names(spec, task)
-        found: list[str] = []
+        found: list[tuple[str, int]] = []
         for name, _ in network.named_parameters():
             for prefixed in (False, True):
                 rule, theirs = names.find(name, prefixed=prefixed)
                 assert len(theirs) == len(rule.stems)
-            found += theirs
+            found += [(name, rule.number if isinstance(rule, Part) else 0) for name in theirs]
         assert len(found) == len(set(found)), "two of ours claim one of theirs"
         assert {path for path, node in network.named_nodes() if node.path != path} == set()
 

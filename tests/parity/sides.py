@@ -8,20 +8,24 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import transformers
 from torch import Tensor, nn
+from transformers.core_model_loading import revert_weight_conversion
 
 import glassformer
 from glassformer import Model
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Tape
 from glassformer.evaluation.parity import widened
+from glassformer.models import FAMILIES
 from tests.parity.families import Row
 
 PRECISIONS = [torch.float32, torch.float64]
 HIDDEN_ID = 0  # padding in all tiny configs
+BEHIND_PADDING = {"roberta", "xlm-roberta"}  # whose positions begin behind the number of padding
 
 Folders = Callable[..., Path]
 
@@ -51,10 +55,12 @@ def make(
 
 
 def perturb(model: nn.Module, size: float = 0.25) -> None:
-    """Move every number of every parameter: fresh biases are 0 and gains 1, and would hide a swap or a loss."""
+    """Move every saved number that is not fixed: fresh biases are 0 and gains 1, and would hide a swap or a loss."""
+    saved = model.state_dict()
+    constants = [x for name, x in model.named_buffers() if name in saved and x.is_floating_point()]
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += torch.randn_like(parameter) * size
+        for tensor in (*(x for x in model.parameters() if x.requires_grad), *constants):
+            tensor += torch.randn_like(tensor) * size
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -79,12 +85,24 @@ def load_theirs(
             folder,
             local_files_only=True,
             dtype=dtype,
-            attn_implementation=attention,
+            attn_implementation=attention if row.reference_fuses else "eager",
+            experts_implementation="eager",  # the grouped product has no fp64
             output_loading_info=True,
         )
-    assert not any(report.values()), report
+    computed = {f"{prefix}{name}" for name in row.computed for prefix in ("", f"{row.prefix}.")}
+    assert not any(set(names) - computed for names in report.values()), report
+    if dtype == torch.float64:
+        unround_waves(model)
     eval_mode: nn.Module = model.eval()
     return eval_mode
+
+
+def unround_waves(model: nn.Module) -> None:
+    """Fill tables of waves by the reference's own formula, which rounds its answer to fp32, once more without that."""
+    with patch.object(torch, "FloatTensor", torch.DoubleTensor), torch.no_grad():
+        for module in model.modules():
+            if hasattr(module, "create_weight"):
+                module.weight.copy_(module.create_weight())
 
 
 def load_ours(folder: Path, dtype: torch.dtype = torch.float32, **options: Any) -> Model:
@@ -92,6 +110,12 @@ def load_ours(folder: Path, dtype: torch.dtype = torch.float32, **options: Any) 
     model = glassformer.load(folder, dtype=dtype, strict=True, offline=True, **options)
     assert not model.report.new and not model.report.warnings, model.report
     return model
+
+
+def as_saved(theirs: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The reference's tensors under the names and in the layout of its files, which are not those of its modules."""
+    saved: dict[str, Tensor] = revert_weight_conversion(theirs, dict(tensors))
+    return saved
 
 
 def lifted(row: Row, dtype: torch.dtype) -> Any:
@@ -119,6 +143,7 @@ class Inputs:
     ids: Tensor
     keep: Tensor
     segments: Tensor | None
+    first: int = 0  # the number that the reference gives to the first position
 
     @property
     def positions(self) -> Tensor:
@@ -132,12 +157,69 @@ class Inputs:
 
     @property
     def theirs(self) -> dict[str, Any]:
-        return {**self.ours, "position_ids": self.positions}
+        return {**self.ours, "position_ids": self.positions + self.first}
 
     def right(self) -> Inputs:
         """The same texts, padded on the right."""
         segments = None if self.segments is None else pushed_left(self.segments, self.keep)
-        return Inputs(pushed_left(self.ids, self.keep), pushed_left(self.keep, self.keep), segments)
+        return Inputs(
+            pushed_left(self.ids, self.keep), pushed_left(self.keep, self.keep), segments, self.first
+        )
+
+    def seen(self, field: str) -> Tensor:
+        """Which places of a field of our output are text. [B, T] bool"""
+        return self.keep
+
+    def seen_there(self, field: str) -> Tensor:
+        """The same for theirs."""
+        return self.seen(field)
+
+
+class Twice(Inputs):
+    """For an encoder-decoder that reads its source a second time; theirs knows padding on the right alone."""
+
+    @property
+    def theirs(self) -> dict[str, Any]:
+        return self.right().ours
+
+    def seen_there(self, field: str) -> Tensor:
+        return self.right().seen(field)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs(Inputs):
+    """For an encoder-decoder: `ids` and `keep` are the target's. Theirs counts padding, so it gets none on the left."""
+
+    source: Tensor
+    source_keep: Tensor
+
+    @property
+    def ours(self) -> dict[str, Any]:
+        return {
+            "input_ids": self.source,
+            "attention_mask": self.source_keep.long(),
+            "decoder_input_ids": self.ids,
+            "decoder_attention_mask": self.keep.long(),
+        }
+
+    @property
+    def theirs(self) -> dict[str, Any]:
+        return self.right().ours
+
+    def right(self) -> Pairs:
+        return Pairs(
+            ids=pushed_left(self.ids, self.keep),
+            keep=pushed_left(self.keep, self.keep),
+            segments=None,
+            source=pushed_left(self.source, self.source_keep),
+            source_keep=pushed_left(self.source_keep, self.source_keep),
+        )
+
+    def seen(self, field: str) -> Tensor:
+        return self.source_keep if field.startswith("encoder") else self.keep
+
+    def seen_there(self, field: str) -> Tensor:
+        return self.right().seen(field)
 
 
 def pushed_left(x: Tensor, keep: Tensor) -> Tensor:
@@ -152,9 +234,31 @@ def draw_inputs(config: Mapping[str, Any], padding: str, *, tokens: int = 11, se
     places = torch.arange(tokens)[None]
     keep = places >= tokens - lengths[:, None] if padding == "left" else places < lengths[:, None]
     ids = torch.randint(1, config["vocab_size"], (3, tokens), generator=draw)  # 0 hides
-    count = config.get("type_vocab_size", 2) if config["model_type"] == "bert" else 0
+    count = config.get("type_vocab_size", 2 if config["model_type"] == "bert" else 0)
     segments = torch.randint(0, count, (3, tokens), generator=draw) if count else None
-    return Inputs(ids.where(keep, HIDDEN_ID), keep, segments)
+    ids = ids.where(keep, HIDDEN_ID)
+    tasks = FAMILIES[config["model_type"]].architectures
+    if "translation" not in tasks.values():
+        first = config["pad_token_id"] + 1 if config["model_type"] in BEHIND_PADDING else 0
+        return Inputs(ids, keep, segments, first)
+    if tasks[config["architectures"][0]] in ("text-classification", "question-answering"):
+        return Twice(ended(ids, keep, config["eos_token_id"]), keep, None)
+    source = draw_source(config, padding, tokens + 2)
+    return Pairs(ids=ids, keep=keep, segments=None, source=source.ids, source_keep=source.keep)
+
+
+def draw_source(config: Mapping[str, Any], padding: str, tokens: int) -> Inputs:
+    """What an encoder reads: drawn as for an encoder alone, of other lengths than the target."""
+    return draw_inputs(
+        {"model_type": "gpt2", "vocab_size": config["vocab_size"]}, padding, tokens=tokens, seed=4
+    )
+
+
+def ended(ids: Tensor, keep: Tensor, end_id: int) -> Tensor:
+    """The same texts with an end token as the last visible one, and nowhere else."""
+    others = ids.where(ids != end_id, end_id + 1)
+    places = torch.arange(ids.shape[1]) * keep
+    return others.masked_fill(places == places.amax(dim=1, keepdim=True).where(keep, -1), end_id)
 
 
 def draw_labels(task: str, inputs: Inputs, config: Mapping[str, Any], *, seed: int = 5) -> Any:
@@ -178,6 +282,8 @@ def draw_labels(task: str, inputs: Inputs, config: Mapping[str, Any], *, seed: i
     }
     if task in one:
         return one[task], {"labels": one[task]}
+    if task == "translation":
+        return words, {"labels": pushed_left(words, keep)}
     several = {
         "pre-training": {"labels": words, "next_sentence_label": number(2, B)},
         "question-answering": {"start_positions": number(T, B), "end_positions": torch.tensor([1, T + 3, 0])},

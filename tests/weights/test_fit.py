@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import WeightsError
 from glassformer.weights.fit import LoadReport, fill, gather
-from glassformer.weights.names import Fused, Names, Tied, Transposed
+from glassformer.weights.names import Fused, Names, Part, Tied, Transposed
 from glassformer.weights.read import open_checkpoint
 from glassformer.weights.write import write_checkpoint
 
@@ -81,6 +81,20 @@ def test_what_is_filled_in_is_gathered_again(tmp_path: Path, tied: bool, prefix:
     again = gather(network, names(tied), prefixed=bool(prefix))
     assert set(again) == set(given)
     assert all(torch.equal(again[name], given[name]) for name in given)
+
+
+def test_parts_of_one_tensor_are_joined_in_their_order(tmp_path: Path) -> None:
+    """Whatever the order of the modules that they fill."""
+    network = nn.ModuleDict({"up": nn.Linear(3, 2, device="meta"), "gate": nn.Linear(3, 1, device="meta")})
+    table = Names(body={"gate": Part("both", (1, 2), 0), "up": Part("both", (1, 2), 1)})
+    given = {"both.weight": torch.randn(3, 3), "both.bias": torch.randn(3)}
+    write_checkpoint(tmp_path, given)
+    with open_checkpoint(tmp_path) as checkpoint:
+        fill(network, checkpoint, table, strict=True)
+    assert torch.equal(network["gate"].weight, given["both.weight"][:1])
+    assert torch.equal(network["up"].bias, given["both.bias"][1:])
+    again = gather(network, table, prefixed=False)
+    assert set(again) == set(given) and all(torch.equal(again[name], given[name]) for name in given)
 
 
 def test_a_stored_tied_head_is_neither_read_nor_left_over(tmp_path: Path) -> None:

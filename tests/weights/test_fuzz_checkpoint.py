@@ -333,7 +333,10 @@ def test_a_malicious_checkpoint_is_one_clear_error(tmp_path: Path, name: str) ->
     folder.mkdir()
     make(folder)
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file() and path.stat().st_size)
-    before, start = peak_bytes(), time.process_time()  # of this process: other work on the machine is not its fault
+    before, start = (
+        peak_bytes(),
+        time.process_time(),
+    )  # of this process: other work on the machine is not its fault
     with pytest.raises(WeightsError, match=told) as caught:
         open_checkpoint(folder)
     assert time.process_time() - start < LIMIT_S

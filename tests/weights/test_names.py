@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.weights.names import Fused, Names, Rule, Same, Tied, Transposed
+from glassformer.weights.names import Fused, Names, Part, Rule, Same, Stacked, Tied, Transposed
 
 SIZES = st.integers(1, 5)
 
@@ -26,6 +26,16 @@ def test_writing_inverts_reading_bit_for_bit(rule: Rule, D: int) -> None:
             assert torch.equal(tensor, once_more)
 
 
+@given(X=SIZES, rows=SIZES, D=SIZES, parts=st.integers(1, 3))
+def test_unstacking_and_stacking_are_inverse(X: int, rows: int, D: int, parts: int) -> None:
+    rule = Stacked(tuple("abc")[:parts])
+    stack = torch.randn(X, parts * rows, D)
+    matrices = rule.read(stack)
+    assert [tuple(matrix.shape) for matrix in matrices] == rule.shapes(tuple(stack.shape))
+    assert torch.equal(rule.write(matrices), stack)
+    assert torch.equal(matrices[-1], stack[-1, -rows:]), "the last part of the last expert"
+
+
 def test_transposed_turns_matrices_and_leaves_vectors() -> None:
     matrix = torch.arange(6.0).reshape(2, 3)
     assert Transposed("a").read([matrix]).tolist() == [[0, 3], [1, 4], [2, 5]]
@@ -37,6 +47,15 @@ def test_fused_lays_theirs_one_below_the_other() -> None:
     q, k, v = torch.full((2, 3), 1.0), torch.full((1, 3), 2.0), torch.full((1, 3), 3.0)
     ours = Fused(("q", "k", "v"), (2, 1, 1)).read([q, k, v])
     assert ours[:, 0].tolist() == [1, 1, 2, 3]
+
+
+def test_parts_are_rows_of_one_of_theirs() -> None:
+    theirs = torch.arange(8.0).reshape(4, 2)
+    upper, lower = (Part("gate_up", (3, 1), number) for number in (0, 1))
+    assert upper.read([theirs]).tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert lower.read([theirs]).tolist() == [[6, 7]]
+    assert upper.shapes((3, 2)) == lower.shapes((1, 2)) == [(4, 2)]
+    assert torch.equal(torch.cat([rule.write(rule.read([theirs]))[0] for rule in (upper, lower)]), theirs)
 
 
 TABLE = Names(

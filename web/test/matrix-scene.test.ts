@@ -6,7 +6,7 @@ const input = (changes: Partial<SceneInput>): SceneInput => ({
   view: { x: 0, y: 0, scale: 40 },
   plot: { width: 160, height: 160 },
   matrix: { width: 4, height: 4 },
-  map: { causal: false, window: null },
+  mask: { causal: false, window: null },
   row: (place) => `r${place}`,
   column: (place) => `c${place}`,
   fit: (text) => text,
@@ -33,7 +33,7 @@ test("numbers stand only where they are exact, and only in cells that are large 
 });
 
 test("a causal map's hidden half is a staircase, and no number stands in it", () => {
-  const { hidden, numbers } = scene(input({ map: { causal: true, window: null } }));
+  const { hidden, numbers } = scene(input({ mask: { causal: true, window: null } }));
   assert.equal(hidden.length, 1);
   assert.deepEqual(hidden[0].slice(0, 4), [[40, 0], [40, 40], [80, 40], [80, 80]]);
   assert.equal(numbers.length, 3);
@@ -41,7 +41,7 @@ test("a causal map's hidden half is a staircase, and no number stands in it", ()
 });
 
 test("a causal window hides keys on both sides", () => {
-  assert.equal(scene(input({ map: { causal: true, window: 2 } })).hidden.length, 2);
+  assert.equal(scene(input({ mask: { causal: true, window: 2 } })).hidden.length, 2);
 });
 
 test("long labels are cut, and say so", () => {

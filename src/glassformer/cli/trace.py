@@ -134,7 +134,7 @@ def _show_rows(console: Console, layers: list[Layer]) -> None:
     for name in ("mean", "std", "min", "max", "size"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ["dtype"] * mixed + ["of these"] * odd:
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for layer in layers:
         if layer.path:
             repeats = f"×{layer.repeats}, the first:" if layer.repeats > 1 else ""

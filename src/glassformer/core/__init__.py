@@ -9,30 +9,35 @@ Inside, the papers' short words: `q k v` queries, keys, values · `scores` q k�
 not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's output as a decoder sees it ·
 `keep` True where a query may attend to a key · `positions` where each token stands.
 
-Read in this order: specs → flow → masks → attention → feed_forward → norms → blocks → stack → embeddings → heads.
+Read in this order: specs → flow → masks → attention → feed_forward → experts → norms → blocks → stack → embeddings →
+heads.
 """
 
 from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention
-from glassformer.core.blocks import Block, Residual
+from glassformer.core.blocks import Block, ParallelBlock, Residual
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.embeddings import Embedding
+from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output, Tape
 from glassformer.core.masks import Pattern, Segments
 from glassformer.core.norms import LayerNorm, RMSNorm
-from glassformer.core.positions import BucketedBias, Rotary, Sinusoidal
+from glassformer.core.positions import BucketedBias, HalvedSinusoidal, Rotary, Sinusoidal
 from glassformer.core.specs import (
     AttentionSpec,
     BlockSpec,
     BucketedBiasSpec,
     CrossAttentionSpec,
     EmbeddingSpec,
+    ExpertsSpec,
     FeedForwardSpec,
     GatedFeedForwardSpec,
+    HalvedSinusoidalSpec,
     LayerNormSpec,
     LearnedPositionsSpec,
     LinearScaling,
     Llama3Scaling,
+    ParallelBlockSpec,
     RMSNormSpec,
     RotarySpec,
     SinusoidalSpec,
@@ -52,11 +57,15 @@ __all__ = [
     "CrossAttentionSpec",
     "Embedding",
     "EmbeddingSpec",
+    "Experts",
+    "ExpertsSpec",
     "FeedForward",
     "FeedForwardSpec",
     "Flow",
     "GatedFeedForward",
     "GatedFeedForwardSpec",
+    "HalvedSinusoidal",
+    "HalvedSinusoidalSpec",
     "KeyValueCache",
     "LayerNorm",
     "LayerNormSpec",
@@ -66,6 +75,8 @@ __all__ = [
     "Memory",
     "Node",
     "Output",
+    "ParallelBlock",
+    "ParallelBlockSpec",
     "Pattern",
     "RMSNorm",
     "RMSNormSpec",

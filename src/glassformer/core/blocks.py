@@ -1,4 +1,8 @@
-"""A block: attention, then feed-forward, each added to the residual stream."""
+"""A block: attention and feed-forward, each added to the residual stream.
+
+Block            one after the other: the feed-forward layer reads what attention has added
+ParallelBlock    side by side: both read the same stream
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import make_feed_forward
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import make_norm
-from glassformer.core.specs import BlockSpec
+from glassformer.core.specs import BlockSpec, ExpertsSpec, ParallelBlockSpec
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -58,7 +63,8 @@ class Block(Node):
         self.attn_residual = Residual(spec)
         self.cross = CrossAttention(spec.cross) if spec.cross else None
         self.cross_residual = Residual(spec) if spec.cross else None
-        self.ffn = make_feed_forward(spec.feed_forward)
+        ffn = spec.feed_forward
+        self.ffn = Experts(ffn) if isinstance(ffn, ExpertsSpec) else make_feed_forward(ffn)
         self.ffn_residual = Residual(spec)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
@@ -70,3 +76,52 @@ class Block(Node):
             x = self.cross_residual(x, lambda y: cross(y, flow))
         x = self.ffn_residual(x, lambda y: self.ffn(y, flow))
         return self.tap(flow, "out", x)
+
+    def attention_input(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """What self-attention reads of the stream at `before`."""
+        normed: Tensor = self.attn_residual.before(x)
+        return normed
+
+
+class ParallelBlock(Node):
+    """One layer of a stack whose sub-layers do not wait for each other.
+
+                    ┌ attention ─ dropout ────┐
+        x ─┬─ norm ─┤                         ├─ add ─ out
+           │        └ feed-forward ─ dropout ─┤
+           └──────────────────────────────────┘
+
+        out = x + dropout(attn(y)) + dropout(ffn(y)),   y = norm(x)
+
+    Taps: before, out [B T D]: the residual stream at entry and at exit. There is no `mid`: the stream has no state
+    between the two sub-layers.
+    Source: Wang and Komatsuzaki 2021 (GPT-J); Chowdhery et al. 2022, section 2.
+    Differs: in a `Block` the feed-forward layer reads what attention has added, through a norm of its own.
+    """
+
+    TAPS = ("before", "out")
+
+    cross = None  # a memory would be read between the sub-layers
+
+    def __init__(self, spec: ParallelBlockSpec) -> None:
+        super().__init__()
+        self.norm = make_norm(spec.norm)
+        self.attn = Attention(spec.attention)
+        self.ffn = make_feed_forward(spec.feed_forward)
+        self.dropout = nn.Dropout(spec.dropout)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        x = self.tap(flow, "before", x)
+        y = self.attention_input(x)
+        x = x + self.dropout(self.attn(y, flow)) + self.dropout(self.ffn(y, flow))
+        return self.tap(flow, "out", x)
+
+    def attention_input(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """What self-attention reads of the stream at `before`, and the feed-forward layer too."""
+        normed: Tensor = self.norm(x)
+        return normed
+
+
+def make_block(spec: BlockSpec | ParallelBlockSpec) -> Block | ParallelBlock:
+    """The block that a spec describes."""
+    return ParallelBlock(spec) if isinstance(spec, ParallelBlockSpec) else Block(spec)

@@ -149,20 +149,26 @@ class MaskedLanguageModel(Head):
 
 
 class Pooler(Head):
-    """pooled = tanh(W x_first + b): one vector a text. Source: Devlin et al. 2019, released code."""
+    """pooled = activation(W dropout(x_first) + b): one vector a text.
+
+    Source: Devlin et al. 2019, released code, with tanh and no dropout; later encoders vary both.
+    """
 
     FIELDS = ("pooler_output",)
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, activation: str = "tanh", dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.dense = nn.Linear(width, width)
+        self.activation = make_activation(activation)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         return Output(pooler_output=self.pooled(x, flow))
 
     def pooled(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"]:
         """The pooled vectors alone. [texts, D]"""
-        return torch.tanh(self.dense(first_token(x, flow)))
+        pooled: Tensor = self.activation(self.dense(self.dropout(first_token(x, flow))))
+        return pooled
 
 
 class NextSentence(Head):
@@ -213,6 +219,7 @@ class Classifier(Head):
     """logits = W token + b: labels of a whole text, read off one token of it.
 
     reads: "pooled" (the first token through a Pooler, as BERT) or "last" (as causal models)
+    pooler: the one to read through, where it is not BERT's
     problem: "single" (cross-entropy), "multi" (a yes or no for each label; labels are floats) or "regression";
         None, as in the reference library: regression with one label, multi where the labels given are floats
     """
@@ -223,13 +230,14 @@ class Classifier(Head):
         labels: int,
         *,
         reads: Literal["pooled", "last"] = "pooled",
+        pooler: Pooler | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         problem: Problem | None = None,
     ) -> None:
         super().__init__()
         self.problem = problem
-        self.pooler = Pooler(width) if reads == "pooled" else None
+        self.pooler = (pooler or Pooler(width)) if reads == "pooled" else None
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(width, labels, bias=bias)
 
@@ -278,12 +286,13 @@ class Span(Head):
 
     FIELDS = ("start_logits", "end_logits")
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(width, 2)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        start, end = self.classifier(x).unbind(dim=-1)  # [B, T] each
+        start, end = self.classifier(self.dropout(x)).unbind(dim=-1)  # [B, T] each
         return Output(start_logits=start, end_logits=end)
 
     def loss(self, output: Output, labels: Labels) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from glassformer.core.flow import Node
 from glassformer.core.specs import (
     BucketedBiasSpec,
+    HalvedSinusoidalSpec,
     LearnedPositionsSpec,
     LinearScaling,
     Llama3Scaling,
@@ -69,7 +70,24 @@ class Sinusoidal(nn.Module):
     def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> Float[Tensor, "B T D"]:
         wide = torch.promote_types(dtype, torch.float32)
         angles = positions[..., None].to(wide) * _frequencies(self.width, self.theta, positions.device, wide)
-        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.width].to(dtype)
+        return self.laid_out(angles.sin(), angles.cos())[..., : self.width].to(dtype)
+
+    def laid_out(self, sines: Tensor, cosines: Tensor) -> Tensor:
+        """The waves in the order in which they are added to an embedding."""
+        return torch.stack([sines, cosines], dim=-1).flatten(-2)
+
+
+class HalvedSinusoidal(Sinusoidal):
+    """The same waves, all sines before all cosines.
+
+        PE(p)[i] = sin(p / θ^(2i/D)),   PE(p)[⌈D/2⌉ + i] = cos(p / θ^(2i/D)),   so PE(0) = [0, 0, …, 1, 1, …]
+
+    Source: Vaswani et al. 2017, released code (tensor2tensor); Marian and PEGASUS keep it.
+    Differs: a permutation of the paper's numbers, which a network that was trained with one cannot do without.
+    """
+
+    def laid_out(self, sines: Tensor, cosines: Tensor) -> Tensor:
+        return torch.cat([sines, cosines], dim=-1)
 
 
 class Rotary(nn.Module):
@@ -113,9 +131,9 @@ def _ramped(frequencies: Tensor, scaling: Llama3Scaling) -> Tensor:
 
 def make_positions(spec: LearnedPositionsSpec | SinusoidalSpec, width: int) -> LearnedPositions | Sinusoidal:
     """The part that adds positions to an embedding."""
-    return (
-        LearnedPositions(spec, width) if isinstance(spec, LearnedPositionsSpec) else Sinusoidal(spec, width)
-    )
+    if isinstance(spec, LearnedPositionsSpec):
+        return LearnedPositions(spec, width)
+    return (HalvedSinusoidal if isinstance(spec, HalvedSinusoidalSpec) else Sinusoidal)(spec, width)
 
 
 def rotate(x: Float[Tensor, "B H T E"], rotation: tuple[Tensor, Tensor]) -> Float[Tensor, "B H T E"]:

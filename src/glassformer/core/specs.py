@@ -3,8 +3,10 @@
 Numbers are fields; structure is a choice of spec. Vary one with `dataclasses.replace`.
 
     StackSpec ─ blocks: one BlockSpec a layer
-                  └ BlockSpec ─ AttentionSpec · CrossAttentionSpec? · FeedForwardSpec | GatedFeedForwardSpec
-                                and three norm slots: before, after, on_residual
+                  ├ BlockSpec ─ AttentionSpec · CrossAttentionSpec? ·
+                  │             FeedForwardSpec | GatedFeedForwardSpec | ExpertsSpec
+                  │             and three norm slots: before, after, on_residual
+                  └ ParallelBlockSpec ─ AttentionSpec · FeedForwardSpec | GatedFeedForwardSpec · one norm
 """
 
 from __future__ import annotations
@@ -94,6 +96,11 @@ class SinusoidalSpec:
     def __post_init__(self) -> None:
         _positive(self, "count")
         _number(self, "theta")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HalvedSinusoidalSpec(SinusoidalSpec):
+    """The same waves, all sines before all cosines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -253,6 +260,27 @@ class GatedFeedForwardSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ExpertsSpec:
+    """A mixture of experts: `experts` feed-forward layers (X), of which each token goes through `chosen` (k)."""
+
+    expert: FeedForwardSpec | GatedFeedForwardSpec
+    experts: int
+    chosen: int
+
+    def __post_init__(self) -> None:
+        _positive(self, "experts", "chosen")
+        if self.chosen > self.experts:
+            raise ConfigError(
+                f"ExpertsSpec.chosen is {self.chosen}, of {self.experts} experts; a token cannot go through more than "
+                "there are (config.json: num_experts_per_tok, num_local_experts)"
+            )
+
+    @property
+    def width(self) -> int:
+        return self.expert.width
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BlockSpec:
     """One layer: its sub-layers, and the three norm slots that each of them gets.
 
@@ -262,7 +290,7 @@ class BlockSpec:
     """
 
     attention: AttentionSpec
-    feed_forward: FeedForwardSpec | GatedFeedForwardSpec
+    feed_forward: FeedForwardSpec | GatedFeedForwardSpec | ExpertsSpec
     cross: CrossAttentionSpec | None = None
     before: NormSpec | None = None
     after: NormSpec | None = None
@@ -271,20 +299,43 @@ class BlockSpec:
 
     def __post_init__(self) -> None:
         _probability(self, "dropout")
-        width = self.attention.width
-        for name in ("feed_forward", "cross", "before", "after", "on_residual"):
-            part = getattr(self, name)
-            if part is not None and part.width != width:
-                raise ConfigError(
-                    f"BlockSpec.{name} has width {part.width}, its attention {width}; they must be equal"
-                )
+        _one_width(self, "feed_forward", "cross", "before", "after", "on_residual")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParallelBlockSpec:
+    """One layer whose two sub-layers stand side by side and read the stream through the same norm.
+
+        x → x + dropout(attention(norm(x))) + dropout(feed_forward(norm(x)))
+
+    GPT-J and Phi are made of these.
+    """
+
+    attention: AttentionSpec
+    feed_forward: FeedForwardSpec | GatedFeedForwardSpec
+    norm: NormSpec
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _probability(self, "dropout")
+        _one_width(self, "feed_forward", "norm")
+
+
+def _one_width(block: BlockSpec | ParallelBlockSpec, *fields: str) -> None:
+    for field in fields:
+        part = getattr(block, field)
+        if part is not None and part.width != block.attention.width:
+            raise ConfigError(
+                f"{type(block).__name__}.{field} has width {part.width}, its attention {block.attention.width}; "
+                "they must be equal"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StackSpec:
     """The blocks in order, and the position parts that act inside their attention."""
 
-    blocks: tuple[BlockSpec, ...]
+    blocks: tuple[BlockSpec | ParallelBlockSpec, ...]
     rotary: RotarySpec | None = None
     bias: BucketedBiasSpec | None = None
 

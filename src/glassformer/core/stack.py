@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from glassformer.core.blocks import Block
+from glassformer.core.blocks import Block, ParallelBlock, make_block
 from glassformer.core.flow import Flow, Node
 from glassformer.core.masks import Mask
 from glassformer.core.positions import BucketedBias, Rotary
@@ -36,17 +36,17 @@ class Stack(Node):
         super().__init__()
         self.spec = spec
         for i, block in enumerate(spec.blocks):
-            self.add_module(str(i), Block(block))
+            self.add_module(str(i), make_block(block))
         self.rotary = Rotary(spec.rotary) if spec.rotary else None
         self.bias = BucketedBias(spec.bias) if spec.bias else None
 
     def __len__(self) -> int:
         return len(self.spec.blocks)
 
-    def __iter__(self) -> Iterator[Block]:
-        return (block for block in self.children() if isinstance(block, Block))
+    def __iter__(self) -> Iterator[Block | ParallelBlock]:
+        return (block for block in self.children() if isinstance(block, (Block, ParallelBlock)))
 
-    def __getitem__(self, i: int) -> Block:
+    def __getitem__(self, i: int) -> Block | ParallelBlock:
         return list(self)[i]
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:

@@ -181,7 +181,7 @@ def _visible(x: Tensor, keep: Tensor) -> Tensor:
 def _places(network: Network, reference: nn.Module, names: Names) -> list[tuple[str, nn.Module, bool]]:
     """(our tap, their module, is it what goes in), in the order of computation."""
     prefixed = bool(names.prefix) and hasattr(reference, names.prefix)
-    taps = set(network.taps())
+    taps, parts = set(network.taps()), {path for path, _ in network.named_modules()}
     blocks = [path for path, _ in network.named_nodes() if BUILDING_BLOCK.fullmatch(path)]
     places = []
 
@@ -204,7 +204,7 @@ def _places(network: Network, reference: nn.Module, names: Names) -> list[tuple[
             ("cross.out", "cross.out"),
             ("ffn.out", "ffn.down"),
         ):
-            if f"{block}.{tap}" in taps:
+            if f"{block}.{projection}" in parts:  # a mixture of experts ends in no projection of its own
                 places.append((f"{block}.{tap}", module(f"{block}.{projection}"), False))
         places.append((f"{block}.out", whole, False))
     places.append(("final", getattr(reference, names.prefix) if prefixed else reference, False))
@@ -354,6 +354,7 @@ def reference_model(
             state_dict=dict(tensors),
             dtype=dtype,
             attn_implementation="eager",  # else a name in the config could ask for a kernel from the Hub
+            experts_implementation="eager",  # the grouped product has no fp64
             output_loading_info=True,
         )
     finally:

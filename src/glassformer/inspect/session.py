@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.blocks import Block
 from glassformer.core.flow import Batch, Flow, Memory, Tape
 from glassformer.core.stack import Stack
 from glassformer.engine.modes import evaluating
@@ -43,6 +44,7 @@ class AttentionMap:
     name: `self`; with two stacks `encoder`, `decoder` and `cross`
     heads: of each layer; most families have the same number in all
     queries, keys: names of sides, as in `Session.sides`
+    windows: how far each layer sees, in tokens; None = as far as there are tokens
     """
 
     name: str
@@ -53,7 +55,7 @@ class AttentionMap:
     queries: str
     keys: str
     causal: bool
-    window: int | None
+    windows: tuple[int | None, ...]
     rotary: bool
     biased: bool
 
@@ -92,6 +94,12 @@ class Session:
         self.texts = reading.texts
         self.sides: dict[str, list[Token]] = reading.sides
         self._stacks = _stacks_of(network)
+        missing = self._stacks.keys() - self.sides.keys()
+        if missing:
+            raise UnsupportedError(
+                f"the reading has {' and '.join(self.sides)} tokens and no {' and '.join(sorted(missing))}; "
+                "an encoder-decoder is looked at as a translator: load it with task='translation'"
+            )
         self.maps = {found.name: found for found in self._find_maps()}
         for side, tokens in self.sides.items():
             check_length(len(tokens), side, network.max_tokens)
@@ -234,9 +242,9 @@ class Session:
             if isinstance(attention, Attention):
                 x = self._stream[f"{path}.before"]
                 flow = stack.turned(x, Flow())
-                q, k, v = attention.project(block.attn_residual.before(x), flow)
+                q, k, v = attention.project(block.attention_input(x), flow)
             else:
-                assert block.cross_residual is not None  # it has cross-attention
+                assert isinstance(block, Block) and block.cross_residual is not None  # it has cross-attention
                 x = self._stream[f"{path}.mid"]
                 flow = Flow(memory=Memory(self._stream["memory"]))
                 q, k, v = attention.project(block.cross_residual.before(x), flow)
@@ -304,7 +312,7 @@ def _map(
         queries=queries,
         keys=keys,
         causal=first.pattern.causal,
-        window=first.pattern.window,
+        windows=tuple(attention.pattern.window for attention in layers),
         rotary=own and stack.rotary is not None,
         biased=own and stack.bias is not None,
     )

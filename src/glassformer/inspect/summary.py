@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from torch import Tensor, nn
 
 from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.experts import Experts
 from glassformer.core.flow import Node
 from glassformer.core.heads import Classifier, NextSentence, Pooler
 from glassformer.core.masks import Pattern
@@ -45,7 +47,7 @@ class Part:
     name: "attn"; where folded, all its names: "0-5" · kind: the class
     parameters, bytes, flops: of *one* of the repeats, with everything below it; flops of a text of `Summary.tokens`
     own_flops: what the part computes itself, beside its parts; `formula` says how, for one token
-    note: what the shapes do not say: "12 heads × 32", "32 heads × 128, 8 k/v" (key/value heads)
+    note: what the shapes do not say: "12 heads × 32", "32 heads × 128, 8 k/v" (key/value heads), "2 of 8 experts"
     mask: what attention leaves out: "causal", "window 128", or nothing
     """
 
@@ -151,6 +153,7 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
 
         a linear layer [out, in]     2 · in · out                      a token
         attention                    4 · heads · head width            a pair of a query and a key it may see
+        one of X experts             k / X of its layers' FLOPs        a token, since k experts run for each token
         everything else              0                                 look-ups, norms, softmax, activations, sums
 
     An FLOP is one multiplication or one addition, so a multiply-add is 2. In a text of T tokens there are T · T pairs
@@ -175,7 +178,7 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
             TensorRow(name=name, theirs=found, shape=tuple(parameter.shape), dtype=_dtype(parameter))
         )
     return Summary(
-        root=_part(type(network).__name__, "", network, names, tokens, tokens),
+        root=_part(type(network).__name__, "", network, names, tokens, Fraction(tokens)),
         tokens=tokens,
         tensors=tuple(tensors),
         taps=tuple(network.taps()),
@@ -183,9 +186,11 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
     )
 
 
-def _part(name: str, path: str, module: nn.Module, names: dict[int, str], tokens: int, rows: int) -> Part:
-    """The part of one module; `rows` is how many vectors of a text go through it."""
-    rows = 1 if isinstance(module, ONCE_A_TEXT) else rows
+def _part(
+    name: str, path: str, module: nn.Module, names: dict[int, str], tokens: int, rows: Fraction
+) -> Part:
+    """The part of one module; `rows` is how many vectors of a text go through it, on average over experts."""
+    rows = Fraction(1) if isinstance(module, ONCE_A_TEXT) else rows
     weights = []
     for leaf, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
         counted_as = names[id(parameter)]
@@ -201,8 +206,8 @@ def _part(name: str, path: str, module: nn.Module, names: dict[int, str], tokens
             )
         )
     parts = [
-        _part(child_name, f"{path}.{child_name}" if path else child_name, child, names, tokens, rows)
-        for child_name, child in module.named_children()
+        _part(inner, f"{path}.{inner}" if path else inner, child, names, tokens, rows * _share(module, inner))
+        for inner, child in module.named_children()
     ]
     own_flops, formula = _own_flops(module, rows, tokens)
     return Part(
@@ -218,11 +223,18 @@ def _part(name: str, path: str, module: nn.Module, names: dict[int, str], tokens
     )
 
 
-def _own_flops(module: nn.Module, rows: int, tokens: int) -> tuple[int, str]:
+def _share(module: nn.Module, inner: str) -> Fraction:
+    """How much of what goes through a module goes through one inside it: through an expert, its share of the tokens."""
+    if isinstance(module, Experts) and inner == "experts":
+        return Fraction(module.spec.chosen, module.spec.experts)
+    return Fraction(1)
+
+
+def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str]:
     """What a module computes itself in a text, and the count for one token in words."""
     if isinstance(module, nn.Linear):
         return (
-            2 * module.in_features * module.out_features * rows,
+            round(2 * module.in_features * module.out_features * rows),
             f"2 · {module.in_features} · {module.out_features}",
         )
     if isinstance(module, (Attention, CrossAttention)):
@@ -240,6 +252,8 @@ def _pairs(pattern: Pattern, tokens: int) -> int:
 
 
 def _note(module: nn.Module) -> str:
+    if isinstance(module, Experts):
+        return f"{module.spec.chosen} of {module.spec.experts} experts"
     if not isinstance(module, (Attention, CrossAttention)):
         return ""
     spec = module.spec

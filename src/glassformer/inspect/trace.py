@@ -32,6 +32,9 @@ LETTERS = {
     "E": "head width",
     "F": "feed-forward width",
     "V": "vocabulary",
+    "X": "experts",
+    "N": "experts chosen",
+    "R": "tokens sent to an expert",
     "C": "classes",
 }
 
@@ -45,6 +48,8 @@ AXES = {
     "probs": "BHTS",
     "z": "BHTE",
     "neurons": "BTF",
+    "router.probs": "BTX",
+    "router.chosen": "BTN",
     "memory": "BSD",
     "prediction_logits": "BTV",
     "seq_relationship_logits": "BC",
@@ -136,7 +141,8 @@ class _Meter(Tape):
         if name == "logits":  # a text's classes, a token's, or the vocabulary
             return ("BC" if x.dim() == 2 else "BTC") if self._classes else "BTV"
         parts = name.split(".")
-        return AXES.get(".".join(parts[-2:])) or AXES.get(parts[-1], "BTD")
+        axes = AXES.get(".".join(parts[-2:])) or AXES.get(parts[-1], "BTD")
+        return axes.replace("T", "R") if "experts" in parts else axes
 
 
 def _measured(name: str, axes: str, x: Tensor) -> TapRow:

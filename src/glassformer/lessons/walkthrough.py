@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention, softmax
-from glassformer.core.blocks import Residual
+from glassformer.core.blocks import Block, Residual
 from glassformer.core.embeddings import Embedding
 from glassformer.core.feed_forward import FeedForward
 from glassformer.core.flow import Batch, Flow, Node, Tape
@@ -118,9 +118,9 @@ def walk(
         embedded = embeddings(network.embed, row)
         x = embedded["x"]
         first = network.blocks[0]
+        assert isinstance(first, Block) and isinstance(first.ffn, FeedForward)  # a BERT's are
         heads = multi_head(first.attn, x)
         after = norm(first.attn_residual, x, heads["out"])
-        assert isinstance(first.ffn, FeedForward)  # a BERT's is
         return [
             start,
             embedded,

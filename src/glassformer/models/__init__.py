@@ -5,11 +5,48 @@ To add a family, write a recipe like its neighbours and put its record here; see
 
 from __future__ import annotations
 
-from glassformer.models import bert, gpt2, llama, transformer
+from glassformer.models import (
+    bart,
+    bert,
+    distilbert,
+    gpt2,
+    llama,
+    marian,
+    mbart,
+    mistral,
+    mixtral,
+    openai_gpt,
+    pegasus,
+    phi,
+    phi3,
+    qwen2,
+    roberta,
+    transformer,
+    xlm_roberta,
+)
 from glassformer.models._family import Family, Network, Reader, TextSpec
 
 FAMILIES: dict[str, Family] = {
-    recipe.FAMILY.model_type: recipe.FAMILY for recipe in (bert, gpt2, llama, transformer)
+    recipe.FAMILY.model_type: recipe.FAMILY
+    for recipe in (
+        bart,
+        bert,
+        distilbert,
+        gpt2,
+        llama,
+        marian,
+        mbart,
+        mistral,
+        mixtral,
+        openai_gpt,
+        pegasus,
+        phi,
+        phi3,
+        qwen2,
+        roberta,
+        transformer,
+        xlm_roberta,
+    )
 }
 """`model_type` of `config.json` → the family's record."""
 

@@ -34,7 +34,7 @@ def causal_head(spec: TextSpec, task: str, tokens: nn.Embedding) -> Head | None:
     """The head of a decoder for a task; None for the bare body."""
     width = spec.blocks.width
     if task == "text-generation":
-        head = LanguageModel(width, spec.embed.vocabulary)
+        head = LanguageModel(width, spec.embed.vocabulary, bias=spec.head_bias)
         if spec.tied:
             head.decoder.weight = tokens.weight
         return head

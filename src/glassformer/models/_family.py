@@ -192,6 +192,7 @@ class TextSpec:
     blocks: StackSpec
     final_norm: NormSpec | None = None
     tied: bool = True  # the language-model head is the embedding table
+    head_bias: bool = False  # it has a bias
     labels: int = 2
     problem: Problem | None = None
     classifier_dropout: float = 0.0

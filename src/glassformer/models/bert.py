@@ -85,7 +85,7 @@ class Bert(Network):
         self.name_nodes()
 
     def _head(self, spec: TextSpec, task: str) -> Head:
-        width, norm = spec.blocks.width, spec.blocks.blocks[0].on_residual
+        width, norm = spec.blocks.width, spec.embed.norm
         assert norm is not None  # spec() sets it
         masked = MaskedLanguageModel(width, spec.embed.vocabulary, spec.activation, norm)
         masked.decoder.weight = self.embed.tokens.weight

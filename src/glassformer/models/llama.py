@@ -27,36 +27,67 @@ from glassformer.weights.names import Fused, Names, Tied
 
 def spec(reader: Reader) -> TextSpec:
     """config.json → spec."""
-    width, heads = reader.integer("hidden_size"), reader.integer("num_attention_heads")
+    biased = reader.flag("attention_bias", default=False)
+    block = block_spec(
+        reader,
+        attention_spec(reader, bias=biased, out_bias=biased),
+        feed_forward_spec(reader, bias=reader.flag("mlp_bias", default=False)),
+    )
+    return decoder_spec(reader, (block,) * layers(reader), rotary(reader, block.attention.E))
+
+
+def attention_spec(
+    reader: Reader, *, bias: bool = False, out_bias: bool = False, window: int | None = None
+) -> AttentionSpec:
+    """Causal attention with grouped keys."""
+    heads = reader.integer("num_attention_heads")
     head_width = reader.get("head_dim", default=None)  # null: width / heads
-    norm = RMSNormSpec(width=width, eps=reader.number("rms_norm_eps", default=1e-6))
-    attention = AttentionSpec(
-        width=width,
+    return AttentionSpec(
+        width=reader.integer("hidden_size"),
         heads=heads,
         kv_heads=reader.integer("num_key_value_heads", default=heads),
         head_width=None if head_width is None else reader.integer("head_dim", most=10_000),
-        bias=reader.flag("attention_bias", default=False),
-        out_bias=reader.flag("attention_bias", default=False),
+        bias=bias,
+        out_bias=out_bias,
         dropout=reader.probability("attention_dropout", default=0.0),
         causal=True,
+        window=window,
     )
-    block = BlockSpec(
-        attention=attention,
-        feed_forward=GatedFeedForwardSpec(
-            width=width,
-            hidden=reader.integer("intermediate_size"),
-            activation=reader.text("hidden_act", default="silu"),
-            bias=reader.flag("mlp_bias", default=False),
-        ),
-        before=norm,
+
+
+def feed_forward_spec(reader: Reader, *, bias: bool = False) -> GatedFeedForwardSpec:
+    """The gated feed-forward layer."""
+    return GatedFeedForwardSpec(
+        width=reader.integer("hidden_size"),
+        hidden=reader.integer("intermediate_size"),
+        activation=reader.text("hidden_act", default="silu"),
+        bias=bias,
     )
+
+
+def norm_spec(reader: Reader, *, eps: float = 1e-6) -> RMSNormSpec:
+    """The norm before every sub-layer, and after the last block; `eps` where the config has none."""
+    return RMSNormSpec(width=reader.integer("hidden_size"), eps=reader.number("rms_norm_eps", default=eps))
+
+
+def block_spec(reader: Reader, attention: AttentionSpec, feed_forward: GatedFeedForwardSpec) -> BlockSpec:
+    """One layer: a norm before each sub-layer."""
+    return BlockSpec(attention=attention, feed_forward=feed_forward, before=norm_spec(reader))
+
+
+def layers(reader: Reader) -> int:
+    """How many blocks there are."""
+    return reader.integer("num_hidden_layers", most=MOST_LAYERS)
+
+
+def decoder_spec(reader: Reader, blocks: tuple[BlockSpec, ...], rotary: RotarySpec) -> TextSpec:
+    """The blocks between a bare embedding and a last norm, and what the heads need."""
     return TextSpec(
-        embed=EmbeddingSpec(vocabulary=reader.integer("vocab_size", most=MOST_ROWS), width=width),
-        blocks=StackSpec(
-            blocks=(block,) * reader.integer("num_hidden_layers", most=MOST_LAYERS),
-            rotary=rotary(reader, attention.E),
+        embed=EmbeddingSpec(
+            vocabulary=reader.integer("vocab_size", most=MOST_ROWS), width=reader.integer("hidden_size")
         ),
-        final_norm=norm,
+        blocks=StackSpec(blocks=blocks, rotary=rotary),
+        final_norm=norm_spec(reader),
         tied=reader.flag("tie_word_embeddings", default=False),
         labels=reader.labels(),
         problem=reader.problem(),
@@ -65,15 +96,42 @@ def spec(reader: Reader) -> TextSpec:
     )
 
 
-def rotary(reader: Reader, head_width: int) -> RotarySpec:
-    """The rotary part, in its new spelling (`rope_parameters`) or its old one (`rope_theta` and `rope_scaling`)."""
-    trained_on = reader.integer(
-        "max_position_embeddings", default=2048, most=MOST_ROWS
-    )  # no table ends there
-    old_theta = reader.number("rope_theta", default=10_000.0)
+def rotary(reader: Reader, head_width: int, *, longest: int = 2048, theta: float = 10_000.0) -> RotarySpec:
+    """Rotary positions of whole heads; `longest` is the length and `theta` the base where the config has none."""
     found = reader.inside("rope_parameters", "rope_scaling")
     for place in (reader, found):
         place.fixed("partial_rotary_factor", 1.0)
+    return waves(reader, found, head_width, longest=longest, theta=theta)
+
+
+def partial_rotary(reader: Reader, head_width: int, *, share: float, longest: int = 2048) -> RotarySpec:
+    """Rotary positions in the first numbers of each head; `share` of them where the config does not say how many."""
+    found = reader.inside("rope_parameters", "rope_scaling")
+    share = found.number(
+        "partial_rotary_factor", default=reader.number("partial_rotary_factor", default=share)
+    )
+    width = int(share * head_width)
+    if not 2 <= width <= head_width or width % 2:
+        raise ConfigError(
+            f"{found.place}partial_rotary_factor {share} turns {width} of the {head_width} numbers of a head; "
+            f"it must be an even number of them, from 2 to {head_width}"
+        )
+    return waves(reader, found, width, longest=longest)
+
+
+def waves(
+    reader: Reader, found: Reader, width: int, *, longest: int = 2048, theta: float = 10_000.0
+) -> RotarySpec:
+    """The rotary waves over `width` numbers of a head.
+
+    Args:
+        reader: of the config, where the old spelling has `rope_theta`
+        found: of `rope_parameters` (new spelling, `rope_theta` in it) or `rope_scaling` (old)
+    """
+    trained_on = reader.integer(
+        "max_position_embeddings", default=longest, most=MOST_ROWS
+    )  # no table ends there
+    old_theta = reader.number("rope_theta", default=theta)
 
     def above_0(key: str, **default: float) -> float:
         value = found.number(key, **default)
@@ -106,7 +164,7 @@ def rotary(reader: Reader, head_width: int) -> RotarySpec:
         raise UnsupportedError(
             f"{found.place}rotary scaling {shown(kind)} is not supported; supported: default, linear, llama3"
         )
-    return RotarySpec(width=head_width, theta=theta, scaling=scaling)
+    return RotarySpec(width=width, theta=theta, scaling=scaling)
 
 
 def names(spec: TextSpec, task: str) -> Names:

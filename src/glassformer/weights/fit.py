@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import WeightsError, nearest
-from glassformer.weights.names import Names, Rule, Tied
+from glassformer.weights.names import Names, Part, Rule, Tied
 from glassformer.weights.read import Checkpoint
+from glassformer.weights.spelling import Spelled
 
 MOST_NEW_BYTES = (
     1 << 30
@@ -67,9 +68,9 @@ def fill(
         may_be_new: parameters that may be missing, and are then initialised by `initialise(module)`.
     Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
     """
-    report = LoadReport()
+    report, spelled = LoadReport(), Spelled(checkpoint, names)
     owners = _owners(network)
-    prefixed = names.are_prefixed(checkpoint.tensors)
+    prefixed = names.are_prefixed(spelled.tensors)
     accounted: set[str] = set()
     plan: dict[str, tuple[Rule, list[str]]] = {}
     missing: list[tuple[str, str]] = []
@@ -78,8 +79,8 @@ def fill(
 
     for ours, (parameter, _) in owners.items():
         rule, theirs = names.find(ours, prefixed=prefixed)
-        theirs = [as_spelled(name, checkpoint.tensors) for name in theirs]
-        absent = [name for name in theirs if name not in checkpoint.tensors]
+        theirs = [as_spelled(name, spelled.tensors) for name in theirs]
+        absent = [name for name in theirs if name not in spelled.tensors]
         if absent:
             if may_be_new(ours) and len(absent) == len(theirs):
                 report.new.append(ours)
@@ -87,13 +88,13 @@ def fill(
                 missing += [(name, ours) for name in absent]
             continue
         for name, shape in zip(theirs, rule.shapes(tuple(parameter.shape)), strict=True):
-            if tuple(checkpoint.tensors[name].shape) != shape:
+            if tuple(spelled.tensors[name].shape) != shape:
                 misshapen.append(
-                    f"{name} is {list(checkpoint.tensors[name].shape)}, the config asks for {list(shape)}"
+                    f"{name} is {list(spelled.tensors[name].shape)}, the config asks for {list(shape)}"
                 )
         for name in theirs:
-            if not checkpoint.tensors[name].dtype.is_floating_point:
-                integers.append(f"{name} is {str(checkpoint.tensors[name].dtype).removeprefix('torch.')}")
+            if not spelled.tensors[name].dtype.is_floating_point:
+                integers.append(f"{name} is {str(spelled.tensors[name].dtype).removeprefix('torch.')}")
         plan[ours] = (rule, theirs)
         accounted.update(theirs)
 
@@ -101,9 +102,7 @@ def fill(
         if name not in owners:
             rule, theirs = names.find(name, prefixed=prefixed)
             accounted.update(theirs if isinstance(rule, Tied) else [])
-    report.unused = [
-        name for name in checkpoint.tensors if name not in accounted and not names.is_ignored(name)
-    ]
+    report.unused = [name for name in spelled.tensors if name not in accounted and not names.is_ignored(name)]
 
     problems = [
         f"{len(values)} {kind}: {_first_ten(values)}"
@@ -126,7 +125,7 @@ def fill(
             f"{MOST_NEW_BYTES / 1e9:.1f} GB are allocated; check num_labels and id2label in config.json"
         )
     for ours, (rule, theirs) in plan.items():
-        tensor = rule.read([checkpoint.read(name) for name in theirs])
+        tensor = rule.read([spelled.read(name) for name in theirs])
         if tensor.is_floating_point():
             tensor = tensor.to(device=device, dtype=dtype)
         _assign(network, owners[ours][1], tensor.to(device))
@@ -141,11 +140,16 @@ def fill(
 
 def gather(network: nn.Module, names: Names, *, prefixed: bool) -> dict[str, Tensor]:
     """Our parameters under their names and in their layout: what `fill` reads, `gather` gives back."""
-    tensors: dict[str, Tensor] = {}
+    pieces: dict[str, dict[int, Tensor]] = {}
     for ours, (parameter, _) in _owners(network).items():
         rule, theirs = names.find(ours, prefixed=prefixed)
-        tensors.update(zip(theirs, rule.write(parameter.detach()), strict=True))
-    return tensors
+        number = rule.number if isinstance(rule, Part) else 0
+        for name, tensor in zip(theirs, rule.write(parameter.detach()), strict=True):
+            pieces.setdefault(name, {})[number] = tensor
+    return {
+        name: torch.cat([parts[number] for number in sorted(parts)]) if len(parts) > 1 else parts[0]
+        for name, parts in pieces.items()
+    }
 
 
 def _owners(network: nn.Module) -> dict[str, tuple[nn.Parameter, list[str]]]:

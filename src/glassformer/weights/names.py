@@ -6,6 +6,7 @@ module); weight and bias follow. `{i}` and `{j}` stand for the numbers in a path
     "blocks.{i}.attn.out": "encoder.layer.{i}.attention.output.dense"                     the same tensor
     "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj")                                 rows and columns swapped
     "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(768, 768, 768))      three of theirs, one of ours
+    "blocks.{i}.ffn.up": Part("h.{i}.mlp.gate_up", sizes=(96, 96), number=1)              some rows of one of theirs
     "head.decoder.weight": Tied("cls.predictions.decoder.weight")                          shared with another of ours
 
 Every rule can be inverted, so that saving gives back the very bytes that were loaded.
@@ -80,11 +81,66 @@ class Fused:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of their tensors is several of ours, one below the other; ours is the one with this `number`.
+
+    sizes: the rows of each. `fit.gather` joins them again.
+    """
+
+    theirs: str
+    sizes: tuple[int, ...]
+    number: int
+
+    @property
+    def stems(self) -> tuple[str, ...]:
+        return (self.theirs,)
+
+    def shapes(self, ours: Shape) -> list[Shape]:
+        return [(sum(self.sizes), *ours[1:])]
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        parts: tuple[Tensor, ...] = tensors[0].split(list(self.sizes))
+        return parts[self.number]
+
+    def write(self, ours: Tensor) -> list[Tensor]:
+        return [ours]
+
+
+@dataclass(frozen=True)
 class Tied(Same):
     """Our parameter is another name of one that is already read; theirs, where a file repeats it, is not."""
 
 
-Rule = Same | Transposed | Fused | Tied
+@dataclass(frozen=True)
+class Stacked:
+    """How newer files spell experts: one tensor for all of them, where older ones have some for each.
+
+        [X, parts · rows, columns]   ↔   for each expert j, its parts [rows, columns], one below the other
+
+    theirs: the older names of the parts, in full, with `{j}` for the expert
+    """
+
+    theirs: tuple[str, ...]
+
+    def shapes(self, stacked: Shape) -> list[Shape] | None:
+        """The shapes of the parts, expert after expert; None where the stack cannot be cut so."""
+        fits = len(stacked) == 3 and min(stacked) > 0 and stacked[1] % len(self.theirs) == 0
+        if not fits or stacked[0] > MOST_EXPERTS:
+            return None
+        return [(stacked[1] // len(self.theirs), stacked[2])] * (stacked[0] * len(self.theirs))
+
+    def read(self, stacked: Tensor) -> list[Tensor]:
+        return [part for expert in stacked.unbind() for part in expert.chunk(len(self.theirs))]
+
+    def write(self, parts: Sequence[Tensor]) -> Tensor:
+        each = len(self.theirs)
+        return torch.stack([torch.cat(list(parts[at : at + each])) for at in range(0, len(parts), each)])
+
+
+MOST_EXPERTS = 1024
+"""No published model has more in a layer; each costs time before the first tensor is read."""
+
+Rule = Same | Transposed | Fused | Part | Tied
 Table = Mapping[str, "str | Rule"]
 
 
@@ -95,12 +151,14 @@ class Names:
     body: ours → theirs, below `prefix`, which files of a model with a head write and files of a bare body do not
     head: ours → theirs, by full name
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
+    newer: full names below `prefix` that newer files have → the older ones that the rest of the table speaks of
     """
 
     body: Table
     head: Table = field(default_factory=dict)
     prefix: str = ""
     ignored: tuple[str, ...] = ()
+    newer: Mapping[str, str | Stacked] = field(default_factory=dict)
 
     def find(self, ours: str, *, prefixed: bool) -> tuple[Rule, list[str]]:
         """The rule of one of our parameters, and the full names of their tensors."""
@@ -116,6 +174,20 @@ class Names:
                     rule = Same(entry) if isinstance(entry, str) else entry
                     return rule, [prefix + theirs.format(**numbers) + tail for theirs in rule.stems]
         raise KeyError(f"the recipe has no rule for its parameter {ours!r}")
+
+    def older(self, theirs: str, shape: Shape) -> tuple[Stacked | None, list[str]]:
+        """The names by which the table knows a tensor of a file: its own, or those that a newer spelling stands for."""
+        bare = theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
+        general, numbers = _generalised(bare)
+        entry = self.newer.get(general)
+        prefix = theirs.removesuffix(bare)
+        if isinstance(entry, str):
+            return None, [prefix + entry.format(**numbers)]
+        shapes = entry.shapes(shape) if entry is not None else None
+        if entry is None or shapes is None:
+            return None, [theirs]
+        experts = range(len(shapes) // len(entry.theirs))
+        return entry, [prefix + part.format(**numbers, j=j) for j in experts for part in entry.theirs]
 
     def are_prefixed(self, theirs: Iterable[str]) -> bool:
         """Do the names in a file stand below the prefix?"""

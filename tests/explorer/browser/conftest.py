@@ -116,6 +116,12 @@ def scattered(tmp_path_factory: pytest.TempPathFactory, look: Callable[..., Look
 
 
 @pytest.fixture(scope="session")
+def windowed(models: dict[str, Model], look: Callable[..., Look]) -> Look:
+    """A decoder whose second layer sees four tokens back, and its first all of them."""
+    return look(models["qwen2"], words(14))
+
+
+@pytest.fixture(scope="session")
 def tiny(models: dict[str, Model], look: Callable[..., Look]) -> Look:
     """A page that is there at once: two layers, two heads, two sentences."""
     return look(models["bert"], *TEXTS)

@@ -67,6 +67,8 @@ def test_every_view_opens_from_disk(offline: Tab, file: Path) -> None:
         ("served", {"map": "self", "l": 4, "h": 11}),
         ("story", {"map": "self", "l": 2, "h": 5}),
         ("translation", {"map": "cross", "l": 1, "h": 1}),
+        ("windowed", {"map": "self", "l": 0, "h": 1}),
+        ("windowed", {"map": "self", "l": 1, "h": 1}),
     ],
 )
 def test_its_numbers_are_the_served_ones(

@@ -10,6 +10,7 @@
 import { type Floats, type Layer, TILE, biasOf, companded, kvHead, mixed, poolInto, scores, softmax, strongest } from "./attention";
 import { type Frame, type FrameKind, overviewOf, readFrame } from "./frame";
 import { Kept } from "./kept";
+import { maskOf } from "./mask";
 import { mapOf } from "./state";
 import { typeOf } from "./tokens";
 import { type AttentionMap, type Lines, type LinesQuery, type Neuron, type Overview, Refusal, type Row, type Session, type Tile, type TileQuery, type Transport } from "./types";
@@ -179,9 +180,9 @@ export class InlineTransport implements Transport {
 
 function layerOf(frame: Frame, map: AttentionMap): Layer {
   const { q, k, v, bias } = frame.arrays as Record<string, Floats>;
-  const { heads, kv_heads: kvHeads, head_width: width, causal, window } = map;
-  const { scale } = frame.header as { scale: number };
-  return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, q, k, v, bias, causal, window };
+  const { heads, kv_heads: kvHeads, head_width: width } = map;
+  const { layer, scale } = frame.header as { layer: number; scale: number };
+  return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, q, k, v, bias, ...maskOf(map, layer) };
 }
 
 /** base64(deflate(bytes)) → bytes */

@@ -30,7 +30,8 @@ export interface AttentionMap {
   queries: string;
   keys: string;
   causal: boolean;
-  window: number | null;
+  /** How far each layer sees, in tokens; null = as far as there are tokens. */
+  windows: (number | null)[];
   rotary: boolean;
   biased: boolean;
 }

@@ -1,6 +1,7 @@
 /** What is known of a head, in words. */
 
 import { number, percent } from "../core/format";
+import { maskOf, seen } from "../core/mask";
 import type { AttentionMap, Overview, Session } from "../core/types";
 
 /** A statistic for people: its name in a table's head, the words in a sentence, and whether it is a share of the attention. */
@@ -40,16 +41,13 @@ export function statText(stat: Stat, value: number): string {
 }
 
 /** The entropy, in bits, of a head that looks equally at all it may: the mean over its rows of log2 of the keys in sight. */
-export function mostBits(map: AttentionMap, session: Session): number {
+export function mostBits(map: AttentionMap, layer: number, session: Session): number {
   const queries = session.sides[map.queries].length;
   const keys = session.sides[map.keys].length;
-  const reach = map.window ?? Infinity;
   let bits = 0;
   for (let row = 0; row < queries; row++) {
-    const at = row + keys - queries; // the last query stands at the last key
-    const first = Math.max(at - reach + 1, 0);
-    const last = Math.min(map.causal ? at : at + reach - 1, keys - 1);
-    bits += Math.log2(Math.max(last - first + 1, 1));
+    const [first, end] = seen(maskOf(map, layer), queries, keys, row);
+    bits += Math.log2(Math.max(end - first, 1));
   }
   return bits / Math.max(queries, 1);
 }

@@ -105,13 +105,14 @@ function Legend({ dark }: { dark: boolean }) {
 /** What is special about this map, in words. */
 function Facts({ study, numbers }: { study: Study; numbers: Numbers | null }) {
   const { map } = study;
+  const { window } = study.mask;
   const group = numbers && sharing(map, numbers.row.kv_head);
   const facts = [
     group && shared(group, numbers.row.kv_head),
     map.rotary && "q and k are shown after their rotation by position.",
     map.biased && "A bias for the distance is added to each score.",
     map.causal && "A token sees only itself and what comes before it.",
-    map.window !== null && `A token sees only what is less than ${map.window} tokens away.`,
+    window !== null && `A token sees only what is less than ${window} tokens away.`,
   ].filter((fact) => typeof fact === "string");
   return <p>{facts.join(" ")}</p>;
 }
@@ -177,7 +178,7 @@ function Rows({ study, numbers }: { study: Study; numbers: Numbers }) {
       <ol>
         {page.map((at) => {
           const [to, value] = [k.get(at), v.get(at)];
-          const hidden = whyHidden(map, study.queries.length, study.keys.length, row.query, at);
+          const hidden = whyHidden(study.mask, study.queries.length, study.keys.length, row.query, at);
           const p = row.probs[at];
           const text = visible(study.keys[at].text);
           return (
@@ -241,7 +242,7 @@ function tableOf(study: Study, { row, k }: Numbers): (string | number)[][] {
       const to = k.get(key);
       return [
         row.query, key, study.keys[key].text, to ? sum(products(row.q, to)) : "", row.scale, ...(bias ? [bias[key]] : []), row.scores[key], row.probs[key],
-        whyHidden(study.map, study.queries.length, study.keys.length, row.query, key) ?? "",
+        whyHidden(study.mask, study.queries.length, study.keys.length, row.query, key) ?? "",
       ];
     }),
   ];

@@ -2,7 +2,7 @@
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { number, rank, visible } from "../../core/format";
-import { seen } from "../../core/mask";
+import { type Mask, maskOf, seen } from "../../core/mask";
 import { mapOf } from "../../core/state";
 import { overviewKey } from "../../core/store";
 import { type AttentionMap, type Overview, Refusal, type Row, type Token, type ViewProps } from "../../core/types";
@@ -109,7 +109,7 @@ export class Board {
   read({ row, column }: Cell): Reading | null {
     const exact = this.row(row);
     if (!exact) return null;
-    const [from, to] = seen(this.map, this.matrix.height, this.matrix.width, row);
+    const [from, to] = seen(this.mask, this.matrix.height, this.matrix.width, row);
     const hidden = column < from || column >= to;
     return { row, column, p: exact.probs[column], score: exact.scores[column], rank: rank(exact.probs, column), of: to - from, hidden };
   }
@@ -118,6 +118,11 @@ export class Board {
   sentence(cell: Reading): string {
     const pair = `from ${visible(this.queries[cell.row].text)} to ${visible(this.keys[cell.column].text)}`;
     return cell.hidden ? `${pair}: hidden by the mask` : `${pair}, ${number(cell.p)}, rank ${cell.rank} of ${cell.of}`;
+  }
+
+  /** What the layer on screen hides. */
+  get mask(): Mask {
+    return maskOf(this.map, this.head.value.layer);
   }
 
   /** "layer 4 · head 11", and which map where there are several. */

@@ -29,7 +29,7 @@ export function Legend({ board }: { board: Board }) {
           <li key={share}>{number((root ? share * share : share) * top, 2)}</li>
         ))}
       </ol>
-      {(board.map.causal || board.map.window !== null) && (
+      {(board.mask.causal || board.mask.window !== null) && (
         <p>
           <span class="matrix-hatch" aria-hidden="true" /> hidden by the mask
         </p>

@@ -40,7 +40,7 @@ export function Plot({ board, figure }: { board: Board; figure: { current: Figur
       view: board.view.value,
       plot: board.plot.value,
       matrix,
-      map: board.map,
+      mask: board.mask,
       row: (place) => visible(board.queries[place].text),
       column: (place) => visible(board.keys[place].text),
       fit: (text) => measured.fit(text, gutter.value.left - 12),

@@ -8,9 +8,8 @@
  */
 
 import { number } from "../../core/format";
-import { seen } from "../../core/mask";
+import { type Mask, seen } from "../../core/mask";
 import { cividis } from "../../core/palette";
-import type { AttentionMap } from "../../core/types";
 import { labelled, shown, type Size, stride, type View } from "./geometry";
 
 /** Room for the labels left of the plot and above it, and right of it for those that lean over, in CSS pixels. */
@@ -76,7 +75,7 @@ export interface SceneInput {
   view: View;
   plot: Size;
   matrix: Size;
-  map: Pick<AttentionMap, "causal" | "window">;
+  mask: Mask;
   /** Tokens, by place. */
   row(place: number): string;
   column(place: number): string;
@@ -89,7 +88,7 @@ export interface SceneInput {
   share(p: number): number;
 }
 
-export function scene({ view, plot, matrix, map, row, column, fit, exact, pinned, share }: SceneInput): Scene {
+export function scene({ view, plot, matrix, mask, row, column, fit, exact, pinned, share }: SceneInput): Scene {
   const cells = shown(view, plot, matrix);
   const x = (place: number) => (place - view.x) * view.scale;
   const y = (place: number) => (place - view.y) * view.scale;
@@ -103,7 +102,7 @@ export function scene({ view, plot, matrix, map, row, column, fit, exact, pinned
     columns: labelled(cells.left, cells.right, byColumn)
       .map((place) => ({ text: named(place, column(place), byColumn), x: x(place + 0.5), y: -8, place }))
       .filter((label) => label.x >= 0 && label.x <= plot.width),
-    hidden: hidden(view, plot, matrix, map),
+    hidden: hidden(view, plot, matrix, mask),
     across: [],
     down: [],
     numbers: [],
@@ -117,7 +116,7 @@ export function scene({ view, plot, matrix, map, row, column, fit, exact, pinned
   }
   if (view.scale >= NUMBERED)
     for (let r = cells.top; r < cells.bottom; r++) {
-      const [from, to] = seen(map, matrix.height, matrix.width, r);
+      const [from, to] = seen(mask, matrix.height, matrix.width, r);
       for (let c = Math.max(from, cells.left); c < Math.min(to, cells.right); c++) {
         const p = exact(r, c);
         if (p !== undefined) made.numbers.push({ text: inCell(p, view.scale), x: x(c + 0.5), y: y(r + 0.5), ink: inkOn(share(p)) });
@@ -127,8 +126,8 @@ export function scene({ view, plot, matrix, map, row, column, fit, exact, pinned
 }
 
 /** Outlines, staircases where cells are large enough, of the cells on screen to the left and to the right of what may be seen. */
-function hidden(view: View, plot: Size, matrix: Size, map: Pick<AttentionMap, "causal" | "window">): [number, number][][] {
-  if (!map.causal && map.window === null) return [];
+function hidden(view: View, plot: Size, matrix: Size, mask: Mask): [number, number][][] {
+  if (!mask.causal && mask.window === null) return [];
   const cells = shown(view, plot, matrix);
   const x = (place: number) => (Math.max(cells.left, Math.min(cells.right, place)) - view.x) * view.scale;
   const y = (place: number) => (place - view.y) * view.scale;
@@ -136,7 +135,7 @@ function hidden(view: View, plot: Size, matrix: Size, map: Pick<AttentionMap, "c
   const before: [number, number][] = [];
   const after: [number, number][] = [];
   for (let row = cells.top; row < cells.bottom; row += step) {
-    const [from, to] = seen(map, matrix.height, matrix.width, row);
+    const [from, to] = seen(mask, matrix.height, matrix.width, row);
     const [top, bottom] = [y(row), y(Math.min(row + step, cells.bottom))];
     before.push([x(from), top], [x(from), bottom]);
     after.push([x(to), top], [x(to), bottom]);

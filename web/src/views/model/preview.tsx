@@ -61,7 +61,7 @@ function Stats({ head, map, session }: ModelProps & { head: Head; map: Attention
         ))}
       </dl>
       <p class="hint">
-        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(mostBits(map, session), 2)} (0 = one word only); {number(stat(head, "distance"), 2)} tokens away on average.
+        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(mostBits(map, head.layer, session), 2)} (0 = one word only); {number(stat(head, "distance"), 2)} tokens away on average.
       </p>
     </>
   );

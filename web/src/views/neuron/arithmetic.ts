@@ -5,7 +5,7 @@
  */
 
 import type { Floats } from "../../core/attention";
-import { seen } from "../../core/mask";
+import { type Mask, seen } from "../../core/mask";
 import type { AttentionMap } from "../../core/types";
 
 /** q ∘ k: each dimension's part of the dot product. [E] */
@@ -85,10 +85,10 @@ export function sharing(map: Pick<AttentionMap, "heads" | "kv_heads">, kvHead: n
 }
 
 /** Why a query may not look at a key; null where it may. */
-export function whyHidden(map: Pick<AttentionMap, "causal" | "window">, queries: number, keys: number, query: number, key: number): string | null {
-  const [from, to] = seen(map, queries, keys, query);
+export function whyHidden(mask: Mask, queries: number, keys: number, query: number, key: number): string | null {
+  const [from, to] = seen(mask, queries, keys, query);
   if (key >= from && key < to) return null;
-  return map.causal && key >= to ? "comes later" : `outside the window of ${map.window}`;
+  return mask.causal && key >= to ? "comes later" : `outside the window of ${mask.window}`;
 }
 
 /** How many keys fit into one answer: q, k, v, z, and the row's scores, probabilities and bias. */

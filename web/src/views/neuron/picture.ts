@@ -46,7 +46,7 @@ export function picture(study: Study, { row, k, v }: Numbers, caption: string[],
   const top = Math.max(...row.probs) || 1;
   for (const key of page) {
     const parts = products(row.q, k.get(key)!);
-    const hidden = whyHidden(study.map, study.queries.length, study.keys.length, row.query, key);
+    const hidden = whyHidden(study.mask, study.queries.length, study.keys.length, row.query, key);
     text(COLUMNS.key, y, `${key} ${visible(study.keys[key].text).slice(0, 14)}`, { colour: hidden ? soft : ink });
     strip(COLUMNS.k, y, k.get(key)!, most.k);
     strip(COLUMNS.product, y, parts, most.product);

@@ -3,7 +3,7 @@
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { type Floats, strongest } from "../../core/attention";
 import { Kept } from "../../core/kept";
-import { seen } from "../../core/mask";
+import { type Mask, maskOf, seen } from "../../core/mask";
 import { mapOf } from "../../core/state";
 import { type AttentionMap, type Neuron, Refusal, type Token, type ViewProps } from "../../core/types";
 import { Pool } from "../matrix/pool";
@@ -81,6 +81,11 @@ export class Study {
     });
   }
 
+  /** What the layer on screen hides. */
+  get mask(): Mask {
+    return maskOf(this.map, this.at.peek().layer);
+  }
+
   /** How many keys are on screen at a time. */
   get count(): number {
     return Math.min(this.keys.length, this.fit, this.narrow.value ? NARROW_PAGE : PAGE);
@@ -120,7 +125,7 @@ export class Study {
       if (pinned) this.start.value = around(ranked(numbers.row.probs).indexOf(key), this.keys.length, this.count);
       return;
     }
-    const [from, to] = seen(this.map, this.queries.length, this.keys.length, this.at.peek().query);
+    const [from, to] = seen(this.mask, this.queries.length, this.keys.length, this.at.peek().query);
     const lost = !page.some((at) => at >= from && at < to);
     if (this.start.peek() === null || lost || pinned)
       this.start.value = around(key ?? strongest(numbers.row.probs, 1).keys[0] ?? 0, this.keys.length, this.count);

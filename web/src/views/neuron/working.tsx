@@ -20,7 +20,7 @@ export function Working({ study, numbers, at }: { study: Study; numbers: Numbers
   if (!k || !v) return <p class="hint">The key's numbers are on their way…</p>;
   const from = visible(study.queries[row.query].text);
   const to = visible(study.keys[at].text);
-  const hidden = whyHidden(map, study.queries.length, study.keys.length, row.query, at);
+  const hidden = whyHidden(study.mask, study.queries.length, study.keys.length, row.query, at);
   const parts = products(row.q, k);
   const dot = sum(parts);
   const scaled = dot * row.scale;

@@ -1,0 +1,90 @@
+"""A mixture of experts: many feed-forward layers side by side, of which each token goes through a few."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.feed_forward import make_feed_forward
+from glassformer.core.flow import Flow, Node
+from glassformer.core.specs import ExpertsSpec
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+class Scores(nn.Linear):
+    """x Wᵀ; a class of its own, so that what narrows linear layers passes it by: a rounded score misroutes a token."""
+
+
+class Router(Node):
+    """Send each token to the experts that score highest on it, and say how much each of them counts.
+
+        probs = softmax(x Wᵀ, over the experts);   chosen = the k largest;   weights = probs[chosen] / their sum
+
+    Args:
+        x: the residual stream after the norm. [B, T, D]
+    Returns: chosen [B, T, k], the likeliest first, and weights [B, T, k], which sum to 1 for each token.
+    Taps: probs [B T X] · chosen [B T k]
+    Source: Shazeer et al. 2017, section 2.1; Jiang et al. 2024, section 2.1.
+    Differs: the first paper adds noise while training, to balance the load; the second softmaxes the k largest scores,
+    which is the same as dividing k of all probabilities by their sum.
+    """
+
+    TAPS = ("probs", "chosen")
+
+    def __init__(self, spec: ExpertsSpec) -> None:
+        super().__init__()
+        self.chosen = spec.chosen
+        self.scores = Scores(spec.width, spec.experts, bias=False)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], flow: Flow
+    ) -> tuple[Int[Tensor, "B T k"], Float[Tensor, "B T k"]]:
+        wide = torch.promote_types(x.dtype, torch.float32)
+        probs = self.tap(flow, "probs", torch.softmax(self.scores(x), dim=-1, dtype=wide))  # [B, T, X]
+        chosen = self.tap(flow, "chosen", probs.topk(self.chosen).indices)  # [B, T, k]
+        weights = probs.gather(-1, chosen)
+        return chosen, weights / weights.sum(dim=-1, keepdim=True)
+
+
+class Experts(Node):
+    """A feed-forward layer cut into experts: all of them are learned, k of them run for a token.
+
+                   ┌ expert 0 ─┐
+        x ─ router ┤    …      ├ weigh, add ─ out        out = Σ over the k chosen: weight · expert(x)
+                   └ expert X-1┘
+
+    Tokens are sorted by expert, so that each expert runs once, on all tokens that chose it.
+
+    Args:
+        x: the residual stream after the norm. [B, T, D]
+    Returns: what is added to the residual stream. [B, T, D]
+    Taps: out [B T D] · of the router: probs, chosen · of each expert: neurons [1 n F], out [1 n D], where n tokens,
+        first to last, chose it
+    Source: Shazeer et al. 2017, section 2; Jiang et al. 2024, section 2.1 (gated experts in place of every
+        feed-forward layer).
+    Differs: no expert is ever full, so no token is dropped.
+    """
+
+    TAPS = ("out",)
+
+    def __init__(self, spec: ExpertsSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.router = Router(spec)
+        self.experts = nn.ModuleList(make_feed_forward(spec.expert) for _ in range(spec.experts))
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        chosen, weights = self.router(x, flow)  # [B, T, k] each
+        choices = chosen.flatten()
+        order = choices.argsort(stable=True)  # choices by expert, in the order of the tokens
+        sizes = choices.bincount(minlength=len(self.experts)).tolist()
+        sent = x.flatten(0, 1)[order // self.spec.chosen].split(sizes)  # [n, D] for each expert
+        # An expert that nobody chose runs on no token: its taps are there, and its gradients are 0.
+        answers = [expert(tokens[None], flow)[0] for expert, tokens in zip(self.experts, sent, strict=True)]
+        by_token = torch.cat(answers)[order.argsort()].unflatten(0, chosen.shape)  # [B, T, k, D]
+        mixed = (weights[..., None] * by_token).sum(dim=-2).to(x.dtype)
+        return self.tap(flow, "out", mixed)

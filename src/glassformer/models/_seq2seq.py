@@ -1,0 +1,188 @@
+"""The assembly that encoder-decoders share; their recipes differ in specs, heads and names.
+
+    source ids ─ encoder ─────────────── memory
+                                           │ keys and values
+    target ids ─ decoder (causal, cross) ──┴── final ─ head
+
+Source: Vaswani et al. 2017, figure 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.embeddings import Embedding
+from glassformer.core.flow import Batch, Flow, Memory, Node, Output
+from glassformer.core.heads import Head, Labels, LanguageModel, cross_entropy
+from glassformer.core.norms import make_norm
+from glassformer.core.specs import BlockSpec, CrossAttentionSpec, EmbeddingSpec, NormSpec, StackSpec
+from glassformer.core.stack import Stack
+from glassformer.errors import ConfigError, DataError
+from glassformer.models._family import Network, reads_ids
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideSpec:
+    """One half of the paper's figure 1: the encoder or the decoder."""
+
+    embed: EmbeddingSpec
+    blocks: StackSpec
+    final_norm: NormSpec | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairSpec:
+    """Both halves; `tied` says that source table, target table and output projection are one matrix."""
+
+    encoder: SideSpec
+    decoder: SideSpec
+    tied: bool = True
+
+    def __post_init__(self) -> None:
+        tables = [(side.embed.vocabulary, side.embed.width) for side in (self.encoder, self.decoder)]
+        if self.tied and tables[0] != tables[1]:
+            raise ConfigError(
+                f"tied embeddings are one table, but the encoder's is {list(tables[0])} and the decoder's "
+                f"{list(tables[1])}; give them one size, or set tied=False (config.json: tie_embeddings)"
+            )
+
+
+def as_decoder(block: BlockSpec) -> BlockSpec:
+    """An encoder's block made a decoder's: its attention turned causal, cross-attention of the same shape added."""
+    attention = block.attention
+    cross = CrossAttentionSpec(
+        width=attention.width,
+        heads=attention.heads,
+        head_width=attention.head_width,
+        dropout=attention.dropout,
+    )
+    return replace(block, attention=replace(attention, causal=True), cross=cross)
+
+
+class Side(Node):
+    """ids ─ embedding (scaled, + positions) ─ blocks ─ final norm, if there is one"""
+
+    def __init__(self, spec: SideSpec) -> None:
+        super().__init__()
+        self.embed = Embedding(spec.embed)
+        self.blocks = Stack(spec.blocks)
+        self.final_norm = make_norm(spec.final_norm)
+
+    def forward(self, ids: Int[Tensor, "B T"], flow: Flow) -> Float[Tensor, "B T D"]:
+        x: Tensor = self.final_norm(self.blocks(self.embed(ids, flow), flow))
+        return x
+
+
+class Translation(LanguageModel):
+    """The output projection, and its loss: position t of the decoder should say label t.
+
+    Differs: a decoder-only model's labels are its own inputs, shifted by one; here the caller shifts the decoder's
+    inputs (`shifted_right`), so labels stand where they are predicted.
+    """
+
+    def loss(self, output: Output, labels: Labels) -> Tensor:
+        if output.logits is None or isinstance(labels, dict):
+            raise DataError("translation takes labels as one tensor [B, T], beside decoder_input_ids [B, T]")
+        return cross_entropy(output.logits, labels)
+
+
+class Constant(nn.Module):
+    """logits + constant: a number for each word that checkpoints carry, usually 0; never trained.
+
+    Differs: the reference library keeps it as a buffer; here it is a parameter without a gradient, filled and saved
+    like all others.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.values = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, logits: Float[Tensor, "B T V"]) -> Float[Tensor, "B T V"]:
+        return logits + self.values.detach()
+
+
+class ShiftedTranslation(Translation):
+    """logits = x Eᵀ + constant, with E the embedding table."""
+
+    def __init__(self, width: int, vocabulary: int) -> None:
+        super().__init__(width, vocabulary)
+        self.constant = Constant(vocabulary)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
+        return Output(logits=self.constant(self.decoder(x[:, -flow.last :])))
+
+
+class EncoderDecoder(Network):
+    """Encoder and decoder; a recipe's constructor adds `head` and ends with `name_nodes()`.
+
+    Args:
+        batch: `input_ids` [B, S], what is read · `decoder_input_ids` [B, T], what is written so far, begun with the
+            start token · `decoder_keep` [B, 1, past + T] bool, False where the target is padding
+        flow: `keep` [B, 1, S] bool, False where the source is padding · `positions` [B, S] of the source · `memory`,
+            from an earlier call of `memory`: then the encoder does not run · `cache` and `last` concern the decoder
+    Returns: Output with what the head makes, such as `logits` [B, T, V], and `encoder_last_hidden_state` [B, S, D].
+    Raises: ConfigError: no decoder_input_ids; neither input_ids nor a memory.
+    Taps: encoder.… · memory [B S D] · decoder.… · final [B T D] · the fields of the head
+    """
+
+    def __init__(self, spec: PairSpec) -> None:
+        super().__init__()
+        self.encoder = Side(spec.encoder)
+        self.decoder = Side(spec.decoder)
+        if spec.tied:
+            self.decoder.embed.tokens.weight = self.encoder.embed.tokens.weight
+
+    def own_taps(self) -> tuple[str, ...]:
+        return ("memory", *super().own_taps())
+
+    def memory(self, batch: Batch, flow: Flow) -> Memory:
+        """Run the encoder: its last states, and which of them a decoder may see."""
+        states = self.encoder(
+            reads_ids(batch), Flow(keep=flow.keep, positions=flow.positions, tape=flow.tape)
+        )
+        return Memory(self.tap(flow, "memory", states), flow.keep)
+
+    def forward(self, batch: Batch, flow: Flow) -> Output:
+        memory = self.memory(batch, flow) if flow.memory is None else flow.memory
+        output = super().forward(batch, replace(flow, memory=memory))
+        return replace(output, encoder_last_hidden_state=memory.states)
+
+    def states(self, batch: Batch, flow: Flow) -> Tensor:
+        if batch.decoder_input_ids is None:
+            raise ConfigError(
+                "this model needs decoder_input_ids [B, T], begun with the start token; got none"
+            )
+        memory = self.memory(batch, flow) if flow.memory is None else flow.memory
+        seen = Flow(keep=batch.decoder_keep, memory=memory, cache=flow.cache, tape=flow.tape)
+        x: Tensor = self.decoder(batch.decoder_input_ids, seen)
+        return x
+
+
+class Translator(EncoderDecoder):
+    """An encoder-decoder with the embedding table as its output projection, or bare."""
+
+    def __init__(self, spec: PairSpec, task: str) -> None:
+        super().__init__(spec)
+        self.head = self.make_head(spec, task)
+        self.name_nodes()
+
+    def make_head(self, spec: PairSpec, task: str) -> Head | None:
+        """The head of a task; None for the bare body."""
+        if task != "translation":
+            return None
+        head = ShiftedTranslation(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
+        head.decoder.weight = self.decoder.embed.tokens.weight
+        return head
+
+
+def shifted_right(labels: Int[Tensor, "B T"], start_id: int, pad_id: int) -> Int[Tensor, "B T"]:
+    """What the decoder reads in training: the start token, then every label but the last; -100 becomes padding."""
+    first = labels.new_full((labels.shape[0], 1), start_id)
+    return torch.cat([first, labels[:, :-1].masked_fill(labels[:, :-1] == -100, pad_id)], dim=1)

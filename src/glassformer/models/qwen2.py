@@ -1,0 +1,80 @@
+"""Qwen2: Llama with biases on q, k and v alone, and a window in its upper layers where the config asks for one.
+
+    ids ─ [ norm ─ causal attention (rotary, biases) ─ add ─ norm ─ gated feed-forward ─ add ] × L ─ norm ─ head
+
+Source: Yang et al. 2024, "Qwen2", section 2.2; the biases: Bai et al. 2023, "Qwen", section 2.3.
+Differs: the paper's dual chunks, for texts beyond the trained length, are left out, as the reference library does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.models import llama, mistral
+from glassformer.models._decoder import Decoder
+from glassformer.models._family import Family, Reader, TextSpec
+from glassformer.weights.files import shown
+
+
+def spec(reader: Reader) -> TextSpec:
+    """config.json → spec."""
+    reader.fixed("use_mrope", False)  # positions in images and films, of the families that see
+    attention = llama.attention_spec(reader, bias=True)
+    block = llama.block_spec(reader, attention, llama.feed_forward_spec(reader))
+    blocks = tuple(replace(block, attention=replace(attention, window=window)) for window in windows(reader))
+    rotary = llama.rotary(reader, attention.E, longest=32_768)
+    return llama.decoder_spec(reader, blocks, rotary)
+
+
+def windows(reader: Reader) -> list[int | None]:
+    """The window of each layer, None where it sees everything.
+
+    `layer_types` names a kind for each layer; without it, the layers from number `max_window_layers` on slide.
+    """
+    layers = llama.layers(reader)
+    window = mistral.window(reader, default=4096)
+    first = reader.integer("max_window_layers", default=28, least=0)
+    if not reader.flag("use_sliding_window", default=False):
+        window = None
+    kinds = reader.get("layer_types", default=None)
+    if kinds is None:
+        return [window if i >= first else None for i in range(layers)]
+    if not isinstance(kinds, list) or len(kinds) != layers:
+        raise ConfigError(
+            f"{reader.place}layer_types is {shown(kinds)}; it must be a list with a kind for each of {layers} layers"
+        )
+    for kind in kinds:
+        if kind not in ("full_attention", "sliding_attention"):
+            raise UnsupportedError(
+                f"{reader.place}layer_types has {shown(kind)}, which is not supported for a {reader.family!r} model; "
+                "supported: full_attention, sliding_attention"
+            )
+    if window is None and "sliding_attention" in kinds:
+        raise ConfigError(
+            f"{reader.place}layer_types has 'sliding_attention', but there is no window; "
+            "set use_sliding_window to true and sliding_window to a number of tokens"
+        )
+    return [window if kind == "sliding_attention" else None for kind in kinds]
+
+
+FAMILY = Family(
+    model_type="qwen2",
+    architectures={
+        "Qwen2Model": "feature-extraction",
+        "Qwen2ForCausalLM": "text-generation",
+        "Qwen2ForSequenceClassification": "text-classification",
+        "Qwen2ForTokenClassification": "token-classification",
+    },
+    spec=spec,
+    build=Decoder,
+    names=llama.names,
+    tiny={
+        **llama.FAMILY.tiny,
+        "model_type": "qwen2",
+        "tie_word_embeddings": True,
+        "use_sliding_window": True,
+        "sliding_window": 4,
+        "max_window_layers": 1,
+    },
+)

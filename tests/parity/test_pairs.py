@@ -1,0 +1,310 @@
+"""Encoder-decoders give the reference library's numbers where they differ from one stack: two sides, and a memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from glassformer import DataError, Model
+from glassformer.core.cache import KeyValueCache
+from glassformer.core.flow import Tape
+from glassformer.models._seq2seq import shifted_right
+from tests.parity.families import ROWS, Row
+from tests.parity.sides import (
+    HIDDEN_ID,
+    PRECISIONS,
+    Folders,
+    Pairs,
+    Twice,
+    close,
+    draw_inputs,
+    draw_labels,
+    ended,
+    lifted,
+    load_ours,
+    load_theirs,
+    pushed_left,
+    tolerance,
+)
+from tests.parity.test_files import rewritten
+
+PAIRS = [row for row in ROWS if row.translates]
+rows = pytest.mark.parametrize("row", PAIRS, ids=lambda row: row.family)
+precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
+sources = pytest.mark.parametrize("source", ["none", "right", "left"], ids="source {}".format)
+targets = pytest.mark.parametrize("target", ["none", "right", "left"], ids="target {}".format)
+
+
+def pair(config: dict[str, Any], source: str, target: str) -> Pairs:
+    """A batch whose two sides are padded each in its own way."""
+    one, other = draw_inputs(config, target), draw_inputs(config, source)
+    assert isinstance(one, Pairs) and isinstance(other, Pairs)
+    return replace(one, source=other.source, source_keep=other.source_keep)
+
+
+@rows
+@precisions
+@sources
+@targets
+@torch.no_grad()
+def test_each_side_padded_in_its_own_way(
+    folders: Folders, row: Row, dtype: torch.dtype, source: str, target: str
+) -> None:
+    folder = folders(row, row.main)
+    ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
+    inputs = pair(ours.config, source, target)
+    labels, their_labels = draw_labels("translation", inputs, ours.config)
+    output = ours(**inputs.ours, labels=labels)
+    with lifted(row, dtype):
+        expected = theirs(**inputs.theirs, **their_labels)
+    for name in ("logits", "encoder_last_hidden_state"):
+        close(output[name][inputs.seen(name)], expected[name][inputs.seen_there(name)], within, name)
+    close(output.loss, expected.loss, within, "loss")
+
+
+@pytest.mark.parametrize("row", [row for row in PAIRS if row.family != "mbart"], ids=lambda row: row.family)
+@torch.no_grad()
+def test_labels_alone_are_what_we_shift(folders: Folders, row: Row) -> None:
+    """The reference shifts labels to get the decoder's input; here the caller does, by `shifted_right`.
+
+    mBART's begins with a text's own language instead, which stands behind its last label.
+    """
+    folder = folders(row, row.main)
+    ours, theirs = load_ours(folder), load_theirs(folder, row)
+    inputs = draw_inputs(ours.config, "right")
+    assert isinstance(inputs, Pairs)
+    read = {"input_ids": inputs.source, "attention_mask": inputs.source_keep.long()}
+    labels = inputs.ids.masked_fill(~inputs.keep, -100)
+    begun = shifted_right(labels, ours.config["decoder_start_token_id"], HIDDEN_ID)
+    output, expected = ours(**read, decoder_input_ids=begun, labels=labels), theirs(**read, labels=labels)
+    close(output.loss, expected.loss, row.fp32, "loss")
+    close(output.logits[inputs.keep], expected.logits[inputs.keep], row.fp32, "logits")
+
+
+# ------------------------------------------------------------------------------------------------------------ cache
+
+
+@rows
+@precisions
+@sources
+@pytest.mark.parametrize("target", ["none", "left"], ids="target {}".format)
+@pytest.mark.parametrize("chunks", [[6, 5], [1] * 11], ids=["two chunks", "token by token"])
+@torch.no_grad()
+def test_cached(
+    folders: Folders, row: Row, dtype: torch.dtype, source: str, target: str, chunks: list[int]
+) -> None:
+    """Keys of the target grow, those of the memory are made once; fused and explicit, both as the reference."""
+    folder = folders(row, row.main)
+    ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
+    inputs = pair(ours.config, source, target)
+    with lifted(row, dtype):
+        expected = {"whole": theirs(**inputs.theirs).logits}
+        if target == "none":
+            expected["cached"] = reference_cached(theirs, inputs, chunks)
+    for tape in (None, Tape("*.probs")):
+        logits = cached(ours, inputs, chunks, tape)[inputs.keep]
+        for what, there in expected.items():
+            close(logits, there[inputs.seen_there("logits")], within, f"theirs {what}, {tape}")
+
+
+def cached(model: Model, inputs: Pairs, chunks: list[int], tape: Tape | None) -> Tensor:
+    """Our logits when the target is fed in chunks; the encoder runs before the first of them alone. [B, T, V]"""
+    cache, parts, end = KeyValueCache(block_tokens=4), [], 0
+    for chunk in chunks:
+        start, end = end, end + chunk
+        output = model(
+            inputs.source,
+            inputs.source_keep.long(),
+            decoder_input_ids=inputs.ids[:, start:end],
+            decoder_attention_mask=inputs.keep[:, :end].long(),
+            cache=cache,
+            tape=tape,
+        )
+        parts.append(output.logits)
+    return torch.cat([part for part in parts if part is not None], dim=1)
+
+
+def reference_cached(model: Any, inputs: Pairs, chunks: list[int]) -> Tensor:
+    right = inputs.right()
+    read = {"input_ids": right.source, "attention_mask": right.source_keep.long()}
+    states = model.get_encoder()(**read)
+    past, parts, end = None, [], 0
+    for chunk in chunks:
+        start, end = end, end + chunk
+        answer = model(
+            encoder_outputs=states,
+            attention_mask=read["attention_mask"],
+            decoder_input_ids=right.ids[:, start:end],
+            decoder_attention_mask=right.keep[:, :end].long(),
+            past_key_values=past,
+            use_cache=True,
+        )
+        past = answer.past_key_values
+        parts.append(answer.logits)
+    return torch.cat(parts, dim=1)
+
+
+@rows
+@torch.no_grad()
+def test_greedy(folders: Folders, row: Row) -> None:
+    """The same tokens as the reference's own loop, from sources padded on the left."""
+    few = {"scale_embedding": False, "decoder_layers": 1}  # else a random network says one word over and over
+    folder = folders(row, row.main, **few)
+    ours, theirs = load_ours(folder, torch.float64), load_theirs(folder, row, torch.float64)
+    inputs = pair(ours.config, "left", "none")
+    mine = ours.generate(inputs.source, attention_mask=inputs.source_keep.long(), max_new_tokens=12)
+    ids = torch.full((3, 1), ours.config["decoder_start_token_id"])
+    right, running = inputs.right(), torch.ones(3, dtype=torch.bool)
+    while ids.shape[1] < mine.shape[1]:
+        answer = theirs(
+            input_ids=right.source, attention_mask=right.source_keep.long(), decoder_input_ids=ids
+        )
+        chosen = answer.logits[:, -1].argmax(-1).where(running, HIDDEN_ID)
+        ids = torch.cat([ids, chosen[:, None]], dim=1)
+        running &= chosen != ours.config["eos_token_id"]
+    assert torch.equal(mine, ids)
+    assert len({tuple(line) for line in mine.tolist()}) > 1  # the sources were read
+
+
+# ------------------------------------------------------------------------------------------------------------- taps
+
+
+@rows
+@pytest.mark.parametrize("padding", ["none", "right", "left"])
+@precisions
+@torch.no_grad()
+def test_taps(folders: Folders, row: Row, padding: str, dtype: torch.dtype) -> None:
+    """Hidden states, attentions and cross-attentions of both sides, and with them the explicit path."""
+    folder = folders(row, row.main)
+    ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
+    inputs = pair(ours.config, padding, padding)
+    with lifted(row, dtype):
+        expected = theirs(**inputs.theirs, output_hidden_states=True, output_attentions=True)
+    output = ours(**inputs.ours, tape=Tape("embed.out", "blocks.*.out", "memory", "final", "probs", "logits"))
+    masks = {"encoder": (inputs.source_keep, inputs.right().source_keep)}
+    masks["decoder"] = (inputs.keep, inputs.right().keep)
+
+    for side, last in (("encoder", "memory"), ("decoder", "final")):
+        here, there = masks[side]
+        layers = len(expected[f"{side}_attentions"])
+        taps = [f"{side}.embed.out", *(f"{side}.blocks.{i}.out" for i in range(layers - 1)), last]
+        for tap, state in zip(taps, expected[f"{side}_hidden_states"], strict=True):
+            close(output.taps[tap][here], state[there], within, tap)
+        for i, probs in enumerate(expected[f"{side}_attentions"]):
+            tap = f"{side}.blocks.{i}.attn.probs"
+            close(squares(output.taps[tap], here, here), squares(probs, there, there), within, tap)
+    (queries, queries_there), (keys, keys_there) = masks["decoder"], masks["encoder"]
+    for i, probs in enumerate(expected.cross_attentions):
+        tap = f"decoder.blocks.{i}.cross.probs"
+        close(
+            squares(output.taps[tap], queries, keys), squares(probs, queries_there, keys_there), within, tap
+        )
+
+    seen, seen_there = inputs.seen("logits"), inputs.seen_there("logits")
+    close(output.logits[seen], expected.logits[seen_there], within, "explicit")
+    close(ours(**inputs.ours).logits[seen], expected.logits[seen_there], within, "fused")
+    with lifted(row, dtype):
+        fused_there = load_theirs(folder, row, dtype, attention="sdpa")(**inputs.theirs).logits
+    close(output.logits[seen], fused_there[seen_there], within, "theirs fused")
+
+
+def squares(probs: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+    """Probabilities [B, H, T, S] between visible tokens alone, one after another. [N, H]"""
+    both = queries[:, :, None] & keys[:, None, :]  # [B, T, S]
+    return probs.permute(0, 2, 3, 1)[both]
+
+
+# ------------------------------------------------------------------------------------------------- files as found
+
+
+@rows
+@torch.no_grad()
+def test_the_table_may_be_repeated(folders: Folders, row: Row, tmp_path: Path) -> None:
+    """Older files hold the shared table under each of its names."""
+    folder = folders(row, row.main)
+    table = load_file(folder / "model.safetensors")["model.shared.weight"]
+    names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+    copy = rewritten(folder, tmp_path / "copy", lambda t: {**t, **{name: table.clone() for name in names}})
+    inputs = draw_inputs(load_ours(folder).config, "none")
+    model = load_ours(copy)
+    assert torch.equal(model(**inputs.ours).logits, load_ours(folder)(**inputs.ours).logits)
+    shared = model.network.encoder.embed.tokens.weight
+    assert model.network.decoder.embed.tokens.weight is shared and model.network.head.decoder.weight is shared
+
+
+@rows
+@torch.no_grad()
+def test_the_constant_is_added(folders: Folders, row: Row, tmp_path: Path) -> None:
+    folder = folders(row, row.main)
+    constant = load_file(folder / "model.safetensors")["final_logits_bias"]
+    assert constant.abs().min() > 0
+    zero = rewritten(
+        folder, tmp_path / "zero", lambda t: {**t, "final_logits_bias": torch.zeros_like(constant)}
+    )
+    inputs = draw_inputs(load_ours(folder).config, "none")
+    gap = load_ours(folder)(**inputs.ours).logits - load_ours(zero)(**inputs.ours).logits
+    close(gap, constant.expand_as(gap), 1e-4, "constant")
+
+
+@rows
+@torch.no_grad()
+def test_a_bare_body_translates(folders: Folders, row: Row) -> None:
+    """Its constant is new, and 0; the projection is the table, and stays as it was loaded."""
+    bare = folders(row, next(iter(row.record.architectures)))
+    import glassformer
+
+    model = glassformer.load(bare, task="translation")
+    assert model.report.new == ["head.constant.values"]
+    assert model.network.head.constant.values.abs().max() == 0
+    inputs = draw_inputs(model.config, "none")
+    states = load_ours(bare)(**inputs.ours).last_hidden_state
+    table = load_file(bare / "model.safetensors")["shared.weight"]
+    close(model(**inputs.ours).logits, states @ table.T, row.fp32, "logits")
+
+
+# ---------------------------------------------------------------------------------------- texts that are read twice
+
+again = [row for row in PAIRS if "text-classification" in row.record.tasks]
+twice = pytest.mark.parametrize("row", again, ids=lambda row: row.family)
+
+
+@twice
+@pytest.mark.parametrize("padding", ["none", "right", "left"])
+@torch.no_grad()
+def test_a_bare_body_reads_its_source_twice(folders: Folders, row: Row, padding: str) -> None:
+    folder = folders(row, next(iter(row.record.architectures)))
+    ours, theirs = load_ours(folder), load_theirs(folder, row)
+    drawn = draw_inputs(ours.config, padding)
+    inputs = Twice(drawn.ids, drawn.keep, None)
+    output, expected = ours(**inputs.ours), theirs(**inputs.theirs)
+    for name in ("last_hidden_state", "encoder_last_hidden_state"):
+        close(output[name][inputs.seen(name)], expected[name][inputs.seen_there(name)], row.fp32, name)
+
+
+@twice
+@torch.no_grad()
+def test_the_last_of_several_end_tokens_is_read(folders: Folders, row: Row) -> None:
+    folder = folders(row, row.record.architecture("text-classification"))
+    ours, theirs = load_ours(folder), load_theirs(folder, row)
+    drawn = draw_inputs(ours.config, "right")
+    end = ours.config["eos_token_id"]
+    ids = ended(drawn.ids, drawn.keep, end)
+    ids[:, 0] = end
+    inputs = Twice(ids, drawn.keep, None)
+    close(ours(**inputs.ours).logits, theirs(**inputs.theirs).logits, row.fp32, "logits")
+    assert torch.equal(pushed_left(ids, drawn.keep), ids)
+
+
+@twice
+def test_a_text_without_an_end_is_refused(folders: Folders, row: Row) -> None:
+    ours = load_ours(folders(row, row.record.architecture("text-classification")))
+    with pytest.raises(DataError, match="end every text with it"):
+        ours(torch.tensor([[5, 6, 2], [5, 6, 7]]))
+    with pytest.raises(DataError, match="leave decoder_input_ids out"):
+        ours(torch.tensor([[5, 6, 2]]), decoder_input_ids=torch.tensor([[2, 5]]))
