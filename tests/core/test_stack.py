@@ -121,12 +121,15 @@ def test_masks_are_made_once_a_call_for_each_pattern(monkeypatch: pytest.MonkeyP
 @few
 @given(t=st.integers(0, 8))
 def test_cl_10_changing_the_future_leaves_the_past_bit_equal(kind: str, path: str, t: int) -> None:
-    network, x = stack(kind), torch.randn(2, 9, 32)
+    # How many tokens share an expert's product decides how it rounds; in fp64 that is far below any leak.
+    exact = kind != "experts"
+    dtype = torch.float32 if exact else torch.float64
+    network, x = stack(kind).to(dtype), torch.randn(2, 9, 32, dtype=dtype)
     changed = x.clone()
-    changed[:, t:] += torch.randn(2, 9 - t, 32)
+    changed[:, t:] += torch.randn(2, 9 - t, 32, dtype=dtype)
     before, after = run(network, x, path), run(network, changed, path)
-    if kind == "experts":  # how many tokens share an expert's product decides how it rounds
-        assert_close(before[:, :t], after[:, :t], 1e-6)
+    if not exact:
+        assert_close(before[:, :t], after[:, :t], 1e-12)
     else:
         assert torch.equal(before[:, :t], after[:, :t])
     assert (before[:, t] != after[:, t]).any(-1).all(), "the present does change"
