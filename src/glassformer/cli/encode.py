@@ -151,16 +151,11 @@ def _save(out: Path, vectors: np.ndarray) -> None:
     import numpy as np
 
     from glassformer.errors import DataError
+    from glassformer.weights.write import atomic_file
 
     place = out.resolve()  # of a link, the file that it stands for
-    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        with draft.open("wb") as stream:
+        with atomic_file(place) as stream:
             np.save(stream, vectors, allow_pickle=False)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(place)
     except OSError as error:
         raise DataError(f"{out}: cannot be written: {error.strerror or error}") from error
-    finally:
-        draft.unlink(missing_ok=True)

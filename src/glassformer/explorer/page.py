@@ -25,6 +25,7 @@ from glassformer.errors import DataError
 from glassformer.explorer import static, views
 from glassformer.explorer.describe import Facts, command, describe
 from glassformer.inspect.session import Session
+from glassformer.weights.write import atomic_file
 
 CAP_BYTES = 25_000_000
 """What the exact layers may add to the file, as they stand in it: compressed, in base64."""
@@ -100,18 +101,12 @@ class Page:
         """
         path = check_place(path)
         place = path.resolve()  # of a link, the file that it stands for
-        draft = place.with_name(f".{place.name}.{os.getpid()}.part")
         try:
-            with draft.open("w", encoding="utf-8", newline="") as stream:
-                stream.writelines(self.parts(progress))
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.replace(place)
+            with atomic_file(place) as stream:
+                stream.writelines(part.encode() for part in self.parts(progress))
             return place.stat().st_size
         except OSError as error:
             raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
-        finally:
-            draft.unlink(missing_ok=True)
 
     def _frames(self, progress: Progress) -> Iterator[str]:
         """Overviews of all layers, then exact layers: layer by layer, of every map."""
