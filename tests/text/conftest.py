@@ -5,11 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
+
+from tests.text import families
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +63,26 @@ def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 1024}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
+
+
+@pytest.fixture(scope="session")
+def family_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The vocabulary files of a family (`model_type`), made once; to be read, not written."""
+    root = tmp_path_factory.mktemp("families")
+    return cache(lambda family: families.make(family, root / family))
+
+
+@pytest.fixture
+def family_copy(family_folder: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path]:
+    """The same in a folder of one's own, with settings for `tokenizer_config.json`."""
+
+    def copy(family: str, **settings: Any) -> Path:
+        folder = shutil.copytree(family_folder(family), tmp_path / family, dirs_exist_ok=True)
+        if settings:
+            (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+        return folder
+
+    return copy
 
 
 def wild_texts(count: int, seed: int) -> list[str]:

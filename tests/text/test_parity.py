@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from glassformer.text import Tokenizer
 from tests.text.conftest import wild_texts
+from tests.text.families import lines, pieces_of
 
 transformers = pytest.importorskip(
     "transformers", reason="needs the reference library: pip install 'glassformer[dev]'"
@@ -84,6 +87,17 @@ def test_wordpiece_switches(minilm: Path, tmp_path: Path, switches: dict[str, bo
     )
 
 
+@pytest.mark.parametrize("family", ["big_bird", "layoutlm", "lxmert", "tapas"])
+def test_wordpiece_of_other_families(minilm: Path, tmp_path: Path, family: str) -> None:
+    folder = copy_files(minilm, tmp_path / family, "vocab.txt")
+    (folder / "config.json").write_text(json.dumps({"model_type": family}))
+    ours, reference = Tokenizer.from_folder(folder), transformers.BertTokenizer.from_pretrained(folder)
+    texts = wild_texts(1000, seed=25)
+    same_ids(ours, reference, texts)
+    assert ours(texts, texts[::-1])["input_ids"] == reference(texts, texts[::-1])["input_ids"]
+    assert (ours.unk_token, ours.cls_token, ours.mask_token) == ("[UNK]", "[CLS]", "[MASK]")
+
+
 @pytest.mark.parametrize("prefix", [False, True])
 def test_byte_level_ids(gpt2_folder: Path, tmp_path: Path, prefix: bool) -> None:
     texts = wild_texts(WILD if not prefix else 1000, seed=3)
@@ -117,6 +131,107 @@ def test_llama_ids(shared: Path) -> None:
         ids = reference.encode(text)
         assert ours.decode(ids) == reference.decode(ids)
         assert ours.decode(ids, skip_special_tokens=True) == reference.decode(ids, skip_special_tokens=True)
+
+
+FILED = {
+    "albert": ("AlbertTokenizer", {}),
+    "bart": ("BartTokenizer", {}),
+    "clip": ("CLIPTokenizer", {}),
+    "llama": ("LlamaTokenizer", {"legacy": False, "add_bos_token": True, "add_eos_token": True}),
+    "mbart": ("MBartTokenizer", {"src_lang": "de_DE"}),
+    "openai-gpt": ("OpenAIGPTTokenizer", {}),
+    "roberta": ("RobertaTokenizer", {"add_prefix_space": True}),
+    "t5": ("T5Tokenizer", {"extra_ids": 10}),
+    "wav2vec2": ("Wav2Vec2CTCTokenizer", {}),
+    "whisper": ("WhisperTokenizer", {"task": "transcribe"}),
+    "xlm-roberta": ("XLMRobertaTokenizer", {}),
+}
+"""Families as vocabulary files: the reference's class, and settings that it takes too."""
+
+
+@pytest.mark.parametrize("family", FILED)
+def test_ids_from_vocabulary_files(family: str, family_copy: Callable[..., Path]) -> None:
+    """Ids, pairs, places in the text and decoding, as the reference makes them of the same files."""
+    name, options = FILED[family]
+    folder = family_copy(family, **options)
+    ours = Tokenizer.from_folder(folder)
+    reference = getattr(transformers, name).from_pretrained(folder)
+    texts = wild_texts(WILD, seed=20)
+    if (
+        not reference.is_fast
+    ):  # to Python the separators U+001C to U+001F are white space, to Unicode they are not
+        texts = [text for text in texts if not re.search("[\x1c-\x1f]", text)]
+    same_ids(ours, reference, texts)
+    assert len(ours) == len(reference)
+    assert (
+        ours(texts[:200], texts[200:400])["input_ids"] == reference(texts[:200], texts[200:400])["input_ids"]
+    )
+    roles = {f"{role}_token": token for role, token in ours.special_tokens.items()}
+    assert roles.items() <= reference.special_tokens_map.items()
+    rows = ours(texts[:500]).rows
+    for text, row in zip(texts, rows, strict=False):
+        assert ours.decode(row.ids) == reference.decode(row.ids), text
+        plain = ours.decode(row.ids, skip_special_tokens=True)
+        assert plain == reference.decode(row.ids, skip_special_tokens=True), text
+    if reference.is_fast:
+        places = reference(texts[:500], return_offsets_mapping=True)["offset_mapping"]
+        assert [row.offsets for row in rows] == places
+
+
+def test_unigram_ids_from_tokenizer_json(family_folder: Callable[[str], Path], tmp_path: Path) -> None:
+    """What the reference makes of the vocabulary and saves, read by us; and what we save, read by it."""
+    reference = transformers.XLMRobertaTokenizer.from_pretrained(family_folder("xlm-roberta"))
+    reference.save_pretrained(tmp_path / "theirs")
+    texts = wild_texts(WILD, seed=21)
+    same_ids(Tokenizer.from_folder(tmp_path / "theirs"), reference, texts)
+    for family in ("xlm-roberta", "t5", "clip", "roberta"):
+        ours = Tokenizer.from_folder(family_folder(family))
+        ours.save(tmp_path / family)
+        (tmp_path / family / "config.json").write_text(json.dumps({"model_type": family}))
+        again = Tokenizer.from_folder(tmp_path / family)
+        same_ids(again, transformers.AutoTokenizer.from_pretrained(tmp_path / family), texts[:1000])
+        assert again.batch_ids(texts[:1000], None) == ours.batch_ids(texts[:1000], None)
+
+
+def test_pieces_cut_as_by_the_library_that_trained_them(family_folder: Callable[[str], Path]) -> None:
+    """Where the reference departs from SentencePiece itself, the library decides: spaces at the ends of a text.
+
+    Left out: special tokens in the text, which the library does not know, and combining marks, which the engine
+    loses behind a character that the file maps to others, in the reference too.
+    """
+    texts = [text for text in wild_texts(2 * WILD, seed=22) if not re.search(r"[\[<]", text)]
+    markless = [text for text in texts if not any(unicodedata.category(c)[0] == "M" for c in text)]
+    assert min(len(texts), len(markless)) > WILD / 2
+    for family, name, before in (
+        ("big_bird", "spiece.model", 1),
+        ("llama", "tokenizer.model", 1),
+        ("pegasus", "spiece.model", 0),
+    ):
+        ours = Tokenizer.from_folder(family_folder(family))
+        library = pieces_of(family_folder(family) / name)
+        chosen = markless if family == "pegasus" else texts
+        shift = 103 if family == "pegasus" else 0
+        for row, ids in zip(ours.batch_ids(chosen, None)[0], library.encode(chosen), strict=True):
+            after = 0 if family == "llama" else 1
+            assert row[before : len(row) - after] == [number + shift for number in ids]
+
+
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+def test_marian_ids(family_folder: Callable[[str], Path]) -> None:
+    """Its ids are those of `vocab.json`, its cuts the source file's."""
+    folder = family_folder("marian")
+    ours, reference = Tokenizer.from_folder(folder), transformers.MarianTokenizer.from_pretrained(folder)
+    marked = re.compile(r"[\[<]")
+    texts = [
+        text
+        for text in wild_texts(2 * WILD, seed=23)
+        if not marked.search(text) and not any(unicodedata.category(c)[0] == "M" for c in text)
+    ][:WILD]
+    same_ids(ours, reference, [*texts, ">>fra<< the head of a layer"])
+    assert ours("a head", "a layer")["input_ids"] == reference("a head", "a layer")["input_ids"]
+    for row in reference(lines()[:300])["input_ids"]:
+        plain = ours.decode(row, skip_special_tokens=True)
+        assert plain == reference.decode(row, skip_special_tokens=True)
 
 
 def wishes() -> Iterator[dict[str, Any]]:

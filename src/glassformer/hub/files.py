@@ -19,7 +19,8 @@ _SMALL = frozenset(
     """
     config.json generation_config.json
     tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json
-    vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model normalizer.json
+    vocab.txt vocab.json merges.txt tokenizer.model spiece.model sentencepiece.bpe.model source.spm target.spm
+    normalizer.json
     chat_template.jinja chat_template.json
     preprocessor_config.json processor_config.json video_preprocessor_config.json
     modules.json sentence_bert_config.json config_sentence_transformers.json

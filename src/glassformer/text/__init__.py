@@ -3,7 +3,13 @@
 Read in this order:
 
     tokenizer.py   Tokenizer, the face: call it, encode, decode, save
-    build.py       from a folder's files to an engine: tokenizer.json, vocab.txt, vocab.json + merges.txt
+    build.py       from a folder's files to an engine: tokenizer.json, or else by the family's reader:
+                     word_piece.py      vocab.txt
+                     byte_pairs.py      vocab.json and merges.txt
+                     characters.py      vocab.json of letters, decoded as what was heard
+                     sentencepiece.py   pieces, and which id each has in which family
+                     piece_file.py      the SentencePiece file itself
+    frame.py       the special tokens around a text, where no tokenizer.json says them
     special.py     which token plays which role, on which side padding goes, whether there are segments
     request.py     what one call asks for (padding, truncation, stride), checked
     encoding.py    Encoding, what a call answers with

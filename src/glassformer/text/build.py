@@ -1,27 +1,57 @@
-"""From the files of a folder to an engine, in this order of preference:
+"""From the files of a folder to an engine. `tokenizer.json`, the engine's own file, has everything in it; else:
 
-tokenizer.json            the engine's own file, everything in it
-vocab.txt                 WordPiece, as BERT
-vocab.json + merges.txt   byte-level BPE, as GPT-2
+vocab.txt                     word_piece.py     BERT and its kin
+vocab.json + merges.txt       byte_pairs.py     GPT-2, RoBERTa, BART, Whisper, CLIP, the first GPT
+vocab.json                    characters.py     wav2vec 2.0 and its kin
+spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT
+source.spm + vocab.json       sentencepiece.py  Marian
+
+The same names mean something else in each family, so the family picks the reader, never the name alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tokenizers
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken
 
-from glassformer.errors import DataError, UnsupportedError
+from glassformer.errors import DataError, GlassformerError, UnsupportedError
+from glassformer.text import byte_pairs, characters, sentencepiece, word_piece
 from glassformer.text.engine import check_ids, guarded
-from glassformer.text.files import read_bytes, read_json_object, read_lines, read_optional_json_object
-from glassformer.text.special import BERT_ROLES, Settings, complete_roles, option, short
-
-WORDPIECE_KINDS = frozenset(("", "bert", "convbert", "distilbert", "electra", "lxmert", "mobilebert"))
-BYTE_LEVEL_KINDS = frozenset(("", "gpt2"))
+from glassformer.text.files import read_bytes, read_optional_json_object
+from glassformer.text.frame import frame
+from glassformer.text.special import MASK_TAKES_SPACE, Settings, complete_roles
 
 
-TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")  # any of them makes a tokenizer's folder
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One way of reading vocabulary files.
+
+    Fields:
+        files: any one of them is what it begins from.
+        families: whose files it reads.
+        build: the engine of one of these files.
+        assumed: the family of a folder that names none, or "" where the files alone do not say enough.
+    """
+
+    files: tuple[str, ...]
+    families: frozenset[str]
+    build: Callable[[Path, Settings], tokenizers.Tokenizer]
+    assumed: str = ""
+
+
+READERS = (
+    Reader(word_piece.FILES, word_piece.FAMILIES, word_piece.build, assumed="bert"),
+    Reader(byte_pairs.FILES, byte_pairs.FAMILIES, byte_pairs.build, assumed="gpt2"),
+    Reader(characters.FILES, characters.FAMILIES, characters.build),
+    Reader(sentencepiece.FILES, sentencepiece.FAMILIES, sentencepiece.build),
+)
+
+TOKENIZER_FILES = ("tokenizer.json", *dict.fromkeys(name for reader in READERS for name in reader.files))
+"""Any of them makes a tokenizer's folder."""
 
 
 def build_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
@@ -38,15 +68,14 @@ def build_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
         raise DataError(f"{folder} is not a folder; give the folder that holds the tokenizer's files")
     if (folder / "tokenizer.json").exists():
         engine = _from_tokenizer_json(folder / "tokenizer.json")
-    elif (folder / "vocab.txt").exists():
-        engine = _wordpiece(folder, settings)
-        _add_listed_tokens(engine, folder / "added_tokens.json")
-    elif (folder / "vocab.json").exists():
-        engine = _byte_level(folder, settings)
-        _add_listed_tokens(engine, folder / "added_tokens.json")
-    else:
-        raise _nothing_found(folder)
+        _add_special_tokens(engine, settings)
+        return engine
+    reader, path = _reader(folder, settings)
+    settings = settings if settings.family else replace(settings, kind=reader.assumed)
+    engine = reader.build(path, settings)
+    _add_listed_tokens(engine, folder / "added_tokens.json")
     _add_special_tokens(engine, settings)
+    frame(engine, settings, folder)
     return engine
 
 
@@ -59,84 +88,37 @@ def _from_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
     return engine
 
 
-def _wordpiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
-    """BERT: clean, lower-case, strip accents -> split at space and punctuation -> longest pieces first.
+def _reader(folder: Path, settings: Settings) -> tuple[Reader, Path]:
+    """The first reader of this family whose file is there, and that file.
 
-    Source: Devlin et al. 2019, section 3; the vocabulary is one token a line, the id is the line number.
+    The class that the files name decides, else the family of the model.
     """
-    _require_kind(settings, WORDPIECE_KINDS, folder / "vocab.txt")
-    path, config_path = folder / "vocab.txt", folder / "tokenizer_config.json"
-    vocabulary = {token: number for number, token in enumerate(read_lines(path))}
-    check_ids(vocabulary, str(path))
-    roles = {**BERT_ROLES, **settings.roles}
-    for role in ("unk", "cls", "sep"):
-        if roles[role] not in vocabulary:
-            raise DataError(f"{path} lacks {roles[role]!r}, which every WordPiece text needs; check the file")
-    config = settings.config
-    model = models.WordPiece(vocabulary, unk_token=roles["unk"])
-    engine = tokenizers.Tokenizer(model)
-    engine.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=option(config, "tokenize_chinese_chars", bool, True, config_path),
-        strip_accents=option(config, "strip_accents", bool, None, config_path),  # None: as lower-casing
-        lowercase=option(config, "do_lower_case", bool, True, config_path),
-    )
-    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    engine.decoder = decoders.WordPiece(prefix="##")
-    cls, sep = roles["cls"], roles["sep"]
-    engine.post_processor = processors.TemplateProcessing(
-        single=[cls, "$A", sep],
-        pair=[cls, "$A", sep, "$B:1", f"{sep}:1"],
-        special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
-    )
-    return engine
+    found = [
+        (reader, folder / name) for reader in READERS for name in reader.files if (folder / name).exists()
+    ]
+    for reader, path in found:
+        if (settings.family or reader.assumed) in reader.families:
+            return reader, path
+    raise _unreadable(folder, found[0][1], settings) if found else _nothing_found(folder)
 
 
-def _byte_level(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
-    """GPT-2: split into words with their leading space -> UTF-8 bytes as 256 letters -> merges in order.
-
-    Source: Radford et al. 2019, section 2.2.
-    """
-    path, merges_path = folder / "vocab.json", folder / "merges.txt"
-    config_path = folder / "tokenizer_config.json"
-    _require_kind(settings, BYTE_LEVEL_KINDS, path)
-    if not merges_path.exists():
-        raise DataError(f"{merges_path} is missing; byte-level BPE needs it beside vocab.json")
-    vocabulary = read_json_object(path)
-    check_ids(vocabulary, str(path))
-    model = guarded(
-        f"{path} and merges.txt do not fit each other",
-        models.BPE,
-        vocab=vocabulary,
-        merges=_merges(merges_path),
-    )
-    prefix = option(settings.config, "add_prefix_space", bool, False, config_path)
-    engine = tokenizers.Tokenizer(model)
-    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-    engine.decoder = decoders.ByteLevel()
-    engine.post_processor = processors.ByteLevel(trim_offsets=False)
-    if option(settings.config, "add_bos_token", bool, False, config_path):
-        bos = complete_roles(settings, vocabulary).get("bos")
-        if bos not in vocabulary:
-            raise DataError(f"{config_path} asks for a bos token, but {path} holds none ({bos!r})")
-        engine.post_processor = processors.TemplateProcessing(
-            single=[bos, "$A"], pair=[bos, "$A", f"{bos}:1", "$B:1"], special_tokens=[(bos, vocabulary[bos])]
+def _unreadable(folder: Path, path: Path, settings: Settings) -> GlassformerError:
+    remedy = "put its tokenizer.json beside it (the library that made it writes one on saving)"
+    if not settings.family:
+        return UnsupportedError(
+            f"{path} does not say which ids its pieces have, and {folder} names no family of models; "
+            "put the config.json beside it, or a tokenizer.json"
         )
-    return engine
+    named = settings.config.get("tokenizer_class")
+    whose = f"of class {named!r}" if settings.kind else f"of a {settings.model_type!r} model"
+    return UnsupportedError(f"a tokenizer {whose} cannot be built from {path} alone; {remedy}")
 
 
-def _merges(path: Path) -> list[tuple[str, str]]:
-    merges = []
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.startswith("#version") or not line:
-            continue
-        parts = line.split(" ")
-        if len(parts) != 2 or not all(parts):
-            raise DataError(
-                f"{path}, line {number}: a merge is two tokens with one space between, got {line!r:.60}"
-            )
-        merges.append((parts[0], parts[1]))
-    return merges
+def _nothing_found(folder: Path) -> GlassformerError:
+    return DataError(
+        f"{folder} holds no tokenizer: no tokenizer.json, no vocab.txt, no vocab.json with merges.txt, "
+        f"no {', '.join(sentencepiece.FILES)}"
+    )
 
 
 def _add_special_tokens(engine: tokenizers.Tokenizer, settings: Settings) -> None:
@@ -145,14 +127,21 @@ def _add_special_tokens(engine: tokenizers.Tokenizer, settings: Settings) -> Non
     Already known ones keep their own flags, such as swallowing the space before `<mask>`.
     """
     known = {token.content for token in engine.get_added_tokens_decoder().values()}
-    vocabulary = engine.get_vocab(True)
-    roles = complete_roles(settings, vocabulary)
-    conventional = (AddedToken(token, special=True, normalized=False) for token in roles.values())
+    roles = complete_roles(settings, engine.get_vocab(True))
+    conventional = (
+        AddedToken(
+            token,
+            special=True,
+            normalized=False,
+            lstrip=role == "mask" and settings.family in MASK_TAKES_SPACE,
+        )
+        for role, token in roles.items()
+    )
+    missing: dict[str, AddedToken] = {}
     for token in (*settings.named, *conventional):
         if token.content not in known:
-            known.add(token.content)
-            add = engine.add_special_tokens if token.special else engine.add_tokens
-            guarded(f"the special token {token.content!r} cannot be added", add, [token])
+            missing.setdefault(token.content, token)
+    guarded("the special tokens cannot be added", engine.add_tokens, list(missing.values()))
 
 
 def _add_listed_tokens(engine: tokenizers.Tokenizer, path: Path) -> None:
@@ -161,39 +150,12 @@ def _add_listed_tokens(engine: tokenizers.Tokenizer, path: Path) -> None:
     if not listed:
         return
     check_ids({**engine.get_vocab(True), **listed}, str(path))
-    for token, number in sorted(listed.items(), key=lambda item: item[1]):
-        guarded(
-            f"{path}: {token!r} cannot be added", engine.add_tokens, [AddedToken(token, normalized=False)]
-        )
-        if engine.token_to_id(token) != number:
+    ordered = sorted(listed, key=listed.__getitem__)
+    tokens = [AddedToken(token, normalized=False) for token in ordered]
+    guarded(f"{path}: its tokens cannot be added", engine.add_tokens, tokens)
+    for token in ordered:
+        if engine.token_to_id(token) != listed[token]:
             raise DataError(
-                f"{path}: {token!r} has the id {number}, but the vocabulary file gives it {engine.token_to_id(token)}; "
-                "the two files do not belong together"
+                f"{path}: {token!r} has the id {listed[token]}, but the vocabulary file gives it "
+                f"{engine.token_to_id(token)}; the two files do not belong together"
             )
-
-
-def _require_kind(settings: Settings, kinds: frozenset[str], path: Path) -> None:
-    """The class that the files name decides, else the family of the model: other families spell the same files too."""
-    if (settings.kind or short(settings.model_type)) not in kinds:
-        named = settings.config.get("tokenizer_class")
-        whose = f"of class {named!r}" if settings.kind else f"of a {settings.model_type!r} model"
-        raise UnsupportedError(
-            f"a tokenizer {whose} cannot be built from {path} alone; "
-            "put its tokenizer.json beside it (the library that made it writes one on saving)"
-        )
-
-
-def _nothing_found(folder: Path) -> DataError | UnsupportedError:
-    pieces = [
-        name
-        for name in ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
-        if (folder / name).exists()
-    ]
-    if pieces:
-        return UnsupportedError(
-            f"{folder / pieces[0]} is a SentencePiece file, which is not read; "
-            "put a tokenizer.json beside it (the library that made it writes one on saving)"
-        )
-    return DataError(
-        f"{folder} holds no tokenizer: no tokenizer.json, no vocab.txt, no vocab.json with merges.txt"
-    )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import tokenizers
-from tokenizers import models
+from tokenizers import Regex, models
 
 from glassformer.errors import DataError, GlassformerError
 
@@ -20,6 +20,9 @@ R = TypeVar("R")
 
 MAX_ID_PER_TOKEN = 4
 """Ids may have holes, but an id beyond this many times the vocabulary size would make tables explode."""
+
+AT_THE_ENDS = Regex(r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z")
+"""White space before and after a whole text, for decoders that leave it out."""
 
 
 def guarded(
@@ -62,8 +65,7 @@ def sharing_copy(engine: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     copy.post_processor = engine.post_processor
     copy.decoder = engine.decoder
     added = engine.get_added_tokens_decoder()
-    for _, token in sorted(added.items()):
-        (copy.add_special_tokens if token.special else copy.add_tokens)([token])
+    copy.add_tokens([token for _, token in sorted(added.items())])  # at once: one by one takes time squared
     if copy.get_added_tokens_decoder() == added:
         return copy
     # Added ids with holes are not given again in the same way; then the whole engine is written and read.
@@ -104,3 +106,16 @@ def check_ids(vocabulary: dict[str, int], source: str) -> None:
             f"{source}: token {token!r} has the id {largest}, but the vocabulary has only "
             f"{len(vocabulary)} tokens; ids up to {allowed} are taken"
         )
+
+
+def check_one_id_each(vocabulary: dict[str, int], source: str) -> None:
+    """Refuse a vocabulary in which two tokens have the same id.
+
+    Raises: DataError: which two.
+    """
+    owner: dict[int, str] = {}
+    for token, number in vocabulary.items():
+        if owner.setdefault(number, token) != token:
+            raise DataError(
+                f"{source}: {owner[number]!r} and {token!r} both have the id {number}; check the file"
+            )

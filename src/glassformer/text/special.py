@@ -15,25 +15,46 @@ from glassformer.text.files import read_optional_json_object
 Value = TypeVar("Value")
 Default = TypeVar("Default")
 
+SPEECH = frozenset(
+    "wav2vec2ctc wav2vec2 wav2vec2conformer wav2vec2bert hubert wavlm unispeech unispeechsat data2vecaudio".split()
+)
+"""Families that hear, and answer in characters."""
+
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 BERT_ROLES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+GPT_ROLES = {"unk": "<unk>"}
 GPT2_ROLES = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
 LLAMA_ROLES = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
+ROBERTA_ROLES = {**LLAMA_ROLES, "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
+ALBERT_ROLES = {**BERT_ROLES, "bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"}
+BIGBIRD_ROLES = {**BERT_ROLES, "bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
+T5_ROLES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
+PEGASUS_ROLES = {**T5_ROLES, "mask": "<mask_2>"}
+CLIP_ROLES = {**GPT2_ROLES, "bos": "<|startoftext|>", "pad": "<|endoftext|>"}
+SPEECH_ROLES = {**LLAMA_ROLES, "pad": "<pad>"}
 
 CONVENTIONS = {
-    "bert": BERT_ROLES,
-    "distilbert": BERT_ROLES,
-    "electra": BERT_ROLES,
-    "mobilebert": BERT_ROLES,
-    "convbert": BERT_ROLES,
-    "gpt2": GPT2_ROLES,
-    "llama": LLAMA_ROLES,
+    **dict.fromkeys("bert convbert distilbert electra layoutlm lxmert mobilebert".split(), BERT_ROLES),
+    "tapas": {**BERT_ROLES, "empty": "[EMPTY]"},
+    **dict.fromkeys(("gpt2", "whisper"), GPT2_ROLES),
+    **dict.fromkeys("llama mistral mixtral phi3".split(), LLAMA_ROLES),
+    **dict.fromkeys("bart data2vectext led longformer mbart roberta xlmroberta".split(), ROBERTA_ROLES),
+    **dict.fromkeys("t5 mt5 longt5 marian".split(), T5_ROLES),
+    **dict.fromkeys(("clip", "clipseg"), CLIP_ROLES),
+    **dict.fromkeys(SPEECH, SPEECH_ROLES),
+    "albert": ALBERT_ROLES,
+    "bigbird": BIGBIRD_ROLES,
+    "openaigpt": GPT_ROLES,
+    "pegasus": PEGASUS_ROLES,
 }
-"""What a tokenizer class calls its special tokens where no file does."""
+"""What a family calls its special tokens where no file does."""
+
+MASK_TAKES_SPACE = frozenset("bart data2vectext led longformer roberta".split())
+"""Families whose mask token swallows the space before it: their words begin with their space, masked or not."""
 
 SEGMENTED = frozenset(
-    "albert bert convbert deberta debertav2 electra fnet funnel lxmert mobilebert rembert xlnet".split()
+    "albert bert convbert deberta debertav2 electra fnet funnel layoutlm lxmert mobilebert rembert xlnet".split()
 )
 """Kinds whose models tell two texts apart by `token_type_ids`."""
 
@@ -68,6 +89,11 @@ class Settings:
     model_max_length: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def family(self) -> str:
+        """Whose way of reading vocabulary files counts: that of the class the files name, else of the model."""
+        return self.kind or as_bert(short(self.model_type))
+
 
 def read_settings(folder: Path, model_type: str | None) -> Settings:
     """Read the settings of a folder; absent files leave the defaults.
@@ -84,7 +110,7 @@ def read_settings(folder: Path, model_type: str | None) -> Settings:
         found = read_optional_json_object(folder / "config.json").get("model_type")
         model_type = found if isinstance(found, str) else ""
     tokenizer_class = option(config, "tokenizer_class", str, "", path)
-    kind = short(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer"))
+    kind = as_bert(short(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer")))
     if kind in ("pretrained", "tokenizersbackend"):
         kind = ""
 
@@ -116,16 +142,14 @@ def read_settings(folder: Path, model_type: str | None) -> Settings:
 def complete_roles(settings: Settings, vocabulary: Mapping[str, int]) -> dict[str, str]:
     """The roles that the files name, filled up by the convention of the tokenizer class.
 
-    Where no file names any role, the first convention counts of which all tokens are in the vocabulary. A
-    conventional token that the vocabulary lacks is never made up.
+    Where no file names any role, the convention of the model's family counts, or else the first of which all
+    tokens are in the vocabulary. A conventional token that the vocabulary lacks is never made up.
     """
-    convention = CONVENTIONS.get(settings.kind)
-    if convention is None and not settings.roles:
+    convention = CONVENTIONS.get(settings.kind if settings.roles else settings.family, {})
+    if not settings.roles and convention.get("unk") not in vocabulary:
         candidates = (BERT_ROLES, GPT2_ROLES, LLAMA_ROLES)
-        convention = next(
-            (roles for roles in candidates if all(t in vocabulary for t in roles.values())), None
-        )
-    conventional = {role: token for role, token in (convention or {}).items() if token in vocabulary}
+        convention = next((roles for roles in candidates if all(t in vocabulary for t in roles.values())), {})
+    conventional = {role: token for role, token in convention.items() if token in vocabulary}
     return {**conventional, **settings.roles}
 
 
@@ -203,6 +227,11 @@ def _length(config: Mapping[str, Any], path: Path) -> int | None:
     if isinstance(length, bool) or not isinstance(length, (int, float)) or not length > 0:
         raise DataError(f"{path}: model_max_length must be a positive number of tokens, got {length!r:.60}")
     return int(length) if length < NO_LIMIT else None
+
+
+def as_bert(family: str) -> str:
+    """DPR's encoders are BERTs, and so are their tokenizers."""
+    return "bert" if family in ("dpr", "dprcontextencoder", "dprquestionencoder") else family
 
 
 def short(name: str) -> str:

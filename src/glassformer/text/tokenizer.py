@@ -81,8 +81,8 @@ class Tokenizer:
     def from_folder(cls, folder: Path | str, *, model_type: str | None = None) -> Tokenizer:
         """Read the tokenizer of a model folder.
 
-        `tokenizer.json` is preferred; else it is built from `vocab.txt` (WordPiece) or from `vocab.json` with
-        `merges.txt` (byte-level BPE), with the same ids.
+        `tokenizer.json` is preferred; else it is built from the vocabulary files of the model's family, with the
+        same ids: `vocab.txt`, `vocab.json` with `merges.txt`, a character vocabulary, or a SentencePiece file.
 
         Args:
             model_type: of the model it belongs to ("bert"); None reads it from `config.json` where there is one.
