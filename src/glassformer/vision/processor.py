@@ -1,0 +1,180 @@
+"""ImageProcessor: pictures as people have them → numbers as a network was trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.text.files import read_json_object, read_optional_json_object
+from glassformer.vision.pictures import Picture, check_pixels, each, open_rgb
+from glassformer.vision.settings import read_settings
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class ImageProcessor:
+    """Turns pictures into `pixel_values`, or into the numbers of their colours as `input_ids`.
+
+        picture ─ RGB ─ resize ─ crop the centre ─ rescale ─ normalise ─┬─> pixel_values [N, 3, H, W]
+                                                                        └─ nearest colour ─> input_ids [N, H · W]
+
+    What is done, and with which numbers, is `settings`. It never changes, so threads may share one.
+
+    Differs from the reference library: grey pictures become RGB whatever the file says; 16-bit grey keeps its shades,
+    where Pillow's conversion makes all above 255 white; an array of floats is refused instead of guessed at.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, model_type: str = "") -> None:
+        self.config = dict(config)
+        self.settings = read_settings(config, model_type)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, model_type: str = "") -> Self:
+        """A processor with the settings of a preprocessor_config.json.
+
+        Args:
+            model_type: of the model it belongs to ("vit"), for a config that does not name its kind.
+        Raises: ConfigError, UnsupportedError: as `read_settings`.
+        """
+        return cls(config, model_type=model_type)
+
+    @classmethod
+    def find(cls, folder: Path | str) -> Self | None:
+        """The image processor of a model folder; None where it has none.
+
+        Newer folders have it within processor_config.json, older ones in preprocessor_config.json.
+
+        Raises: DataError: a damaged file. ConfigError, UnsupportedError: as `read_settings`.
+        """
+        folder = Path(folder)
+        config = read_optional_json_object(folder / "processor_config.json").get("image_processor")
+        if config is None:
+            if not (folder / "preprocessor_config.json").is_file():
+                return None
+            config = read_json_object(folder / "preprocessor_config.json")
+        if not isinstance(config, Mapping):
+            raise ConfigError(f"{folder / 'processor_config.json'}: image_processor must be an object")
+        kind = read_optional_json_object(folder / "config.json").get("model_type")
+        return cls.from_config(config, model_type=kind if isinstance(kind, str) else "")
+
+    def save(self, folder: Path | str) -> None:
+        """Write preprocessor_config.json, as it was read.
+
+        Raises: DataError: the folder cannot be written.
+        """
+        folder = Path(folder)
+        text = json.dumps(self.config, indent=2, ensure_ascii=False) + "\n"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "preprocessor_config.json").write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise DataError(
+                f"the image processor cannot be written to {folder}: {error.strerror or error}"
+            ) from error
+
+    def __call__(self, pictures: Picture | Sequence[Picture]) -> dict[str, Tensor]:
+        """Pictures → what the model reads.
+
+        Args:
+            pictures: one or a list of: paths, PIL pictures, arrays or tensors of bytes [H, W], [H, W, 3].
+        Returns: {"pixel_values": [N, 3, H, W] float32}, or {"input_ids": [N, H · W] int64} where there are colours.
+        Raises: DataError: no picture, a damaged or an enormous one; the file is named. MissingExtraError: no Pillow.
+        """
+        arrays = [self._numbers(self._shaped(open_rgb(picture))) for picture in each(pictures)]
+        sizes = sorted({array.shape[1:] for array in arrays})
+        if len(sizes) > 1:
+            raise DataError(
+                f"after resizing the pictures have sizes {sizes}, which cannot stand in one batch; give them one by one"
+            )
+        if self.settings.colours is None:
+            return {"pixel_values": torch.from_numpy(np.stack(arrays))}
+        return {"input_ids": torch.from_numpy(np.stack([self._nearest(array) for array in arrays]))}
+
+    def picture(self, ids: Tensor) -> np.ndarray:
+        """The pictures whose colours these are, as bytes: the way back from `input_ids`.
+
+        Args:
+            ids: numbers of colours, row by row of a picture. [N, H · W]
+        Returns: uint8 [N, H, W, 3]
+        Raises: ConfigError: the processor has no colours. DataError: other ids, or another number of them.
+        """
+        colours, size = self.settings.colours, self.settings.size
+        if colours is None or not isinstance(size, tuple):
+            raise ConfigError(
+                "this processor makes no ids of colours (preprocessor_config.json: clusters, size)"
+            )
+        height, width = size
+        if ids.dim() != 2 or ids.shape[1] != height * width:
+            raise DataError(
+                f"ids have shape {list(ids.shape)}; a picture of {height} × {width} has [N, {height * width}]"
+            )
+        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(colours):
+            raise DataError(
+                f"ids hold numbers from {int(ids.min())} to {int(ids.max())}; there are {len(colours)} colours"
+            )
+        pixels = colours[ids.cpu().numpy()]  # [N, H · W, 3]
+        if self.settings.mean is not None and self.settings.std is not None:
+            pixels = pixels * np.array(self.settings.std) + np.array(self.settings.mean)
+        if self.settings.scale:
+            pixels = pixels / self.settings.scale
+        found: np.ndarray = np.rint(pixels).clip(0, 255).astype(np.uint8).reshape(-1, height, width, 3)
+        return found
+
+    # ----------------------------------------------------------------------------------------------- the steps
+
+    def _shaped(self, picture: Image) -> np.ndarray:
+        """Resized and cropped. [H, W, 3] uint8"""
+        size = self.settings.size
+        if size is not None:
+            height, width = size if isinstance(size, tuple) else _in_proportion(picture, size)
+            check_pixels("the resized picture", height, width)
+            picture = picture.resize((width, height), resample=self.settings.resample)
+        pixels = np.asarray(picture)
+        if self.settings.crop is not None:
+            for axis, length in enumerate(self.settings.crop):
+                pixels = _centre(pixels, axis, length)
+        return pixels
+
+    def _numbers(self, pixels: np.ndarray) -> np.ndarray:
+        """Rescaled and normalised, channels first. [3, H, W] float32"""
+        settings = self.settings
+        scale = 1.0 if settings.scale is None else settings.scale
+        numbers: np.ndarray = (pixels * scale).astype(np.float32)
+        if settings.mean is not None and settings.std is not None:
+            numbers = (numbers - np.array(settings.mean, np.float32)) / np.array(settings.std, np.float32)
+        return np.ascontiguousarray(numbers.transpose(2, 0, 1), np.float32)
+
+    def _nearest(self, numbers: np.ndarray) -> np.ndarray:
+        """The number of the nearest colour of each pixel, row by row. [3, H, W] → [H · W]"""
+        colours = self.settings.colours
+        assert colours is not None  # only then is it called
+        pixels = numbers.reshape(3, -1).T.astype(np.float64)  # [H · W, 3]
+        rows = [  # |pixel - colour|², less |pixel|², which is the same for all colours
+            np.argmin((colours**2).sum(axis=1) - 2 * part @ colours.T, axis=1)
+            for part in np.array_split(pixels, max(1, len(pixels) // 4096))
+        ]
+        return np.concatenate(rows).astype(np.int64)
+
+
+def _in_proportion(picture: Image, shorter: int) -> tuple[int, int]:
+    """Height and width of the picture when its shorter edge has this length."""
+    longer = int(shorter * max(picture.size) / min(picture.size))
+    return (longer, shorter) if picture.width <= picture.height else (shorter, longer)
+
+
+def _centre(pixels: np.ndarray, axis: int, length: int) -> np.ndarray:
+    """The middle `length` of an axis; black on both sides where it is shorter than that."""
+    start = (pixels.shape[axis] - length) // 2
+    if start >= 0:
+        return pixels.take(range(start, start + length), axis=axis)
+    missing = [(0, 0)] * pixels.ndim
+    missing[axis] = (-start, length - pixels.shape[axis] + start)
+    return np.pad(pixels, missing)
