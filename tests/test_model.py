@@ -113,3 +113,68 @@ def test_taps_arrive_with_the_output(bert: Path) -> None:
     output = model(**model.tokenizer(TEXT, return_tensors="pt"), tape=Tape("attn.probs", "final"))
     assert list(output.taps) == ["blocks.0.attn.probs", "final"]
     assert "taps: 2 tensors" in repr(output)
+
+
+# ------------------------------------------------------------------------------------------------- how answers begin
+
+
+def answering(folder: Path, **generation: object) -> Model:
+    """A translator whose folder says how it generates."""
+    made = make_folder(folder, "bart")
+    if generation:
+        (made / "generation_config.json").write_text(json.dumps(generation))
+    return load(made)
+
+
+SOURCE = torch.tensor([[4, 5, 6]])
+
+
+def test_an_answer_begins_with_what_is_forced(tmp_path: Path) -> None:
+    plain = answering(tmp_path / "plain")
+    start = plain.config["decoder_start_token_id"]
+    model = answering(tmp_path / "forced", forced_bos_token_id=7)
+    assert model.generate(SOURCE, max_new_tokens=3)[0, :2].tolist() == [start, 7]
+    assert model.generate(SOURCE, max_new_tokens=3).shape[1] <= 4, "a forced token is a new one"
+    assert model.generate(SOURCE, max_new_tokens=0).tolist() == [[start]]
+    longer = answering(tmp_path / "longer", forced_decoder_ids=[[2, 9], [1, 8]])
+    assert longer.generate(SOURCE, max_new_tokens=5)[0, :3].tolist() == [start, 8, 9]
+    assert [token.id for token in longer.inspect("time flies", "fruit flies").sides["target"]][:3] == [
+        start,
+        8,
+        9,
+    ]
+
+
+def test_a_language_is_found_out(tmp_path: Path) -> None:
+    """A forced token that is null is the likeliest language; then, unless times are told, the token that says so."""
+    options = {"lang_to_id": {"<|en|>": 8, "<|de|>": 9}, "no_timestamps_token_id": 11}
+    model = answering(tmp_path / "older", forced_decoder_ids=[[1, None], [2, 10]], **options)
+    said = model.generate(SOURCE, max_new_tokens=5)[0].tolist()
+    assert said[1] in (8, 9) and said[2:4] == [10, 11]
+    newer = answering(tmp_path / "newer", task_to_id={"transcribe": 10, "translate": 12}, **options)
+    assert newer.generate(SOURCE, max_new_tokens=5)[0].tolist() == said
+    ids = torch.tensor([said[:1]])
+    logits = model(SOURCE, decoder_input_ids=ids).logits[0, -1]
+    assert said[1] == (8 if logits[8] > logits[9] else 9)
+
+
+def test_generation_config_comes_before_config_and_is_saved(tmp_path: Path) -> None:
+    model = answering(tmp_path / "one", decoder_start_token_id=9, forced_bos_token_id=8)
+    assert model.generate(SOURCE, max_new_tokens=1).tolist() == [[9, 8]]
+    model.save_pretrained(tmp_path / "two")
+    assert load(tmp_path / "two").generation_config == model.generation_config
+
+
+def test_what_is_suppressed_is_not_said(tmp_path: Path) -> None:
+    said = answering(tmp_path / "plain").generate(SOURCE, max_new_tokens=6)[0, 1:].tolist()
+    never = answering(tmp_path / "never", suppress_tokens=[said[0]])
+    assert said[0] not in never.generate(SOURCE, max_new_tokens=6)[0, 1:].tolist()
+    first = answering(tmp_path / "first", begin_suppress_tokens=[said[0]])
+    assert first.generate(SOURCE, max_new_tokens=1)[0, 1] != said[0]
+
+
+@pytest.mark.parametrize("listed", [7, [7], [[0, 7]], [[1, 7], [3, 8]], [["a", 7]], [[1, 9999]]])
+def test_forced_ids_that_are_none(tmp_path: Path, listed: object) -> None:
+    model = answering(tmp_path, forced_decoder_ids=listed)
+    with pytest.raises(ConfigError, match=r"forced_decoder_ids is .*places from 1 up"):
+        model.generate(SOURCE)

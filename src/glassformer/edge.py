@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
+from glassformer.core.flow import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.weights.files import shown
 
@@ -90,6 +92,39 @@ def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = N
         if least < 0 or (count is not None and most >= count):
             allowed = "0 up" if count is None else f"0 to {count - 1}"
             raise DataError(f"{name} holds numbers from {least} to {most}; allowed: {allowed}")
+
+
+def check_segments(ids: Tensor, counts: int | tuple[int, ...], like: Tensor | None) -> None:
+    """Segment ids [B, T]; where they have several columns [B, T, columns], each with its own number of kinds."""
+    if isinstance(counts, int):
+        check_ids("token_type_ids", ids, counts, like=like)
+        return
+    if not isinstance(ids, Tensor) or ids.dim() != 3 or ids.shape[2] != len(counts):
+        got = list(ids.shape) if isinstance(ids, Tensor) else type(ids).__name__
+        raise DataError(f"token_type_ids is {got}; it must be a tensor of shape [B, T, {len(counts)}]")
+    for column, count in enumerate(counts):
+        check_ids(f"column {column} of token_type_ids", ids[..., column], count, like=like)
+
+
+def check_numbers(name: str, x: Tensor, shape: str) -> None:
+    """Floating numbers with as many dimensions as `shape` names; the part that reads them knows their sizes."""
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() != shape.count(",") + 1:
+        got = f"{x.dtype} of shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+        raise DataError(
+            f"{name} is {got}; it must be a tensor of floats {shape}; model.processor(…) makes it"
+        )
+    if not x.numel():
+        raise DataError(f"{name} has shape {list(x.shape)}, nothing at all; give at least one")
+
+
+def check_read(batch: Batch, read: tuple[str, ...], family: str) -> None:
+    """A model is given only what it reads."""
+    masks = {"decoder_keep", "visual_keep"}
+    given = [field.name for field in fields(batch) if getattr(batch, field.name) is not None]
+    if surplus := set(given) - set(read) - masks:
+        raise ConfigError(
+            f"a {family!r} model reads {', '.join(read)}; it takes no {', '.join(sorted(surplus))}"
+        )
 
 
 def keep_of(name: str, mask: Tensor | None, ids: Tensor | None, cache: KeyValueCache | None) -> Tensor | None:

@@ -23,11 +23,14 @@ from torch import Tensor, nn
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch, Flow, Output, Tape
-from glassformer.core.heads import first_token
+from glassformer.core.heads import Head, first_token
 from glassformer.edge import (
     check_ids,
+    check_numbers,
     check_prompts_end,
+    check_read,
     check_room,
+    check_segments,
     device_of,
     dtype_of,
     keep_of,
@@ -35,12 +38,13 @@ from glassformer.edge import (
     refuse,
 )
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
-from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
+from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.hub import resolve
-from glassformer.models import FAMILIES, Family, Network, Reader
+from glassformer.models import Family, Network, Reader
+from glassformer.models.choice import bare_task, family_of, names_of, put_on, task_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.files import shown
-from glassformer.weights.fit import LoadReport, fill, gather
+from glassformer.weights.fit import LoadReport, fill, gather, holding_nan
 from glassformer.weights.header import read_file_header
 from glassformer.weights.read import open_checkpoint
 from glassformer.weights.strict_json import read_object
@@ -49,8 +53,14 @@ from glassformer.weights.write import write_checkpoint, write_json
 if TYPE_CHECKING:
     import numpy as np
 
+    from glassformer.audio import SoundProcessor
     from glassformer.explorer import Look
+    from glassformer.generation.settings import Settings
+    from glassformer.inspect.reading import Reading
     from glassformer.inspect.session import Session
+    from glassformer.vision import ImageProcessor
+
+    Processor = ImageProcessor | SoundProcessor
 
 ANSWER_TOKENS = 40
 """How far an encoder-decoder answers when it is looked at and no target is given."""
@@ -60,6 +70,7 @@ def load(
     name_or_folder: str | Path,
     *,
     task: str | None = None,
+    head: Callable[[int], Head] | None = None,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str | None = None,
     revision: str | None = None,
@@ -73,6 +84,8 @@ def load(
         name_or_folder: an existing folder wins; another name is taken from the Hub's cache, or fetched.
         task: which head: a Hugging Face pipeline name ("fill-mask", "text-classification", …) or a short verb
             ("fill", "classify", …); None = the head that `architectures` in `config.json` names.
+        head: a head of your own on the bare body: a `core.Head` class, or a function, that is given the width D of the
+            body's states. Its tensors are read from the folder if it was saved with it, else they are new.
         dtype: None = the checkpoint's own.
         device: None = the CPU; "auto" = the accelerator if there is one.
         revision: a branch, tag or commit of the Hub.
@@ -96,17 +109,21 @@ def load(
             "model.safetensors, and tokenizer.json or vocabulary files"
         )
     config = read_object(folder / "config.json", ConfigError)
-    family = _family(config, folder)
-    asked, own = _task(family, config, task)
+    family = family_of(config, folder)
+    asked, own = task_of(family, config, task if head is None else bare_task(task))
     reader = Reader(config)
     spec = family.spec(reader)
     unread = reader.leftovers()
     network = family.blank(spec, asked)
+    if head is not None:
+        with torch.device("meta"):
+            put_on(network, head)
+    names = names_of(family, spec, asked, network, own_head=head is not None)
     with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
         report = fill(
             network,
             checkpoint,
-            family.names(spec, asked),
+            names,
             dtype=to_dtype,
             device=to_device,
             strict=strict,
@@ -117,9 +134,19 @@ def load(
     report.warnings += unread
     tokenizer = Tokenizer.find(folder, model_type=family.model_type)
     model = Model(
-        network.eval(), family, spec, config, asked, tokenizer=tokenizer, report=report, folder=folder
+        network.eval(),
+        family,
+        spec,
+        config,
+        asked,
+        tokenizer=tokenizer,
+        processor=_processor(family, folder),
+        report=report,
+        folder=folder,
+        own_head=head is not None,
+        generation_config=_generation_config(folder),
     )
-    if tokenizer is not None and tokenizer.largest_id >= model.vocabulary:
+    if tokenizer is not None and model.vocabulary and tokenizer.largest_id >= model.vocabulary:
         raise ConfigError(
             f"{folder}: the tokenizer makes ids up to {tokenizer.largest_id}, the model's embedding has "
             f"{model.vocabulary} rows; they belong to different models"
@@ -130,7 +157,9 @@ def load(
 class Model:
     """A network with its tokenizer and config; made by `load`.
 
-    network: the bare tree of parts · tokenizer: or None, where the folder has none · config: as in `config.json`
+    network: the bare tree of parts · config, generation_config: as in the files of these names
+    own_head: the caller's, put on the bare body
+    tokenizer: texts to ids · processor: pictures or sounds to numbers; an error says where the folder has none
     task: what its head does · report: what became of every tensor when it was loaded
     """
 
@@ -143,8 +172,11 @@ class Model:
         task: str,
         *,
         tokenizer: Tokenizer | None = None,
+        processor: Processor | None = None,
         report: LoadReport | None = None,
         folder: Path | None = None,
+        own_head: bool = False,
+        generation_config: Mapping[str, Any] | None = None,
     ) -> None:
         self.network = network
         self.family = family
@@ -153,7 +185,11 @@ class Model:
         self.task = task
         self.report = report or LoadReport()
         self.folder = folder
+        self.own_head = own_head
+        self.generation_config = dict(generation_config or {})
+        self._found_nan = False
         self._tokenizer = tokenizer
+        self._processor = processor
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, **options: Any) -> Model:
@@ -166,22 +202,34 @@ class Model:
         config: Mapping[str, Any],
         *,
         task: str | None = None,
+        head: Callable[[int], Head] | None = None,
         tokenizer: Tokenizer | None = None,
         device: torch.device | str | None = None,
     ) -> Model:
         """A new model with fresh weights, in training mode; on the device "meta" it has shapes and no weights."""
-        family = _family(config, None)
-        asked, _ = _task(family, config, task)
+        family = family_of(config, None)
+        asked, _ = task_of(family, config, task if head is None else bare_task(task))
         reader = Reader(config)
         spec = family.spec(reader)
         report = LoadReport(warnings=reader.leftovers())
         to_device = device_of(device)
-        if to_device.type == "meta":
-            network = family.blank(spec, asked)
-        else:
-            network = family.build(spec, asked).to(to_device)
+        meta = to_device.type == "meta"
+        network = family.blank(spec, asked) if meta else family.build(spec, asked).to(to_device)
+        if head is not None:
+            with to_device:
+                put_on(network, head)
+        if not meta:
             family.initialise(network, spec)
-        return cls(network, family, spec, config, asked, tokenizer=tokenizer, report=report)
+        return cls(
+            network,
+            family,
+            spec,
+            config,
+            asked,
+            tokenizer=tokenizer,
+            report=report,
+            own_head=head is not None,
+        )
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -190,6 +238,17 @@ class Model:
                 "this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files"
             )
         return self._tokenizer
+
+    @property
+    def processor(self) -> Processor:
+        if self._processor is None:
+            what = self.family.opens
+            raise DataError(
+                f"a {self.family.model_type!r} model reads text alone"
+                if what is None
+                else f"this model cannot read a {what}: its folder holds no preprocessor_config.json, which says how"
+            )
+        return self._processor
 
     # ------------------------------------------------------------------------------------------------ one call
 
@@ -200,21 +259,35 @@ class Model:
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         *,
+        bbox: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
+        input_values: Tensor | None = None,
+        input_features: Tensor | None = None,
+        pixel_values: Tensor | None = None,
+        visual_feats: Tensor | None = None,
+        visual_pos: Tensor | None = None,
+        visual_attention_mask: Tensor | None = None,
         labels: Tensor | dict[str, Tensor] | None = None,
         cache: KeyValueCache | None = None,
         tape: Tape | None = None,
         **refused: Any,
     ) -> Output:
-        """Run the network once.
+        """Run the network once, on the fields that it reads (`network.READS`).
 
         Args:
             input_ids: token ids. [B, T]
-            attention_mask: 1 for text, 0 for padding, on either side. [B, T], with a cache [B, past + T]
-            token_type_ids: segment ids. [B, T]; None = all 0
+            attention_mask: 1 for text, 0 for padding, on either side. [B, T], with a cache [B, past + T];
+                of a sound [B, samples]
+            token_type_ids: segment ids. [B, T], of a table's tokens [B, T, columns]; None = all 0
             position_ids: where tokens stand. [B, T]; None = counted, without padding
+            bbox: where words stand on a page: left, top, right, bottom, in thousandths of it. [B, T, 4]
             decoder_input_ids, decoder_attention_mask: the target side of an encoder-decoder. [B, T]
+            input_values: sound, as a wave; `processor` makes it. [B, samples]
+            input_features: sound, as a log-mel spectrogram; `processor` makes it. [B, M, frames]
+            pixel_values: pictures; `processor` makes them. [B, channels, height, width]
+            visual_feats, visual_pos, visual_attention_mask: regions found in a picture: what a detector says of each
+                [B, R, width], their corners as parts of the picture's size [B, R, 4], and which are padding [B, R]
             labels: what the head should have said; fills `loss`. -100 does not count
             cache: extended by this call's keys and values
             tape: listens to tensors of `model.taps()`, or replaces them
@@ -222,29 +295,47 @@ class Model:
         Raises: DataError: ids out of range, or more tokens than positions. ConfigError: shapes that do not fit.
         """
         refuse("model", refused)
+        numbers = {
+            "input_values": (input_values, "[B, samples]"),
+            "input_features": (input_features, "[B, mel bins, frames]"),
+            "pixel_values": (pixel_values, "[B, channels, height, width]"),
+            "visual_feats": (visual_feats, "[B, regions, width]"),
+            "visual_pos": (visual_pos, "[B, regions, 4]"),
+        }
         for name, ids in (("input_ids", input_ids), ("decoder_input_ids", decoder_input_ids)):
             if ids is not None:
-                check_ids(name, ids, self.vocabulary)
+                check_ids(name, ids, self.vocabulary or None)
+        for name, (x, shape) in numbers.items():
+            if x is not None:
+                check_numbers(name, x, shape)
         if token_type_ids is not None:
-            segments = self.network.embedding.spec.segments
+            segments = self.network.segments
             if not segments:
                 raise ConfigError(
                     f"a {self.family.model_type!r} model knows no segments; leave token_type_ids out"
                 )
-            check_ids("token_type_ids", token_type_ids, segments, like=input_ids)
+            check_segments(token_type_ids, segments, like=input_ids)
         if position_ids is not None:
+            if input_ids is None:
+                raise ConfigError("position_ids say where tokens stand, and no input_ids were given")
             check_ids("position_ids", position_ids, self.network.max_tokens, like=input_ids)
         if tape is not None and not isinstance(tape, Tape):
             raise ConfigError(f"tape is {shown(tape)}; it must be a Tape, such as Tape('attn.probs')")
         batch = Batch(
             input_ids=input_ids,
             token_type_ids=token_type_ids,
+            bbox=bbox,
             decoder_input_ids=decoder_input_ids,
             decoder_keep=keep_of("decoder_attention_mask", decoder_attention_mask, decoder_input_ids, cache),
+            visual_keep=keep_of("visual_attention_mask", visual_attention_mask, visual_feats, None),
+            **{name: x for name, (x, _) in numbers.items()},
         )
+        check_read(batch, self.network.READS, self.family.model_type)
         past = cache if decoder_input_ids is None else None
         flow = Flow(
-            keep=keep_of("attention_mask", attention_mask, input_ids, past),
+            keep=keep_of(
+                "attention_mask", attention_mask, input_values if input_ids is None else input_ids, past
+            ),
             positions=position_ids,
             cache=cache,
             tape=tape and tape.attach(self.network),
@@ -252,6 +343,7 @@ class Model:
         self._look_for_first_token(input_ids, flow)
         with torch.set_grad_enabled(torch.is_grad_enabled() and self._has_gradients):
             output: Output = self.network(batch, flow)
+        self._watch(next((x for x in output.given().values() if isinstance(x, Tensor)), None))
         if labels is not None:
             if self.network.head is None:
                 raise ConfigError(
@@ -260,6 +352,24 @@ class Model:
                 )
             output = replace(output, loss=self.network.head.loss(output, labels))
         return output if tape is None else replace(output, taps=tape.taps)
+
+    def _watch(self, x: Tensor | None) -> None:
+        """Warn, once, where answers hold NaN because weights do."""
+        if self._found_nan or x is None or not x.numel() or x.is_meta or not bool(x.max().isnan()):
+            return
+        self._found_nan = True
+        if broken := holding_nan(self.network):
+            said = ", ".join(broken[:10]) + (f", and {len(broken) - 10} more" if len(broken) > 10 else "")
+            warnings.warn(
+                f"the answers hold NaN, because {len(broken)} tensors of the model do: {said}; the checkpoint is "
+                "damaged, or its training went astray",
+                stacklevel=3,
+            )
+
+    def _heard(self, ids: Tensor, logits: Tensor) -> Tensor:
+        """A filter that changes nothing."""
+        self._watch(logits)
+        return logits
 
     @property
     def _has_gradients(self) -> bool:
@@ -281,8 +391,8 @@ class Model:
 
     @property
     def vocabulary(self) -> int:
-        """How many ids the embedding knows."""
-        return self.network.embedding.spec.vocabulary
+        """How many token ids the network knows; 0 where it reads and writes no text."""
+        return self.network.vocabulary
 
     # ------------------------------------------------------------------------------------------------ one verb
 
@@ -296,6 +406,7 @@ class Model:
         vectors = encode(
             self.network, self.tokenizer, [texts] if isinstance(texts, str) else texts, self.folder, **options
         )
+        self._watch(torch.from_numpy(vectors))
         return cast("np.ndarray", vectors[0]) if isinstance(texts, str) else vectors
 
     def generate(
@@ -310,9 +421,10 @@ class Model:
         """Continue prompts greedily: text gives text (the new part alone), ids give ids (prompt and new).
 
         An encoder-decoder reads the prompt and answers it; its ids begin with its start token, not with the prompt.
+        One that listens takes the file of a sound, or several, and answers with what is said.
 
         Args:
-            prompt: one text, several, or token ids, padded on the left. [B, T]
+            prompt: one text, several, or token ids, padded on the left. [B, T] A sound: its file, or `input_features`
             attention_mask: 0 where ids are padding. [B, T]
             max_new_tokens: stop after so many, or at the end token.
             use_cache: keep keys and values between steps; the same tokens either way, faster.
@@ -326,6 +438,11 @@ class Model:
         texts = prompts_of(prompt)
         if not texts:
             return []
+        if self.family.opens:
+            (heard,) = self.processor(texts).values()
+            grown = self._continue(heard.to(self.device, self.dtype), None, max_new_tokens, use_cache)
+            said = [self.tokenizer.decode(row, skip_special_tokens=True).strip() for row in grown.tolist()]
+            return said[0] if isinstance(prompt, str) else said
         several = len(texts) > 1  # one text needs no padding, for which not every tokenizer has a token
         encoded = self.tokenizer(texts, padding=several, padding_side="left", return_tensors="pt")
         ids = encoded["input_ids"].to(self.device)
@@ -335,43 +452,108 @@ class Model:
         return answers[0] if isinstance(prompt, str) else answers
 
     @property
+    def _settings(self) -> Settings:
+        from glassformer.generation.settings import Settings
+
+        return Settings(self.generation_config, self.config, self.vocabulary)
+
+    @property
     def _translates(self) -> bool:
-        """Does it answer a text with another (an encoder-decoder), instead of continuing it?"""
-        return self.task == "translation"
+        """Does it answer what it reads with a text (an encoder-decoder), instead of continuing it?"""
+        writes = self.task in ("translation", "automatic-speech-recognition")
+        return writes and "decoder_input_ids" in self.network.READS
 
     def inspect(
         self,
         *texts: str,
         progress: Callable[[int, int], None] | None = None,
         limit_bytes: int = 2**30,
+        **fields: Tensor,
     ) -> Session:
         """Run one text, or two as a pair, and keep the pass so that all of its attention can be looked at.
 
-        An encoder-decoder reads the first and has its decoder read the second; without one, its own answer.
+        An encoder-decoder reads the first and has its decoder read the second; without one, its own answer. A model
+        of pictures or sounds takes the name of a file first.
 
         Args:
             progress: called after each block with the number done and of all.
             limit_bytes: what the session may hold beside the weights.
+            fields: what is read beside the text, as in a call: `bbox`, `visual_feats` and `visual_pos`, of one row.
         Returns: a `Session`: `session.head(4, 11).probs(3)`, `session.overview(4)`, `session.states(4)`, …
         Raises: DataError: the texts are empty or too long. UnsupportedError: there is no attention to look at.
         """
-        from glassformer.inspect.reading import read_texts, read_translation, start_of
+        from glassformer.inspect.reading import read_texts, read_translation, with_fields
         from glassformer.inspect.session import Session
 
-        if self._translates:
-            begin = start_of(self._own_ids("decoder_start_token_id") or self._own_ids("bos_token_id"))
+        if self.family.opens:
+            reading = self._opened(texts)
+        elif self._translates:
             limit = self.network.max_tokens
-            room = ANSWER_TOKENS if limit is None else min(ANSWER_TOKENS, limit - 1)  # beside the start token
             reading = read_translation(
                 self.tokenizer,
                 texts,
-                start_id=begin,
+                begun=lambda ids: self._begun(ids.to(self.device)),
                 limit=limit,
-                answer=lambda ids: self._continue(ids.to(self.device), None, room, True),
+                answer=lambda ids: self._continue(ids.to(self.device), None, self._room(), True),
             )
         else:
-            reading = read_texts(self.tokenizer, texts, segments=self.network.embedding.spec.segments)
+            segments = self.network.segments
+            reading = read_texts(
+                self.tokenizer,
+                texts,
+                segments=segments if isinstance(segments, int) else 0,
+                limit=self.network.max_tokens,
+            )
+        if fields:
+            reading = with_fields(reading, fields, self.network)
+        check_read(reading.batch, self.network.READS, self.family.model_type)
         return Session(self.network, reading, progress=progress, limit_bytes=limit_bytes)
+
+    def _opened(self, texts: Sequence[str]) -> Reading:
+        """A picture or a sound from its file, and the text that is read beside it."""
+        from glassformer.inspect.reading import answered, beside, read_sense, read_texts
+
+        fields = self.processor(texts[0]) if texts else {}
+        writes = "decoder_input_ids" in self.network.READS
+        if writes and not self._translates:
+            raise UnsupportedError(
+                "this model was loaded without the head that writes, so there is no answer to look at; load it with "
+                "task='automatic-speech-recognition'"
+            )
+        beside_text = "input_ids" in self.network.READS and "input_ids" not in fields
+        if not (len(texts) == 1 + beside_text or (writes and len(texts) == 2)):
+            wanted = (
+                f"the file of a {self.family.opens}" + " and a text" * beside_text + " (and a text)" * writes
+            )
+            raise DataError(f"this model is looked at with {wanted}; got {shown(texts)}")
+        batch = Batch(**{name: x for name, x in fields.items() if name in self.network.READS})
+        sense = read_sense(str(texts[0]), batch, self.network.places(batch))
+        limit = self.network.max_tokens
+        if writes:
+            return answered(
+                sense,
+                self.tokenizer,
+                texts[1] if len(texts) == 2 else None,
+                begun=lambda: self._begun(fields["input_features"]),
+                limit=limit,
+                answer=lambda: self._continue(fields["input_features"], None, self._room(), True),
+            )
+        return (
+            beside(sense, read_texts(self.tokenizer, texts[1:], segments=0, limit=limit))
+            if beside_text
+            else sense
+        )
+
+    def _begun(self, read: Tensor) -> list[int]:
+        """What an answer to this begins with, whatever comes then: the start token, and those that are forced."""
+        forced = max(self._settings.forced, default=0)
+        begun: list[int] = self._continue(read, None, forced, True)[0].tolist()
+        return begun
+
+    def _room(self) -> int:
+        """How far it answers when it is looked at: the start token takes a position too."""
+        limit = self.network.max_tokens
+        return ANSWER_TOKENS if limit is None else min(ANSWER_TOKENS, limit - 1)
 
     def look(self, texts: str | Sequence[str], **options: Any) -> Look:
         """Look at every attention head of one text, or of two as a pair, in a browser.
@@ -412,44 +594,35 @@ class Model:
             raise ConfigError(
                 f"max_new_tokens is {shown(max_new_tokens)}; it must be a whole number from 0 up"
             )
-        if ids.dim() == 2 and ids.shape[1] == 0:
-            raise DataError("the prompt is empty; give at least one token, such as the tokenizer's bos_token")
-        check_ids("input_ids", ids, self.vocabulary)
-        keep = keep_of("attention_mask", mask, ids, None)
-        source = None
-        if self._translates:
-            source = Batch(input_ids=ids)
-            begin = self._own_ids("decoder_start_token_id") or self._own_ids("bos_token_id")
-            if not begin:
-                raise ConfigError(
-                    "config.json names no decoder_start_token_id, with which a translation begins"
+        if ids.is_floating_point():
+            check_numbers("input_features", ids, "[B, mel bins, frames]")
+            source, keep = Batch(input_features=ids), None
+        else:
+            if ids.dim() == 2 and ids.shape[1] == 0:
+                raise DataError(
+                    "the prompt is empty; give at least one token, such as the tokenizer's bos_token"
                 )
-            ids = torch.full((len(ids), 1), begin[0], device=ids.device)
+            check_ids("input_ids", ids, self.vocabulary)
+            source, keep = Batch(input_ids=ids), keep_of("attention_mask", mask, ids, None)
+        settings, seen = self._settings, None
+        if self._translates:
+            ids = torch.full((len(ids), 1), settings.start_id, device=ids.device)
         elif keep is not None:
             check_prompts_end(keep)
+            seen = keep[:, 0]
         check_room(ids.shape[1], max_new_tokens, self.network.max_tokens)
-        stops = self._own_ids("eos_token_id")
         return greedy(
             self.network,
             ids,
-            keep=None if keep is None or source else keep[:, 0],
-            memory_of=source,
-            memory_keep=keep,
+            keep=seen,
+            memory_of=source if self._translates else None,
+            memory_keep=keep if self._translates else None,
             max_new_tokens=max_new_tokens,
-            stop_ids=stops,
-            pad_id=next(iter(self._own_ids("pad_token_id") + stops), 0),
+            stop_ids=settings.stop_ids,
+            pad_id=settings.pad_id,
             cached=cached,
+            filters=[self._heard, *(settings.filters() if self._translates else ())],
         )
-
-    def _own_ids(self, key: str) -> tuple[int, ...]:
-        """The token ids that the config names, one or several; ids without a row (-1 is usual) mean none."""
-        named = self.config.get(key)
-        ids = [] if named is None else named if isinstance(named, list) else [named]
-        if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids):
-            raise ConfigError(
-                f"config.json: {key} is {shown(named)}; it must be a token id, a list of them, or null"
-            )
-        return tuple(number for number in ids if 0 <= number < self.vocabulary)
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Take on packed weights for fast inference, in a named precision: "fp32", "bf16" or "int8"."""
@@ -472,8 +645,9 @@ class Model:
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise WeightsError(f"{folder}: is a file; give a folder to write the model to")
-        bare = self.task == "feature-extraction"
-        tensors = gather(self.network, self.family.names(self.spec, self.task), prefixed=not bare)
+        bare = self.task == "feature-extraction" and not self.own_head
+        names = names_of(self.family, self.spec, self.task, self.network, own_head=self.own_head)
+        tensors = gather(self.network, names, prefixed=not bare)
         write_checkpoint(folder, tensors, max_shard_bytes=max_shard_bytes)
         dtype = str(self.dtype).removeprefix("torch.")
         own = {key: value for key, value in self.config.items() if key not in ("torch_dtype", "dtype")}
@@ -481,8 +655,12 @@ class Model:
             folder / "config.json",
             {**own, "architectures": [self.family.architecture(self.task)], "dtype": dtype},
         )
+        if self.generation_config:
+            write_json(folder / "generation_config.json", self.generation_config)
         if self._tokenizer is not None:
             self._tokenizer.save(folder)
+        if self._processor is not None:
+            self._processor.save(folder)
 
     @property
     def device(self) -> torch.device:
@@ -521,32 +699,20 @@ class Model:
         )
 
 
-def _family(config: Mapping[str, Any], folder: Path | None) -> Family:
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        where = f"{folder / 'config.json'}: " if folder else ""
-        raise UnsupportedError(
-            f"{where}model_type {shown(kind)} is not supported; supported: {', '.join(FAMILIES)}"
-            f"{nearest(kind, FAMILIES) if isinstance(kind, str) and len(kind) < 100 else ''}"
-        )
-    return FAMILIES[kind]
+def _generation_config(folder: Path) -> dict[str, Any]:
+    """How its makers let it generate; empty where the folder does not say."""
+    path = folder / "generation_config.json"
+    return read_object(path, ConfigError) if path.is_file() else {}
 
 
-def _task(family: Family, config: Mapping[str, Any], asked: str | None) -> tuple[str, bool]:
-    """The task of the head, asked for or named by the config; and whether the checkpoint has that very head.
+def _processor(family: Family, folder: Path) -> Processor | None:
+    """What turns the files that a family opens into numbers; None where the folder does not say how."""
+    if family.opens == "picture":
+        from glassformer.vision import ImageProcessor
 
-    A config that names no architecture describes the family's bare body.
-    """
-    named = config.get("architectures") or [next(iter(family.architectures))]
-    first = named[0] if isinstance(named, list) and isinstance(named[0], str) else None
-    own = None if first is None else family.architectures.get(first)
-    if asked is not None:
-        task = family.task(asked)
-        return task, task == own
-    if own is None:
-        raise UnsupportedError(
-            f"config.json: architectures = {shown(named)} is not supported; a {family.model_type!r} model can be: "
-            f"{', '.join(family.architectures)}; to load its body with one of their heads, give "
-            f"task={' or '.join(map(repr, family.tasks))}"
-        )
-    return own, True
+        return ImageProcessor.find(folder)
+    if family.opens == "sound":
+        from glassformer.audio import SoundProcessor
+
+        return SoundProcessor.find(folder)
+    return None

@@ -72,7 +72,9 @@ def test_help_has_every_command_and_examples(option: str) -> None:
         assert text in done.stdout
 
 
-@pytest.mark.parametrize("name", ["demo", "look", "info", "tokens", "trace", "encode", "parity", "bench"])
+@pytest.mark.parametrize(
+    "name", ["demo", "look", "info", "sizes", "tokens", "trace", "encode", "parity", "bench"]
+)
 def test_each_command_has_help_and_imports_nothing_heavy(name: str) -> None:
     code = (
         "import sys, atexit\n"

@@ -13,8 +13,8 @@ from glassformer.cli.trace import trace
 from glassformer.core import Tape
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import load
-from glassformer.models import FAMILIES
-from tests.e2e.tiny_models import make_folder
+from tests.e2e.tiny_models import looked_at, make_folder
+from tests.explorer.conftest import LOOKED
 
 TEXT = "time flies like an arrow"
 
@@ -55,21 +55,22 @@ def test_minilm_fits_a_screen(minilm: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
-@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("family", LOOKED)
 def test_it_fits_the_terminal(
     family: str, width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    trace(str(make_folder(tmp_path, family)), [TEXT, "fruit flies"])
+    trace(str(make_folder(tmp_path, family)), [*looked_at(tmp_path, family)])
     assert "…" not in "".join(shown(capsys, width))  # nothing is cut
 
 
-@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("family", LOOKED)
 def test_json_has_every_tap_of_every_layer(
     family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = make_folder(tmp_path, family)
-    found = data_of(capsys, folder, TEXT, "fruit flies")
+    texts = looked_at(folder, family)
+    found = data_of(capsys, folder, *texts)
     names = [row["name"] for row in found["taps"]]
     assert sorted([*names, *found["left_out"]]) == sorted(load(folder).taps())
     assert all(name.endswith((".scores", ".probs")) for name in found["left_out"])
@@ -77,10 +78,8 @@ def test_json_has_every_tap_of_every_layer(
         assert len(row["axes"]) == len(row["shape"])
         assert row["bytes"] == getattr(torch, row["dtype"]).itemsize * torch.Size(row["shape"]).numel()
         assert row["smallest"] <= row["mean"] <= row["largest"]
-    assert found["texts"] == [TEXT, "fruit flies"]
-    assert set(found["tokens"]) == (
-        {"source", "target"} if "translation" in FAMILIES[family].tasks else {"text"}
-    )
+    assert found["texts"] == list(texts)
+    assert set(found["tokens"]) == set(load(folder).network.sides())
 
 
 def test_only_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ import glassformer.errors  # noqa: F401
 typing.TYPE_CHECKING = True
 with install_import_hook("glassformer.core", "beartype.beartype"):
     import glassformer.core as core
-    from glassformer.core import heads, init, masks, positions
+    from glassformer.core import cells, heads, init, masks, positions, regions, specs, waves
 typing.TYPE_CHECKING = False
 
 from tests.core.small import CROSS, STACKS, WIDTH, keeps, perturbed  # noqa: E402
@@ -75,6 +75,46 @@ def cross() -> None:
     for t in range(T):
         network(X[:, t : t + 1], Flow(memory=memory, cache=cache))
     refused(lambda: network[0].cross(X[0], Flow(memory=memory)))
+
+
+def tables() -> None:
+    spec = specs.CellSelectionSpec(width=WIDTH, rows=3, columns=4)
+    places = IDS.clamp(max=2), IDS.clamp(max=3)
+    for each in (spec, replace(spec, one_column=False), replace(spec, one_column=False, average=True)):
+        head = perturbed(cells.CellsAndOperator(each, 3))
+        found = head.select(X, *places, Flow(keep=KEEP))
+        labels = {"labels": torch.ones_like(IDS), "aggregation_labels": torch.tensor([0, 2])}
+        head.loss(found, labels).backward()
+        head.bfloat16().select(X.bfloat16(), *places, Flow())
+    refused(lambda: head.select(X[0], *places, Flow()))
+    refused(lambda: head.select(X, places[0].float(), places[1], Flow()))
+    refused(lambda: cells.Grid(IDS, 3, 4).spread(X[0]))
+
+
+def pictures() -> None:
+    norm = core.LayerNormSpec(width=WIDTH)
+    embed = perturbed(regions.RegionEmbedding(specs.RegionsSpec(features=5, corners=4, norm=norm)))
+    features, boxes = torch.randn(B, 3, 5), torch.rand(B, 3, 4)
+    image = embed(features, boxes, Flow())
+    refused(lambda: embed(features[0], boxes, Flow()))
+    asked = specs.VisualPreTrainingSpec(objects=4, attributes=3, features=5)
+    answer = regions.VisualAnswer(norm, 7)
+    head = perturbed(
+        regions.VisualPreTraining(
+            asked,
+            heads.MaskedLanguageModel(WIDTH, 9, "gelu", norm),
+            answer,
+            regions.RegionQuestions(asked, norm, "gelu"),
+        )
+    )
+    found = head.join(X, image, Flow(keep=KEEP))
+    sure, kinds = torch.rand(B, 3), torch.zeros(B, 3, dtype=torch.long)
+    shows = {"obj": (kinds, sure), "attr": (kinds, sure), "feat": (features, sure)}
+    head.loss(found, {"labels": IDS, "ans": torch.tensor([0, 6]), "obj_labels": shows}).backward()
+    regions.BothSides(WIDTH).join(X, image, Flow())
+    embed.bfloat16()(features, boxes, Flow())
+    refused(lambda: head.join(X[0], image, Flow()))
+    refused(lambda: answer.score(X))
 
 
 def embedding() -> None:
@@ -146,9 +186,31 @@ def cache() -> None:
     refused(lambda: core.KeyValueCache().extend(layer, new, new[:, :, :2]))
 
 
+def sound() -> None:
+    layer = core.specs.TimeConvolutionSpec(
+        channels=1, width=6, kernel=5, stride=3, norm=core.specs.TimeNormSpec(width=6)
+    )
+    place = core.specs.ConvolvedPositionsSpec(width=WIDTH, kernel=4, groups=2)
+    spans = core.specs.SpansSpec(share=0.5, length=2)
+    hides = core.specs.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)
+    hear = waves.WaveEncoder(core.specs.WaveSpec(layers=(layer,)))
+    embed = waves.FrameEmbedding(
+        core.specs.FrameEmbeddingSpec(features=6, positions=place, augment=hides)
+    ).train()
+    keep = KEEP[..., :1].expand(B, 1, 20)
+    embed(hear(torch.randn(B, 20), Flow()), Flow(keep=hear.kept(keep)))
+    embed(hear(torch.randn(B, 20), Flow()), Flow())
+    refused(lambda: hear(torch.randn(B, 1, 20), Flow()))
+    refused(lambda: hear.kept(keep[:, 0]))
+    refused(lambda: embed(X[0], Flow()))
+
+
 TRIED |= {
+    "sound": sound,
     "cross-attention": cross,
     "embedding": embedding,
+    "tables": tables,
+    "pictures": pictures,
     "norms": norms,
     "feed-forward": feed_forward,
     "the function": function,
@@ -173,6 +235,8 @@ HEADS: dict[str, tuple[Callable[[], heads.Head], heads.Labels | None]] = {
     ),
     "classifier": (lambda: heads.Classifier(WIDTH, 3), ONE),
     "causal classifier": (lambda: heads.Classifier(WIDTH, 1, reads="last"), ONE.float()),
+    "transcriber": (lambda: heads.Transcriber(WIDTH, 9), 1 + TAGS[:, :2]),
+    "mean classifier": (lambda: heads.MeanClassifier(WIDTH, 8, 3), ONE),
     "tagger": (lambda: heads.Tagger(WIDTH, 3), TAGS),
     "span": (lambda: heads.Span(WIDTH), {"start_positions": ONE, "end_positions": ONE + 4}),
 }

@@ -79,7 +79,6 @@ STACKS = {
     ),
 }
 CAUSAL = [name for name, spec in STACKS.items() if spec.blocks[0].attention.causal]
-UNBIASED = [name for name, spec in STACKS.items() if spec.bias is None]
 
 
 def examples(count: int) -> settings:

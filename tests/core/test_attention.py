@@ -424,7 +424,7 @@ def test_errors_name_what_does_not_fit() -> None:
 def test_packed_rows_refuse_what_they_cannot_have() -> None:
     layer, x = perturbed(Attention(SPEC)), torch.randn(1, 6, 32)
     segments = Segments((4, 2))
-    for extra in ({"keep": keeps([6], 6)}, {"cache": KeyValueCache()}, {"bias": torch.zeros(1, 4, 6, 6)}):
+    for extra in ({"keep": keeps([6], 6)}, {"cache": KeyValueCache()}):
         with pytest.raises(ConfigError, match="segments go with neither"):
             layer(x, Flow(segments=segments, **extra))
     for wrong in (torch.randn(2, 6, 32), torch.randn(1, 7, 32)):

@@ -61,6 +61,8 @@ def test_everything_that_is_added_is_added() -> None:
     total = embed.tokens.weight[ids] * 3.0 + embed.positions.weight[:7] + embed.segments.weight[segments]
     assert_close(embed(ids, Flow(), segments), embed.norm(total), 1e-6)
     assert_close(embed(ids, Flow()), embed(ids, Flow(), torch.zeros_like(ids)), 1e-6)
+    others = torch.randn(2, 7, 8)
+    assert_close(embed(ids, Flow(), segments, others), embed.norm(total + others), 1e-6)
 
 
 def test_sinusoids_are_added_and_not_stored() -> None:

@@ -93,3 +93,18 @@ def test_cl_24_dropout_falls_on_the_neurons_in_training_only() -> None:
     assert_close(ffn(x, Flow()), torch.ones(1, 50, 4))
     out = ffn.train()(x, Flow())
     assert out.std() > 1e-3 and abs(out.mean() - 1) < 0.01, "a quarter falls out, the others grow by 4/3"
+
+
+def test_cl_24_dropout_falls_on_gated_neurons_too() -> None:
+    spec = GatedFeedForwardSpec(width=4, hidden=4000, activation="relu", bias=True, dropout=0.25)
+    ffn = perturbed(GatedFeedForward(spec))
+    with torch.no_grad():
+        for layer in (ffn.gate, ffn.up):  # every neuron is 1 · 1
+            layer.weight.zero_()
+            layer.bias.fill_(1.0)
+        ffn.down.weight.fill_(1 / 4000)
+        ffn.down.bias.zero_()
+    x = torch.randn(1, 50, 4)
+    assert_close(ffn(x, Flow()), torch.ones(1, 50, 4))
+    out = ffn.train()(x, Flow())
+    assert out.std() > 1e-3 and abs(out.mean() - 1) < 0.01

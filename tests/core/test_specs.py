@@ -49,6 +49,10 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "block dropout": (lambda: replace(POST, dropout=2.0), ("BlockSpec.dropout", "2.0")),
     "embedding dropout": (lambda: EmbeddingSpec(vocabulary=9, width=8, dropout=7.0), ("EmbeddingSpec.dropout", "7.0")),
     "no neurons": (lambda: FeedForwardSpec(width=32, hidden=0), ("FeedForwardSpec.hidden", "0")),
+    "gated dropout": (
+        lambda: GatedFeedForwardSpec(width=32, hidden=4, dropout=1.0),
+        ("GatedFeedForwardSpec.dropout", "1.0"),
+    ),
     "no gated neurons": (lambda: GatedFeedForwardSpec(width=32, hidden=0), ("GatedFeedForwardSpec.hidden", "0")),
     "no experts": (lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=0, chosen=1), ("ExpertsSpec.experts", "0")),
     "nobody chosen": (lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=4, chosen=0), ("ExpertsSpec.chosen", "0")),

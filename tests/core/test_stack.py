@@ -22,14 +22,12 @@ from glassformer.core import (
     StackSpec,
 )
 from glassformer.core.masks import Mask
-from glassformer.errors import ConfigError
 from tests.core.small import (
     CAUSAL,
     CROSS,
     POST,
     PRE,
     STACKS,
-    UNBIASED,
     assert_all_close,
     assert_close,
     examples,
@@ -92,6 +90,16 @@ def test_cl_19_nine_blocks_keep_the_shape_round_trip_and_respect_their_mode() ->
     network.train()
     assert not torch.equal(network(x, Flow()), network(x, Flow())), "dropout in train mode"
     assert torch.equal(network.eval()(x, Flow()), out)
+
+
+@every_kind
+def test_the_stream_is_what_enters_each_block_and_leaves_the_last(kind: str) -> None:
+    network, x = stack(kind), torch.randn(2, 7, 32)
+    flow = listening(network, "*.before", keep=keeps([7, 4], 7))
+    states = network.stream(x, flow)
+    assert len(states) == len(network) + 1
+    assert all(torch.equal(state, heard(flow, f"{i}.before")) for i, state in enumerate(states[:-1]))
+    assert torch.equal(states[-1], network(x, Flow(keep=flow.keep)))
 
 
 def test_each_block_gets_the_mask_of_its_own_pattern() -> None:
@@ -212,7 +220,7 @@ def test_a_row_alone_equals_the_row_in_a_batch(kind: str, path: str) -> None:
         assert_close(run(network, x[row : row + 1], path), out[row : row + 1])
 
 
-@pytest.mark.parametrize("kind", UNBIASED)
+@pytest.mark.parametrize("kind", STACKS)
 @every_path
 @few
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=6))
@@ -223,7 +231,7 @@ def test_packed_equals_one_text_at_a_time(kind: str, path: str, lengths: list[in
     assert_close(packed, torch.cat([run(network, text) for text in texts], dim=1), 1e-9)
 
 
-@pytest.mark.parametrize("kind", UNBIASED)
+@pytest.mark.parametrize("kind", STACKS)
 @every_path
 @both_modes
 def test_packed_gradients_equal_those_of_one_text_at_a_time(kind: str, path: str, training: bool) -> None:
@@ -236,11 +244,6 @@ def test_packed_gradients_equal_those_of_one_text_at_a_time(kind: str, path: str
         return (torch.cat(outs, dim=1) * weights).sum()
 
     assert_all_close(packed, gradients(network, one_by_one), 1e-4)
-
-
-def test_a_packed_row_with_a_position_bias_is_refused() -> None:
-    with pytest.raises(ConfigError, match="bias"):
-        run(stack("bucketed"), torch.randn(1, 5, 32), segments=Segments((3, 2)))
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
+import wave
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tokenizers
 import torch
+from PIL import Image
 from tokenizers import models, pre_tokenizers, processors
 
 from glassformer.model import Model
 from glassformer.models import FAMILIES
+from tests.senses import network_of
 
 WORDS = "[PAD] [CLS] [SEP] [UNK] time flies like an arrow fruit a banana .".split()
 
@@ -24,17 +31,82 @@ PAIR = {
     "decoder_ffn_dim": 12,
     "max_position_embeddings": 64,
 }
+SOUND = {
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "conv_dim": [4, 6],
+    "conv_kernel": [10, 3],
+    "conv_stride": [20, 2],
+}
+ENCODER = {
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 16,
+}
 SMALL: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("hubert", "wav2vec2"), SOUND),
     **dict.fromkeys(("bart", "marian", "mbart", "pegasus"), PAIR),
-    "bert": {
+    **dict.fromkeys(("bert", "dpr"), ENCODER),
+    "big_bird": ENCODER,
+    "clip": {
+        "projection_dim": 6,
+        "text_config": {
+            "vocab_size": 20,
+            "hidden_size": 8,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "max_position_embeddings": 16,
+            "eos_token_id": 2,
+        },
+        "vision_config": {
+            "hidden_size": 12,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 8,
+            "image_size": 8,
+            "patch_size": 4,
+        },
+    },
+    "clip_text_model": {
         "hidden_size": 8,
         "num_hidden_layers": 1,
         "num_attention_heads": 2,
         "intermediate_size": 12,
         "max_position_embeddings": 16,
     },
+    "clip_vision_model": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+        "image_size": 8,
+    },
     "distilbert": {"dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 12, "max_position_embeddings": 16},
     "gpt2": {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 16, "n_inner": 12},
+    "imagegpt": {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 16, "n_inner": 12},
+    "layoutlm": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+        "max_position_embeddings": 16,
+        "max_2d_position_embeddings": 8,
+    },
+    "lxmert": {
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+        "max_position_embeddings": 16,
+        "l_layers": 1,
+        "r_layers": 1,
+        "x_layers": 1,
+        "visual_feat_dim": 6,
+    },
     "llama": {
         "hidden_size": 8,
         "num_hidden_layers": 1,
@@ -86,6 +158,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "intermediate_size": 12,
         "max_position_embeddings": 17,
     },
+    "t5": {
+        "d_model": 8,
+        "d_kv": 3,
+        "d_ff": 12,
+        "num_layers": 1,
+        "num_decoder_layers": 1,
+        "num_heads": 2,
+    },
+    "tapas": ENCODER,
     "transformer": {
         "d_model": 8,
         "num_heads": 2,
@@ -94,6 +175,20 @@ SMALL: dict[str, dict[str, Any]] = {
         "decoder_layers": 1,
         "max_positions": 16,
     },
+    "vit": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+        "image_size": 8,
+    },
+    "whisper": {
+        **{key: value for key, value in PAIR.items() if key != "max_position_embeddings"},
+        "num_mel_bins": 4,
+        "max_source_positions": 6,
+        "max_target_positions": 64,
+    },
+    "xlm": {"emb_dim": 8, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 16},
     "xlm-roberta": {
         "hidden_size": 8,
         "num_hidden_layers": 1,
@@ -113,7 +208,8 @@ def small_config(family: str, **changes: Any) -> dict[str, Any]:
 def main_task(family: str) -> str:
     """The task that shows a family best."""
     tasks = FAMILIES[family].tasks
-    return next((task for task in ("text-generation", "translation") if task in tasks), tasks[0])
+    best = ("text-generation", "translation", "automatic-speech-recognition")
+    return next((task for task in best if task in tasks), tasks[0])
 
 
 def make_folder(
@@ -126,7 +222,57 @@ def make_folder(
     model.save_pretrained(folder, max_shard_bytes=max_shard_bytes)
     word_tokenizer(framed=family == "bert").save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text('{"pad_token": "[PAD]"}')
+    write_processor(folder, family, model.config)
     return folder
+
+
+TEXTS = ("time flies like an arrow", "fruit flies")
+
+
+def write_processor(folder: Path, family: str, config: Mapping[str, Any]) -> None:
+    """How a family of pictures or sounds opens them, and a small one to open."""
+    opens, seen = FAMILIES[family].opens, {**config, **config.get("vision_config", {})}
+    if opens == "picture":
+        side = seen["image_size"] if "image_size" in seen else math.isqrt(seen["n_positions"])
+        described: dict[str, Any] = {
+            "image_processor_type": "ViTImageProcessor",
+            "size": {"height": side, "width": side},
+        }
+        if family == "imagegpt":
+            described |= {
+                "image_processor_type": "ImageGPTImageProcessor",
+                "clusters": [[i / 8 - 1] * 3 for i in range(16)],
+            }
+        pixels = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / "picture.png")
+    elif opens == "sound":
+        described = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "feature_size": 1}
+        if "num_mel_bins" in config:  # as many frames as the network reads, at the lowest cost
+            described = {
+                "feature_extractor_type": "WhisperFeatureExtractor",
+                "feature_size": config["num_mel_bins"],
+                "sampling_rate": 1_000 * 2 * config["max_source_positions"],
+                "hop_length": 1_000,
+                "chunk_length": 1,
+            }
+        samples = np.random.default_rng(0).integers(-9_000, 9_000, 2_400, dtype=np.int16)
+        with wave.open(str(folder / "sound.wav"), "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", "not compressed"))
+            file.writeframes(samples.tobytes())
+    else:
+        return
+    (folder / "preprocessor_config.json").write_text(json.dumps(described))
+
+
+def looked_at(folder: Path, family: str, texts: tuple[str, ...] = TEXTS) -> tuple[str, ...]:
+    """What `model.inspect` takes for a family: texts, or the file of a picture or a sound, and a text with it."""
+    files = {"picture": "picture.png", "sound": "sound.wav"}
+    opens = FAMILIES[family].opens
+    if opens is None:
+        return texts
+    reads = network_of(small_config(family)).READS
+    beside = "decoder_input_ids" in reads or {"input_ids", "pixel_values"} <= set(reads)
+    return (str(folder / files[opens]), *texts[:1] * beside)
 
 
 def word_tokenizer(*, framed: bool = True, words: list[str] = WORDS) -> tokenizers.Tokenizer:

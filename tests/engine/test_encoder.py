@@ -31,7 +31,7 @@ class Ids:
 
 def network_of(family: str, **changes: object) -> Network:
     torch.manual_seed(0)
-    task = {"transformer": "translation"}.get(family, "feature-extraction")
+    task = {"transformer": "translation", "t5": "sentence-similarity"}.get(family, "feature-extraction")
     return Model.from_config({**FAMILIES[family].tiny, **changes}, task=task).eval().network
 
 
@@ -47,7 +47,7 @@ def one_by_one(network: Network, texts: Sequence[str]) -> np.ndarray:
     return torch.cat([network.states(Batch(input_ids=row), Flow()).mean(1) for row in ids]).numpy()
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5"])
 def test_vectors_equal_one_text_at_a_time(family: str) -> None:
     network, texts = network_of(family), texts_of([3, 9, 1, 9, 30, 3, 17, 2])
     vectors = encode(network, Ids(), texts)
@@ -132,5 +132,7 @@ def test_a_budget_is_a_whole_number(budget: int) -> None:
 
 
 def test_two_stacks_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="a model of one stack"):
+    with pytest.raises(
+        UnsupportedError, match="a model with one stack for text; this one has source and target"
+    ):
         encode(network_of("transformer"), Ids(), ["1"])

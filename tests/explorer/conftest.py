@@ -15,13 +15,15 @@ from glassformer.explorer.look import Look
 from glassformer.explorer.runs import Runs
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
-from tests.e2e.tiny_models import WORDS, make_folder, word_tokenizer
+from tests.e2e.tiny_models import TEXTS, WORDS, looked_at, make_folder, small_config, word_tokenizer
 from tests.explorer.client import Client
+from tests.senses import network_of
 
 HOSTILE = ["<script>", "</script>", "<!--"]
 """Words that an HTML parser must never see as its own."""
 
-TEXTS = ("time flies like an arrow", "fruit flies")
+LOOKED = [family for family in FAMILIES if "visual_feats" not in network_of(small_config(family)).READS]
+"""The families for which a text, or a file, is enough; the others need tensors that no page can send."""
 
 STAND_IN = {
     "index.html": """<!doctype html>
@@ -59,9 +61,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A model folder of each family; two layers, so that there is a second one to look at."""
     home = tmp_path_factory.mktemp("models")
     depths = {"num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"}
+    depths |= {"num_layers", "num_decoder_layers"}
     found = {}
-    for family, record in FAMILIES.items():
-        deeper = {key: 2 for key in record.tiny if key in depths}
+    for family in LOOKED:
+        deeper = {key: 2 for key in FAMILIES[family].tiny if key in depths}
+        towers = ("text_config", "vision_config")
+        deeper |= {
+            tower: {**small_config(family)[tower], "num_hidden_layers": 2}
+            for tower in towers
+            if tower in FAMILIES[family].tiny
+        }
         if family == "transformer":
             deeper["max_positions"] = 64
         folder = make_folder(home / family, family, **deeper)
@@ -81,6 +90,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def models(folders: dict[str, Path]) -> dict[str, Model]:
     return {family: load(folder) for family, folder in folders.items()}
+
+
+def texts_for(model: Model, texts: tuple[str, ...] = TEXTS) -> tuple[str, ...]:
+    """What a model of these fixtures is looked at with: texts, or a file of its folder."""
+    assert model.folder is not None
+    return looked_at(model.folder, model.family.model_type, texts)
 
 
 @pytest.fixture(scope="module")

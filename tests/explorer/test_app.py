@@ -20,9 +20,8 @@ from glassformer.explorer import views
 from glassformer.explorer.app import MOST_BODY
 from glassformer.explorer.frames import decode
 from glassformer.model import Model, load
-from glassformer.models import FAMILIES
 from tests.explorer.client import Client
-from tests.explorer.conftest import STAND_IN, TEXTS
+from tests.explorer.conftest import LOOKED, STAND_IN, TEXTS, texts_for
 
 Serve = Callable[..., Client]
 
@@ -43,9 +42,9 @@ def test_the_shell_needs_no_token_and_holds_none(client: Client) -> None:
         assert client.token.encode() not in answer.body
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_view_of_every_family(serve: Serve, family: str) -> None:
-    client = serve(family, *TEXTS)
+@pytest.mark.parametrize("family", LOOKED)
+def test_every_view_of_every_family(serve: Serve, models: dict[str, Model], family: str) -> None:
+    client = serve(family, *texts_for(models[family]))
     session = client.session()
     own = client.look.session
     for about in session["maps"]:
@@ -381,3 +380,15 @@ def test_bytes_that_are_no_http(client: Client) -> None:
         raw.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n")
         assert raw.recv(64).startswith(b"HTTP/1.1 400")
     assert client.ask("/").status == 200
+
+
+def test_a_page_opens_no_other_file(serve: Serve, models: dict[str, Model], tmp_path: Path) -> None:
+    """Whoever may ask for a text may not have any file of this machine read."""
+    own, text = texts_for(models["clip"])
+    client = serve("clip", own, text)
+    assert client.session(own, "fruit flies")["texts"] == [own, "fruit flies"]
+    other = tmp_path / "picture.png"
+    other.write_bytes(Path(own).read_bytes())
+    asked = json.dumps({"texts": [str(other), text]}).encode()
+    answer = client.ask("/api/runs", method="POST", body=asked)
+    assert answer.status == 400 and "this page looks at one picture" in answer.error

@@ -19,8 +19,7 @@ from glassformer.explorer.page import Page, check_place, framed
 from glassformer.explorer.static import PageMissingError
 from glassformer.inspect.session import Session
 from glassformer.model import Model
-from glassformer.models import FAMILIES
-from tests.explorer.conftest import STAND_IN, TEXTS
+from tests.explorer.conftest import LOOKED, STAND_IN, TEXTS, texts_for
 from tests.explorer.reader import Reader
 
 pytestmark = pytest.mark.usefixtures("page_files")
@@ -31,15 +30,21 @@ def page_of(model: Model, *texts: str, **options: Any) -> tuple[Session, Page]:
     return session, Page(session, facts_of(model), texts, **options)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", LOOKED)
 def test_it_holds_every_overview_and_every_layer(models: dict[str, Model], family: str) -> None:
-    session, page = page_of(models[family], *TEXTS)
+    session, page = page_of(models[family], *texts_for(models[family]))
     reader = Reader(str(page))
     wanted = {
         f"{kind}/{name}/{layer}"
         for kind in ("overview", "layer")
         for name, about in session.maps.items()
         for layer in range(about.layers)
+    }
+    wanted -= {
+        f"layer/{name}/{layer}"
+        for name, about in session.maps.items()
+        for layer in range(about.layers)
+        if not views.suffices(session, map=name, layer=layer)
     }
     frames = reader.frames()
     assert set(frames) == wanted
@@ -53,9 +58,22 @@ def test_it_holds_every_overview_and_every_layer(models: dict[str, Model], famil
         assert frame == whole
     found = reader.session()
     assert found["held"] == {name: [0, 1] for name in session.maps}
-    assert found["texts"] == list(TEXTS)
+    assert found["texts"] == list(session.texts)
     assert found["command"].endswith("--html page.html")
     assert "start" not in found
+
+
+def test_what_a_page_cannot_compute_is_not_in_it(models: dict[str, Model]) -> None:
+    """A layer that sees blocks of keys: overviews are there, a page's own arithmetic would be wrong."""
+    text = "time flies like an arrow fruit flies like a banana"
+    session, page = page_of(models["big_bird"], text)
+    assert session.maps["self"].biased and session.head(0, 0).bias() is not None
+    reader = Reader(str(page))
+    assert set(reader.frames()) == {"overview/self/0", "overview/self/1"}
+    assert reader.session()["held"] == {"self": []}
+    with pytest.raises(DataError, match=r"layer 1 sees blocks of 1, 1 drawn, which a page cannot compute"):
+        str(page_of(models["big_bird"], text, layers=[1])[1])
+    assert views.row(session, map="self", layer=1, head=0, query=4)
 
 
 def test_it_is_the_served_page_and_asks_nobody_for_anything(models: dict[str, Model]) -> None:

@@ -17,14 +17,14 @@ from glassformer.explorer import views
 from glassformer.explorer.frames import Frame, decode
 from glassformer.inspect.session import Session
 from glassformer.model import Model
-from glassformer.models import FAMILIES
+from tests.explorer.conftest import LOOKED, texts_for
 
 TEXTS = ("time flies like an arrow", "fruit flies like a banana .")
 
 
 @pytest.fixture(scope="module")
 def sessions(models: dict[str, Model]) -> dict[str, Session]:
-    return {family: model.inspect(*TEXTS) for family, model in models.items()}
+    return {family: model.inspect(*texts_for(model, TEXTS)) for family, model in models.items()}
 
 
 def maps(sessions: dict[str, Session]) -> list[tuple[Session, str]]:
@@ -38,8 +38,8 @@ def frame_of(content: bytes, kind: str) -> Frame:
 
 
 def test_every_family_is_looked_at(sessions: dict[str, Session]) -> None:
-    assert set(sessions) == set(FAMILIES)
-    assert {name for _, name in maps(sessions)} == {"self", "encoder", "decoder", "cross"}
+    assert set(sessions) == set(LOOKED)
+    assert {name for _, name in maps(sessions)} == {"self", "encoder", "decoder", "cross", "text", "image"}
 
 
 def test_overviews_are_right_to_a_255th(sessions: dict[str, Session]) -> None:
@@ -75,7 +75,9 @@ def test_rows_and_neurons_are_the_sessions_numbers(sessions: dict[str, Session])
             assert torch.equal(torch.tensor(neuron.arrays[array]), own), array
         assert neuron.fields["kv_head"] == head.kv_head
         assert neuron.fields["scale"] == head.scale
-        assert "bias" not in neuron.arrays
+        assert ("bias" in neuron.arrays) == session.maps[name].biased
+        if session.maps[name].biased:
+            assert torch.equal(torch.tensor(neuron.arrays["bias"]), head.bias(T - 1)[0])
 
 
 def test_keys_shared_by_several_heads_are_named(sessions: dict[str, Session]) -> None:
@@ -186,6 +188,8 @@ def test_mixed_heads_are_one_map(sessions: dict[str, Session], mix: str) -> None
 def test_all_else_follows_from_a_layer(sessions: dict[str, Session]) -> None:
     """Scores from q, k, scale and what the map says of itself: as a page without a server computes them."""
     for session, name in maps(sessions):
+        if not views.suffices(session, map=name, layer=1):
+            continue  # blocks of keys, which a page does not know of
         about = session.maps[name]
         frame = frame_of(views.layer(session, map=name, layer=1), "layer")
         q, k, v = (torch.tensor(frame.arrays[array]) for array in "qkv")
@@ -193,6 +197,11 @@ def test_all_else_follows_from_a_layer(sessions: dict[str, Session]) -> None:
             own = session.head(1, head, name)
             group = head // (about.heads // about.kv_heads)
             scores = q[head] @ k[group].T * frame.fields["scale"]
+            if about.biased:
+                by_distance, (T, S) = torch.tensor(frame.arrays["bias"][head]), scores.shape
+                scores = scores + torch.stack(
+                    [by_distance[T - 1 - row : T - 1 - row + S] for row in range(T)]
+                )
             seen = Pattern(about.causal, about.windows[1]).keep(*scores.shape)
             scores = scores.masked_fill(~seen, float("-inf"))
             torch.testing.assert_close(scores, own.scores(), atol=2e-6, rtol=1e-5)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import torch
@@ -12,15 +14,19 @@ from glassformer import Model
 from glassformer.models import FAMILIES
 from glassformer.weights.fit import gather
 from glassformer.weights.write import write_checkpoint, write_json
+from tests.senses import draw_fields, network_of
 
 FOLDER = Path(__file__).parent
 IDS = [[5, 17, 42, 3, 88, 29, 61, 17]]
 
 
-def inputs(task: str) -> dict[str, Tensor]:
-    """What a model is given; one that translates has written a part of it."""
-    given = {"input_ids": torch.tensor(IDS)}
-    return {**given, "decoder_input_ids": given["input_ids"][:, 2:7]} if task == "translation" else given
+def inputs(config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """What a model is given: ids, pictures or sounds; one that translates has written a part of its answer."""
+    reads, ids = network_of(config).READS, torch.tensor(IDS)
+    given = draw_fields(config, reads, 1)
+    if "input_ids" in reads:
+        given["input_ids"] = ids
+    return {**given, "decoder_input_ids": ids[:, 2:7]} if "decoder_input_ids" in reads else given
 
 
 def wave(name: str, like: Tensor) -> Tensor:
@@ -33,7 +39,7 @@ def wave(name: str, like: Tensor) -> Tensor:
     return (numbers + is_gain).to(torch.float32)
 
 
-def write_folder(family: str, task: str, folder: Path) -> dict[str, object]:
+def write_folder(family: str, task: str, folder: Path) -> dict[str, Any]:
     """Write a tiny checkpoint of a family; its config."""
     record = FAMILIES[family]
     config = {**record.tiny, "architectures": [record.architecture(task)]}

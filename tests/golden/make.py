@@ -1,4 +1,4 @@
-"""Make the golden files again, with the reference library: `python -m tests.golden.make` in the repository's root.
+"""Make golden files with the reference library: `python -m tests.golden.make [FAMILY …]` in the repository's root.
 
 Needs the extra `reference`. Do it when a family is added; a number that changes for an old family is a bug of one side.
 """
@@ -6,6 +6,7 @@ Needs the extra `reference`. Do it when a family is added; a number that changes
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,41 +15,34 @@ import torch
 import transformers
 from torch import Tensor
 
-from glassformer.models import FAMILIES
 from tests.golden.closed_form import FOLDER, inputs, write_folder
+from tests.parity.families import BY_FAMILY
 
 
 def numbers(x: Tensor) -> list[float]:
     return [round(value, 7) for value in x.tolist()]
 
 
-def golden(family: str, task: str) -> dict[str, Any]:
+def golden(family: str) -> dict[str, Any]:
     """What the reference makes of a closed-form checkpoint, at the last position."""
+    row = BY_FAMILY[family]
+    task = row.record.architectures[row.main]
     with TemporaryDirectory() as name:
         folder = Path(name)
         config = write_folder(family, task, folder)
-        kind = getattr(transformers, config["architectures"][0])  # type: ignore[index]
-        model, report = kind.from_pretrained(
+        model, report = getattr(transformers, row.main).from_pretrained(
             folder, local_files_only=True, attn_implementation="eager", output_loading_info=True
         )
-    missing = {name for name in report.pop("missing_keys") if not name.endswith("embed_positions.weight")}
-    assert not missing and not any(report.values()), (missing, report)  # waves are computed
+    missing = {name for name in report.pop("missing_keys") if not name.endswith(tuple(row.computed))}
+    assert not missing and not any(report.values()), (missing, report)
     with torch.no_grad():
-        output = model.eval()(**inputs(task), output_hidden_states=True, output_attentions=True)
-    sides = {"encoder": "encoder.", "decoder": "decoder."} if task == "translation" else {"": ""}
-    taps: dict[str, list[float]] = {}
-    for side, path in sides.items():
-        hidden = output[f"{side}_hidden_states".removeprefix("_")]
-        last = "memory" if side == "encoder" else "final"
-        states = {f"{path}embed.out": hidden[0], last: hidden[-1]}
-        states |= {f"{path}blocks.{i}.out": state for i, state in enumerate(hidden[1:-1])}
-        taps |= {tap: numbers(state[0, -1, :6]) for tap, state in states.items()}
-        probs = {f"{path}blocks.{{}}.attn.probs": output[f"{side}_attentions".removeprefix("_")]}
-        if side == "decoder":
-            probs["decoder.blocks.{}.cross.probs"] = output.cross_attentions
-        for tap, layers in probs.items():
-            taps |= {tap.format(i): numbers(layer[0, 1, -1]) for i, layer in enumerate(layers)}
-    taps["logits"] = numbers(output.logits[0, -1, :8])
+        output = model.eval()(**inputs(config), output_hidden_states=True, output_attentions=True)
+    states, maps = heard(output, row.final_is_last)
+    taps = {tap: numbers(state[0, -1, :6]) for tap, state in states.items()}
+    taps |= {tap: numbers(layer[0, 1, -1]) for tap, layer in maps.items()}
+    fields = ("text_embeds", "image_embeds") if "text_embeds" in output else (row.logits,)
+    for field in (field for field in fields if field != "last_hidden_state"):  # which is the tap `final`
+        taps[field] = numbers(output[field][0].reshape(-1, output[field].shape[-1])[-1, :8])
     return {
         "family": family,
         "task": task,
@@ -57,10 +51,51 @@ def golden(family: str, task: str) -> dict[str, Any]:
     }
 
 
+def heard(output: Any, final_is_last: bool) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """States and attention, by the names of our taps."""
+    if "language_hidden_states" in output:
+        return of_two_sides(output)
+    states: dict[str, Tensor] = {}
+    maps: dict[str, Tensor] = {}
+    for path, last, hidden, found in stacks(output):
+        last = last if final_is_last else f"{path}blocks.{len(hidden) - 2}.out"
+        states |= {f"{path}embed.out": hidden[0], last: hidden[-1]}
+        states |= {f"{path}blocks.{i}.out": state for i, state in enumerate(hidden[1:-1])}
+        maps |= {f"{path}{tap.format(i)}": x for tap, layers in found.items() for i, x in enumerate(layers)}
+    return states, maps
+
+
+def of_two_sides(output: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The same where each side goes through blocks of its own, and then through some that read the other."""
+    states: dict[str, Tensor] = {}
+    crossing = output.cross_encoder_attentions
+    maps = {
+        f"text.crossed.{i}.cross.probs": layer for i, layer in enumerate(crossing) if i
+    }  # all alike in the first
+    for path, side in (("text", "language"), ("vision", "vision")):
+        alone, hidden = output[f"{side}_attentions"], output[f"{side}_hidden_states"]
+        maps |= {f"{path}.blocks.{i}.attn.probs": layer for i, layer in enumerate(alone)}
+        states |= {f"{path}.blocks.{i}.out": state for i, state in enumerate(hidden[: len(alone)])}
+        states |= {f"{path}.crossed.{i}.out": state for i, state in enumerate(hidden[len(alone) :])}
+    return states, maps
+
+
+def stacks(output: Any) -> list[tuple[str, str, Any, dict[str, Any]]]:
+    """Of each stack: its path, the tap of its last state, its states, and its attention by the name of the tap."""
+    maps = "blocks.{}.attn.probs"
+    if "encoder_hidden_states" in output:
+        crossing = {maps: output.decoder_attentions, "blocks.{}.cross.probs": output.cross_attentions}
+        return [
+            ("encoder.", "memory", output.encoder_hidden_states, {maps: output.encoder_attentions}),
+            ("decoder.", "final", output.decoder_hidden_states, crossing),
+        ]
+    if "text_model_output" in output:
+        towers = {"text.": output.text_model_output, "vision.": output.vision_model_output}
+        return [(path, "", side.hidden_states, {maps: side.attentions}) for path, side in towers.items()]
+    return [("", "final", output.hidden_states, {maps: output.attentions})]
+
+
 if __name__ == "__main__":
-    for family, record in FAMILIES.items():
-        task = next(task for task in ("text-generation", "translation", "fill-mask") if task in record.tasks)
-        if hasattr(transformers, record.architecture(task)):
-            text = json.dumps(golden(family, task), indent=1)
-            (FOLDER / f"{family}.json").write_text(text + "\n")
-            print(f"{family}.json")
+    for family in sys.argv[1:] or BY_FAMILY:
+        (FOLDER / f"{family}.json").write_text(json.dumps(golden(family), indent=1) + "\n")
+        print(f"{family}.json")

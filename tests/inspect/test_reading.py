@@ -9,9 +9,9 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from glassformer.inspect import Reading, Token, read_texts, read_translation
-from glassformer.inspect.reading import MOST_CHARACTERS, start_of
+from glassformer.inspect.reading import MOST_CHARACTERS
 from glassformer.text import Tokenizer
 from tests.e2e.tiny_models import word_tokenizer
 
@@ -105,14 +105,14 @@ def test_far_too_long(byte_level: Tokenizer) -> None:
         with pytest.raises(DataError, match=f"the text has 2,000,000 characters, .*{MOST_CHARACTERS:,}"):
             read_texts(byte_level, texts, segments=0)
         with pytest.raises(DataError, match="the text has 2,000,000 characters"):
-            read_translation(byte_level, texts, start_id=0, limit=None, answer=lambda ids: ids)
+            read_translation(byte_level, texts, begun=lambda ids: [0], limit=None, answer=lambda ids: ids)
 
 
 def test_no_token_at_all(byte_level: Tokenizer, real: Tokenizer) -> None:
     with pytest.raises(DataError, match="the text is empty"):
         read_texts(byte_level, [""], segments=0)
     with pytest.raises(DataError, match="the source is empty"):
-        read_translation(byte_level, [""], start_id=0, limit=None, answer=lambda ids: ids)
+        read_translation(byte_level, [""], begun=lambda ids: [0], limit=None, answer=lambda ids: ids)
     assert [t.text for t in read(real, "")[1]] == ["[CLS]", "[SEP]"]  # these are something to look at
 
 
@@ -124,7 +124,7 @@ def test_a_given_target_begins_with_the_start_token() -> None:
     reading = read_translation(
         tokenizer,
         ("time flies", "fruit flies"),
-        start_id=1,
+        begun=lambda ids: [1],
         limit=None,
         answer=lambda ids: pytest.fail("not asked for"),
     )
@@ -140,7 +140,11 @@ def test_a_source_that_is_too_long_is_not_answered() -> None:
     tokenizer = Tokenizer(word_tokenizer())
     with pytest.raises(DataError, match="the source has 102 tokens and the model reads at most 64"):
         read_translation(
-            tokenizer, ["time " * 100], start_id=1, limit=64, answer=lambda ids: pytest.fail("answered")
+            tokenizer,
+            ["time " * 100],
+            begun=lambda ids: [1],
+            limit=64,
+            answer=lambda ids: pytest.fail("answered"),
         )
 
 
@@ -152,7 +156,7 @@ def test_without_a_target_the_answer_is_read() -> None:
         asked.extend(ids.tolist())
         return torch.tensor([[1, 8, 5, 2, 9_999]])  # the last is no word of the vocabulary
 
-    reading = read_translation(tokenizer, ("time flies",), start_id=1, limit=None, answer=answer)
+    reading = read_translation(tokenizer, ("time flies",), begun=lambda ids: [1], limit=None, answer=answer)
     assert asked == [[t.id for t in reading.sides["source"]]]
     assert [(t.text, t.piece, t.special) for t in reading.sides["target"]] == [
         ("[CLS]", "[CLS]", True),
@@ -166,12 +170,6 @@ def test_without_a_target_the_answer_is_read() -> None:
 def test_a_written_token_of_bytes_is_readable(byte_level: Tokenizer) -> None:
     space = byte_level.convert_tokens_to_ids("Ġ")
     reading = read_translation(
-        byte_level, ("a",), start_id=0, limit=None, answer=lambda ids: torch.tensor([[0, space]])
+        byte_level, ("a",), begun=lambda ids: [0], limit=None, answer=lambda ids: torch.tensor([[0, space]])
     )
     assert (reading.sides["target"][1].text, reading.sides["target"][1].piece) == ("␣", "Ġ")
-
-
-def test_start_of() -> None:
-    assert start_of((3, 4)) == 3
-    with pytest.raises(ConfigError, match="decoder_start_token_id"):
-        start_of(())

@@ -143,7 +143,7 @@ def test_only_equal_layers_are_folded() -> None:
 
 def test_what_cannot_be_counted_is_named() -> None:
     network = build("bert", "feature-extraction")
-    network.odd = torch.nn.Conv1d(3, 4, 5, device="meta")
+    network.odd = torch.nn.ConvTranspose1d(3, 4, 5, device="meta")
     found = summary(network)
     assert found.uncounted == ("odd",)
     assert dict(found.root.walk())["odd"].parameters == 3 * 4 * 5 + 4

@@ -64,19 +64,43 @@ def test_figures_are_those_of_the_tensors(kind: str) -> None:
 def test_the_letters_are_the_sizes(family: str, task: str) -> None:
     """All sizes differ, so that a letter at the wrong place shows."""
     network = network_for(family, task)
-    key_heads = FAMILIES[family].tiny.get("num_key_value_heads", 4)
-    hidden = 128 if family == "openai-gpt" else 48  # always 4 D there
-    sizes = {"B": 1, "D": 32, "H": 4, "E": 8, "F": hidden, "V": 99, "K": key_heads}
-    batch, source = reading_of(family).batch, S
+    tiny = FAMILIES[family].tiny
+    key_heads, head_width = tiny.get("num_key_value_heads", 4), tiny.get("d_kv", 8)
+    hidden = 128 if family in ("openai-gpt", "xlm") else 48  # always 4 D there
+    sizes = {"B": 1, "D": 32, "H": 4, "E": head_width, "F": hidden, "V": 99, "K": key_heads}
+    reading = reading_of(family)
+    batch, source = reading.batch, len(reading.sides.get("source", range(S)))
+    tokens = len(next(iter(reading.sides.values()))) if len(reading.sides) == 1 else T
     if pairs(family) and task == "text-classification":  # reads one text twice, up to its end token
         end = torch.tensor([[FAMILIES[family].tiny["eos_token_id"]]])
         batch, source = Batch(input_ids=torch.cat([batch.decoder_input_ids[:, 1:], end], dim=1)), T
+    alone = pairs(family) and len(network.sides()) == 1  # an encoder without its decoder
     for row in trace(network, batch, "*", "*.*"):
-        encoder = row.name.startswith("encoder.")
-        own = {**sizes, "T": source if encoder else T, "S": source if encoder or "cross" in row.name else T}
+        encoder = alone or row.name.startswith("encoder.")
+        own = {
+            **sizes,
+            "T": source if encoder else tokens,
+            "S": source if encoder or "cross" in row.name else tokens,
+        }
         if row.name == "memory":
             own["S"] = source
+        if family == "lxmert":  # a side of regions beside the text, and each reads the other
+            regions = row.name.startswith("vision")
+            own["T"] = len(reading.sides["image" if regions else "text"])
+            own["S"] = len(reading.sides["image" if regions != (".cross." in row.name) else "text"])
+            own["A"] = tiny["num_qa_labels"]
+        if family == "clip":  # a tower of each kind, each of its own width
+            tower = row.name.split(".")[0] if task == "zero-shot-image-classification" else "vision"
+            config = tiny[f"{tower}_config"] if tower in ("text", "vision") else {}
+            own["T"] = own["S"] = len(reading.sides["image" if tower == "vision" else "text"])
+            own["D"] = config.get("hidden_size", 0)
+            own["E"], own["F"] = own["D"] // 4, config.get("intermediate_size", 0)
+            own["J"] = tiny["projection_dim"]
+        if family == "imagegpt":
+            own["V"] -= 1  # its start token is never written
+        own |= {"W": tiny["conv_dim"][-1]} if "conv_dim" in tiny else {}
         own |= {"X": 4, "N": 2, "R": row.shape[1]}  # how many tokens an expert gets is what the router says
+        own["O"] = tiny.get("num_aggregation_labels", 0)
         own["C"] = 2 if task in ("next-sentence-prediction", "pre-training") else 5
         assert tuple(own[letter] for letter in row.axes) == row.shape, row
         assert set(row.axes) <= set(LETTERS)

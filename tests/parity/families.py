@@ -6,11 +6,14 @@ tiny random model of the reference library ─ perturb every parameter ─ save 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from glassformer.models import FAMILIES, Family, Reader
+from tests.senses import SENSES, network_of
 
 FP32 = 1e-5  # atol and rtol of outputs
 FP64 = 1e-9  # the same in fp64, where the reference's fp32 steps are lifted
@@ -26,9 +29,18 @@ class Row:
         False where it cannot, and then fp64 is compared at 2e-6
     fp32_only: variations that the reference cannot run in fp64 at all
     fp32, reason: a wider tolerance, and why this family needs it
-    computed: what files hold beside the parameters and we compute and do not write
+    computed: what files hold beside the parameters: we compute it, or no head reads it, and do not write it
     no_dropout: what turns off the dropout of heads, for gradients
     reference_caches, reference_fuses: False where the reference has no cache, or its explicit path alone
+    shows: the architecture on which variations are tried, where it is not the language model
+    towers: it has several stacks, whose states are compared in a test of its own
+    logits: the field on which variations are compared
+    final_is_last: the last of the reference's hidden states is the one after the final norm
+    probs_of: the probabilities, given the attentions that the reference shows
+    moved_by_padding: which keys a token sees depends on where padding stands, ours and theirs
+    pools_padding: architectures whose reference takes a mean of padding too; they are compared without any
+    rows_untrained: the reference never trains the first position and the first segment
+    untrained: parameters of ours that are loaded and saved, and have no gradient, of some head or of all
     """
 
     family: str
@@ -42,6 +54,15 @@ class Row:
     no_dropout: Mapping[str, Any] = field(default_factory=lambda: {"classifier_dropout": 0.0})
     reference_caches: bool = True
     reference_fuses: bool = True
+    shows: str | None = None
+    towers: bool = False
+    logits: str = "logits"
+    final_is_last: bool = True
+    probs_of: Callable[[Tensor], Tensor] = lambda shown: shown
+    moved_by_padding: bool = False
+    pools_padding: frozenset[str] = frozenset()
+    rows_untrained: bool = False
+    untrained: frozenset[str] = frozenset({"head.constant.values"})
 
     def __post_init__(self) -> None:
         if self.fp32 > FP32 and not self.reason:
@@ -61,11 +82,39 @@ class Row:
 
     @property
     def translates(self) -> bool:
-        return "translation" in self.record.tasks
+        """Does a decoder write beside an encoder that reads?"""
+        return "decoder_input_ids" in self.reads
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return network_of({**self.record.tiny, "architectures": [self.main]}).READS
+
+    @property
+    def senses(self) -> bool:
+        """Does it read a picture or a sound?"""
+        return any(field in self.reads for field in SENSES)
+
+    @property
+    def one_stack(self) -> bool:
+        """Are the reference's hidden states and attentions those of one stack?"""
+        return not self.towers and not self.translates
+
+    @property
+    def paddings(self) -> tuple[str, ...]:
+        """Where a batch can be padded: texts on either side, a wave at its end, a picture nowhere."""
+        if "input_values" in self.reads:
+            return ("none", "right")
+        return ("none",) if self.senses and not self.translates else ("none", "right", "left")
+
+    def paddings_of(self, architecture: str) -> tuple[str, ...]:
+        """The paddings with which a head is compared."""
+        return ("none",) if architecture in self.pools_padding else self.paddings
 
     @property
     def main(self) -> str:
         """The architecture on which variations are tried: the language model."""
+        if self.shows is not None:
+            return self.shows
         writes = ("text-generation", "translation", "fill-mask")
         return self.record.architecture(next(task for task in writes if task in self.record.tasks))
 
@@ -114,7 +163,75 @@ PAIR = {
     "unused keys": {"extra_pos_embeddings": 2, "encoder_layerdrop": 0.1, "add_bias_logits": False},
 }
 """What BART and its kin have in common."""
+SOUND: Mapping[str, Mapping[str, Any]] = {
+    "relu in the convolutions": {"feat_extract_activation": "relu"},
+    "gelu_new in the blocks": {"hidden_act": "gelu_new"},
+    "two convolutions": {"conv_dim": [8, 24], "conv_kernel": [40, 3], "conv_stride": [20, 2]},
+    "one convolution": {"conv_dim": [8], "conv_kernel": [40], "conv_stride": [40]},
+    "as published": {
+        "conv_dim": [8] * 7,
+        "conv_kernel": [10, 3, 3, 3, 3, 2, 2],
+        "conv_stride": [5, 2, 2, 2, 2, 2, 2],
+    },
+    "odd kernel for positions": {"num_conv_pos_embeddings": 5},
+    "no neighbours": {"num_conv_pos_embeddings": 1},
+    "neighbours beyond the sound": {"num_conv_pos_embeddings": 128},
+    "as many groups as channels": {"num_conv_pos_embedding_groups": 32},
+    "one group": {"num_conv_pos_embedding_groups": 1},
+    "large eps": {"layer_norm_eps": 1e-2},
+    "one head": {"num_attention_heads": 1},
+    "one layer": {"num_hidden_layers": 1},
+    "training hides time": {"mask_time_prob": 0.05, "mask_time_length": 5, "mask_time_min_masks": 1},
+    "training hides channels": {
+        "mask_feature_prob": 0.1,
+        "mask_feature_length": 4,
+        "mask_feature_min_masks": 1,
+    },
+    "training hides nothing": {"mask_time_prob": 0.05, "apply_spec_augment": False},
+    "of an old release": {
+        "feat_extract_dropout": 0.1,
+        "freeze_feat_extract_train": True,
+        "hidden_dropout_prob": 0.1,
+        "mask_channel_length": 10,
+        "mask_channel_min_space": 1,
+        "mask_channel_other": 0.0,
+        "mask_channel_prob": 0.0,
+        "mask_channel_selection": "static",
+        "mask_time_min_space": 1,
+        "mask_time_other": 0.0,
+        "mask_time_selection": "static",
+        "no_mask_channel_overlap": False,
+        "no_mask_time_overlap": False,
+        "num_feat_extract_layers": 3,
+        "replace_prob": 0.5,
+        "tokenizer_class": "Wav2Vec2CTCTokenizer",
+    },
+    "nulls": {"adapter_attn_dim": None, "output_hidden_size": None},
+}
+"""What wav2vec 2.0 and HuBERT have in common."""
+SOUND_INERT = frozenset({"of an old release", "nulls"})
+CTC_ROUNDS = "torch's CTC loss, of random weights, has gradients of 10 that are exact to five places in fp32"
+NO_SOUND_DROPOUT = {"mask_time_prob": 0.0, "mask_feature_prob": 0.0, "layerdrop": 0.0}
+
 WAVES = frozenset({"encoder.embed_positions.weight", "decoder.embed_positions.weight"})
+
+
+def every_time_the_first_block_counts(shown: Tensor) -> Tensor:
+    """BigBird's first block counts twice in evaluation, but for queries of the first and the last; once is shown."""
+    probs = shown.clone()
+    probs[:, :, 1:-1, 0] *= 2
+    return probs
+
+
+CLIP = FAMILIES["clip"].tiny
+CLIP_TOWER: Mapping[str, Mapping[str, Any]] = {
+    "gelu": {"hidden_act": "gelu"},
+    "large eps": {"layer_norm_eps": 1e-2},
+    "one head": {"num_attention_heads": 1},
+    "one layer": {"num_hidden_layers": 1},
+    "narrow": {"hidden_size": 8, "intermediate_size": 5},
+    "unused keys": {"projection_dim": 7, "initializer_factor": 2.0, "dropout": 0.3},
+}
 
 ROWS = (
     Row(
@@ -175,6 +292,51 @@ ROWS = (
         computed=WAVES,
     ),
     Row(
+        family="t5",
+        variations={
+            "version 1.1": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+            "version 1.1, as newer configs say it": {
+                "feed_forward_proj": "gated-gelu",
+                "dense_act_fn": "gelu_new",
+                "is_gated_act": True,
+                "tie_word_embeddings": True,
+                "scale_decoder_outputs": False,
+            },
+            "unscaled": {"tie_word_embeddings": False},
+            "gated": {"feed_forward_proj": "gated-gelu"},
+            "gated silu": {"feed_forward_proj": "gated-silu"},
+            "exact gelu": {"feed_forward_proj": "gelu"},
+            "silu": {"feed_forward_proj": "silu"},
+            "activation of newer configs": {"dense_act_fn": "gelu"},
+            "gate of newer configs": {"is_gated_act": True},
+            "as deep on both sides": {"num_decoder_layers": None},
+            "one layer": {"num_layers": 1, "num_decoder_layers": 1},
+            "deep decoder": {"num_decoder_layers": 4},
+            "one head": {"num_heads": 1},
+            "wide heads": {"d_kv": 16},
+            "other spellings": {
+                "hidden_size": 16,
+                "num_attention_heads": 2,
+                "num_hidden_layers": 2,
+                "head_dim": 5,
+            },
+            "buckets and distance of the paper": {
+                "relative_attention_num_buckets": 32,
+                "relative_attention_max_distance": 128,
+            },
+            "long distance": {"relative_attention_max_distance": 128},
+            "few buckets": {"relative_attention_num_buckets": 4},
+            "short distance": {"relative_attention_max_distance": 5},
+            "large eps": {"layer_norm_epsilon": 1e-2},
+            "of an old release": {
+                "n_positions": 512,
+                "output_past": True,
+                "task_specific_params": {"summarization": {"prefix": "summarize: "}},
+            },
+        },
+        inert=frozenset({"of an old release"}),
+    ),
+    Row(
         family="bert",
         variations={
             "gelu_new": {"hidden_act": "gelu_new"},
@@ -190,6 +352,230 @@ ROWS = (
             "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
             "few positions": {"max_position_embeddings": 12},
         },
+    ),
+    Row(
+        family="tapas",
+        variations={
+            "gelu_new": {"hidden_act": "gelu_new"},
+            "positions of the whole text": {"reset_position_index_per_cell": False},
+            "few kinds": {"type_vocab_sizes": [1, 2, 3, 1, 1, 1, 1]},
+            "more columns": {"type_vocab_sizes": [3, 4, 5, 2, 4, 4, 3, 6]},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "one layer": {"num_hidden_layers": 1},
+            "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
+            "few positions": {"max_position_embeddings": 12},
+            "fewer positions than tokens": {"max_position_embeddings": 2},
+            "keys of the head": {
+                "allow_empty_column_selection": True,
+                "select_one_column": False,
+                "average_logits_per_cell": True,
+                "temperature": 0.5,
+                "max_num_rows": 2,
+                "max_num_columns": 2,
+                "init_cell_selection_weights_to_zero": True,
+                "disable_per_token_loss": True,
+                "positive_label_weight": 3.0,
+                "aggregation_loss_weight": 2.0,
+                "use_answer_as_supervision": True,
+            },
+            "unused keys": {
+                "softmax_temperature": 1.0,
+                "type_vocab_size": [3, 4, 5, 2, 4, 4, 3],
+                "aggregation_labels": {"0": "NONE", "1": "SUM"},
+                "no_aggregation_label_index": 0,
+                "aggregation_temperature": 0.5,
+                "answer_loss_cutoff": 0.6,
+                "answer_loss_importance": 2.0,
+                "average_approximation_function": "first_order",
+                "cell_selection_preference": 0.2,
+                "huber_loss_delta": 0.1,
+                "use_gumbel_for_aggregation": True,
+                "use_gumbel_for_cells": True,
+                "use_normalized_answer_loss": True,
+            },
+        },
+        inert=frozenset({"keys of the head", "unused keys"}),
+        reference_fuses=False,
+    ),
+    Row(
+        family="lxmert",
+        variations={
+            "gelu_new": {"hidden_act": "gelu_new"},
+            "no second segment": {"type_vocab_size": 1},
+            "one head": {"num_attention_heads": 1},
+            "one layer of each": {"l_layers": 1, "r_layers": 1, "x_layers": 1},
+            "many layers": {"l_layers": 2, "r_layers": 4, "x_layers": 3},
+            "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
+            "few positions": {"max_position_embeddings": 12},
+            "other regions": {"visual_feat_dim": 9, "visual_pos_dim": 6},
+            "other answers": {"num_qa_labels": 3},
+            "keys of pre-training": {
+                "num_object_labels": 2,
+                "num_attr_labels": 2,
+                "visual_loss_normalizer": 1.0,
+                "task_mask_lm": False,
+                "task_matched": False,
+                "task_obj_predict": False,
+                "visual_obj_loss": False,
+                "visual_attr_loss": False,
+                "visual_feat_loss": False,
+            },
+            "unused keys": {"layer_norm_eps": 1e-2},
+        },
+        inert=frozenset({"keys of pre-training", "unused keys"}),
+        shows="LxmertForQuestionAnswering",
+        logits="question_answering_score",
+        towers=True,
+        no_dropout={},
+        reference_fuses=False,
+        rows_untrained=True,
+        untrained=frozenset(  # of the last regions, which neither words nor answers read
+            f"vision.crossed.1.{part}.{leaf}"
+            for part in (
+                "attn.qkv",
+                "attn.out",
+                "attn_residual.on_residual",
+                "ffn.up",
+                "ffn.down",
+                "ffn_residual.on_residual",
+            )
+            for leaf in ("weight", "bias")
+        ),
+    ),
+    Row(
+        family="dpr",
+        variations={
+            "relu": {"hidden_act": "relu"},
+            "no second segment": {"type_vocab_size": 1},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "one layer": {"num_hidden_layers": 1},
+            "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
+            "few positions": {"max_position_embeddings": 12},
+            "nothing projected": {"projection_dim": 0},
+        },
+        inert=frozenset({"nothing projected"}),
+        shows="DPRContextEncoder",
+        logits="pooler_output",
+    ),
+    Row(
+        family="layoutlm",
+        variations={
+            "gelu_new": {"hidden_act": "gelu_new"},
+            "no second segment": {"type_vocab_size": 1},
+            "large page": {"max_2d_position_embeddings": 1024},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "one layer": {"num_hidden_layers": 1},
+            "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
+            "few positions": {"max_position_embeddings": 12},
+            "of an old release": {"output_past": True},
+        },
+        inert=frozenset({"of an old release"}),
+        computed=frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
+    ),
+    Row(
+        family="big_bird",  # tiny: blocks of one token, so that few tokens are many blocks
+        variations={
+            "full attention": {"attention_type": "original_full"},
+            "texts too short for blocks": {"block_size": 64, "num_random_blocks": 3},
+            "two drawn": {"num_random_blocks": 2},
+            "no bias in q, k, v": {"use_bias": False},
+            "scaled embedding": {"rescale_embeddings": True},
+            "exact gelu": {"hidden_act": "gelu"},
+            "relu": {"hidden_act": "relu"},
+            "no second segment": {"type_vocab_size": 1},
+            "four segments": {"type_vocab_size": 4},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "many heads": {"num_attention_heads": 16},
+            "one layer": {"num_hidden_layers": 1},
+            "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
+            "few positions": {"max_position_embeddings": 12},
+            "unused keys": {
+                "position_embedding_type": "absolute",
+                "add_cross_attention": False,
+                "sep_token_id": 5,
+            },
+        },
+        inert=frozenset({"unused keys"}),
+        computed=frozenset(
+            {"pooler.weight", "pooler.bias"}
+        ),  # of the body, though most heads' files have it too
+        reference_fuses=False,
+        probs_of=every_time_the_first_block_counts,
+        moved_by_padding=True,
+    ),
+    Row(
+        family="clip",
+        variations={
+            "narrow meeting": {"projection_dim": 5},
+            "wide meeting": {"projection_dim": 40},
+            "end token": {"text_config": {**CLIP["text_config"], "eos_token_id": 97}},
+            "gelu in the text tower": {"text_config": {**CLIP["text_config"], "hidden_act": "gelu"}},
+            "gelu in the vision tower": {"vision_config": {**CLIP["vision_config"], "hidden_act": "gelu"}},
+            "large eps of texts": {"text_config": {**CLIP["text_config"], "layer_norm_eps": 1e-2}},
+            "large eps of pictures": {"vision_config": {**CLIP["vision_config"], "layer_norm_eps": 1e-2}},
+            "one head each": {
+                "text_config": {**CLIP["text_config"], "num_attention_heads": 1},
+                "vision_config": {**CLIP["vision_config"], "num_attention_heads": 1},
+            },
+            "few positions": {"text_config": {**CLIP["text_config"], "max_position_embeddings": 11}},
+            "small patches": {"vision_config": {**CLIP["vision_config"], "patch_size": 3}},
+            "grey": {"vision_config": {**CLIP["vision_config"], "num_channels": 1}},
+            "narrow": {
+                "text_config": {**CLIP["text_config"], "hidden_size": 8, "intermediate_size": 5},
+                "vision_config": {**CLIP["vision_config"], "hidden_size": 12, "num_hidden_layers": 1},
+            },
+            "towers in old spelling": {
+                "text_config": {"vocab_size": 20},
+                "text_config_dict": {**CLIP["text_config"], "hidden_act": "relu"},
+                "vision_config_dict": {**CLIP["vision_config"], "hidden_act": "relu"},
+                "vision_config": {"image_size": 12},
+            },
+            "unused keys": {
+                "logit_scale_init_value": 1.0,
+                "initializer_factor": 2.0,
+                "text_config": {**CLIP["text_config"], "projection_dim": 99, "dropout": 0.3},
+                "vision_config": {**CLIP["vision_config"], "projection_dim": 99, "initializer_factor": 3.0},
+                "text_config_dict": None,
+                "vision_config_dict": None,
+            },
+        },
+        inert=frozenset({"unused keys"}),
+        no_dropout={},
+        shows="CLIPModel",
+        untrained=frozenset({"final_norm.weight", "final_norm.bias"}),  # of a classifier
+        towers=True,
+        logits="logits_per_text",
+        final_is_last=False,
+    ),
+    Row(
+        family="clip_text_model",
+        variations={
+            **CLIP_TOWER,
+            "few positions": {"max_position_embeddings": 11},
+        },
+        inert=frozenset({"unused keys"}),
+        no_dropout={},
+        shows="CLIPTextModel",
+        logits="last_hidden_state",
+        final_is_last=False,
+    ),
+    Row(
+        family="clip_vision_model",
+        variations={
+            **CLIP_TOWER,
+            "small patches": {"patch_size": 3},
+            "larger picture": {"image_size": 20},
+            "grey": {"num_channels": 1},
+        },
+        inert=frozenset({"unused keys"}),
+        no_dropout={},
+        shows="CLIPVisionModel",
+        logits="pooler_output",
+        final_is_last=False,
     ),
     Row(
         family="gpt2",
@@ -377,6 +763,44 @@ ROWS = (
     Row(family="roberta", variations=LIKE_ROBERTA),
     Row(family="xlm-roberta", variations=LIKE_ROBERTA),
     Row(
+        family="xlm",
+        variations={
+            "untied": {"tie_word_embeddings": False},
+            "relu": {"gelu_activation": False},
+            "causal": {"causal": True},
+            "waves": {"sinusoidal_embeddings": True},
+            "many languages, no table of them": {"n_langs": 17, "use_lang_emb": False},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"n_heads": 1},
+            "one layer": {"n_layers": 1},
+            "narrow": {"emb_dim": 8, "n_heads": 2},
+            "few positions": {"max_position_embeddings": 12},
+            "unused keys": {
+                "bos_index": 0,
+                "eos_index": 1,
+                "unk_index": 3,
+                "mask_index": 5,
+                "mask_token_id": 0,
+                "lang_id": 0,
+                "is_encoder": True,
+                "asm": False,
+                "summary_type": "first",
+                "summary_use_proj": True,
+                "summary_activation": None,
+                "summary_proj_to_labels": True,
+                "start_n_top": 3,
+                "end_n_top": 3,
+                "max_vocab": -1,
+                "min_count": 0,
+                "share_inout_emb": True,
+                "same_enc_dec": True,
+            },
+        },
+        inert=frozenset({"waves", "many languages, no table of them", "unused keys"}),  # waves are stored
+        no_dropout={"summary_first_dropout": 0.0},
+        reference_fuses=False,
+    ),
+    Row(
         family="openai-gpt",
         variations={
             "untied": {"tie_word_embeddings": False},
@@ -440,6 +864,137 @@ ROWS = (
             "llama3 rotary, share not given": {"rope_parameters": {"rope_theta": 100.0, **LLAMA3}},
         },
         inert=frozenset({"nulls"}),
+    ),
+    Row(
+        family="hubert",
+        variations={
+            **SOUND,
+            "large": {
+                "feat_extract_norm": "layer",
+                "conv_bias": True,
+                "do_stable_layer_norm": True,
+            },
+            "norm before": {"do_stable_layer_norm": True},
+            "convolutions with bias": {"conv_bias": True},
+            "no norm of features": {"feat_proj_layer_norm": False},
+            "weights normed": {"conv_pos_batch_norm": False},
+        },
+        inert=SOUND_INERT | {"weights normed"},
+        no_dropout=NO_SOUND_DROPOUT,
+        fp32=1e-4,
+        reason=CTC_ROUNDS,
+        shows="HubertForCTC",
+    ),
+    Row(
+        family="vit",
+        variations={
+            "no bias on q, k, v": {"qkv_bias": False},
+            "small patches": {"patch_size": 2},
+            "larger picture": {"image_size": 20},
+            "edges as pairs": {"image_size": [12, 12], "patch_size": [6, 6]},
+            "pixels left over": {"patch_size": 5},
+            "grey": {"num_channels": 1},
+            "other pooler": {"pooler_act": "relu", "pooler_output_size": 32, "encoder_stride": 4},
+            "gelu_new": {"hidden_act": "gelu_new"},
+            "relu": {"hidden_act": "relu"},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "many heads": {"num_attention_heads": 16},
+            "one layer": {"num_hidden_layers": 1},
+            "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
+        },
+        inert=frozenset({"other pooler"}),
+        no_dropout={},
+        shows="ViTForImageClassification",
+        final_is_last=False,
+    ),
+    Row(
+        family="imagegpt",
+        variations={
+            "exact gelu": {"activation_function": "gelu"},
+            "gelu_new": {"activation_function": "gelu_new"},
+            "hidden is 4 D": {"n_inner": None},
+            "unscaled scores": {"scale_attn_weights": False},
+            "softer with depth": {"scale_attn_by_inverse_layer_idx": True},
+            "softer with depth, unscaled": {
+                "scale_attn_by_inverse_layer_idx": True,
+                "scale_attn_weights": False,
+            },
+            "reordered": {"reorder_and_upcast_attn": True},
+            "large eps": {"layer_norm_epsilon": 1e-2},
+            "one layer": {"n_layer": 1},
+            "two heads": {"n_head": 2},
+            "few positions": {"n_positions": 12, "tie_word_embeddings": False, "add_cross_attention": False},
+        },
+        inert=frozenset({"reordered"}),
+        fp32_only=frozenset({"reordered"}),  # the reference raises unless its scores are fp32
+        pools_padding=frozenset({"ImageGPTForImageClassification"}),
+        no_dropout={},
+        reference_fuses=False,
+    ),
+    Row(
+        family="wav2vec2",
+        variations={
+            **SOUND,
+            "base": {
+                "feat_extract_norm": "group",
+                "conv_bias": False,
+                "do_stable_layer_norm": False,
+            },
+            "norm after": {"do_stable_layer_norm": False},
+            "channels normed over time": {"feat_extract_norm": "group"},
+            "convolutions without bias": {"conv_bias": False},
+            "of other heads": {
+                "codevector_dim": 16,
+                "num_negatives": 7,
+                "tdnn_dim": [8, 8],
+                "tdnn_kernel": [5, 3],
+                "tdnn_dilation": [1, 2],
+                "xvector_output_dim": 8,
+                "adapter_stride": 3,
+            },
+        },
+        inert=SOUND_INERT | {"of other heads"},
+        no_dropout=NO_SOUND_DROPOUT,
+        fp32=1e-4,
+        reason=CTC_ROUNDS,
+        shows="Wav2Vec2ForCTC",
+        final_is_last=False,
+    ),
+    Row(
+        family="whisper",
+        variations={
+            **{name: PAIR[name] for name in PAIR if name not in ("few positions", "unused keys")},
+            "relu": {"activation_function": "relu"},
+            "more bins": {"num_mel_bins": 20},
+            "one bin": {"num_mel_bins": 1},
+            "long window": {"max_source_positions": 30},
+            "few positions in the decoder": {"max_target_positions": 12},
+            "narrow": {"d_model": 8, "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+            "training hides": {
+                "apply_spec_augment": True,
+                "mask_time_prob": 0.2,
+                "mask_time_length": 3,
+                "mask_time_min_masks": 1,
+                "mask_feature_prob": 0.3,
+                "mask_feature_length": 2,
+                "mask_feature_min_masks": 1,
+            },
+            "unused keys": {
+                "encoder_layerdrop": 0.1,
+                "decoder_layerdrop": 0.1,
+                "median_filter_width": 5,
+                "num_hidden_layers": 3,
+                "suppress_tokens": [1, 2],
+                "begin_suppress_tokens": [5],
+                "classifier_proj_size": 7,
+                "use_weighted_layer_sum": True,
+            },
+        },
+        inert=frozenset({"gelu", "plain embedding", "scaled embedding", "training hides", "unused keys"}),
+        no_dropout={},
+        shows="WhisperForConditionalGeneration",
+        untrained=frozenset({"encoder.embed.positions.weight"}),
     ),
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,13 +19,10 @@ from glassformer import Model
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Tape
 from glassformer.evaluation.parity import widened
-from glassformer.models import FAMILIES
 from tests.parity.families import Row
+from tests.parity.inputs import Inputs
 
 PRECISIONS = [torch.float32, torch.float64]
-HIDDEN_ID = 0  # padding in all tiny configs
-BEHIND_PADDING = {"roberta", "xlm-roberta"}  # whose positions begin behind the number of padding
-
 Folders = Callable[..., Path]
 
 
@@ -93,8 +89,18 @@ def load_theirs(
     assert not any(set(names) - computed for names in report.values()), report
     if dtype == torch.float64:
         unround_waves(model)
+    model.register_forward_pre_hook(in_its_precision, with_kwargs=True)
     eval_mode: nn.Module = model.eval()
     return eval_mode
+
+
+def in_its_precision(model: nn.Module, args: Any, fields: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A hook: pictures and sounds in the dtype of the weights, to which ours casts them by itself."""
+    dtype = next(model.parameters()).dtype
+    floats = {
+        name: x.to(dtype) for name, x in fields.items() if isinstance(x, Tensor) and x.is_floating_point()
+    }
+    return args, {**fields, **floats}
 
 
 def unround_waves(model: nn.Module) -> None:
@@ -133,162 +139,10 @@ def close(ours: Tensor, theirs: Tensor, within: float, what: str = "") -> None:
     )
 
 
-# -------------------------------------------------------------------------------------------------------- inputs
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """One batch: three texts of different lengths, or of one where nothing is padded."""
-
-    ids: Tensor
-    keep: Tensor
-    segments: Tensor | None
-    first: int = 0  # the number that the reference gives to the first position
-
-    @property
-    def positions(self) -> Tensor:
-        """Our rule, told to the reference: padding is not counted."""
-        return (self.keep.long().cumsum(-1) - 1).clamp(min=0)
-
-    @property
-    def ours(self) -> dict[str, Any]:
-        given = {"input_ids": self.ids, "attention_mask": self.keep.long()}
-        return given if self.segments is None else {**given, "token_type_ids": self.segments}
-
-    @property
-    def theirs(self) -> dict[str, Any]:
-        return {**self.ours, "position_ids": self.positions + self.first}
-
-    def right(self) -> Inputs:
-        """The same texts, padded on the right."""
-        segments = None if self.segments is None else pushed_left(self.segments, self.keep)
-        return Inputs(
-            pushed_left(self.ids, self.keep), pushed_left(self.keep, self.keep), segments, self.first
-        )
-
-    def seen(self, field: str) -> Tensor:
-        """Which places of a field of our output are text. [B, T] bool"""
-        return self.keep
-
-    def seen_there(self, field: str) -> Tensor:
-        """The same for theirs."""
-        return self.seen(field)
-
-
-class Twice(Inputs):
-    """For an encoder-decoder that reads its source a second time; theirs knows padding on the right alone."""
-
-    @property
-    def theirs(self) -> dict[str, Any]:
-        return self.right().ours
-
-    def seen_there(self, field: str) -> Tensor:
-        return self.right().seen(field)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairs(Inputs):
-    """For an encoder-decoder: `ids` and `keep` are the target's. Theirs counts padding, so it gets none on the left."""
-
-    source: Tensor
-    source_keep: Tensor
-
-    @property
-    def ours(self) -> dict[str, Any]:
-        return {
-            "input_ids": self.source,
-            "attention_mask": self.source_keep.long(),
-            "decoder_input_ids": self.ids,
-            "decoder_attention_mask": self.keep.long(),
-        }
-
-    @property
-    def theirs(self) -> dict[str, Any]:
-        return self.right().ours
-
-    def right(self) -> Pairs:
-        return Pairs(
-            ids=pushed_left(self.ids, self.keep),
-            keep=pushed_left(self.keep, self.keep),
-            segments=None,
-            source=pushed_left(self.source, self.source_keep),
-            source_keep=pushed_left(self.source_keep, self.source_keep),
-        )
-
-    def seen(self, field: str) -> Tensor:
-        return self.source_keep if field.startswith("encoder") else self.keep
-
-    def seen_there(self, field: str) -> Tensor:
-        return self.right().seen(field)
-
-
-def pushed_left(x: Tensor, keep: Tensor) -> Tensor:
-    """The columns of each row of x [B, T] that `keep` shows first, then the others."""
-    return x.gather(1, (~keep).int().argsort(dim=1, stable=True))
-
-
-def draw_inputs(config: Mapping[str, Any], padding: str, *, tokens: int = 11, seed: int = 3) -> Inputs:
-    """Random ids, with padding "none", "right" or "left"."""
-    draw = torch.Generator().manual_seed(seed)
-    lengths = torch.tensor([tokens, tokens - 4, 2] if padding != "none" else [tokens] * 3)
-    places = torch.arange(tokens)[None]
-    keep = places >= tokens - lengths[:, None] if padding == "left" else places < lengths[:, None]
-    ids = torch.randint(1, config["vocab_size"], (3, tokens), generator=draw)  # 0 hides
-    count = config.get("type_vocab_size", 2 if config["model_type"] == "bert" else 0)
-    segments = torch.randint(0, count, (3, tokens), generator=draw) if count else None
-    ids = ids.where(keep, HIDDEN_ID)
-    tasks = FAMILIES[config["model_type"]].architectures
-    if "translation" not in tasks.values():
-        first = config["pad_token_id"] + 1 if config["model_type"] in BEHIND_PADDING else 0
-        return Inputs(ids, keep, segments, first)
-    if tasks[config["architectures"][0]] in ("text-classification", "question-answering"):
-        return Twice(ended(ids, keep, config["eos_token_id"]), keep, None)
-    source = draw_source(config, padding, tokens + 2)
-    return Pairs(ids=ids, keep=keep, segments=None, source=source.ids, source_keep=source.keep)
-
-
-def draw_source(config: Mapping[str, Any], padding: str, tokens: int) -> Inputs:
-    """What an encoder reads: drawn as for an encoder alone, of other lengths than the target."""
-    return draw_inputs(
-        {"model_type": "gpt2", "vocab_size": config["vocab_size"]}, padding, tokens=tokens, seed=4
-    )
-
-
-def ended(ids: Tensor, keep: Tensor, end_id: int) -> Tensor:
-    """The same texts with an end token as the last visible one, and nowhere else."""
-    others = ids.where(ids != end_id, end_id + 1)
-    places = torch.arange(ids.shape[1]) * keep
-    return others.masked_fill(places == places.amax(dim=1, keepdim=True).where(keep, -1), end_id)
-
-
-def draw_labels(task: str, inputs: Inputs, config: Mapping[str, Any], *, seed: int = 5) -> Any:
-    """Labels for a head: (what we take, the reference's keywords); None where it has no loss."""
-    draw = torch.Generator().manual_seed(seed)
-    (B, T), keep = inputs.ids.shape, inputs.keep
-
-    def number(below: int, *shape: int) -> Tensor:
-        return torch.randint(0, below, shape, generator=draw)
-
-    seen = keep & keep.roll(1, dims=1)  # not the first token after padding: nothing visible predicts it
-    seen[:, 0] = keep[:, 0]
-    words = number(config["vocab_size"], B, T).where(seen & (number(4, B, T) > 0), -100)
-    kinds = len(config.get("id2label", (0, 1)))
-    one = {
-        "text-generation": words,
-        "fill-mask": words,
-        "next-sentence-prediction": number(2, B),
-        "text-classification": number(kinds, B),
-        "token-classification": number(kinds, B, T).where(keep, -100),
-    }
-    if task in one:
-        return one[task], {"labels": one[task]}
-    if task == "translation":
-        return words, {"labels": pushed_left(words, keep)}
-    several = {
-        "pre-training": {"labels": words, "next_sentence_label": number(2, B)},
-        "question-answering": {"start_positions": number(T, B), "end_positions": torch.tensor([1, T + 3, 0])},
-    }
-    return (several[task], several[task]) if task in several else None
+def squares(probs: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+    """Probabilities [B, H, T, S] between visible tokens alone, one after another. [N, H]"""
+    both = queries[:, :, None] & keys[:, None, :]  # [B, T, S]
+    return probs.permute(0, 2, 3, 1)[both]
 
 
 # -------------------------------------------------------------------------------------------------------- running

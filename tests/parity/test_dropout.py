@@ -12,11 +12,20 @@ import torch
 
 from glassformer.core.flow import Tape
 from tests.parity.families import HEADS, Row
-from tests.parity.sides import Folders, close, draw_inputs, load_ours, load_theirs
+from tests.parity.inputs import draw_inputs
+from tests.parity.sides import Folders, close, load_ours, load_theirs
 
 LIKE_BERT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3, "classifier_dropout": 0.4}
+SOUND = {
+    "feat_proj_dropout": 0.1,
+    "hidden_dropout": 0.2,
+    "attention_dropout": 0.3,
+    "activation_dropout": 0.4,
+    "final_dropout": 0.5,
+}
 DROPOUT: dict[str, dict[str, Any]] = {
     "bert": LIKE_BERT,
+    "big_bird": LIKE_BERT,  # of block-sparse attention, neither side drops any
     "distilbert": {
         "dropout": 0.2,
         "attention_dropout": 0.3,
@@ -24,7 +33,16 @@ DROPOUT: dict[str, dict[str, Any]] = {
         "qa_dropout": 0.5,
     },
     "gpt2": {"embd_pdrop": 0.1, "resid_pdrop": 0.2, "attn_pdrop": 0.3, "classifier_dropout": 0.4},
+    "hubert": SOUND,
+    "imagegpt": {"embd_pdrop": 0.1, "resid_pdrop": 0.2, "attn_pdrop": 0.3},
+    "layoutlm": {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
     "roberta": LIKE_BERT,
+    "t5": {"feed_forward_proj": "gated-gelu", "dropout_rate": 0.2, "classifier_dropout": 0.4},
+    "tapas": {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
+    "vit": {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
+    "wav2vec2": SOUND,
+    "whisper": {"dropout": 0.2, "attention_dropout": 0.3, "activation_dropout": 0.1},
+    "xlm": {"dropout": 0.2, "attention_dropout": 0.3, "summary_first_dropout": 0.4},
     "xlm-roberta": LIKE_BERT,
 }
 """Family → every key that says how much is dropped, each its own number."""
@@ -41,7 +59,7 @@ def test_dropout(folders: Folders, row: Row, architecture: str) -> None:
     ours, theirs = load_ours(folder).train(), load_theirs(folder, row).train()
     inputs = draw_inputs(ours.config, "none")
     torch.manual_seed(1)
-    output = ours(**inputs.ours, tape=Tape("attn.probs"))  # the explicit path, which the reference takes too
+    output = ours(**inputs.ours, tape=Tape("probs"))  # the explicit path, which the reference takes too
     torch.manual_seed(1)
     expected = theirs(**inputs.theirs)
     fields = ("last_hidden_state",) if ours.network.head is None else ours.network.head.FIELDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 
 from glassformer.errors import WeightsError
 from glassformer.weights.fit import LoadReport, fill, gather
-from glassformer.weights.names import Fused, Names, Part, Tied, Transposed
-from glassformer.weights.read import open_checkpoint
+from glassformer.weights.names import Fused, Names, Part, Tied, TiedUnlessStored, Transposed
+from glassformer.weights.read import Checkpoint, open_checkpoint
 from glassformer.weights.write import write_checkpoint
 
 
@@ -76,7 +77,7 @@ def test_what_is_filled_in_is_gathered_again(tmp_path: Path, tied: bool, prefix:
     assert torch.equal(
         network.head.weight, given[f"{prefix}words.weight"] if tied else given["lm_head.weight"].T
     )
-    assert all(not p.is_meta and p.requires_grad and p.is_contiguous() for p in network.parameters())
+    assert all(not p.is_meta and p.requires_grad for p in network.parameters())
     assert set(report.loaded) == {name for name, _ in network.named_parameters()} and not report.unused
     again = gather(network, names(tied), prefixed=bool(prefix))
     assert set(again) == set(given)
@@ -102,6 +103,62 @@ def test_a_stored_tied_head_is_neither_read_nor_left_over(tmp_path: Path) -> Non
     network, report = filled(tmp_path, given, strict=True)
     assert torch.equal(network.head.weight, given["body.words.weight"])
     assert report.unused == []
+
+
+@pytest.mark.parametrize("prefix", ["body.", ""])
+def test_a_shared_tensor_is_read_under_whichever_name_the_file_has(tmp_path: Path, prefix: str) -> None:
+    given = tensors(prefix=prefix)
+    given["lm_head.weight"] = given.pop(f"{prefix}words.weight")
+    network, report = filled(tmp_path, given, strict=True)
+    assert network.head.weight is network.tokens.weight
+    assert torch.equal(network.tokens.weight, given["lm_head.weight"]) and not report.unused
+    assert f"{prefix}words.weight" in gather(
+        network, names(), prefixed=bool(prefix)
+    )  # the first of its names
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_head_that_is_tied_unless_it_is_stored(tmp_path: Path, stored: bool) -> None:
+    table = replace(names(), head={"head": TiedUnlessStored("lm_head", "tokens")})
+    given = tensors() | ({"lm_head.weight": torch.randn(5, 4)} if stored else {})
+    write_checkpoint(tmp_path, given)
+    with torch.device("meta"):
+        network = Small(tied=False)
+    with open_checkpoint(tmp_path) as checkpoint:
+        report = fill(network, checkpoint, table, strict=True, may_be_new=lambda name: True)
+    assert (network.head.weight is network.tokens.weight) != stored and not report.new
+    assert torch.equal(network.head.weight, given["lm_head.weight" if stored else "body.words.weight"])
+    again = gather(network, table, prefixed=True)
+    assert set(again) == set(given) and all(torch.equal(again[name], given[name]) for name in given)
+
+
+def test_what_a_file_leaves_out_because_it_is_zero(tmp_path: Path) -> None:
+    """It is neither missing nor new: nothing has to be trained."""
+    given = tensors()
+    del given["body.layer_norm.bias"]
+    with pytest.raises(WeightsError, match=r"1 missing: body\.layer_norm\.bias"):
+        filled(tmp_path / "strict", given)
+    write_checkpoint(tmp_path, given)
+    with torch.device("meta"):
+        network = Small()
+    with open_checkpoint(tmp_path) as checkpoint:
+        report = fill(network, checkpoint, replace(names(), zeros=("norm.bias",)))
+    assert network.norm.bias.tolist() == [0, 0, 0, 0] and not report.new
+    assert torch.equal(network.norm.weight, given["body.layer_norm.weight"])
+
+
+def test_what_is_there_of_a_fused_parameter_is_no_surplus(tmp_path: Path) -> None:
+    given = tensors()
+    del given["body.key.weight"]
+    with pytest.raises(WeightsError, match=r"1 missing: body\.key\.weight \(for qk\.weight") as error:
+        filled(tmp_path, given, strict=True, may_be_new=lambda name: True)
+    assert "surplus" not in str(error.value)
+
+
+def test_a_prefix_may_be_read_and_not_written(tmp_path: Path) -> None:
+    network, _ = filled(tmp_path, tensors())
+    written = gather(network, replace(names(), prefixed=False), prefixed=True)
+    assert set(written) == set(tensors(prefix=""))
 
 
 def test_dtype_is_the_files_own_unless_asked_for(tmp_path: Path) -> None:
@@ -189,11 +246,32 @@ def test_saving_over_the_loaded_file(tmp_path: Path) -> None:
         assert all(torch.equal(checkpoint.read(name), tensor) for name, tensor in given.items())
 
 
-def test_the_report_is_a_table() -> None:
-    report = LoadReport(
-        loaded=["a", "b"], unused=[f"x{i}" for i in range(12)], warnings=["config.json: y = 1 is not read"]
-    )
-    lines = str(report).splitlines()
-    assert lines[0].split() == ["loaded", "2", "tensors"]
-    assert lines[1].startswith("unused") and lines[1].endswith("x9, and 2 more")
-    assert lines[2] == "warning  config.json: y = 1 is not read"
+def test_the_report_knows_the_shapes_of_what_is_left_over(tmp_path: Path) -> None:
+    given = {**tensors(), "other.weight": torch.ones(3, 2), "other.bias": torch.ones(3)}
+    _, report = filled(tmp_path, given)
+    assert report.shapes == {"other.weight": (3, 2), "other.bias": (3,)}
+    line = next(line for line in str(report).splitlines() if "other.*" in line)
+    assert line.split("  ")[-2:] == ["2", "3, 3×2"]
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="the mappings of a process are listed on Linux"
+)
+def test_what_is_copied_lets_go_of_the_file(tmp_path: Path) -> None:
+    def mapped() -> bool:
+        return str(tmp_path) in Path("/proc/self/maps").read_text()
+
+    network, _ = filled(
+        tmp_path, tensors(), dtype=torch.float64
+    )  # other numbers than the file's: all are copies
+    assert not mapped() and network.norm.weight.dtype == torch.float64
+    network, _ = filled(tmp_path, tensors())
+    assert mapped() and network.norm.weight.dtype == torch.float32
+
+
+def test_on_the_meta_device_no_number_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Checkpoint, "read", None)
+    network, report = filled(tmp_path, tensors(dtype=torch.bfloat16), device="meta")
+    assert {(p.device.type, p.dtype) for p in network.parameters()} == {("meta", torch.bfloat16)}
+    assert len(report.loaded) == len(list(network.parameters()))
+    assert network.head.weight is network.tokens.weight

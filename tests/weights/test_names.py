@@ -7,13 +7,28 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.weights.names import Fused, Names, Part, Rule, Same, Stacked, Tied, Transposed
+from glassformer.weights.names import (
+    Fused,
+    Gapped,
+    Names,
+    OneRow,
+    Part,
+    Rule,
+    Same,
+    Stacked,
+    Tied,
+    TiedUnlessStored,
+    Transposed,
+)
 
 SIZES = st.integers(1, 5)
 
 
 @given(
-    rule=st.sampled_from([Same("a"), Tied("a"), Transposed("a"), Fused(("a", "b", "c"), (2, 1, 1))]), D=SIZES
+    rule=st.sampled_from(
+        [Same("a"), Tied("a"), TiedUnlessStored("a", "b"), Transposed("a"), Fused(("a", "b", "c"), (2, 1, 1))]
+    ),
+    D=SIZES,
 )
 def test_writing_inverts_reading_bit_for_bit(rule: Rule, D: int) -> None:
     for ours in (torch.randn(4, D), torch.randn(4)):
@@ -21,9 +36,32 @@ def test_writing_inverts_reading_bit_for_bit(rule: Rule, D: int) -> None:
         assert [tuple(tensor.shape) for tensor in theirs] == rule.shapes(tuple(ours.shape))
         assert len(theirs) == len(rule.stems)
         again = rule.read(theirs)
-        assert again.is_contiguous() and torch.equal(again, ours)
+        assert torch.equal(again, ours)
         for tensor, once_more in zip(theirs, rule.write(again), strict=True):
             assert torch.equal(tensor, once_more)
+
+
+@given(gap=st.integers(0, 2), D=SIZES)
+def test_a_part_that_no_file_holds_is_zero(gap: int, D: int) -> None:
+    sizes = (2, 1, 3)
+    rule = Gapped(("a", "b"), sizes, gap=gap)
+    for ours in (torch.randn(6, D), torch.randn(6)):
+        parts = list(ours.split(list(sizes)))
+        parts[gap].zero_()
+        theirs = rule.write(ours)
+        assert [tuple(tensor.shape) for tensor in theirs] == rule.shapes(tuple(ours.shape))
+        assert len(theirs) == len(rule.stems) == 2
+        again = rule.read(theirs)
+        assert again.is_contiguous() and again.dtype == ours.dtype and torch.equal(again, ours)
+        parts[gap].fill_(7.0)
+        assert all(torch.equal(one, other) for one, other in zip(theirs, rule.write(ours), strict=True))
+
+
+def test_a_vector_may_be_the_only_row_of_their_matrix() -> None:
+    rule, vector = OneRow("a"), torch.arange(3.0)
+    assert rule.shapes((3,)) == [(1, 3)]
+    assert rule.write(vector)[0].tolist() == [[0, 1, 2]]
+    assert torch.equal(rule.read(rule.write(vector)), vector)
 
 
 @given(X=SIZES, rows=SIZES, D=SIZES, parts=st.integers(1, 3))
@@ -124,3 +162,12 @@ def test_what_is_ignored(name: str) -> None:
 )
 def test_what_is_not_ignored(name: str) -> None:
     assert not TABLE.is_ignored(name)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_axes_of_length_one_stand_before_ours(axes: int) -> None:
+    rule, ours = OneRow("a", axes=axes), torch.arange(6.0).reshape(2, 3)
+    assert rule.shapes((2, 3)) == [(1,) * axes + (2, 3)]
+    (theirs,) = rule.write(ours)
+    assert tuple(theirs.shape) == (1,) * axes + (2, 3)
+    assert torch.equal(rule.read([theirs]), ours)

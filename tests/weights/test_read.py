@@ -270,3 +270,22 @@ def test_the_real_model_is_listed_and_read_in_a_moment(minilm: Path) -> None:
         embedding = next(name for name in checkpoint.tensors if name.endswith("word_embeddings.weight"))
         assert tuple(checkpoint.read(embedding).shape) == (30522, 384)
     assert read_file_header(minilm / "model.safetensors").tensors.keys() == checkpoint.tensors.keys()
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="the mappings of a process are listed on Linux"
+)
+def test_a_passing_tensor_takes_its_pages_of_the_file_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    save_file({"a": torch.ones(64, 64), "b": torch.zeros(8)}, file)
+
+    def mappings() -> int:
+        return sum(str(file) in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+    with open_checkpoint(tmp_path) as checkpoint:
+        passing = checkpoint.read("a", passing=True)
+        assert passing.sum() == 64 * 64 and mappings() == 1
+        del passing
+        assert mappings() == 0
+        stays = checkpoint.read("b")
+        assert checkpoint.read("b").data_ptr() == stays.data_ptr() and mappings() == 1

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from glassformer import GlassformerError, __version__
 
 # Each is the function of the same name in `glassformer.cli.NAME`; `--help` lists them in this order.
-COMMANDS = ("demo", "look", "info", "tokens", "trace", "encode", "parity", "bench")
+COMMANDS = ("demo", "look", "info", "families", "sizes", "tokens", "trace", "encode", "parity", "bench")
 
 DONE, BUG, REQUEST, PIPE_CLOSED = 0, 1, 2, 141
 
@@ -72,9 +72,11 @@ def _print_version(asked: bool) -> None:
     "[cyan]glassformer demo[/]  what happens to a word inside a model\n\n"
     "[cyan]glassformer look MODEL 'time flies' 'fruit flies'[/]  every attention head, in your browser\n\n"
     "[cyan]glassformer info MODEL[/]  the parts of a model, their shapes and sizes\n\n"
+    "[cyan]glassformer info gpt3-175b[/]  the same of a published model, without its weights\n\n"
+    "[cyan]glassformer sizes[/]  what published models measure\n\n"
     "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  from text to ids\n\n"
     "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentences to vectors\n\n"
-    "MODEL is a folder, or a name on the Hugging Face Hub."
+    "MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also one that [cyan]sizes[/] lists."
 )
 def glassformer(
     version: Annotated[

@@ -10,21 +10,25 @@ not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's o
 `keep` True where a query may attend to a key · `positions` where each token stands.
 
 Read in this order: specs → flow → masks → attention → feed_forward → experts → norms → blocks → stack → embeddings →
-heads.
+heads; then attention for long texts: block_sparse; and the way in for pictures: patches.
 """
 
 from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention
+from glassformer.core.block_sparse import BlockSparseAttention
 from glassformer.core.blocks import Block, ParallelBlock, Residual
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.embeddings import Embedding
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output, Tape
+from glassformer.core.heads import Head, Pooler, cross_entropy, first_token, last_token
 from glassformer.core.masks import Pattern, Segments
 from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.patches import Patches
 from glassformer.core.positions import BucketedBias, HalvedSinusoidal, Rotary, Sinusoidal
 from glassformer.core.specs import (
     AttentionSpec,
+    BlockSparseAttentionSpec,
     BlockSpec,
     BucketedBiasSpec,
     CrossAttentionSpec,
@@ -38,6 +42,7 @@ from glassformer.core.specs import (
     LinearScaling,
     Llama3Scaling,
     ParallelBlockSpec,
+    PatchesSpec,
     RMSNormSpec,
     RotarySpec,
     SinusoidalSpec,
@@ -50,6 +55,8 @@ __all__ = [
     "AttentionSpec",
     "Batch",
     "Block",
+    "BlockSparseAttention",
+    "BlockSparseAttentionSpec",
     "BlockSpec",
     "BucketedBias",
     "BucketedBiasSpec",
@@ -66,6 +73,7 @@ __all__ = [
     "GatedFeedForwardSpec",
     "HalvedSinusoidal",
     "HalvedSinusoidalSpec",
+    "Head",
     "KeyValueCache",
     "LayerNorm",
     "LayerNormSpec",
@@ -77,7 +85,10 @@ __all__ = [
     "Output",
     "ParallelBlock",
     "ParallelBlockSpec",
+    "Patches",
+    "PatchesSpec",
     "Pattern",
+    "Pooler",
     "RMSNorm",
     "RMSNormSpec",
     "Residual",
@@ -89,5 +100,8 @@ __all__ = [
     "Stack",
     "StackSpec",
     "Tape",
+    "cross_entropy",
+    "first_token",
+    "last_token",
     "scaled_dot_product_attention",
 ]

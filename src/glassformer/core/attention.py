@@ -123,7 +123,8 @@ class Attention(_Attention):
     Args:
         x: the residual stream after the norm. [B, T, D]
         flow: `keep` [B, T or 1, S] bool, True = may attend; `rotation` turns q and k; `bias` [1, H, T, S] is added to
-            the scores; `cache` is extended by T keys; `segments` keeps several texts in the row apart.
+            the scores; `cache` is extended by T keys; `segments` keeps several texts in the row apart, whose `bias` is
+            that of the longest.
     Returns: what is added to the residual stream. [B, T, D]
     Raises: ConfigError: `keep` does not broadcast to [B, T, S], or comes together with `segments`.
     Taps: q [B H T E] · k v [B K T E], after rotary · scores probs [B H T S] · z [B H T E] · out [B T D]
@@ -155,25 +156,29 @@ class Attention(_Attention):
         if flow.segments is None:
             mask = (flow.masks or {}).get(self.pattern) or Mask.join(self.pattern, flow.keep, T, S, q.device)
             return self.mix(q, k, v, mask, flow.bias, flow)
-        if flow.keep is not None or flow.cache is not None or flow.bias is not None:
+        if flow.keep is not None or flow.cache is not None:
             raise ConfigError(
-                "segments go with neither keep, cache nor bias; a packed row has no padding and no past"
+                "segments go with neither keep nor cache; a packed row has no padding and no past"
             )
         if (len(q), T) != (1, flow.segments.tokens):
             raise ConfigError(
                 f"segments hold {flow.segments.tokens} tokens in one row, x is {len(q)} × {T}; they must be equal"
             )
         if self.wants(flow, "scores", "probs"):
-            return self.mix(
-                q, k, v, Mask.join(self.pattern, flow.segments.keep(q.device), T, S, q.device), None, flow
-            )
+            mask = Mask.join(self.pattern, flow.segments.keep(q.device), T, S, q.device)
+            bias = flow.bias
+            if bias is not None:  # of two texts' tokens it says nothing, and they do not see each other
+                places = flow.segments.positions(q.device)[0]
+                bias = bias[:, :, places[:, None], places[None, :]]
+            return self.mix(q, k, v, mask, bias, flow)
         parts = []
         for start, texts, length in flow.segments.groups():
             rows = slice(start, start + texts * length)
             # [1, H, tokens, E] → [texts, H, length, E]
             group = [t[0, :, rows].unflatten(1, (texts, length)).transpose(0, 1) for t in (q, k, v)]
             mask = Mask.join(self.pattern, None, length, length, q.device)
-            part = self.mix(group[0], group[1], group[2], mask, None, flow)
+            bias = None if flow.bias is None else flow.bias[:, :, :length, :length]
+            part = self.mix(group[0], group[1], group[2], mask, bias, flow)
             parts.append(part.transpose(1, 2).flatten(0, 1))  # [texts · length, H, E]
         return torch.cat(parts).transpose(0, 1)[None]
 

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.block_sparse import BlockSparseAttention
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import make_feed_forward
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import make_norm
-from glassformer.core.specs import BlockSpec, ExpertsSpec, ParallelBlockSpec
+from glassformer.core.specs import (
+    AttentionSpec,
+    BlockSparseAttentionSpec,
+    BlockSpec,
+    ExpertsSpec,
+    ParallelBlockSpec,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -59,7 +66,7 @@ class Block(Node):
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
-        self.attn = Attention(spec.attention)
+        self.attn = make_attention(spec.attention)
         self.attn_residual = Residual(spec)
         self.cross = CrossAttention(spec.cross) if spec.cross else None
         self.cross_residual = Residual(spec) if spec.cross else None
@@ -106,7 +113,7 @@ class ParallelBlock(Node):
     def __init__(self, spec: ParallelBlockSpec) -> None:
         super().__init__()
         self.norm = make_norm(spec.norm)
-        self.attn = Attention(spec.attention)
+        self.attn = make_attention(spec.attention)
         self.ffn = make_feed_forward(spec.feed_forward)
         self.dropout = nn.Dropout(spec.dropout)
 
@@ -120,6 +127,11 @@ class ParallelBlock(Node):
         """What self-attention reads of the stream at `before`, and the feed-forward layer too."""
         normed: Tensor = self.norm(x)
         return normed
+
+
+def make_attention(spec: AttentionSpec) -> Attention:
+    """The self-attention that a spec describes."""
+    return BlockSparseAttention(spec) if isinstance(spec, BlockSparseAttentionSpec) else Attention(spec)
 
 
 def make_block(spec: BlockSpec | ParallelBlockSpec) -> Block | ParallelBlock:

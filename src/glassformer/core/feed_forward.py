@@ -84,11 +84,12 @@ class GatedFeedForward(Node):
         self.gate = nn.Linear(spec.width, spec.hidden, bias=spec.bias)
         self.up = nn.Linear(spec.width, spec.hidden, bias=spec.bias)
         self.activation = make_activation(spec.activation)
+        self.dropout = nn.Dropout(spec.dropout)
         self.down = nn.Linear(spec.hidden, spec.width, bias=spec.bias)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         neurons = self.tap(flow, "neurons", self.activation(self.gate(x)) * self.up(x))  # [B, T, F]
-        return self.tap(flow, "out", self.down(neurons))
+        return self.tap(flow, "out", self.down(self.dropout(neurons)))
 
 
 def make_feed_forward(spec: FeedForwardSpec | GatedFeedForwardSpec) -> Node:

@@ -33,13 +33,24 @@ Edit = Tensor | Callable[[Tensor], Tensor]
 class Batch:
     """What goes in, by the names of the public edge; a family reads the fields it knows.
 
-    input_ids [B, T] · token_type_ids [B, T] · decoder_input_ids [B, T] · decoder_keep [B, 1, T] bool
+    text    input_ids [B, T] · token_type_ids [B, T], or [B, T, columns] for tables · bbox [B, T, 4], where words stand
+            on a page · decoder_input_ids [B, T] · decoder_keep [B, 1, T] bool
+    sound   input_values [B, samples], a wave · input_features [B, M, frames], a log-mel spectrogram
+    images  pixel_values [B, channels, height, width] · visual_feats [B, R, width] and visual_pos [B, R, 4], of regions
+            found in one · visual_keep [B, 1, R] bool
     """
 
     input_ids: Tensor | None = None
     token_type_ids: Tensor | None = None
+    bbox: Tensor | None = None
     decoder_input_ids: Tensor | None = None
     decoder_keep: Tensor | None = None
+    input_values: Tensor | None = None
+    input_features: Tensor | None = None
+    pixel_values: Tensor | None = None
+    visual_feats: Tensor | None = None
+    visual_pos: Tensor | None = None
+    visual_keep: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +66,18 @@ class Output:
     pooler_output: Tensor | None = None  # [B, D]
     last_hidden_state: Tensor | None = None  # [B, T, D]
     encoder_last_hidden_state: Tensor | None = None  # [B, S, D]
+    extract_features: Tensor | None = None  # [B, frames, C], sound before its transformer
+    frames: Tensor | None = None  # [B], how many frames of each row are sound, the others padding
+    logits_aggregation: Tensor | None = None  # [B, operators], what to do with the cells of a table
+    image_embeds: Tensor | None = None  # [images, E]
+    text_embeds: Tensor | None = None  # [texts, E]
+    logits_per_image: Tensor | None = None  # [images, texts]
+    logits_per_text: Tensor | None = None  # [texts, images]
+    language_output: Tensor | None = None  # [B, T, D]
+    vision_output: Tensor | None = None  # [B, R, D]
+    pooled_output: Tensor | None = None  # [B, D]
+    cross_relationship_score: Tensor | None = None  # [B, 2]
+    question_answering_score: Tensor | None = None  # [B, answers]
     cache: KeyValueCache | None = None
     taps: dict[str, Tensor] = field(default_factory=dict)
 

@@ -9,12 +9,15 @@
     Classifier                  one token a text           logits [B, labels]            labels of a text
     Tagger                      every position             logits [B, T, labels]         a label a token
     Span                        every position             start_logits, end_logits      where an answer lies
+    Transcriber                 every frame                logits [B, T, V]              what is said, not when
+    MeanClassifier              the mean of all            logits [B, labels]            labels of a sound
 
 Each head also knows its loss: labels of -100 do not count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -58,6 +61,21 @@ def last_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"
     places = torch.arange(flow.keep.shape[-1], device=x.device)
     last = (flow.keep[:, -1] * places).argmax(dim=-1) - flow.past  # [B]
     return x[torch.arange(len(x), device=x.device), last.clamp(min=0)]
+
+
+def mean_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"]:
+    """The mean of each text's visible tokens."""
+    if flow.segments is not None:
+        parts = x[0].split(list(flow.segments.lengths))
+        return torch.stack([part.mean(0) for part in parts])
+    if flow.keep is None:
+        return x.mean(1)
+    keep = flow.keep[:, -1, -x.shape[1] :, None]  # [B, T, 1]
+    return x.masked_fill(~keep, 0.0).sum(1) / keep.sum(1).clamp(min=1)
+
+
+TOKENS = {"first": first_token, "last": last_token, "mean": mean_token}
+"""What a classifier reads of a text, by name."""
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -218,7 +236,8 @@ class PreTraining(Head):
 class Classifier(Head):
     """logits = W token + b: labels of a whole text, read off one token of it.
 
-    reads: "pooled" (the first token through a Pooler, as BERT) or "last" (as causal models)
+    reads: "pooled" (the first token through a Pooler, as BERT), "first" (as it is, as ViT), "last" (as causal models)
+        or "mean" (of all tokens)
     pooler: the one to read through, where it is not BERT's
     problem: "single" (cross-entropy), "multi" (a yes or no for each label; labels are floats) or "regression";
         None, as in the reference library: regression with one label, multi where the labels given are floats
@@ -229,7 +248,7 @@ class Classifier(Head):
         width: int,
         labels: int,
         *,
-        reads: Literal["pooled", "last"] = "pooled",
+        reads: Literal["pooled", "first", "last", "mean"] = "pooled",
         pooler: Pooler | None = None,
         dropout: float = 0.0,
         bias: bool = True,
@@ -237,12 +256,13 @@ class Classifier(Head):
     ) -> None:
         super().__init__()
         self.problem = problem
+        self.reads = reads
         self.pooler = (pooler or Pooler(width)) if reads == "pooled" else None
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(width, labels, bias=bias)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        token = last_token(x, flow) if self.pooler is None else self.pooler.pooled(x, flow)
+        token = TOKENS[self.reads](x, flow) if self.pooler is None else self.pooler.pooled(x, flow)
         return Output(logits=self.classifier(self.dropout(token)))
 
     def loss(self, output: Output, labels: Labels) -> Tensor:
@@ -312,6 +332,111 @@ class Span(Head):
             )
         ]
         return (losses[0] + losses[1]) / 2
+
+
+class Transcriber(Head):
+    """logits = W x + b at every frame: a letter, or the blank, which stands for none.
+
+        frames    - t t - i - m e e -        runs of one letter are one, blanks are none: t i m e
+
+        loss of a row = -log Σ of the probabilities of all the ways in which its frames can spell its labels
+
+    Labels of -100, and blanks, do not count. Labels that are longer than their frames cannot be spelled: their loss is
+    infinite.
+
+    blank: its id · reduction: "sum" over the rows, or "mean" of each row's loss by its number of labels
+    forgives: an infinite loss counts as 0
+    Source: Graves et al. 2006, sections 3 and 4.
+    """
+
+    FIELDS = ("logits",)
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        *,
+        blank: int = 0,
+        reduction: str = "sum",
+        forgives: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not 0 <= blank < vocabulary:
+            raise ConfigError(
+                f"the blank has id {blank}; it must be one of the {vocabulary} ids of the vocabulary "
+                "(config.json: pad_token_id, vocab_size)"
+            )
+        self.blank = blank
+        self.reduction = reduction
+        self.forgives = forgives
+        self.dropout = nn.Dropout(dropout)
+        self.decoder = nn.Linear(width, vocabulary)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
+        B, T, _ = x.shape
+        frames = torch.full((B,), T, device=x.device) if flow.keep is None else flow.keep[:, 0].sum(-1)
+        return Output(logits=self.decoder(self.dropout(x)), frames=frames)
+
+    def loss(self, output: Output, labels: Labels) -> Tensor:
+        logits, labels = _logits(output), _tensor(labels)
+        assert output.frames is not None  # forward makes them
+        V = logits.shape[-1]
+        if labels.dim() != 2 or len(labels) != len(logits) or labels.dtype not in (torch.int64, torch.int32):
+            raise DataError(
+                f"labels are {labels.dtype} of shape {list(labels.shape)}; they must be whole numbers "
+                f"[{len(logits)}, letters], padded with -100"
+            )
+        counted = (labels != -100) & (labels != self.blank)
+        letters = labels[counted].long()  # [of all rows]
+        if letters.numel() and not 0 <= int(letters.min()) <= int(letters.max()) < V:
+            raise DataError(
+                f"labels hold numbers from {int(letters.min())} to {int(letters.max())}; "
+                f"allowed: 0 to {V - 1}, and -100 for what does not count"
+            )
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return F.ctc_loss(
+            wide.log_softmax(-1).transpose(0, 1),
+            letters,
+            output.frames,
+            counted.sum(-1),
+            blank=self.blank,
+            reduction=self.reduction,
+            zero_infinity=self.forgives,
+        )
+
+
+class MeanClassifier(Head):
+    """logits = W mean(V x + c) + b: labels of a whole sound, read off the mean of its frames.
+
+    Source: Yang et al. 2021, "SUPERB", section 3.
+    """
+
+    def __init__(self, width: int, hidden: int, labels: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(width, hidden)
+        self.classifier = nn.Linear(hidden, labels)
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
+        return Output(logits=self.classifier(mean_token(self.projection(x), flow)))
+
+    def loss(self, output: Output, labels: Labels) -> Tensor:
+        return cross_entropy(_logits(output), _tensor(labels))
+
+
+class LayerMix(nn.Module):
+    """mix = Σ softmax(weights)_l · state_l, over the stream before the first block and after each.
+
+    Source: Peters et al. 2018, section 3.2, without the common factor; Yang et al. 2021, section 3.
+    """
+
+    def __init__(self, states: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(states))
+
+    def forward(self, states: Iterable[Tensor]) -> Tensor:
+        mixed: Tensor = torch.stack(list(states), dim=-1) @ self.weights.softmax(-1)
+        return mixed
 
 
 def _logits(output: Output) -> Tensor:

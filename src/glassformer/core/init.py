@@ -9,18 +9,21 @@ from torch import nn
 from glassformer.core.attention import Attention, CrossAttention
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.patches import Patches
 
 
 def normal(network: nn.Module, std: float = 0.02) -> None:
-    """Every matrix and table from a normal distribution, biases 0, norms 1.
+    """Every matrix, table and single vector from a normal distribution, biases 0, norms 1.
 
     Source: Radford et al. 2018, section 4.1; Devlin et al. 2019, released code (`initializer_range`).
     """
     for module in network.modules():
-        if isinstance(module, (nn.Linear, nn.Embedding)):
+        if isinstance(module, (nn.Linear, nn.Conv2d, nn.Embedding)):
             nn.init.normal_(module.weight, std=std)
-            if isinstance(module, nn.Linear) and module.bias is not None:
+            if not isinstance(module, nn.Embedding) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+        elif isinstance(module, Patches):
+            nn.init.normal_(module.summary, std=std)
         elif isinstance(module, (LayerNorm, RMSNorm)):
             nn.init.ones_(module.weight)
             if isinstance(module, LayerNorm) and module.bias is not None:

@@ -34,6 +34,11 @@ class Pattern:
     causal: bool = False
     window: int | None = None
 
+    @property
+    def masked(self) -> Pattern:
+        """What of it a mask has to hold: all, unless attention gathers the keys that it shows."""
+        return self
+
     def keep(self, T: int, S: int, device: torch.device | None = None) -> Bool[Tensor, "T S"]:
         """The pattern drawn out for T queries that end where S keys end."""
         return self.rows(torch.arange(S - T, S, device=device), S)
@@ -47,6 +52,28 @@ class Pattern:
         if self.window is not None:
             keep &= (query - key).abs() < self.window
         return keep
+
+    def bias(self, places: Int[Tensor, "R"], S: int) -> Float[Tensor, "R S"] | None:
+        """What it adds to the scores of the keys that it shows these queries; None = nothing."""
+        return None
+
+    def by_distance(self, tokens: int) -> bool:
+        """Does what a query sees in a text follow from `causal` and `window` alone?"""
+        return True
+
+    def pairs(self, tokens: int) -> int:
+        """How many (query, key) pairs of a text it lets through."""
+        window = tokens if self.window is None else min(self.window, tokens)
+        past = sum(min(query + 1, window) for query in range(tokens))  # itself included
+        return past if self.causal else 2 * past - tokens  # as many later keys as earlier ones
+
+    def __str__(self) -> str:
+        """In a few words what it hides; empty where that is nothing."""
+        causal, window = (
+            "causal" if self.causal else "",
+            "" if self.window is None else f"window {self.window}",
+        )
+        return ", ".join(filter(None, (causal, window)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +100,7 @@ class Mask:
                     f"keep has shape {list(keep.shape)}; it must broadcast to [B, T, S] = [B, {T}, {S}]"
                 )
             keep = keep[:, None]  # one for all heads
+        pattern = pattern.masked
         sees_all = pattern == Pattern() or (pattern == Pattern(causal=True) and T == 1)
         if sees_all:
             return Mask(keep)

@@ -1,11 +1,12 @@
-"""Where a token stands, told to the network in one of four ways.
+"""Where a token stands, told to the network in one of five ways.
 
     learned       a vector for each position, added to the embedding
     sinusoidal    fixed waves, added to the embedding
+    convolved     what stands around each frame of a sound, added to it
     rotary        q and k turned by an angle that grows with the position
     bucketed      a learned bias on the scores for each distance
 
-Only the learned ones are stored: waves are computed for the positions at hand, in at least fp32 whatever the
+Waves are not stored: they are computed for the positions at hand, in at least fp32 whatever the
 network's dtype.
 """
 
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Node
 from glassformer.core.specs import (
     BucketedBiasSpec,
+    ConvolvedPositionsSpec,
     HalvedSinusoidalSpec,
     LearnedPositionsSpec,
     LinearScaling,
@@ -88,6 +92,44 @@ class HalvedSinusoidal(Sinusoidal):
 
     def laid_out(self, sines: Tensor, cosines: Tensor) -> Tensor:
         return torch.cat([sines, cosines], dim=-1)
+
+
+class ConvolvedPositions(nn.Module):
+    """What stands around each frame: a frame has no number, but neighbours on either side.
+
+        positions(x) = activation(W ∗ x),   W = gain · direction / |direction|, a length for each step of the kernel
+
+    An even kernel reaches one frame further back than ahead. Beyond both ends of a row stands 0.
+    Source: Baevski et al. 2020, section 2, after Mohamed et al. 2019; W: Salimans and Kingma 2016, section 2.
+    """
+
+    def __init__(self, spec: ConvolvedPositionsSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.gain = nn.Parameter(torch.ones(1, 1, spec.kernel))
+        self.direction = nn.Parameter(torch.empty(spec.width, spec.width // spec.groups, spec.kernel))
+        self.bias = nn.Parameter(torch.zeros(spec.width))
+        self.activation = make_activation(spec.activation)
+        self.start()
+
+    def start(self) -> None:
+        """Directions by lot, with a variance of 4 / (kernel · width); gains as they are long; no bias."""
+        nn.init.normal_(self.direction, std=2 / math.sqrt(self.spec.kernel * self.spec.width))
+        with torch.no_grad():
+            self.gain.copy_(self._lengths())
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        weight = self.direction * (self.gain / self._lengths())
+        half = self.spec.kernel // 2
+        mixed = F.conv1d(x.transpose(1, 2), weight, self.bias, padding=half, groups=self.spec.groups)
+        activated: Tensor = self.activation(mixed[..., : x.shape[1]])  # an even kernel makes one too many
+        return activated.transpose(1, 2)
+
+    def _lengths(self) -> Tensor:
+        """Of the directions of each step of the kernel. [1, 1, kernel]"""
+        lengths: Tensor = torch.linalg.vector_norm(self.direction, dim=(0, 1), keepdim=True)
+        return lengths
 
 
 class Rotary(nn.Module):

@@ -11,6 +11,7 @@ Numbers are fields; structure is a choice of spec. Vary one with `dataclasses.re
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from glassformer.errors import ConfigError
@@ -215,6 +216,30 @@ class AttentionSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BlockSparseAttentionSpec(AttentionSpec):
+    """Attention of blocks of tokens to a few blocks: the first, the last, three around, and some drawn by lot.
+
+    block: tokens in a block · random: blocks drawn for each block of queries · seed: what they are drawn from, which
+    every layer has its own of · longest: tokens of the longest text, whose draw the lengths of the paper share
+    """
+
+    block: int = 64
+    random: int = 3
+    seed: int = 0
+    longest: int = 4096
+
+    def __post_init__(self) -> None:
+        AttentionSpec.__post_init__(self)
+        _positive(self, "block", "longest")
+        _number(self, "random", "seed", zero=True)
+        if self.causal or self.window is not None or self.heads != self.K:
+            raise ConfigError(
+                f"BlockSparseAttentionSpec has causal={self.causal}, window={self.window}, kv_heads={self.kv_heads}; "
+                "its blocks say what is seen, and each head draws its own: leave them out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CrossAttentionSpec(AttentionSpec):
     """Attention of a sequence to a memory of width `memory_width` (None: the same width), all of which it sees."""
 
@@ -254,9 +279,11 @@ class GatedFeedForwardSpec:
     hidden: int
     activation: str = "silu"
     bias: bool = False
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         _positive(self, "width", "hidden")
+        _probability(self, "dropout")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -385,3 +412,255 @@ class EmbeddingSpec:
             raise ConfigError(
                 f"EmbeddingSpec.norm has width {self.norm.width}, the tokens {self.width}; they must be equal"
             )
+
+
+# --------------------------------------------------------------------------------------------------- sound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeNormSpec:
+    """Normalisation of each of `width` channels by itself, over all the time of a row."""
+
+    width: int
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        _positive(self, "width")
+        _number(self, "eps", zero=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeConvolutionSpec:
+    """`kernel` steps of `channels` numbers become one of `width`, every `stride` steps; then norm and activation."""
+
+    channels: int
+    width: int
+    kernel: int
+    stride: int
+    activation: str = "gelu"
+    bias: bool = False
+    norm: LayerNormSpec | TimeNormSpec | None = None
+
+    def __post_init__(self) -> None:
+        _positive(self, "channels", "width", "kernel", "stride")
+        if self.norm is not None and self.norm.width != self.width:
+            raise ConfigError(
+                f"TimeConvolutionSpec.norm has width {self.norm.width}, its convolution {self.width}; "
+                "they must be equal"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaveSpec:
+    """Convolutions that turn samples into frames, each reading what the one before it wrote; `norm` of what comes out.
+
+    samples: what the first frame is made of · hop: how many samples later the next one begins
+    """
+
+    layers: tuple[TimeConvolutionSpec, ...]
+    norm: LayerNormSpec | None = None
+
+    def __post_init__(self) -> None:
+        read = (1, *(layer.width for layer in self.layers))[: len(self.layers)]
+        if not self.layers or read != tuple(layer.channels for layer in self.layers):
+            raise ConfigError(
+                f"WaveSpec.layers read {[layer.channels for layer in self.layers]} channels; the first reads 1, the "
+                f"wave, and each other what the one before it wrote: {list(read)}"
+            )
+        if self.norm is not None and self.norm.width != self.width:
+            raise ConfigError(
+                f"WaveSpec.norm has width {self.norm.width}, the frames {self.width}; they must be equal"
+            )
+
+    @property
+    def width(self) -> int:
+        return self.layers[-1].width
+
+    @property
+    def samples(self) -> int:
+        count = 1
+        for layer in reversed(self.layers):
+            count = (count - 1) * layer.stride + layer.kernel
+        return count
+
+    @property
+    def hop(self) -> int:
+        return math.prod(layer.stride for layer in self.layers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvolvedPositionsSpec:
+    """A convolution over `kernel` frames around each, in `groups` of channels that do not mix; weights are normed."""
+
+    width: int
+    kernel: int
+    groups: int
+    activation: str = "gelu"
+
+    def __post_init__(self) -> None:
+        _positive(self, "width", "kernel", "groups")
+        if self.width % self.groups:
+            raise ConfigError(
+                f"ConvolvedPositionsSpec.width {self.width} is not a multiple of groups {self.groups} "
+                "(config.json: hidden_size, num_conv_pos_embedding_groups)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpansSpec:
+    """Stretches of `length` places drawn by lot, as many as cover about `share` of all if none overlap, and `least`."""
+
+    share: float
+    length: int
+    least: int = 0
+
+    def __post_init__(self) -> None:
+        _positive(self, "length")
+        _number(self, "least", zero=True)
+        _probability(self, "share")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpecAugmentSpec:
+    """What training hides of a sound of `width` channels: stretches of time, of channels; None = nothing."""
+
+    width: int
+    time: SpansSpec | None = None
+    channels: SpansSpec | None = None
+
+    def __post_init__(self) -> None:
+        _positive(self, "width")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrameEmbeddingSpec:
+    """Frames of `features` numbers into a stream of the width of `positions`; their dropouts, and the norm at the end.
+
+    augment: None where no parameter for it exists
+    """
+
+    features: int
+    positions: ConvolvedPositionsSpec
+    augment: SpecAugmentSpec | None = None
+    norm: NormSpec | None = None
+    feature_dropout: float = 0.0
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "features")
+        _probability(self, "feature_dropout", "dropout")
+        for name in ("augment", "norm"):
+            part = getattr(self, name)
+            if part is not None and part.width != self.positions.width:
+                raise ConfigError(
+                    f"FrameEmbeddingSpec.{name} has width {part.width}, its positions {self.positions.width}; "
+                    "they must be equal"
+                )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PatchesSpec:
+    """A picture cut into patches, each a token; before them stands one that sums the picture up.
+
+    image, patch: (height, width) in pixels; what is left over on the right and below is not read
+    channels: numbers a pixel · width: D · bias: of the projection · norm, dropout: what becomes of the sum
+    """
+
+    image: tuple[int, int]
+    patch: tuple[int, int]
+    channels: int
+    width: int
+    bias: bool = True
+    norm: NormSpec | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "channels", "width")
+        _probability(self, "dropout")
+        if not all(1 <= patch <= image for image, patch in zip(self.image, self.patch, strict=True)):
+            raise ConfigError(
+                f"PatchesSpec.patch is {self.patch}, the image {self.image}; there must be at least one patch "
+                "(config.json: patch_size, image_size)"
+            )
+        if self.norm is not None and self.norm.width != self.width:
+            raise ConfigError(
+                f"PatchesSpec.norm has width {self.norm.width}, the tokens {self.width}; they must be equal"
+            )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens a picture is: its patches, and the one before them."""
+        return 1 + self.grid[0] * self.grid[1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegionsSpec:
+    """Regions of a picture as tokens of width D: `features` numbers of a detector's, `corners` that say where."""
+
+    features: int
+    corners: int
+    norm: LayerNormSpec
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "features", "corners")
+        _probability(self, "dropout")
+
+
+# --------------------------------------------------------------------------------------------------- heads
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellSelectionSpec:
+    """How the cells of a table are chosen.
+
+    width: D · rows, columns: of the largest table; cells beyond it count as its last
+    one_column: all chosen cells are of one column · may_be_empty: which may be none
+    average: the tokens of a cell share one logit, even where columns do not matter
+    temperature: tokens' logits are divided by it · positive_weight: of a chosen token's loss, in any column
+    learns_cells: choosing cells has a loss · operator_weight: of the operator's loss
+    told: which operator is right is among the labels; else only what its result should be
+    """
+
+    width: int
+    rows: int = 64
+    columns: int = 32
+    one_column: bool = True
+    may_be_empty: bool = False
+    average: bool = False
+    temperature: float = 1.0
+    dropout: float = 0.0
+    positive_weight: float = 10.0
+    learns_cells: bool = True
+    operator_weight: float = 1.0
+    told: bool = True
+
+    def __post_init__(self) -> None:
+        _positive(self, "width", "rows", "columns")
+        _number(self, "temperature")
+        _number(self, "positive_weight", "operator_weight", zero=True)
+        _probability(self, "dropout")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VisualPreTrainingSpec:
+    """What a network of texts and regions is asked in pre-training.
+
+    objects, attributes: how many there are to name in a region; 0 = it is not asked
+    features: numbers of the detector's that are to be guessed; 0 = it is not asked
+    counts: the labels that have a loss · region_weight: of the loss of regions
+    """
+
+    objects: int
+    attributes: int
+    features: int
+    counts: frozenset[str] = frozenset({"labels", "matched_label", "obj_labels", "ans"})
+    region_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _number(self, "objects", "attributes", "features", "region_weight", zero=True)

@@ -49,6 +49,14 @@ class Stack(Node):
     def __getitem__(self, i: int) -> Block | ParallelBlock:
         return list(self)[i]
 
+    def stream(self, x: Float[Tensor, "B T D"], flow: Flow) -> list[Tensor]:
+        """The stream before each block and after the last, for those who read all of it. L + 1 × [B, T, D]"""
+        flow = self.prepared(x, flow)
+        states = [x]
+        for block in self:
+            states.append(block(states[-1], flow))
+        return states
+
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         flow = self.prepared(x, flow)
         for block in self:
@@ -70,7 +78,8 @@ class Stack(Node):
             flow = replace(flow, masks={p: Mask.join(p, flow.keep, T, S, device) for p in patterns})
         flow = self.turned(x, flow)
         if self.bias is not None:
-            flow = replace(flow, bias=self.bias(T, S, device))
+            longest = None if flow.segments is None else max(flow.segments.lengths)
+            flow = replace(flow, bias=self.bias(longest or T, longest or S, device))
         return flow
 
     def turned(self, x: Tensor, flow: Flow) -> Flow:

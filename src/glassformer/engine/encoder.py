@@ -21,7 +21,6 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Segments
-from glassformer.core.stack import Stack
 from glassformer.engine.modes import evaluating
 from glassformer.engine.passes import plan_passes
 from glassformer.engine.prepare import prepare, prepared_precision
@@ -70,15 +69,16 @@ def encode(
     texts = _checked(texts)
     if isinstance(pass_tokens, bool) or not isinstance(pass_tokens, int) or pass_tokens < 1:
         raise ConfigError(f"pass_tokens is {shown(pass_tokens)}; it must be a whole number from 1 up")
-    if not isinstance(getattr(network, "blocks", None), Stack):
+    if (sides := list(network.sides())) != ["text"]:
         raise UnsupportedError(
-            "encode reads the states of a model of one stack; this one has an encoder and a decoder"
+            f"encode reads the states of a model with one stack for text; this one has {' and '.join(sides)}: call the "
+            "model itself for what it makes of them"
         )
     if precision is None and len(texts) >= WORTH_PACKING and prepared_precision(network) is None:
         precision = "fp32" if network.embedding.tokens.weight.dtype == torch.float32 else None
     if precision is not None:
         prepare(network, precision)
-    settings = read_settings(folder)
+    settings = read_settings(folder, network.POOLING)
     limits = [limit for limit in (settings.max_tokens, network.max_tokens) if limit is not None]
     max_tokens = min(limits, default=None)
     vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)

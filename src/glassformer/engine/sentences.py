@@ -59,14 +59,14 @@ class SentenceSettings:
         return torch.nn.functional.normalize(pooled, dim=-1) if self.normalise else pooled
 
 
-def read_settings(folder: Path | None) -> SentenceSettings:
-    """What a folder says.
+def read_settings(folder: Path | None, pooling: str = "mean") -> SentenceSettings:
+    """What a folder says; `pooling` is the model's own, where the folder says nothing.
 
     Raises: UnsupportedError: a step or pooling that is not supported. ConfigError: a damaged file.
     """
     if folder is None or not (folder / "modules.json").is_file():
-        return SentenceSettings()
-    poolings: tuple[str, ...] = ("mean",)
+        return SentenceSettings(poolings=(pooling,))
+    poolings: tuple[str, ...] = (pooling,)
     normalise = False
     for module in _modules(folder / "modules.json"):
         kind = str(module.get("type", "")).rpartition(".")[2]

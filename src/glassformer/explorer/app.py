@@ -166,8 +166,13 @@ def _logged(parts: Iterator[str]) -> Iterator[str]:
 
 def _runs(runs: Runs, own: tuple[str, ...]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        texts = _texts(await _body(request))
-        run = runs.begin(own if texts is None else texts)
+        texts = _texts(await _body(request)) or own
+        if runs.facts.opens is not None and texts[0] != own[0]:
+            # who may ask for a text may not have any file of this machine read
+            raise DataError(
+                f"this page looks at one {runs.facts.opens}; for another, run glassformer look with its file"
+            )
+        run = runs.begin(texts)
         if _takes_gzip(request):
             return StreamingResponse(
                 _packed(_lines(run, runs)), media_type="application/x-ndjson", headers=_PACKED

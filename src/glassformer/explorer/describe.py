@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 TITLES = {
     "self": "self-attention",
+    "text": "text to text",
+    "image": "image to image",
+    "text to image": "cross-attention: text to image",
+    "image to text": "cross-attention: image to text",
     "encoder": "encoder: source to source",
     "decoder": "decoder: target to target",
     "cross": "cross-attention: target to source",
@@ -42,6 +46,7 @@ class Facts:
     dtype: str
     parameters: int
     max_tokens: int | None
+    opens: str | None  # what its first text names the file of: "picture" or "sound"
 
 
 def facts_of(model: Model) -> Facts:
@@ -56,6 +61,7 @@ def facts_of(model: Model) -> Facts:
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         max_tokens=model.network.max_tokens,
+        opens=model.family.opens,
     )
 
 
@@ -92,13 +98,21 @@ def describe(session: Session, facts: Facts, asked: Sequence[str]) -> dict[str, 
         "model": model,
         "texts": list(session.texts),
         "text_hash": hashlib.sha256(json.dumps(session.texts).encode()).hexdigest()[:8],
-        "fields": ["source", "target"] if "source" in session.sides else ["text", "second text"],
+        "fields": _fields(session, facts.opens),
         "sides": {side: [asdict(token) for token in tokens] for side, tokens in session.sides.items()},
         "maps": [_map(found) for found in session.maps.values()],
         "nbytes": session.nbytes,
         "seconds": session.seconds,
         "command": command(facts, asked),
     }
+
+
+def _fields(session: Session, opens: str | None) -> list[str]:
+    """What each of the texts is called."""
+    if opens is None:
+        return ["source", "target"] if "source" in session.sides else ["text", "second text"]
+    beside = {"text": "text", "target": "transcript"}
+    return [opens, *(name for side, name in beside.items() if side in session.sides)]
 
 
 def command(facts: Facts, texts: Sequence[str], *options: str) -> str:

@@ -125,6 +125,8 @@ class Page:
             progress(step, steps)
             if self.layers is not None and layer not in self.layers:
                 continue
+            if self.layers is None and not views.suffices(self.session, map=name, layer=layer):
+                continue
             frame = _frame(f"layer/{name}/{layer}", views.layer(self.session, map=name, layer=layer))
             size += len(frame)
             if self.layers is None and size > self.cap_bytes:

@@ -178,8 +178,22 @@ def neuron(session: Session, *, map: str, layer: int, head: int, query: int, key
     )
 
 
+def suffices(session: Session, *, map: str, layer: int) -> bool:
+    """Can a page compute what this layer sees from queries, keys and values?"""
+    head = session.head(layer, 0, map)
+    return head.pattern.by_distance(len(head.k))
+
+
 def layer(session: Session, *, map: str, layer: int) -> bytes:
-    """A layer's queries, keys and values: from them a page computes all of the above by itself."""
+    """A layer's queries, keys and values: from them a page computes all of the above by itself.
+
+    Raises: DataError: no such map or layer; or one whose queries see blocks of keys, which a page does not know of.
+    """
+    if not suffices(session, map=map, layer=layer):
+        raise DataError(
+            f"layer {layer} sees {session.head(layer, 0, map).pattern}, which a page cannot compute by itself; look at "
+            "it in the explorer (glassformer look, without --html), or save a page of a shorter text"
+        )
     q, k, v = session.projections(layer, map)
     arrays = {"q": q, "k": k, "v": v}
     heads = [session.head(layer, head, map) for head in range(len(q))]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch, Flow
+from glassformer.generation.filters import Filter
 from glassformer.models import Network
 
 
@@ -22,6 +25,7 @@ def greedy(
     stop_ids: tuple[int, ...] = (),
     pad_id: int = 0,
     cached: bool = True,
+    filters: Sequence[Filter] = (),
 ) -> Tensor:
     """Append the likeliest token to each row until all rows have stopped.
 
@@ -33,6 +37,7 @@ def greedy(
         memory_of, memory_keep: for an encoder-decoder, what the encoder reads, and its mask [B, 1, S]; it runs once.
         stop_ids: tokens that end a row; after one of them a row is filled with `pad_id`.
         cached: keep keys and values, so that each step computes one position; the same tokens either way.
+        filters: what becomes of the logits before the likeliest is taken.
     Returns: prompts and their continuations. [B, T + new], new ≤ max_new_tokens
     """
     keep = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
@@ -50,6 +55,8 @@ def greedy(
             batch = Batch(decoder_input_ids=fed, decoder_keep=seen)
             flow = Flow(memory=memory, cache=cache, last=1)
         logits = network(batch, flow).logits[:, -1]  # [B, V]
+        for change in filters:
+            logits = change(ids, logits)
         chosen = torch.where(running, logits.argmax(dim=-1), pad_id)
         new = chosen[:, None]
         ids = torch.cat([ids, new], dim=1)

@@ -65,10 +65,14 @@ class Head:
 
     def bias(self, rows: Rows = None) -> Tensor | None:
         """What the position adds to the scores; None where it adds nothing. [R, S]"""
-        if self.position_bias is None:
-            return None
         with torch.inference_mode():
-            return self.position_bias.rows(self._places(rows), len(self.k))[0, self.head]
+            places, S = self._places(rows), len(self.k)
+            shown = self.pattern.bias(places, S)
+            shown = None if shown is None else shown.to(self.q.dtype)
+            if self.position_bias is None:
+                return shown
+            bias = self.position_bias.rows(places, S)[0, self.head]
+            return bias if shown is None else bias + shown
 
     def hidden(self, rows: Rows = None) -> Tensor | None:
         """True where a query may not look; None where all is seen. [R, S] bool"""

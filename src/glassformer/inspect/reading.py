@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError, nearest
+from glassformer.models import Network
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.files import shown
@@ -44,7 +45,7 @@ class Token:
 class Reading:
     """What a pass reads: a batch of one row without padding, and its tokens by side.
 
-    sides: `text` where there is one stack; `source` and `target` where there are two
+    sides: `text`, `image` or `sound` where there is one stack; `source` and `target` where one reads the other
     """
 
     texts: tuple[str, ...]
@@ -52,13 +53,16 @@ class Reading:
     sides: dict[str, list[Token]]
 
 
-def read_texts(tokenizer: Tokenizer, texts: Sequence[str], *, segments: int) -> Reading:
+def read_texts(
+    tokenizer: Tokenizer, texts: Sequence[str], *, segments: int, limit: int | None = None
+) -> Reading:
     """One text, or two as a pair in one row, for a network of one stack.
 
     Where the tokenizer puts nothing between the two, a line break goes there, lest two words run into one.
 
     Args:
         segments: how many segments the network knows.
+        limit: how many tokens it reads.
     Raises: DataError: not one or two texts, no token in them, or far too long.
     """
     first, second = _checked(texts)
@@ -69,6 +73,7 @@ def read_texts(tokenizer: Tokenizer, texts: Sequence[str], *, segments: int) -> 
     ids = encoding["input_ids"]
     if not ids:
         raise DataError("the text is empty, and the tokenizer adds nothing to it; give at least one word")
+    check_length(len(ids), "text", limit)
     types = encoding.get("token_type_ids") if segments else None
     batch = Batch(
         input_ids=torch.tensor([ids]), token_type_ids=None if types is None else torch.tensor([types])
@@ -81,16 +86,17 @@ def read_translation(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     *,
-    start_id: int,
+    begun: Callable[[Tensor], Sequence[int]],
     limit: int | None,
     answer: Callable[[Tensor], Tensor],
 ) -> Reading:
-    """A source, and a target as the decoder reads it: begun with the start token.
+    """A source, and a target as the decoder reads it.
 
     Args:
         texts: source and target; a target that is not given is the model's own answer.
+        begun: source ids [1, S] → what every target begins with: the start token, and those that are forced.
         limit: how many tokens the model reads; a longer source is refused before it is answered.
-        answer: source ids [1, S] → target ids [1, T], begun with the start token.
+        answer: source ids [1, S] → target ids [1, T], begun so.
     Raises: DataError: as `read_texts`.
     """
     source, target = _checked(texts)
@@ -99,17 +105,71 @@ def read_translation(
     if not ids.numel():
         raise DataError("the source is empty, and the tokenizer adds nothing to it; give at least one word")
     check_length(ids.shape[1], "source", limit)
+    read = Reading((source,), Batch(input_ids=ids), {"source": tokens_of(tokenizer, encoding, (source,))})
+    return answered(
+        read, tokenizer, target, begun=lambda: begun(ids), limit=limit, answer=lambda: answer(ids)
+    )
+
+
+def answered(
+    read: Reading,
+    tokenizer: Tokenizer,
+    target: str | None,
+    *,
+    begun: Callable[[], Sequence[int]],
+    limit: int | None,
+    answer: Callable[[], Tensor],
+) -> Reading:
+    """What was read, and the target beside it: the one given, or the model's own answer."""
     if target is None:
-        written = answer(ids)[0].tolist()
-        answered = _written(tokenizer, written)
+        written = answer()[0].tolist()
+        tokens = _written(tokenizer, written)
     else:
         encoded = tokenizer(target, add_special_tokens=False)
-        written = [start_id, *encoded["input_ids"]]
-        answered = [_special(tokenizer, start_id), *tokens_of(tokenizer, encoded, (target,))]
-    batch = Batch(input_ids=ids, decoder_input_ids=torch.tensor([written]))
-    return Reading(
-        tuple(texts), batch, {"source": tokens_of(tokenizer, encoding, (source,)), "target": answered}
-    )
+        first = begun()
+        written = [*first, *encoded["input_ids"]]
+        check_length(len(written), "target", limit)
+        tokens = [
+            *(_special(tokenizer, number) for number in first),
+            *tokens_of(tokenizer, encoded, (target,)),
+        ]
+    batch = replace(read.batch, decoder_input_ids=torch.tensor([written]))
+    given = read.texts if target is None else (*read.texts, target)
+    return Reading(given, batch, {**read.sides, "target": tokens})
+
+
+def read_sense(name: str, batch: Batch, places: Mapping[str, Sequence[str]]) -> Reading:
+    """A picture or a sound, whose tokens are called by their `places`; a place in brackets is a special token."""
+    sides = {
+        side: [
+            Token(place, place, number, None if place.startswith("[") else 0, place.startswith("["))
+            for number, place in enumerate(names)
+        ]
+        for side, names in places.items()
+    }
+    return Reading((name,), batch, sides)
+
+
+def beside(sense: Reading, text: Reading) -> Reading:
+    """A picture or a sound, and a text that is read with it."""
+    batch = replace(sense.batch, input_ids=text.batch.input_ids)
+    return Reading(sense.texts + text.texts, batch, {**text.sides, **sense.sides})
+
+
+def with_fields(reading: Reading, given: Mapping[str, Tensor], network: Network) -> Reading:
+    """A reading with fields that no file or text holds: boxes of words, regions of a picture.
+
+    Raises: DataError: there is no such field.
+    """
+    known = [field.name for field in fields(Batch)]
+    for name in given:
+        if name not in known:
+            raise DataError(
+                f"inspect takes no {shown(name)}{nearest(name, known)}; a batch has {', '.join(known)}"
+            )
+    batch = replace(reading.batch, **dict(given))
+    sense = read_sense("", batch, network.places(batch))
+    return Reading(reading.texts, batch, {**reading.sides, **sense.sides})
 
 
 def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) -> list[Token]:
@@ -189,13 +249,3 @@ def check_length(tokens: int, side: str, limit: int | None) -> None:
         raise DataError(
             f"the {side} has {tokens:,} tokens and the model reads at most {limit:,}; shorten the {side}"
         )
-
-
-def start_of(ids: Sequence[int]) -> int:
-    """The token with which a target begins, of those that the config names.
-
-    Raises: ConfigError: none is named.
-    """
-    if not ids:
-        raise ConfigError("config.json names no decoder_start_token_id, with which a target begins")
-    return ids[0]

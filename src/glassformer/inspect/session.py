@@ -10,23 +10,21 @@ A pass of T tokens has L × H × T × T probabilities, which nobody can look at 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, replace
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
-from glassformer.core.attention import Attention, CrossAttention
-from glassformer.core.blocks import Block
-from glassformer.core.flow import Batch, Flow, Memory, Tape
-from glassformer.core.stack import Stack
+from glassformer.core.flow import Batch, Flow, Tape
+from glassformer.core.sight import Place, Sight
 from glassformer.engine.modes import evaluating
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.head import Head
 from glassformer.inspect.kept import Kept, held_bytes
 from glassformer.inspect.overview import Overview, overview
-from glassformer.inspect.reading import Reading, Token, check_length
+from glassformer.inspect.reading import Reading, Token
 from glassformer.inspect.trace import TapRow, trace
 from glassformer.models import Network
 
@@ -74,7 +72,7 @@ class Session:
     its explicit path. A session may be used by several threads at once.
 
     Args:
-        network: a family of attention blocks; one stack, or an encoder and a decoder.
+        network: a family of attention blocks: one stack, two that read each other, or two towers.
         reading: what it reads. One row, without padding.
         progress: called after each block.
         limit_bytes: what the session may hold: the stream always, the rest while there is room.
@@ -93,20 +91,30 @@ class Session:
         self.network = network
         self.texts = reading.texts
         self.sides: dict[str, list[Token]] = reading.sides
-        self._stacks = _stacks_of(network)
-        missing = self._stacks.keys() - self.sides.keys()
+        network.name_nodes()
+        self._streams, self._sights = network.streams(), network.sights()
+        if not self._sights:
+            raise UnsupportedError(
+                f"{type(network).__name__} has no stack of attention blocks, so there is no attention to look at"
+            )
+        missing = self._streams.keys() - self.sides.keys()
         if missing:
             raise UnsupportedError(
                 f"the reading has {' and '.join(self.sides)} tokens and no {' and '.join(sorted(missing))}; "
-                "an encoder-decoder is looked at as a translator: load it with task='translation'"
+                + (
+                    "an encoder-decoder is looked at as a translator: load it with task='translation'"
+                    if "target" in missing
+                    else f"this model reads {', '.join(network.READS)}: give them all, inspect(text, visual_feats=…)"
+                )
             )
-        self.maps = {found.name: found for found in self._find_maps()}
-        for side, tokens in self.sides.items():
-            check_length(len(tokens), side, network.max_tokens)
+        self.maps = {
+            name: _map(name, sight, len(self.sides[sight.keys])) for name, sight in self._sights.items()
+        }
         room = limit_bytes - self._check_room(limit_bytes)
         self.kept = Kept(room // 2)  # the other half is for what a look needs for a moment
         self._batch = _on_device(reading.batch, network)
-        tape = _Recorder(self._taps(), sum(map(len, self._stacks.values())), progress).attach(network)
+        blocks = sum(len(stream) - 1 for stream in self._streams.values())
+        tape = _Recorder(tuple(self._taps()), blocks, progress).attach(network)
         start = perf_counter()
         with torch.inference_mode(), evaluating(network):
             network.states(self._batch, Flow(tape=tape))
@@ -120,14 +128,14 @@ class Session:
 
         Raises: DataError: there is no such map, layer or head.
         """
-        found, attention = self._attention(layer, map)
+        name, place = self._name(map), self.place(layer, map)
+        attention = place.attention
         H, K, E = attention.spec.heads, attention.spec.K, attention.spec.E
         _check_number("head", head, H)
-        q, k, v = self.projections(layer, found.name)
+        q, k, v = self.projections(layer, name)
         shared = head // (H // K)
-        stack = self._stacks[found.queries]
         return Head(
-            map=found.name,
+            map=name,
             layer=layer,
             head=head,
             kv_head=shared,
@@ -137,26 +145,33 @@ class Session:
             projection=attention.out.weight[:, head * E : (head + 1) * E],
             scale=attention.scale,
             pattern=attention.pattern,
-            position_bias=stack.bias if isinstance(attention, Attention) else None,
+            position_bias=None if place.stack is None else place.stack.bias,
             kept=self.kept,
         )
 
     def projections(self, layer: int, map: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """q [H, T, E], k and v [K, S, E] of all heads of a layer, as its attention computes them."""
-        found, attention = self._attention(layer, map)
-        q, k, v = self.kept.get(("qkv", found.name, layer), lambda: self._project(found, layer, attention))
+        name, place = self._name(map), self.place(layer, map)
+        q, k, v = self.kept.get(("qkv", name, layer), lambda: self._project(place))
         return q, k, v
+
+    def place(self, layer: int, map: str | None = None) -> Place:
+        """A layer's attention where it stands in the network: its module, and the streams it reads.
+
+        Raises: DataError: there is no such map or layer.
+        """
+        name = self._name(map)
+        _check_number("layer", layer, self.maps[name].layers)
+        return self._sights[name].places[layer]
 
     def states(self, layer: int, side: str | None = None) -> Tensor:
         """The residual stream that enters block `layer`; at the number of layers, what leaves the last. [T, D]
 
         Raises: DataError: there is no such side or layer.
         """
-        side = _chosen("side", side, self._stacks)
-        layers = len(self._stacks[side])
-        _check_number("layer", layer, layers + 1)
-        name = f"{layers - 1}.out" if layer == layers else f"{layer}.before"
-        return self._stream[f"{self._path(side)}.{name}"][0]
+        stream = self._streams[_chosen("side", side, self._streams)]
+        _check_number("layer", layer, len(stream))
+        return self._stream[stream[layer]][0]
 
     def overview(self, layer: int, map: str | None = None, *, exact: bool = False) -> Overview:
         """All heads of a layer at a glance: thumbnails, statistics, a sentence each.
@@ -164,8 +179,9 @@ class Session:
         Args:
             exact: use every row; else of a long text a sample of rows, as `Overview.rows_used` says.
         """
-        found, attention = self._attention(layer, map)
-        heads = [self.head(layer, head, found.name) for head in range(attention.spec.heads)]
+        name, place = self._name(map), self.place(layer, map)
+        found = self.maps[name]
+        heads = [self.head(layer, head, name) for head in range(place.attention.spec.heads)]
         return overview(heads, self.sides[found.keys], same_side=found.queries == found.keys, exact=exact)
 
     def trace(self, *patterns: str) -> list[TapRow]:
@@ -184,29 +200,15 @@ class Session:
 
     # --------------------------------------------------------------------------------------------- how it works
 
-    def _find_maps(self) -> list[AttentionMap]:
-        found = []
-        single = len(self._stacks) == 1
-        for side, stack in self._stacks.items():
-            name = "self" if single else self._path(side).split(".")[0]
-            found.append(_map(name, stack, [block.attn for block in stack], side, side))
-        for side, stack in self._stacks.items():
-            crossing = [block.cross for block in stack if block.cross is not None]
-            if crossing:
-                source = next(other for other in self._stacks if other != side)
-                found.append(_map("cross", stack, crossing, side, source))
-        return found
-
     def _check_room(self, limit_bytes: int) -> int:
         """What the stream will take.
 
         Raises: DataError: more than the limit allows beside the work on a head.
         """
         item = next(self.network.parameters()).element_size()
-        a_token = {
-            side: (len(stack) + 1) * stack.spec.width * item * (2 if "cross" in self.maps else 1)
-            for side, stack in self._stacks.items()
-        }
+        a_token = dict.fromkeys(self.sides, 0)
+        for side, width in self._taps().values():
+            a_token[side] += width * item
         wanted = sum(len(self.sides[side]) * cost for side, cost in a_token.items())
         if wanted > limit_bytes // 2:
             most = limit_bytes // 2 // max(a_token.values())
@@ -217,46 +219,25 @@ class Session:
             )
         return wanted
 
-    def _taps(self) -> tuple[str, ...]:
-        """The residual stream where attention reads it, and where it ends."""
-        names = []
-        for side, stack in self._stacks.items():
-            path = self._path(side)
-            for layer, block in enumerate(stack):
-                names.append(f"{path}.{layer}.before")
-                if block.cross is not None:
-                    names.append(f"{path}.{layer}.mid")
-            names.append(f"{path}.{len(stack) - 1}.out")
-        return (*names, "memory") if "cross" in self.maps else tuple(names)
+    def _taps(self) -> dict[str, tuple[str, int]]:
+        """The streams that are kept: the residual stream, and whatever else attention reads; tap → side and width."""
+        widths = {sight.queries: sight.places[0].attention.spec.width for sight in self._sights.values()}
+        taps = {tap: (side, widths[side]) for side, stream in self._streams.items() for tap in stream}
+        for sight in self._sights.values():
+            for place in sight.places:
+                taps[place.stream] = (sight.queries, widths[sight.queries])
+                if place.memory is not None:
+                    taps[place.memory] = (sight.keys, widths[sight.keys])
+        return taps
 
-    def _path(self, side: str) -> str:
-        return self._stacks[side].path
-
-    def _project(
-        self, found: AttentionMap, layer: int, attention: Attention | CrossAttention
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        stack = self._stacks[found.queries]
-        block = stack[layer]
-        path = f"{self._path(found.queries)}.{layer}"
+    def _project(self, place: Place) -> tuple[Tensor, Tensor, Tensor]:
+        memory = None if place.memory is None else self._stream[place.memory]
         with torch.inference_mode():
-            if isinstance(attention, Attention):
-                x = self._stream[f"{path}.before"]
-                flow = stack.turned(x, Flow())
-                q, k, v = attention.project(block.attention_input(x), flow)
-            else:
-                assert isinstance(block, Block) and block.cross_residual is not None  # it has cross-attention
-                x = self._stream[f"{path}.mid"]
-                flow = Flow(memory=Memory(self._stream["memory"]))
-                q, k, v = attention.project(block.cross_residual.before(x), flow)
+            q, k, v = place.project(self._stream[place.stream], memory)
         return q[0], k[0], v[0]
 
-    def _attention(self, layer: int, map: str | None) -> tuple[AttentionMap, Attention | CrossAttention]:
-        found = self.maps[_chosen("map", map, self.maps)]
-        _check_number("layer", layer, found.layers)
-        block = self._stacks[found.queries][layer]
-        attention = block.cross if found.name == "cross" else block.attn
-        assert attention is not None  # a map is made of the blocks that have it
-        return found, attention
+    def _name(self, map: str | None) -> str:
+        return _chosen("map", map, self.maps)
 
     def __repr__(self) -> str:
         tokens = " and ".join(f"{len(tokens)} {side} tokens" for side, tokens in self.sides.items())
@@ -280,55 +261,32 @@ class _Recorder(Tape):
         return super().pass_on(name, x)
 
 
-def _stacks_of(network: Network) -> dict[str, Stack]:
-    """The stacks by side: `text`, or `source` and `target`; a stack that attends to another is a target."""
-    network.name_nodes()
-    found = [node for _, node in network.named_nodes() if isinstance(node, Stack)]
-    if not found:
-        raise UnsupportedError(
-            f"{type(network).__name__} has no stack of attention blocks, so there is no attention to look at"
-        )
-    if len(found) == 1:
-        return {"text": found[0]}
-    crossing = [any(block.cross is not None for block in stack) for stack in found]
-    if sorted(crossing) != [False, True]:
-        raise UnsupportedError(
-            f"{type(network).__name__} has {len(found)} stacks; one can be looked at, or an encoder and its decoder"
-        )
-    return {"source": found[crossing.index(False)], "target": found[crossing.index(True)]}
-
-
-def _map(
-    name: str, stack: Stack, layers: list[Attention] | list[CrossAttention], queries: str, keys: str
-) -> AttentionMap:
-    first = layers[0]
-    own = isinstance(first, Attention)
+def _map(name: str, sight: Sight, keys: int) -> AttentionMap:
+    layers = [place.attention for place in sight.places]
+    first, stack = layers[0], sight.places[0].stack
     return AttentionMap(
         name=name,
         layers=len(layers),
         heads=max(attention.spec.heads for attention in layers),
         kv_heads=first.spec.K,
         head_width=first.spec.E,
-        queries=queries,
-        keys=keys,
+        queries=sight.queries,
+        keys=sight.keys,
         causal=first.pattern.causal,
         windows=tuple(attention.pattern.window for attention in layers),
-        rotary=own and stack.rotary is not None,
-        biased=own and stack.bias is not None,
+        rotary=stack is not None and stack.rotary is not None,
+        biased=(stack is not None and stack.bias is not None)
+        or first.pattern.bias(torch.arange(1), keys) is not None,
     )
 
 
 def _on_device(batch: Batch, network: Network) -> Batch:
     device = next(network.parameters()).device
-    moved = {
-        name: getattr(batch, name).to(device)
-        for name in ("input_ids", "token_type_ids", "decoder_input_ids")
-        if getattr(batch, name) is not None
-    }
-    return replace(batch, **moved)
+    given = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return replace(batch, **{name: x.to(device) for name, x in given.items() if x is not None})
 
 
-def _chosen(what: str, name: str | None, there: dict[str, AttentionMap] | dict[str, Stack]) -> str:
+def _chosen(what: str, name: str | None, there: Collection[str]) -> str:
     """The name itself if it is there; the only one if none was given."""
     if name is None and len(there) == 1:
         return next(iter(there))

@@ -9,6 +9,7 @@ Nothing is run and no number of a weight is read, so a network on the meta devic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -22,8 +23,11 @@ from glassformer.core.experts import Experts
 from glassformer.core.flow import Node
 from glassformer.core.heads import Classifier, NextSentence, Pooler
 from glassformer.core.masks import Pattern
+from glassformer.core.positions import ConvolvedPositions
+from glassformer.core.waves import WaveEncoder
 from glassformer.errors import ConfigError
 
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, ConvolvedPositions)
 ONCE_A_TEXT = (Pooler, NextSentence, Classifier)
 """Heads that read one token of a text, so that they run once however long it is."""
 
@@ -96,11 +100,13 @@ class Summary:
     """What `summary` found.
 
     root: the tree, repeats folded · tokens: the length that the FLOPs are counted for
+    active: parameters that run for a token, fewer than all where there are experts
     tensors: every parameter, one line each · taps: every tap · uncounted: parts whose FLOPs are not known
     """
 
     root: Part
     tokens: int
+    active: int
     tensors: tuple[TensorRow, ...]
     taps: tuple[str, ...]
     uncounted: tuple[str, ...]
@@ -131,6 +137,7 @@ class Summary:
         """Plain dicts and lists, for JSON."""
         return {
             "parameters": self.parameters,
+            "active": self.active,
             "bytes": self.bytes,
             "tokens": self.tokens,
             "flops": self.flops,
@@ -152,6 +159,7 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
     """What a network is made of, and what one pass forward over a text costs.
 
         a linear layer [out, in]     2 · in · out                      a token
+        a convolution                2 · in · out · kernel             a step, of which a sound has several a token
         attention                    4 · heads · head width            a pair of a query and a key it may see
         one of X experts             k / X of its layers' FLOPs        a token, since k experts run for each token
         everything else              0                                 look-ups, norms, softmax, activations, sums
@@ -180,10 +188,21 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
     return Summary(
         root=_part(type(network).__name__, "", network, names, tokens, Fraction(tokens)),
         tokens=tokens,
+        active=active_parameters(network),
         tensors=tuple(tensors),
         taps=tuple(network.taps()),
         uncounted=tuple(path for path, module in network.named_modules() if _is_unknown(module)),
     )
+
+
+def active_parameters(network: nn.Module) -> int:
+    """The parameters that run for a token: all but those of the experts that it is not sent to."""
+    idle = sum(
+        sum(parameter.numel() for parameter in module.experts.parameters()) * (1 - share(module, "experts"))
+        for module in network.modules()
+        if isinstance(module, Experts)
+    )
+    return round(sum(parameter.numel() for parameter in network.parameters()) - idle)
 
 
 def _part(
@@ -206,7 +225,7 @@ def _part(
             )
         )
     parts = [
-        _part(inner, f"{path}.{inner}" if path else inner, child, names, tokens, rows * _share(module, inner))
+        _part(inner, f"{path}.{inner}" if path else inner, child, names, tokens, rows * share(module, inner))
         for inner, child in module.named_children()
     ]
     own_flops, formula = _own_flops(module, rows, tokens)
@@ -223,10 +242,19 @@ def _part(
     )
 
 
-def _share(module: nn.Module, inner: str) -> Fraction:
-    """How much of what goes through a module goes through one inside it: through an expert, its share of the tokens."""
+def share(module: nn.Module, inner: str) -> Fraction:
+    """How much of what goes through a module goes through one inside it.
+
+    Through an expert, its share of the tokens; through a convolution over time, as many steps as a frame is made of.
+    """
     if isinstance(module, Experts) and inner == "experts":
         return Fraction(module.spec.chosen, module.spec.experts)
+    if isinstance(module, WaveEncoder) and inner.isdigit():
+        return Fraction(math.prod(layer.stride for layer in module.spec.layers[int(inner) + 1 :]))
+    children = dict(module.named_children())
+    if isinstance(children[inner], nn.Conv1d):
+        after = list(children.values())[list(children).index(inner) + 1 :]
+        return Fraction(math.prod(child.stride[0] for child in after if isinstance(child, nn.Conv1d)))
     return Fraction(1)
 
 
@@ -237,6 +265,9 @@ def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str
             round(2 * module.in_features * module.out_features * rows),
             f"2 · {module.in_features} · {module.out_features}",
         )
+    if isinstance(module, CONVOLUTIONS):
+        weight = module.direction if isinstance(module, ConvolvedPositions) else module.weight
+        return round(2 * weight.numel() * rows), " · ".join(map(str, (2, *weight.shape)))
     if isinstance(module, (Attention, CrossAttention)):
         width, pairs = module.spec.heads * module.spec.E, _pairs(module.pattern, tokens)
         return 4 * width * pairs, f"4 · {width} · {pairs / tokens:g} keys"
@@ -245,10 +276,8 @@ def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str
 
 @lru_cache(maxsize=64)
 def _pairs(pattern: Pattern, tokens: int) -> int:
-    """How many (query, key) pairs of a text a pattern lets through."""
-    window = tokens if pattern.window is None else min(pattern.window, tokens)
-    past = sum(min(query + 1, window) for query in range(tokens))  # itself included
-    return past if pattern.causal else 2 * past - tokens  # as many later keys as earlier ones
+    """How many (query, key) pairs of a text a pattern lets through; every layer asks for the same."""
+    return pattern.pairs(tokens)
 
 
 def _note(module: nn.Module) -> str:
@@ -264,16 +293,13 @@ def _note(module: nn.Module) -> str:
 def _mask(module: nn.Module) -> str:
     if not isinstance(module, (Attention, CrossAttention)):
         return ""
-    causal, window = module.pattern.causal, module.pattern.window
-    return ", ".join(
-        filter(None, ("causal" if causal else "", f"window {window}" if window is not None else ""))
-    )
+    return str(module.pattern)
 
 
 def _is_unknown(module: nn.Module) -> bool:
     """Does it multiply by a matrix in a way that is not counted here?"""
     matrices = any(parameter.dim() > 1 for parameter in module.parameters(recurse=False))
-    return matrices and not isinstance(module, (nn.Linear, nn.Embedding))
+    return matrices and not isinstance(module, (nn.Linear, nn.Embedding, *CONVOLUTIONS))
 
 
 def _folded(parts: list[Part]) -> tuple[Part, ...]:

@@ -14,8 +14,9 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from glassformer.core.cells import CellSelection
 from glassformer.core.flow import Batch, Flow, Node, Tape
-from glassformer.core.heads import LanguageModel, MaskedLanguageModel
+from glassformer.core.heads import LanguageModel, MaskedLanguageModel, Transcriber
 from glassformer.engine.modes import evaluating
 from glassformer.models import Network
 
@@ -36,6 +37,10 @@ LETTERS = {
     "N": "experts chosen",
     "R": "tokens sent to an expert",
     "C": "classes",
+    "O": "operators",
+    "A": "answers",
+    "W": "width of a feature",
+    "J": "width that texts and pictures share",
 }
 
 AXES = {
@@ -51,11 +56,20 @@ AXES = {
     "router.probs": "BTX",
     "router.chosen": "BTN",
     "memory": "BSD",
+    "features.out": "BTW",
     "prediction_logits": "BTV",
     "seq_relationship_logits": "BC",
+    "logits_aggregation": "BO",
     "start_logits": "BT",
     "end_logits": "BT",
     "pooler_output": "BD",
+    "pooled_output": "BD",
+    "cross_relationship_score": "BC",
+    "question_answering_score": "BA",
+    "text_embeds": "BJ",
+    "image_embeds": "BJ",
+    "logits_per_text": "BB",
+    "logits_per_image": "BB",
 }
 """The axes of a tap by the end of its name; all others are the stream or what is added to it, B T D."""
 
@@ -124,7 +138,8 @@ class _Meter(Tape):
     def __init__(self, network: Network, patterns: tuple[str, ...]) -> None:
         super().__init__(*patterns)
         self.rows: list[TapRow] = []
-        self._classes = not isinstance(network.head, (LanguageModel, MaskedLanguageModel))
+        self._points = isinstance(network.head, CellSelection)
+        self._classes = not isinstance(network.head, (LanguageModel, MaskedLanguageModel, Transcriber))
 
     def attach(self, network: Node) -> _Meter:
         super().attach(network)
@@ -138,6 +153,8 @@ class _Meter(Tape):
         return x
 
     def _axes(self, name: str, x: Tensor) -> str:
+        if name == "logits" and self._points:
+            return "BT"
         if name == "logits":  # a text's classes, a token's, or the vocabulary
             return ("BC" if x.dim() == 2 else "BTC") if self._classes else "BTV"
         parts = name.split(".")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,9 @@ from glassformer.core import init
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output
 from glassformer.core.heads import Head, Problem
+from glassformer.core.sight import Sight, self_attention, stream_of
 from glassformer.core.specs import EmbeddingSpec, NormSpec, StackSpec
+from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.weights.files import shown
 from glassformer.weights.names import Names
@@ -203,8 +205,13 @@ class TextSpec:
 class Network(Node):
     """The root of a recipe: it turns a batch into final states, and hands them to its head, if it has one.
 
+    READS: the fields of a `Batch` that it knows; the part that takes one in checks its shape
+    POOLING: how its states become one vector a text, where the folder does not say
     Taps: final [B T D] · the fields of the head, such as logits
     """
+
+    READS: ClassVar[tuple[str, ...]] = ("input_ids", "token_type_ids")
+    POOLING: ClassVar[str] = "mean"
 
     head: Head | None
 
@@ -215,14 +222,53 @@ class Network(Node):
 
     @property
     def max_tokens(self) -> int | None:
-        """How many positions the model has; None where they have no end."""
-        positions = self.embedding.spec.positions
-        return None if positions is None else positions.count
+        """How many positions the model has for text; None where they have no end, or it reads none."""
+        found = self._embedding()
+        return None if found is None or found.spec.positions is None else found.spec.positions.count
+
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids it knows; 0 where it reads and writes no text."""
+        found = self._embedding()
+        return 0 if found is None else found.spec.vocabulary
+
+    @property
+    def segments(self) -> int | tuple[int, ...]:
+        """How many kinds of `token_type_ids` it knows, of each column where there are several; 0: it reads none."""
+        found = self._embedding()
+        return 0 if found is None else found.spec.segments
 
     @property
     def embedding(self) -> Embedding:
-        """The part that takes input ids."""
-        return next(node for _, node in self.named_nodes() if isinstance(node, Embedding))
+        """The part that takes input ids.
+
+        Raises: UnsupportedError: there is none.
+        """
+        found = self._embedding()
+        if found is None:
+            raise UnsupportedError(f"this model reads {' and '.join(self.READS)}, no text")
+        return found
+
+    def _embedding(self) -> Embedding | None:
+        return next((node for _, node in self.named_nodes() if isinstance(node, Embedding)), None)
+
+    def sides(self) -> dict[str, Stack]:
+        """The stacks of blocks, by what runs through them: text, image, sound; source and target."""
+        stacks = [node for _, node in self.named_nodes() if isinstance(node, Stack)]
+        return {"text": stacks[0]} if stacks else {}
+
+    def streams(self) -> dict[str, tuple[str, ...]]:
+        """Side → the taps of its residual stream: before each block, and after the last."""
+        return {side: stream_of(stack) for side, stack in self.sides().items()}
+
+    def sights(self) -> dict[str, Sight]:
+        """The attention that there is to look at, by name."""
+        sides = self.sides()
+        return {"self" if len(sides) == 1 else side: self_attention(sides[side], side) for side in sides}
+
+    def places(self, batch: Batch) -> dict[str, list[str]]:
+        """What to call the tokens of each side that is not text: a patch by row and column, a frame by its time."""
+        return {}
 
     def own_taps(self) -> tuple[str, ...]:
         return ("final", *(self.head.FIELDS if self.head is not None else ()))
@@ -232,7 +278,7 @@ class Network(Node):
         return None
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        """The final states of a batch. [B, T, D]"""
+        """The final states of a batch, without the head; everything that can be looked at runs. [B, T, D]"""
         raise NotImplementedError(f"{type(self).__name__} does not say how it turns a batch into states")
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
@@ -243,16 +289,25 @@ class Network(Node):
         """What the head reads off final states. [B, T, D] → Output"""
         if self.head is None:
             return Output(last_hidden_state=x, cache=flow.cache)
-        output: Output = self.head(x, flow)
+        return self.shown(self.head(x, flow), x, flow)
+
+    def shown(self, output: Output, x: Tensor, flow: Flow) -> Output:
+        """What the head has read, its fields tapped, beside the states that it has read."""
+        assert self.head is not None
         tapped: dict[str, Any] = {name: self.tap(flow, name, output[name]) for name in self.head.FIELDS}
         return replace(output, last_hidden_state=x, cache=flow.cache, **tapped)
 
 
 def reads_ids(batch: Batch) -> Tensor:
     """The batch's `input_ids`, which every text family needs. [B, T]"""
-    if batch.input_ids is None:
-        raise ConfigError("this model reads input_ids [B, T]; got none")
-    return batch.input_ids
+    return needed(batch.input_ids, "input_ids [B, T]")
+
+
+def needed(x: Tensor | None, what: str) -> Tensor:
+    """A field of the batch that the model cannot do without; `what` names it with its shape."""
+    if x is None:
+        raise ConfigError(f"this model reads {what}; got none")
+    return x
 
 
 TASK_ALIASES = {
@@ -292,6 +347,9 @@ class Family:
     architectures: the class names in `config.json` → task (the Hugging Face pipeline names)
     spec: config → spec · build: spec, task → network · names: spec, task → table
     tiny: a config small enough for tests · initialise: how a network, or a head that is new, starts
+    opens: which files it reads beside text: "picture" or "sound"
+    oddity: what it does that no other family does, in a few words for the table of families
+    former: class names that were given up, and stand in old configs → those of today
     """
 
     model_type: str
@@ -300,6 +358,9 @@ class Family:
     build: Callable[[Any, str], Network]
     names: Callable[[Any, str], Names]
     tiny: Mapping[str, Any] = field(default_factory=dict)
+    opens: Literal["picture", "sound"] | None = None
+    oddity: str = ""
+    former: Mapping[str, str] = field(default_factory=dict)
     initialise: Callable[[nn.Module, Any], None] = lambda network, spec: init.normal(network, spec.init_std)
 
     def blank(self, spec: Any, task: str) -> Network:

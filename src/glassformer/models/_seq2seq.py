@@ -10,7 +10,7 @@ Source: Vaswani et al. 2017, figure 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output
 from glassformer.core.heads import Head, Labels, LanguageModel, cross_entropy
 from glassformer.core.norms import make_norm
+from glassformer.core.sight import Sight, cross_attention, self_attention
 from glassformer.core.specs import BlockSpec, CrossAttentionSpec, EmbeddingSpec, NormSpec, StackSpec
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, DataError
@@ -26,6 +27,8 @@ from glassformer.models._family import Network, reads_ids
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+Entry = TypeVar("Entry", bound=Node)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +38,12 @@ class SideSpec:
     embed: EmbeddingSpec
     blocks: StackSpec
     final_norm: NormSpec | None = None
+    final_dropout: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairSpec:
-    """Both halves; `tied` says that source table, target table and output projection are one matrix."""
+    """Both halves; `tied` says that source and target table are one matrix, and the recipe's head is it too."""
 
     encoder: SideSpec
     decoder: SideSpec
@@ -61,23 +65,45 @@ def as_decoder(block: BlockSpec) -> BlockSpec:
         width=attention.width,
         heads=attention.heads,
         head_width=attention.head_width,
+        bias=attention.bias,
+        out_bias=attention.out_bias,
+        scale=attention.scale,
         dropout=attention.dropout,
     )
     return replace(block, attention=replace(attention, causal=True), cross=cross)
 
 
-class Side(Node):
-    """ids ─ embedding (scaled, + positions) ─ blocks ─ final norm, if there is one"""
+class Side(Node, Generic[Entry]):
+    """what is read ─ embedding ─ blocks ─ final norm and dropout, if there are any
 
-    def __init__(self, spec: SideSpec) -> None:
+    embed: what takes it in: an `Embedding` of ids, or a recipe's own part
+    """
+
+    def __init__(
+        self, embed: Entry, blocks: StackSpec, final_norm: NormSpec | None, final_dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.embed = Embedding(spec.embed)
-        self.blocks = Stack(spec.blocks)
-        self.final_norm = make_norm(spec.final_norm)
+        self.embed = embed
+        self.blocks = Stack(blocks)
+        self.final_norm = make_norm(final_norm)
+        self.dropout = nn.Dropout(final_dropout)
 
-    def forward(self, ids: Int[Tensor, "B T"], flow: Flow) -> Float[Tensor, "B T D"]:
-        x: Tensor = self.final_norm(self.blocks(self.embed(ids, flow), flow))
+    def forward(self, read: Tensor, flow: Flow) -> Float[Tensor, "B T D"]:
+        x: Tensor = self.dropout(self.final_norm(self.blocks(self.embed(read, flow), flow)))
         return x
+
+
+def make_side(spec: SideSpec) -> Side[Embedding]:
+    """A half that reads ids."""
+    return Side(Embedding(spec.embed), spec.blocks, spec.final_norm, spec.final_dropout)
+
+
+def make_sides(spec: PairSpec) -> tuple[Side[Embedding], Side[Embedding]]:
+    """Both halves, with one table where they are tied."""
+    encoder, decoder = make_side(spec.encoder), make_side(spec.decoder)
+    if spec.tied:
+        decoder.embed.tokens.weight = encoder.embed.tokens.weight
+    return encoder, decoder
 
 
 class Translation(LanguageModel):
@@ -132,22 +158,36 @@ class EncoderDecoder(Network):
     Taps: encoder.… · memory [B S D] · decoder.… · final [B T D] · the fields of the head
     """
 
-    def __init__(self, spec: PairSpec) -> None:
+    READS = ("input_ids", "decoder_input_ids")
+
+    def __init__(self, encoder: Side[Any], decoder: Side[Embedding]) -> None:
         super().__init__()
-        self.encoder = Side(spec.encoder)
-        self.decoder = Side(spec.decoder)
-        if spec.tied:
-            self.decoder.embed.tokens.weight = self.encoder.embed.tokens.weight
+        self.encoder = encoder
+        self.decoder = decoder
 
     def own_taps(self) -> tuple[str, ...]:
         return ("memory", *super().own_taps())
 
+    def sides(self) -> dict[str, Stack]:
+        return {"source": self.encoder.blocks, "target": self.decoder.blocks}
+
+    def sights(self) -> dict[str, Sight]:
+        return {
+            "encoder": self_attention(self.encoder.blocks, "source"),
+            "decoder": self_attention(self.decoder.blocks, "target"),
+            "cross": cross_attention(self.decoder.blocks, "target", "source"),
+        }
+
     def memory(self, batch: Batch, flow: Flow) -> Memory:
         """Run the encoder: its last states, and which of them a decoder may see."""
         states = self.encoder(
-            reads_ids(batch), Flow(keep=flow.keep, positions=flow.positions, tape=flow.tape)
+            self.source(batch), Flow(keep=flow.keep, positions=flow.positions, tape=flow.tape)
         )
         return Memory(self.tap(flow, "memory", states), flow.keep)
+
+    def source(self, batch: Batch) -> Tensor:
+        """What the encoder reads of a batch."""
+        return reads_ids(batch)
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
         memory = self.memory(batch, flow) if flow.memory is None else flow.memory
@@ -169,7 +209,7 @@ class Translator(EncoderDecoder):
     """An encoder-decoder with the embedding table as its output projection, or bare."""
 
     def __init__(self, spec: PairSpec, task: str) -> None:
-        super().__init__(spec)
+        super().__init__(*make_sides(spec))
         self.head = self.make_head(spec, task)
         self.name_nodes()
 

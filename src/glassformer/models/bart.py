@@ -10,7 +10,6 @@ Source: Lewis et al. 2020, sections 2 and 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ from glassformer.core.specs import (
 from glassformer.errors import DataError
 from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Reader, reads_ids
 from glassformer.models._seq2seq import PairSpec, SideSpec, Translator, as_decoder
-from glassformer.weights.names import Fused, Names, Rule, Same, Shape, Tied
+from glassformer.weights.names import Fused, Names, OneRow, Rule, Tied
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -198,20 +197,6 @@ class Bart(Translator):
         return ends
 
 
-@dataclass(frozen=True)
-class OneRow(Same):
-    """Our vector is the only row of their matrix."""
-
-    def shapes(self, ours: Shape) -> list[Shape]:
-        return [(1, *ours)]
-
-    def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        return tensors[0][0]
-
-    def write(self, ours: Tensor) -> list[Tensor]:
-        return [ours[None]]
-
-
 def computes_positions(spec: BartSpec) -> bool:
     """Are positions waves? Then files that hold them say nothing new."""
     return isinstance(spec.encoder.embed.positions, SinusoidalSpec)
@@ -264,11 +249,15 @@ def names(spec: BartSpec, task: str) -> Names:
                 if computes_positions(spec)
             ),
         ),
+        # where a file holds the table under this name alone
+        newer={"encoder.embed_tokens.weight": "shared.weight"},
+        zeros=("head.constant.values",),
     )
 
 
 FAMILY = Family(
     model_type="bart",
+    oddity="the end token's state classifies; the decoder's start token is the end token",
     architectures={
         "BartModel": "feature-extraction",
         "BartForConditionalGeneration": "translation",

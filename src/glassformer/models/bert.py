@@ -35,42 +35,55 @@ from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, 
 from glassformer.weights.names import Fused, Names, Rule, Tied
 
 
-def spec(reader: Reader) -> TextSpec:
-    """config.json → spec."""
+def spec(reader: Reader, *, segments: int | None = None) -> TextSpec:
+    """config.json → spec; `segments` where they are not said as BERT says them."""
     reader.fixed("position_embedding_type", "absolute")
     reader.fixed("is_decoder", False)
     reader.fixed("tie_word_embeddings", True)
-    width = reader.integer("hidden_size")
-    dropout = reader.probability("hidden_dropout_prob", default=0.1)
-    activation = reader.text("hidden_act", default="gelu")
-    norm = LayerNormSpec(width=width, eps=reader.number("layer_norm_eps", default=1e-12))
-    block = BlockSpec(
+    norm = LayerNormSpec(
+        width=reader.integer("hidden_size"), eps=reader.number("layer_norm_eps", default=1e-12)
+    )
+    layer = block(reader, norm)
+    return TextSpec(
+        embed=embedding(reader, norm, segments),
+        blocks=StackSpec(blocks=(layer,) * reader.integer("num_hidden_layers", most=MOST_LAYERS)),
+        labels=reader.labels(),
+        problem=reader.problem(),
+        classifier_dropout=reader.probability("classifier_dropout", default=layer.dropout),
+        activation=reader.text("hidden_act", default="gelu"),
+        init_std=reader.number("initializer_range", default=0.02),
+    )
+
+
+def block(reader: Reader, norm: LayerNormSpec) -> BlockSpec:
+    """One layer of its stack."""
+    return BlockSpec(
         attention=AttentionSpec(
-            width=width,
+            width=norm.width,
             heads=reader.integer("num_attention_heads"),
             dropout=reader.probability("attention_probs_dropout_prob", default=0.1),
         ),
         feed_forward=FeedForwardSpec(
-            width=width, hidden=reader.integer("intermediate_size"), activation=activation
+            width=norm.width,
+            hidden=reader.integer("intermediate_size"),
+            activation=reader.text("hidden_act", default="gelu"),
         ),
         on_residual=norm,
-        dropout=dropout,
+        dropout=reader.probability("hidden_dropout_prob", default=0.1),
     )
-    return TextSpec(
-        embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
-            width=width,
-            positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", most=MOST_ROWS)),
-            segments=reader.integer("type_vocab_size", default=2, least=0),
-            norm=norm,
-            dropout=dropout,
-        ),
-        blocks=StackSpec(blocks=(block,) * reader.integer("num_hidden_layers", most=MOST_LAYERS)),
-        labels=reader.labels(),
-        problem=reader.problem(),
-        classifier_dropout=reader.probability("classifier_dropout", default=dropout),
-        activation=activation,
-        init_std=reader.number("initializer_range", default=0.02),
+
+
+def embedding(reader: Reader, norm: LayerNormSpec, segments: int | None = None) -> EmbeddingSpec:
+    """What its tokens are made of."""
+    if segments is None:
+        segments = reader.integer("type_vocab_size", default=2, least=0)
+    return EmbeddingSpec(
+        vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+        width=norm.width,
+        positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", most=MOST_ROWS)),
+        segments=segments,
+        norm=norm,
+        dropout=reader.probability("hidden_dropout_prob", default=0.1),
     )
 
 
@@ -108,6 +121,20 @@ class Bert(Network):
         return x
 
 
+def block_names(ours: str, width: int, *, attention: str, up: str, down: str) -> dict[str, str | Rule]:
+    """Those of one of our blocks, whose parts stand below these names."""
+    return {
+        f"{ours}.attn.qkv": Fused(
+            tuple(f"{attention}.self.{part}" for part in ("query", "key", "value")), (width,) * 3
+        ),
+        f"{ours}.attn.out": f"{attention}.output.dense",
+        f"{ours}.attn_residual.on_residual": f"{attention}.output.LayerNorm",
+        f"{ours}.ffn.up": f"{up}.dense",
+        f"{ours}.ffn.down": f"{down}.dense",
+        f"{ours}.ffn_residual.on_residual": f"{down}.LayerNorm",
+    }
+
+
 def names(spec: TextSpec, task: str) -> Names:
     """Their tensor names."""
     width = spec.blocks.width
@@ -132,14 +159,13 @@ def names(spec: TextSpec, task: str) -> Names:
             "embed.positions": "embeddings.position_embeddings",
             "embed.segments": "embeddings.token_type_embeddings",
             "embed.norm": "embeddings.LayerNorm",
-            "blocks.{i}.attn.qkv": Fused(
-                tuple(f"{layer}.attention.self.{part}" for part in ("query", "key", "value")), (width,) * 3
+            **block_names(
+                "blocks.{i}",
+                width,
+                attention=f"{layer}.attention",
+                up=f"{layer}.intermediate",
+                down=f"{layer}.output",
             ),
-            "blocks.{i}.attn.out": f"{layer}.attention.output.dense",
-            "blocks.{i}.attn_residual.on_residual": f"{layer}.attention.output.LayerNorm",
-            "blocks.{i}.ffn.up": f"{layer}.intermediate.dense",
-            "blocks.{i}.ffn.down": f"{layer}.output.dense",
-            "blocks.{i}.ffn_residual.on_residual": f"{layer}.output.LayerNorm",
             "head.dense": "pooler.dense",
             "head.pooler.dense": "pooler.dense",
             "head.next_sentence.pooler.dense": "pooler.dense",
@@ -151,6 +177,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="bert",
+    oddity="two segments; the first token's state, through a pooler, stands for the text",
     architectures={
         "BertModel": "feature-extraction",
         "BertForMaskedLM": "fill-mask",

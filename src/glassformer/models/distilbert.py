@@ -163,6 +163,7 @@ def initialise(network: nn.Module, spec: DistilBertSpec) -> None:
 
 FAMILY = Family(
     model_type="distilbert",
+    oddity="half of BERT's layers, no segments, no pooler",
     architectures={
         "DistilBertModel": "feature-extraction",
         "DistilBertForMaskedLM": "fill-mask",

@@ -114,6 +114,7 @@ def initialise(network: nn.Module, spec: TextSpec) -> None:
 
 FAMILY = Family(
     model_type="gpt2",
+    oddity="fused projections stored transposed; scores may be scaled layer by layer",
     architectures={
         "GPT2Model": "feature-extraction",
         "GPT2LMHeadModel": "text-generation",

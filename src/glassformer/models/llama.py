@@ -194,6 +194,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="llama",
+    oddity="three scalings of rotary angles, for longer texts than it was trained on",
     architectures={
         "LlamaModel": "feature-extraction",
         "LlamaForCausalLM": "text-generation",

@@ -28,6 +28,7 @@ def waves(reader: Reader) -> HalvedSinusoidalSpec:
 
 FAMILY = Family(
     model_type="marian",
+    oddity="waves in halves, sines then cosines; scaled embeddings",
     architectures={"MarianModel": "feature-extraction", "MarianMTModel": "translation"},
     spec=spec,
     build=Translator,

@@ -21,6 +21,7 @@ def spec(reader: Reader) -> bart.BartSpec:
 
 FAMILY = Family(
     model_type="mbart",
+    oddity="a norm after the embedding and another after the last layer; languages are tokens",
     architectures={"MBartModel": "feature-extraction", "MBartForConditionalGeneration": "translation"},
     spec=spec,
     build=Translator,

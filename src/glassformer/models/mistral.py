@@ -30,6 +30,7 @@ def window(reader: Reader, *, default: int | None) -> int | None:
 
 FAMILY = Family(
     model_type="mistral",
+    oddity="a window: a token sees itself and the 4,095 before it",
     architectures={
         "MistralModel": "feature-extraction",
         "MistralForCausalLM": "text-generation",

@@ -73,6 +73,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="mixtral",
+    oddity="a router sends each token to two of eight experts",
     architectures={
         "MixtralModel": "feature-extraction",
         "MixtralForCausalLM": "text-generation",

@@ -98,6 +98,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="openai-gpt",
+    oddity="norms on the stream, and so none after the last layer",
     architectures={
         "OpenAIGPTModel": "feature-extraction",
         "OpenAIGPTLMHeadModel": "text-generation",

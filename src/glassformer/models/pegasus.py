@@ -20,6 +20,7 @@ def spec(reader: Reader) -> bart.BartSpec:
 
 FAMILY = Family(
     model_type="pegasus",
+    oddity="as mBART, with waves, and no norm after the embedding",
     architectures={"PegasusModel": "feature-extraction", "PegasusForConditionalGeneration": "translation"},
     spec=spec,
     build=Translator,

@@ -84,6 +84,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="phi",
+    oddity="attention and feed-forward side by side; rotary for a part of each head",
     architectures={
         "PhiModel": "feature-extraction",
         "PhiForCausalLM": "text-generation",

@@ -49,6 +49,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="phi3",
+    oddity="q, k, v and gate, up stored as one matrix each",
     architectures={
         "Phi3Model": "feature-extraction",
         "Phi3ForCausalLM": "text-generation",

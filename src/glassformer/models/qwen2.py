@@ -60,6 +60,7 @@ def windows(reader: Reader) -> list[int | None]:
 
 FAMILY = Family(
     model_type="qwen2",
+    oddity="biases on q, k and v alone; windows in the upper layers",
     architectures={
         "Qwen2Model": "feature-extraction",
         "Qwen2ForCausalLM": "text-generation",

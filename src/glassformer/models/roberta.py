@@ -66,6 +66,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="roberta",
+    oddity="positions begin behind the padding's number; one segment",
     architectures={
         "RobertaModel": "feature-extraction",
         "RobertaForMaskedLM": "fill-mask",

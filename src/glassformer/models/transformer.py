@@ -29,6 +29,7 @@ from glassformer.models._seq2seq import (
     SideSpec,
     Translation,
     as_decoder,
+    make_sides,
     shifted_right,
 )
 from glassformer.weights.names import Names, Rule, Tied
@@ -101,7 +102,7 @@ class Transformer(EncoderDecoder):
     """Encoder, decoder, head: `EncoderDecoder` with `logits` [B, T, V]."""
 
     def __init__(self, spec: TransformerSpec, task: str = "translation") -> None:
-        super().__init__(spec)
+        super().__init__(*make_sides(spec))
         self.head = Translation(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
         if spec.tied:
             self.head.decoder.weight = self.encoder.embed.tokens.weight
@@ -158,6 +159,7 @@ PAPER_BASE = {
 
 FAMILY = Family(
     model_type="transformer",
+    oddity="the paper's own: scaled embeddings, waves, one table for source, target and output",
     architectures={"TransformerForConditionalGeneration": "translation"},
     spec=spec,
     build=Transformer,

@@ -14,6 +14,7 @@ from glassformer.models import roberta
 FAMILY = replace(
     roberta.FAMILY,
     model_type="xlm-roberta",
+    oddity="RoBERTa with 250,000 pieces of a hundred languages",
     architectures={f"XLM{name}": task for name, task in roberta.FAMILY.architectures.items()},
     tiny={**roberta.FAMILY.tiny, "model_type": "xlm-roberta"},
 )

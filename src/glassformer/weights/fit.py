@@ -9,44 +9,23 @@ gather   the same rules inverted: our parameters under their names
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import WeightsError, nearest
-from glassformer.weights.names import Names, Part, Rule, Tied
+from glassformer.weights.header import TensorInfo
+from glassformer.weights.names import Fused, Names, Part, Rule, Tied, TiedUnlessStored
 from glassformer.weights.read import Checkpoint
+from glassformer.weights.report import LoadReport, clear
 from glassformer.weights.spelling import Spelled
+
+__all__ = ["LoadReport", "as_spelled", "fill", "gather", "holding_nan"]
 
 MOST_NEW_BYTES = (
     1 << 30
 )  # of parameters that no file holds: their size is nothing but a number in config.json
 OLD_LEAVES = {"weight": "gamma", "bias": "beta"}  # how norms spelled them before 2019
-
-
-@dataclass
-class LoadReport:
-    """What became of every tensor, in the file and in the network.
-
-    loaded: ours, filled from the file · new: ours, initialised, since only the asked-for task has them
-    unused: theirs, of no use to this network · warnings: config keys that nobody reads, and the like
-    """
-
-    loaded: list[str] = field(default_factory=list)
-    new: list[str] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        rows = [f"loaded   {len(self.loaded):>5} tensors"]
-        for name, values, meaning in (
-            ("new", self.new, "initialised, not in the checkpoint: train them before use"),
-            ("unused", self.unused, "in the checkpoint, not in this model"),
-        ):
-            if values:
-                rows.append(f"{name:<8} {len(values):>5} tensors  {meaning}: {_first_ten(values)}")
-        return "\n".join(rows + [f"warning  {warning}" for warning in self.warnings])
 
 
 def fill(
@@ -73,16 +52,24 @@ def fill(
     prefixed = names.are_prefixed(spelled.tensors)
     accounted: set[str] = set()
     plan: dict[str, tuple[Rule, list[str]]] = {}
+    shared: dict[str, str] = {}
+    zeros: list[str] = []
     missing: list[tuple[str, str]] = []
     misshapen: list[str] = []
     integers: list[str] = []
 
-    for ours, (parameter, _) in owners.items():
-        rule, theirs = names.find(ours, prefixed=prefixed)
-        theirs = [as_spelled(name, spelled.tensors) for name in theirs]
+    for ours, (parameter, aliases) in owners.items():
+        rule, theirs = _found(aliases, names, prefixed, spelled.tensors)
         absent = [name for name in theirs if name not in spelled.tensors]
+        accounted.update(theirs)
         if absent:
-            if may_be_new(ours) and len(absent) == len(theirs):
+            if len(absent) < len(theirs):
+                missing += [(name, ours) for name in absent]
+            elif isinstance(rule, TiedUnlessStored):
+                shared[ours] = f"{rule.ours}.{ours.rpartition('.')[2]}"
+            elif ours in names.zeros:
+                zeros.append(ours)
+            elif may_be_new(ours):
                 report.new.append(ours)
             else:
                 missing += [(name, ours) for name in absent]
@@ -96,13 +83,14 @@ def fill(
             if not spelled.tensors[name].dtype.is_floating_point:
                 integers.append(f"{name} is {str(spelled.tensors[name].dtype).removeprefix('torch.')}")
         plan[ours] = (rule, theirs)
-        accounted.update(theirs)
 
     for name, _ in network.named_parameters(remove_duplicate=False):  # other names of tied parameters
         if name not in owners:
             rule, theirs = names.find(name, prefixed=prefixed)
             accounted.update(theirs if isinstance(rule, Tied) else [])
     report.unused = [name for name in spelled.tensors if name not in accounted and not names.is_ignored(name)]
+    report.shapes = {name: tuple(spelled.tensors[name].shape) for name in report.unused}
+    report.shapes |= {ours: tuple(owners[ours][0].shape) for ours in report.new}
 
     problems = [
         f"{len(values)} {kind}: {_first_ten(values)}"
@@ -118,31 +106,52 @@ def fill(
         raise WeightsError("the checkpoint does not fit its config.json: " + "; ".join(problems))
 
     dtype = dtype or _main_dtype(checkpoint)
-    fresh = sum(owners[ours][0].numel() for ours in report.new) * dtype.itemsize
+    fresh = sum(owners[ours][0].numel() for ours in (*report.new, *zeros)) * dtype.itemsize
     if fresh > MOST_NEW_BYTES:
         raise WeightsError(
-            f"the new head needs {fresh / 1e9:.1f} GB for {_first_ten(report.new)}, at most "
+            f"the new head needs {fresh / 1e9:.1f} GB for {_first_ten([*report.new, *zeros])}, at most "
             f"{MOST_NEW_BYTES / 1e9:.1f} GB are allocated; check num_labels and id2label in config.json"
         )
+    place = torch.device(device)
     for ours, (rule, theirs) in plan.items():
-        tensor = rule.read([spelled.read(name) for name in theirs])
+        if place.type == "meta":  # shapes are all that is wanted
+            _assign(network, owners[ours][1], torch.empty(owners[ours][0].shape, dtype=dtype, device=place))
+            report.loaded.append(ours)
+            continue
+        passing = place.type != "cpu" or any(
+            _is_copied(rule, spelled.tensors[name], dtype) for name in theirs
+        )
+        tensor = rule.read([spelled.read(name, passing=passing) for name in theirs])
         if tensor.is_floating_point():
             tensor = tensor.to(device=device, dtype=dtype)
         _assign(network, owners[ours][1], tensor.to(device))
         report.loaded.append(ours)
-    for ours in report.new:
+    for ours in (*report.new, *zeros):
         parameter, aliases = owners[ours]
         _assign(network, aliases, torch.zeros(parameter.shape, dtype=dtype, device=device))
+    for ours, other in shared.items():
+        stem, _, leaf = ours.rpartition(".")
+        setattr(network.get_submodule(stem), leaf, network.get_parameter(other))
     for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in report.new):
         initialise(network.get_submodule(stem))
     return report
+
+
+def _is_copied(rule: Rule, stored: TensorInfo, dtype: torch.dtype) -> bool:
+    """Does ours get memory of its own, so that the file's pages need not stay?"""
+    return isinstance(rule, Fused) or stored.dtype != dtype
+
+
+def holding_nan(network: nn.Module) -> list[str]:
+    """The parameters that hold NaN. Looked for where answers do: it reads every page of files that are only mapped."""
+    return [name for name, x in network.named_parameters() if x.numel() and bool(x.max().isnan())]
 
 
 def gather(network: nn.Module, names: Names, *, prefixed: bool) -> dict[str, Tensor]:
     """Our parameters under their names and in their layout: what `fill` reads, `gather` gives back."""
     pieces: dict[str, dict[int, Tensor]] = {}
     for ours, (parameter, _) in _owners(network).items():
-        rule, theirs = names.find(ours, prefixed=prefixed)
+        rule, theirs = names.find(ours, prefixed=prefixed and names.prefixed)
         number = rule.number if isinstance(rule, Part) else 0
         for name, tensor in zip(theirs, rule.write(parameter.detach()), strict=True):
             pieces.setdefault(name, {})[number] = tensor
@@ -158,6 +167,15 @@ def _owners(network: nn.Module) -> dict[str, tuple[nn.Parameter, list[str]]]:
     for name, parameter in network.named_parameters(remove_duplicate=False):
         by_identity.setdefault(id(parameter), (parameter, []))[1].append(name)
     return {aliases[0]: (parameter, aliases) for parameter, aliases in by_identity.values()}
+
+
+def _found(
+    aliases: list[str], names: Names, prefixed: bool, stored: Container[str]
+) -> tuple[Rule, list[str]]:
+    """The rule of a parameter, and their names for it: of a tied one the first that the file has."""
+    found = [names.find(ours, prefixed=prefixed) for ours in aliases]
+    rules = [(rule, [as_spelled(name, stored) for name in theirs]) for rule, theirs in found]
+    return next((entry for entry in rules if all(name in stored for name in entry[1])), rules[0])
 
 
 def _assign(network: nn.Module, aliases: list[str], tensor: Tensor) -> None:
@@ -192,10 +210,4 @@ def _main_dtype(checkpoint: Checkpoint) -> torch.dtype:
 
 def _first_ten(values: list[str]) -> str:
     more = f", and {len(values) - 10} more" if len(values) > 10 else ""
-    return ", ".join(map(_clear, values[:10])) + more
-
-
-def _clear(text: str) -> str:
-    """Text with names from a file in it, safe to print and not endless."""
-    text = text if text.isprintable() else repr(text)[1:-1]
-    return text if len(text) <= 200 else f"{text[:180]}…"
+    return ", ".join(map(clear, values[:10])) + more

@@ -6,8 +6,11 @@ module); weight and bias follow. `{i}` and `{j}` stand for the numbers in a path
     "blocks.{i}.attn.out": "encoder.layer.{i}.attention.output.dense"                     the same tensor
     "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj")                                 rows and columns swapped
     "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(768, 768, 768))      three of theirs, one of ours
+    "blocks.{i}.attn.qkv.bias": Gapped(("…query.bias", "…value.bias"), sizes=(…), gap=1)   the rows between are 0
     "blocks.{i}.ffn.up": Part("h.{i}.mlp.gate_up", sizes=(96, 96), number=1)              some rows of one of theirs
     "head.decoder.weight": Tied("cls.predictions.decoder.weight")                          shared with another of ours
+    "head.decoder": TiedUnlessStored("lm_head", "embed.tokens")                            the same, or else shared
+    "head.constant.values": OneRow("final_logits_bias")                                    a vector, a matrix there
 
 Every rule can be inverted, so that saving gives back the very bytes that were loaded.
 """
@@ -16,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,13 +51,16 @@ class Same:
 
 @dataclass(frozen=True)
 class Transposed(Same):
-    """Their matrix has inputs as rows, ours has outputs as rows; vectors are the same."""
+    """Their matrix has inputs as rows, ours has outputs as rows; vectors are the same.
+
+    Ours is a view of theirs, so that a mapped file stays mapped; products take either layout at the same speed.
+    """
 
     def shapes(self, ours: Shape) -> list[Shape]:
         return [ours[::-1]]
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        return tensors[0].T.contiguous() if tensors[0].dim() == 2 else tensors[0]
+        return tensors[0].T if tensors[0].dim() == 2 else tensors[0]
 
     def write(self, ours: Tensor) -> list[Tensor]:
         return [ours.T.contiguous() if ours.dim() == 2 else ours]
@@ -78,6 +85,29 @@ class Fused:
 
     def write(self, ours: Tensor) -> list[Tensor]:
         return list(ours.split(list(self.sizes)))
+
+
+@dataclass(frozen=True)
+class Gapped(Fused):
+    """As `Fused`, but part number `gap` of ours stands in no file: a bias that keys do not have.
+
+    It is 0, and not saved. What is added to all keys alike changes no softmax; but for rounding, its gradient is 0 too.
+    """
+
+    gap: int
+
+    def shapes(self, ours: Shape) -> list[Shape]:
+        return self._without_gap(super().shapes(ours))
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        zeros = tensors[0].new_zeros(self.sizes[self.gap], *tensors[0].shape[1:])
+        return super().read([*tensors[: self.gap], zeros, *tensors[self.gap :]])
+
+    def write(self, ours: Tensor) -> list[Tensor]:
+        return self._without_gap(super().write(ours))
+
+    def _without_gap(self, parts: list[Any]) -> list[Any]:
+        return parts[: self.gap] + parts[self.gap + 1 :]
 
 
 @dataclass(frozen=True)
@@ -109,6 +139,29 @@ class Part:
 @dataclass(frozen=True)
 class Tied(Same):
     """Our parameter is another name of one that is already read; theirs, where a file repeats it, is not."""
+
+
+@dataclass(frozen=True)
+class TiedUnlessStored(Same):
+    """Their tensor is ours; a file without it means that our module shares its weight with the module `ours`."""
+
+    ours: str
+
+
+@dataclass(frozen=True)
+class OneRow(Same):
+    """Our vector is the only row of their matrix; or more such axes of length 1 stand before ours."""
+
+    axes: int = 1
+
+    def shapes(self, ours: Shape) -> list[Shape]:
+        return [(1,) * self.axes + ours]
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0].flatten(0, self.axes - 1)[0] if self.axes > 1 else tensors[0][0]
+
+    def write(self, ours: Tensor) -> list[Tensor]:
+        return [ours.reshape((1,) * self.axes + ours.shape)]
 
 
 @dataclass(frozen=True)
@@ -152,6 +205,8 @@ class Names:
     head: ours → theirs, by full name
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
     newer: full names below `prefix` that newer files have → the older ones that the rest of the table speaks of
+    zeros: ours, by full name, that files may leave out because they are 0
+    prefixed: files of a model with this head write the prefix; a table may know it only to read files of other heads
     """
 
     body: Table
@@ -159,6 +214,18 @@ class Names:
     prefix: str = ""
     ignored: tuple[str, ...] = ()
     newer: Mapping[str, str | Stacked] = field(default_factory=dict)
+    zeros: tuple[str, ...] = ()
+    prefixed: bool = True
+
+    def with_head(self, parameters: Iterable[str]) -> Names:
+        """The table of this body with a head of the caller's own, whose parameters files hold by our names.
+
+        Args:
+            parameters: the full names of the head's parameters, all below `head`.
+        """
+        body = {ours: theirs for ours, theirs in self.body.items() if not ours.startswith("head.")}
+        generals = (_generalised(name)[0] for name in parameters)
+        return replace(self, body=body, head={name: name for name in generals}, prefixed=True)
 
     def find(self, ours: str, *, prefixed: bool) -> tuple[Rule, list[str]]:
         """The rule of one of our parameters, and the full names of their tensors."""

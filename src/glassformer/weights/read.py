@@ -134,11 +134,13 @@ class Checkpoint:
         self._open: dict[Path, Any] = {}
         self._closed = False
 
-    def read(self, name: str) -> torch.Tensor:
+    def read(self, name: str, *, passing: bool = False) -> torch.Tensor:
         """Read one tensor, as a private, writable view of its file wherever its place there allows.
 
         Args:
             name: one of `tensors`.
+            passing: it will be copied and dropped: give it a mapping of its own, so that the pages of the file that
+                were read for it are let go with it, and not with the last tensor of the file.
 
         Returns: the tensor, on the CPU; it stays valid after `close()`. Writing to it never reaches the file.
 
@@ -154,9 +156,7 @@ class Checkpoint:
         place = self._places[name]
         info = place.info
         try:
-            if place.file not in self._open:
-                self._open[place.file] = safe_open(str(place.file), framework="pt", device="cpu")
-            tensor: torch.Tensor = self._open[place.file].get_tensor(place.name)
+            tensor: torch.Tensor = self._handle(place.file, passing).get_tensor(place.name)
         except (SafetensorError, OSError, RuntimeError) as problem:
             raise WeightsError(
                 f"{info.file}: tensor {shown(name)} cannot be read: {reason(problem)}"
@@ -169,6 +169,14 @@ class Checkpoint:
             )
         # The format allows odd places in the file; kernels may not.
         return tensor if tensor.data_ptr() % tensor.element_size() == 0 else tensor.clone()
+
+    def _handle(self, file: Path, passing: bool) -> Any:
+        if passing or file not in self._open:
+            handle = safe_open(str(file), framework="pt", device="cpu")
+            if passing:
+                return handle
+            self._open[file] = handle
+        return self._open[file]
 
     def close(self) -> None:
         """Let go of the files; tensors already read stay valid."""

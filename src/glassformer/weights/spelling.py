@@ -36,8 +36,8 @@ class Spelled:
                 self.tensors[name] = replace(info, shape=shape, bytes=info.bytes // len(shapes))
                 self._places[name] = (stored, rule, number)
 
-    def read(self, name: str) -> Tensor:
-        """One tensor, as a view of its file wherever its place there allows."""
+    def read(self, name: str, *, passing: bool = False) -> Tensor:
+        """One tensor, as a view of its file wherever its place there allows; `passing` as in `Checkpoint.read`."""
         stored, rule, number = self._places[name]
-        tensor = self._checkpoint.read(stored)
+        tensor = self._checkpoint.read(stored, passing=passing)
         return tensor if rule is None else rule.read(tensor)[number]

@@ -48,10 +48,12 @@ export interface Session {
     dtype: string;
     parameters: number;
     max_tokens: number | null;
+    /** What the first text names the file of; null where it is a text. */
+    opens: "picture" | "sound" | null;
   };
   texts: string[];
   text_hash: string;
-  /** What each text field is called: ["text", "second text"], or ["source", "target"]. */
+  /** What each text field is called: ["text", "second text"], ["source", "target"], ["picture", "text"]. */
   fields: string[];
   sides: Record<string, Token[]>;
   maps: AttentionMap[];

@@ -11,6 +11,7 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
   useEffect(() => setTexts(shown), [session]);
   if (store.transport.host === "page") return <ReadOnly session={session} />;
 
+  const isFile = (index: number) => index === 0 && session.model.opens !== null;
   const given = texts.map((text) => text.trim());
   const wanted = given.slice(0, given.findLastIndex((text) => text !== "") + 1);
   const busy = store.progress.value !== null;
@@ -29,12 +30,14 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
         <label key={name} data-empty={index > 0 && !texts[index] ? "" : undefined}>
           <span>{name}</span>
           <textarea
-            rows={1} value={texts[index]} spellcheck={false} placeholder={index ? "(none)" : "Write something"}
+            rows={1} value={texts[index]} spellcheck={false} placeholder={index ? "(none)" : "Write something"} readOnly={isFile(index)}
             onInput={(event) => setTexts(texts.map((text, at) => (at === index ? event.currentTarget.value : text)))} onKeyDown={typed}
           />
         </label>
       ))}
-      <button class="primary" disabled={busy} title="Run the model on this text (Enter)"><Icon name="run" />{busy ? "Running" : "Run"}</button>
+      {session.fields.every((_, index) => isFile(index))
+        ? <p class="hint">To look at another {session.model.opens}, run <code>glassformer look</code> with its file.</p>
+        : <button class="primary" disabled={busy} title="Run the model on this text (Enter)"><Icon name="run" />{busy ? "Running" : "Run"}</button>}
     </form>
   );
 }

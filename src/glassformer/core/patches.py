@@ -1,0 +1,71 @@
+"""From a picture to a stream of tokens: one for each patch, and one before them that sums the picture up.
+
+picture ─ cut into patches ─ project ─ summary before them ─ + positions ─ norm ─ stream
+          r0 c0  r0 c1                 [CLS]  r0 c0  r0 c1  r1 c0  r1 c1
+          r1 c0  r1 c1
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.flow import Flow, Node
+from glassformer.core.norms import make_norm
+from glassformer.core.positions import LearnedPositions
+from glassformer.core.specs import LearnedPositionsSpec, PatchesSpec
+from glassformer.errors import DataError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Patches(Node):
+    """Cut a picture into patches, and make each a token.
+
+        x = dropout(norm([summary; W patch₁ + b; …; W patch_P + b] + positions))
+
+    A patch is the pixels of a rectangle in a row, so the projection is a convolution whose stride is its kernel.
+
+    Args:
+        pixels: pictures of the size that the positions were learned for, normalised. [B, channels, height, width]
+    Returns: the stream of tokens; the first of them is the summary, at first the same for all pictures. [B, 1 + P, D]
+    Raises: DataError: pictures of another size.
+    Taps: out [B T D], T = 1 + P
+    Source: Dosovitskiy et al. 2021, section 3.1; the norm: Radford et al. 2021 (CLIP), section 2.4.
+    Differs: the reference library stretches the positions to pictures of other sizes where it is asked to; here it is
+    the pictures that are resized.
+    """
+
+    TAPS = ("out",)
+
+    def __init__(self, spec: PatchesSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.projection = nn.Conv2d(spec.channels, spec.width, spec.patch, stride=spec.patch, bias=spec.bias)
+        self.summary = nn.Parameter(torch.zeros(spec.width))
+        self.positions = LearnedPositions(LearnedPositionsSpec(count=spec.tokens), spec.width)
+        self.norm = make_norm(spec.norm)
+        self.dropout = nn.Dropout(spec.dropout)
+
+    def forward(self, pixels: Float[Tensor, "B C height width"], flow: Flow) -> Float[Tensor, "B T D"]:
+        self._check(pixels)
+        patches = self.projection(pixels.to(self.projection.weight.dtype)).flatten(2).mT  # [B, P, D]
+        summary = self.summary.expand(len(pixels), 1, -1)
+        x = torch.cat([summary, patches], dim=1) + self.positions.weight
+        return self.tap(flow, "out", self.dropout(self.norm(x)))
+
+    def places(self) -> list[str]:
+        """What to call the tokens: a patch by its row and column, from 0."""
+        rows, columns = self.spec.grid
+        return ["[CLS]", *(f"r{row} c{column}" for row in range(rows) for column in range(columns))]
+
+    def _check(self, pixels: Tensor) -> None:
+        wanted = (self.spec.channels, *self.spec.image)
+        if tuple(pixels.shape[1:]) != wanted:
+            raise DataError(
+                f"pixel_values have shape {list(pixels.shape)}; this model reads {['B', *wanted]} "
+                "(config.json: num_channels, image_size); model.processor(pictures) makes them"
+            )

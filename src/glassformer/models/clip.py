@@ -1,0 +1,316 @@
+"""CLIP: a tower that reads texts and one that reads pictures, taught to say the same of what belongs together.
+
+    ids + positions ─ [ norm ─ causal attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ end token ─ project ─ t
+    patches + [CLS] + positions ─ norm ─ [ the same, each seeing all ] × L ─ [CLS] ─ norm ─ project ─ i
+
+    score = eˢ · cosine of t and i
+
+To classify pictures without training, write a text for each class ("a photo of a cat") and take the nearest.
+Source: Radford et al. 2021, section 2.4 and figure 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.embeddings import Embedding
+from glassformer.core.flow import Batch, Flow, Node, Output
+from glassformer.core.heads import Classifier, Head, Labels, Problem, cross_entropy
+from glassformer.core.norms import make_norm
+from glassformer.core.patches import Patches
+from glassformer.core.stack import Stack
+from glassformer.errors import ConfigError, DataError
+from glassformer.models._clip import (
+    POSITIONS,
+    PictureTowerSpec,
+    TextTowerSpec,
+    at_end,
+    init_towers,
+    text_names,
+    text_spec,
+    vision_names,
+    vision_spec,
+)
+from glassformer.models._family import Family, Network, Reader, reads_ids
+from glassformer.models._picture import PictureEncoder, reads_pixels
+from glassformer.weights.names import Names
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClipSpec:
+    """Both towers, and the space in which they meet: `projection` numbers wide, cosines times e^`scale` at the start.
+
+    factor: how far from the usual deviations weights start
+    """
+
+    text: TextTowerSpec
+    vision: PictureTowerSpec
+    projection: int
+    scale: float
+    labels: int
+    problem: Problem | None
+    factor: float
+
+
+def spec(reader: Reader) -> ClipSpec:
+    """config.json → spec."""
+    return ClipSpec(
+        text=text_spec(reader.inside("text_config_dict", "text_config")),
+        vision=vision_spec(reader.inside("vision_config_dict", "vision_config")),
+        projection=reader.integer("projection_dim", default=512),
+        scale=reader.number("logit_scale_init_value", default=2.6592),
+        labels=reader.labels(),
+        problem=reader.problem(),
+        factor=reader.number("initializer_factor", default=1.0),
+    )
+
+
+class TextTower(Node):
+    """ids ─ embedding ─ blocks ─ norm
+
+    Taps: final [B T D]
+    """
+
+    TAPS = ("final",)
+
+    def __init__(self, spec: TextTowerSpec) -> None:
+        super().__init__()
+        self.end = spec.end
+        self.embed = Embedding(spec.embed)
+        self.blocks = Stack(spec.blocks)
+        self.final_norm = make_norm(spec.final_norm)
+
+    def forward(self, ids: Int[Tensor, "B T"], flow: Flow) -> Float[Tensor, "B T D"]:
+        return self.tap(flow, "final", self.final_norm(self.blocks(self.embed(ids, flow), flow)))
+
+    def pooled(self, x: Float[Tensor, "B T D"], ids: Int[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+        """The state of each text's end token."""
+        return at_end(x, ids, self.end)
+
+
+class PictureTower(Node):
+    """pixels ─ patches ─ norm ─ blocks; the norm after them is for what is pooled alone.
+
+    Taps: final [B T D]
+    """
+
+    TAPS = ("final",)
+
+    def __init__(self, spec: PictureTowerSpec) -> None:
+        super().__init__()
+        self.embed = Patches(spec.embed)
+        self.blocks = Stack(spec.blocks)
+        self.final_norm = make_norm(spec.final_norm)
+
+    def forward(self, pixels: Float[Tensor, "B C height width"], flow: Flow) -> Float[Tensor, "B T D"]:
+        flow = Flow(tape=flow.tape)  # masks and positions are the text's
+        return self.tap(flow, "final", self.blocks(self.embed(pixels, flow), flow))
+
+    def pooled(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B D"]:
+        """The state of the token before the patches, normed."""
+        normed: Tensor = self.final_norm(x[:, 0])
+        return normed
+
+
+class Contrast(Head):
+    """How well each picture and each text go together: cosines of their projections, stretched by a learned factor.
+
+        logits_per_text = eˢ · t̂ îᵀ,   t̂ = W_t t / |W_t t|,   î = W_i i / |W_i i|
+
+    The loss asks each text for its own picture among all of the batch, and each picture for its text.
+    Source: Radford et al. 2021, figure 3.
+    """
+
+    FIELDS = ("text_embeds", "image_embeds", "logits_per_text", "logits_per_image")
+
+    def __init__(self, spec: ClipSpec) -> None:
+        super().__init__()
+        self.text = nn.Linear(spec.text.blocks.width, spec.projection, bias=False)
+        self.image = nn.Linear(spec.vision.blocks.width, spec.projection, bias=False)
+        self.scale = nn.Parameter(torch.tensor(spec.scale))
+
+    def compare(self, texts: Tensor | None, images: Tensor | None) -> Output:
+        """Pooled texts [texts, D] and pictures [images, D'] → their vectors of length 1; with both, all scores."""
+        t = None if texts is None else unit(self.text(texts))
+        i = None if images is None else unit(self.image(images))
+        if t is None or i is None:
+            return Output(text_embeds=t, image_embeds=i)
+        scores = self.scale.exp() * t @ i.T  # [texts, images]
+        return Output(text_embeds=t, image_embeds=i, logits_per_text=scores, logits_per_image=scores.T)
+
+    def loss(self, output: Output, labels: Labels) -> Tensor:
+        """Labels say of each text which picture of the batch is its own: `torch.arange(N)` where they come in pairs."""
+        scores = output.logits_per_text
+        if scores is None or isinstance(labels, dict) or not isinstance(labels, Tensor):
+            raise DataError("the loss needs input_ids and pixel_values, and labels as one tensor [texts]")
+        N, whole = len(scores), labels.dtype in (torch.int64, torch.int32)
+        pairs = torch.arange(N, device=labels.device)
+        if (
+            scores.shape != (N, N)
+            or not whole
+            or not torch.equal(labels.flatten().sort().values, pairs.to(labels))
+        ):
+            raise DataError(
+                f"labels are {labels.dtype} of shape {list(labels.shape)}, for {N} texts and {scores.shape[1]} "
+                "pictures; each text must have a picture of its own: whole numbers from 0, each of them once"
+            )
+        labels = labels.flatten().long()
+        return (cross_entropy(scores, labels) + cross_entropy(scores.T, labels.argsort())) / 2
+
+
+def unit(x: Float[Tensor, "N E"]) -> Float[Tensor, "N E"]:
+    """Vectors of length 1."""
+    lengths: Tensor = x.norm(dim=-1, keepdim=True)
+    return x / lengths
+
+
+class Clip(Network):
+    """Both towers and what compares them; a call with texts alone, or with pictures alone, runs one tower.
+
+    Taps: text.… · vision.… · text_embeds [texts E] · image_embeds [images E] · logits_per_text, logits_per_image
+    """
+
+    READS = ("input_ids", "pixel_values")
+
+    head: Contrast
+
+    def __init__(self, spec: ClipSpec) -> None:
+        super().__init__()
+        self.text = TextTower(spec.text)
+        self.vision = PictureTower(spec.vision)
+        self.head = Contrast(spec)
+        self.name_nodes()
+
+    def own_taps(self) -> tuple[str, ...]:
+        return self.head.FIELDS
+
+    def sides(self) -> dict[str, Stack]:
+        return {"text": self.text.blocks, "image": self.vision.blocks}
+
+    def places(self, batch: Batch) -> dict[str, list[str]]:
+        return {"image": self.vision.embed.places()}
+
+    def states(self, batch: Batch, flow: Flow) -> Tensor:
+        """The final states of the text; of the picture where there is no text. [B, T, D]"""
+        texts, images = self._read(batch, flow)
+        found = images if texts is None else texts
+        assert found is not None  # _read raises before
+        return found
+
+    def forward(self, batch: Batch, flow: Flow) -> Output:
+        texts, images = self._read(batch, flow)
+        output = self.head.compare(
+            None if texts is None else self.text.pooled(texts, reads_ids(batch)),
+            None if images is None else self.vision.pooled(images),
+        )
+        made = {name: x for name in self.head.FIELDS if (x := output[name]) is not None}
+        tapped: dict[str, Tensor] = {name: self.tap(flow, name, x) for name, x in made.items()}
+        return replace(output, **tapped)  # type: ignore[arg-type]
+
+    def _read(self, batch: Batch, flow: Flow) -> tuple[Tensor | None, Tensor | None]:
+        if batch.input_ids is None and batch.pixel_values is None:
+            raise ConfigError(
+                "this model reads input_ids [B, T], pixel_values [B, C, H, W], or both; got none"
+            )
+        texts = None if batch.input_ids is None else self.text(batch.input_ids, flow)
+        images = None if batch.pixel_values is None else self.vision(batch.pixel_values, flow)
+        return texts, images
+
+
+class PatchMean(Classifier):
+    """Labels of a picture, read off the mean of its patches."""
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
+        return super().forward(x[:, 1:], flow)
+
+
+class ClipClassifier(PictureEncoder):
+    """The tower of pictures alone, with labels; its last norm is in its files, and read by nobody."""
+
+    def __init__(self, spec: ClipSpec) -> None:
+        super().__init__()
+        self.embed = Patches(spec.vision.embed)
+        self.blocks = Stack(spec.vision.blocks)
+        self.final_norm = make_norm(spec.vision.final_norm)
+        self.head = PatchMean(spec.vision.blocks.width, spec.labels, reads="mean", problem=spec.problem)
+        self.name_nodes()
+
+    def states(self, batch: Batch, flow: Flow) -> Tensor:
+        x: Tensor = self.blocks(self.embed(reads_pixels(batch), flow), flow)
+        return x
+
+
+def build(spec: ClipSpec, task: str) -> Network:
+    """spec, task → network."""
+    return ClipClassifier(spec) if task == "image-classification" else Clip(spec)
+
+
+def names(spec: ClipSpec, task: str) -> Names:
+    """Their tensor names."""
+    ignored = tuple(f"{tower}_model.{POSITIONS}" for tower in ("text", "vision"))
+    if task == "image-classification":
+        pictures = vision_names(spec.vision, "", "vision_model.")
+        return Names(body={**pictures, "head.classifier": "classifier"}, ignored=ignored)
+    return Names(
+        body={
+            **text_names(spec.text, "text.", "text_model."),
+            **vision_names(spec.vision, "vision.", "vision_model."),
+            "head.text": "text_projection",
+            "head.image": "visual_projection",
+            "head.scale": "logit_scale",
+        },
+        ignored=ignored,
+    )
+
+
+def initialise(network: nn.Module, spec: ClipSpec) -> None:
+    """The towers as they start; projections by the width of what they read."""
+    init_towers(network, spec.factor)
+    for module in network.modules():
+        if isinstance(module, Contrast):
+            for projection in (module.text, module.image):
+                nn.init.normal_(projection.weight, std=projection.in_features**-0.5 * spec.factor)
+            nn.init.constant_(module.scale, spec.scale)
+
+
+FAMILY = Family(
+    model_type="clip",
+    architectures={
+        "CLIPModel": "zero-shot-image-classification",
+        "CLIPForImageClassification": "image-classification",
+    },
+    spec=spec,
+    build=build,
+    names=names,
+    initialise=initialise,
+    opens="picture",
+    oddity="a tower for texts and one for pictures, which only their vectors' cosines join",
+    tiny={
+        "model_type": "clip",
+        "projection_dim": 16,
+        "text_config": {
+            "vocab_size": 99,
+            "hidden_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "intermediate_size": 40,
+            "max_position_embeddings": 40,
+            "eos_token_id": 2,
+        },
+        "vision_config": {
+            "hidden_size": 32,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "intermediate_size": 48,
+            "image_size": 12,
+            "patch_size": 4,
+        },
+    },
+)

@@ -1,0 +1,61 @@
+"""The table of families says what the networks are, and the page of docs says the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glassformer.inspect.families import MARKS, POSITIONS, as_markdown, kinships, written_into
+from glassformer.models import FAMILIES
+
+PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+LINES = {line.family: line for line in kinships()}
+
+
+def test_the_page_is_what_the_specs_say() -> None:
+    text = PAGE.read_text("utf-8")
+    assert written_into(text) == text, "run python -m glassformer.inspect.families"
+
+
+def test_only_the_table_is_rewritten() -> None:
+    text = written_into(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter")
+    assert text.startswith("before\n") and text.endswith("\nafter") and "old" not in text
+    assert as_markdown(kinships()) in text
+
+
+@pytest.mark.parametrize(
+    ("family", "column", "said"),
+    [
+        ("bert", "norms", "LayerNorm on the stream"),
+        ("gpt2", "norms", "LayerNorm before"),
+        ("llama", "norms", "RMSNorm before"),
+        ("phi", "norms", "one LayerNorm before both"),
+        ("bert", "attention", "both ways"),
+        ("llama", "attention", "causal, shared keys, no bias"),
+        ("bart", "attention", "source: both ways; target: causal, cross"),
+        ("qwen2", "attention", "causal, shared keys / causal, window, shared keys"),
+        ("bert", "positions", "learned"),
+        ("llama", "positions", "rotary"),
+        ("marian", "positions", "waves"),
+        ("t5", "positions", "bucketed bias"),
+        ("wav2vec2", "positions", "convolution"),
+        ("vit", "positions", "learned"),
+        ("bert", "feed_forward", "gelu"),
+        ("llama", "feed_forward", "gated silu"),
+        ("mixtral", "feed_forward", "2 of 4 experts, gated silu"),
+        ("whisper", "reads", "spectrograms → text"),
+        ("bart", "reads", "text → text"),
+        ("vit", "reads", "pictures"),
+    ],
+)
+def test_what_a_family_is_made_of(family: str, column: str, said: str) -> None:
+    assert getattr(LINES[family], column) == said
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_says_what_is_its_own(family: str) -> None:
+    line = LINES[family]
+    assert line.oddity and len(line.oddity) < 120 and "|" not in line.oddity
+    assert line.norms and line.attention and line.feed_forward and line.reads and line.tasks
+    assert line.positions in {"none", *POSITIONS.values()} or "," in line.positions
