@@ -144,6 +144,82 @@ def test_a_large_model_needs_no_memory(tmp_path: Path, capsys: Any) -> None:
     assert data_of(capsys, str(tmp_path), dtype="float32")["bytes"] == 4 * 8_030_261_248
 
 
+def test_a_published_model_needs_no_folder(capsys: Any) -> None:
+    found = data_of(capsys, "gpt3-175b")
+    assert (found["parameters"], found["weights"], found["folder"]) == (174_604_259_328, False, None)
+    assert "Brown et al. 2020" in found["sizes_from"]
+    assert found["memory"]["inference"]["weights"] == 4 * found["parameters"]
+    info("gpt3-175b", dtype="bfloat16")
+    out = shown(capsys)
+    for words in (
+        "349 GB as bfloat16",
+        "698 GB as float32 · 349 GB in 16 bits · 175 GB as int8",
+        "×96, each",
+    ):
+        assert words in out
+    assert "tokenizer" not in out
+    info("mixtral-8x7b")
+    assert "46,702,792,704 parameters, 12.9G of them run for a token" in shown(capsys)
+
+
+def test_a_folder_wins_over_a_published_name_and_that_over_the_hub(tmp_path: Path, monkeypatch: Any) -> None:
+    from glassformer import hub
+
+    asked: list[str] = []
+
+    def resolve(name: str, **_: Any) -> Path:
+        asked.append(name)
+        raise DataError("no network here")
+
+    monkeypatch.setattr(hub, "resolve", resolve)
+    monkeypatch.setattr("glassformer.model.resolve", resolve)
+    monkeypatch.chdir(tmp_path)
+    info("gpt2")
+    assert not asked
+    with pytest.raises(DataError, match="no network"):  # a revision is the Hub's
+        info("gpt2", revision="main")
+    assert asked == ["gpt2"]
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "config.json").write_text(json.dumps(FAMILIES["bert"].tiny))
+    info("gpt2")
+    assert asked == ["gpt2"]
+
+
+def test_a_folder_of_a_published_name_is_the_one_that_is_shown(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "gpt2", "bert")
+    assert data_of(capsys, "gpt2")["model_type"] == "bert"
+
+
+def test_an_unknown_name_gets_the_nearest_published_ones(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="sizes are known of: 'gpt3-175b'"):
+        info("gpt3-175", offline=True)
+
+
+def test_memory_is_split_by_what_it_is_for(tmp_path: Path, capsys: Any) -> None:
+    info("gpt2", memory=True, batch=8, tokens=512)
+    rows = {line.split("  ")[0]: line.split("  ") for line in shown(capsys).splitlines()}
+    assert any("8 × 512 tokens" in row for row in rows)
+    cells = {name: [cell.strip() for cell in row[1:] if cell.strip()] for name, row in rows.items()}
+    assert cells["gradients"] == ["498 MB", "249 MB", "0 B"]
+    assert cells["optimiser"] == ["996 MB", "1.49 GB", "0 B"]
+    assert cells["cache"] == ["0 B", "0 B", "302 MB"]  # 2 · 12 layers · 768 · 4 bytes · 8 · 512
+    info("gpt2")
+    assert "optimiser" not in shown(capsys)
+
+
+def test_unused_heads_fold_into_lines(tmp_path: Path, capsys: Any) -> None:
+    info(save(tmp_path, task="pre-training"), task="feature-extraction")
+    out = shown(capsys)
+    line = next(line for line in out.splitlines() if line.startswith("cls.predictions.*"))
+    assert line.split()[1] == "5" and "32×32" in line
+    assert "such as the head of another task" in out
+    assert "cls.predictions.transform.dense.weight" not in out
+
+
 def test_each_tap_can_be_listed(tmp_path: Path, capsys: Any) -> None:
     folder = save(tmp_path)
     info(folder, taps=True)

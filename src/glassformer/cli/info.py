@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from glassformer.inspect import Part, Summary, TensorRow, Weight
+    from glassformer.inspect import Memory, Part, Summary, TensorRow, Weight
     from glassformer.model import Model
     from glassformer.text import Tokenizer
+    from glassformer.weights.report import LoadReport
 
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".ckpt")
 ROOMY = 100  # from this many columns on, numbers are exact and parts show their class
@@ -22,17 +23,23 @@ ROOMY = 100  # from this many columns on, numbers are exact and parts show their
 
 def info(
     model: Annotated[
-        str, typer.Argument(help="A model folder, a config.json, or a name on the Hugging Face Hub.")
+        str,
+        typer.Argument(
+            help="A model folder, a config.json, a published size (`glassformer sizes` lists them), "
+            "or a name on the Hugging Face Hub; the first of these that there is."
+        ),
     ],
     task: Annotated[
         str | None, typer.Option(help="Which head: fill-mask, text-classification, … Default: its own.")
     ] = None,
-    tokens: Annotated[
-        int, typer.Option(min=1, help="The length of the text that FLOPs are counted for.")
-    ] = 128,
+    tokens: Annotated[int, typer.Option(min=1, help="The length of a text, for FLOPs and memory.")] = 128,
     dtype: Annotated[
         str | None, typer.Option(help="float32, bfloat16, … Default: the checkpoint's own.")
     ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Also show the memory that training and inference take.")
+    ] = False,
+    batch: Annotated[int, typer.Option(min=1, help="How many texts at a time, for memory.")] = 1,
     names: Annotated[
         bool, typer.Option("--names", help="Also list the tensors, by our names and theirs.")
     ] = False,
@@ -44,34 +51,35 @@ def info(
     offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Show the parts of a model: shapes, parameters, bytes, FLOPs a token, tensor names and taps.
+    """Show the parts of a model: shapes, parameters, bytes, FLOPs a token, memory, tensor names and taps.
 
-    No weight is kept in memory, so a model larger than the machine is fine. A config.json alone is enough for sizes.
+    No weight is read, so a model larger than the machine is fine. A config.json alone is enough for sizes,
+    and so is the name of a published model.
     """
+    from glassformer.inspect import memory as memory_of
     from glassformer.inspect import summary
 
-    config = _config_alone(Path(model))
-    if config is not None:
-        found = _without_weights(config, task, dtype)
-    else:
-        from glassformer.model import load
-
-        found = load(
-            model,
-            task=task, dtype=dtype, device="meta", revision=revision, allow_pickle=allow_pickle, offline=offline,
-        )  # fmt: skip
-    theirs = _their_names(found, config is None, allow_pickle) if names or json else None
+    found, origin = _found(
+        model,
+        task=task, dtype=dtype, revision=revision, allow_pickle=allow_pickle, offline=offline,
+    )  # fmt: skip
+    theirs = _their_names(found, origin is None, allow_pickle) if names or json else None
     result = summary(found.network, tokens=tokens, theirs=theirs)
+    needed = memory_of(found.network, batch=batch, tokens=tokens)
     if json:
         import json as json_format
 
-        typer.echo(json_format.dumps(_as_data(found, result, config is None), ensure_ascii=False, indent=2))
+        data = {**_as_data(found, result, origin), "memory": needed.to_dict()}
+        typer.echo(json_format.dumps(data, ensure_ascii=False, indent=2))
         return
     from rich.console import Console
 
     console = Console(highlight=False)
-    _show_head(console, found, result, config is None)
+    _show_head(console, found, result, origin)
+    _show_report(console, found.report)
     _show_tree(console, result)
+    if memory:
+        _show_memory(console, needed)
     if names:
         _show_names(console, result)
     _show_taps(console, result, folded=not taps)
@@ -80,9 +88,42 @@ def info(
 # --------------------------------------------------------------------------------------------------- loading
 
 
+def _found(
+    name: str,
+    *,
+    task: str | None,
+    dtype: str | None,
+    revision: str | None,
+    allow_pickle: bool,
+    offline: bool,
+) -> tuple[Model, str | None]:
+    """The model on the meta device; where its sizes come from if not from weights, else None."""
+    from glassformer.errors import ConfigError, DataError, nearest
+    from glassformer.model import load
+    from glassformer.models.presets import PRESETS
+    from glassformer.weights.strict_json import read_object
+
+    path = Path(name).expanduser()
+    config = _config_alone(path)
+    if config is not None:
+        found = _without_weights(read_object(config, ConfigError), config.parent, task, dtype)
+        return found, "config.json alone"
+    here = path.exists()
+    if not here and revision is None and name in PRESETS:  # a revision is the Hub's
+        return _without_weights(PRESETS[name].config, None, task, dtype), PRESETS[name].source
+    try:
+        found = load(
+            name,
+            task=task, dtype=dtype, device="meta", revision=revision, allow_pickle=allow_pickle, offline=offline,
+        )  # fmt: skip
+    except DataError as error:
+        hint = "" if here else nearest(name, PRESETS).replace("nearest", "sizes are known of")
+        raise DataError(f"{error}{hint}") from error
+    return found, None
+
+
 def _config_alone(path: Path) -> Path | None:
     """The config.json of a folder that holds no weights, or the file itself."""
-    path = path.expanduser()
     if path.is_file() and path.suffix == ".json":
         return path
     if not (path / "config.json").is_file() or any(
@@ -92,19 +133,18 @@ def _config_alone(path: Path) -> Path | None:
     return path / "config.json"
 
 
-def _without_weights(config: Path, task: str | None, dtype: str | None) -> Model:
+def _without_weights(
+    config: Mapping[str, Any], folder: Path | None, task: str | None, dtype: str | None
+) -> Model:
     """The model that a config describes, on the meta device: shapes without numbers."""
     from glassformer.edge import dtype_of
-    from glassformer.errors import ConfigError
     from glassformer.model import Model
     from glassformer.text import Tokenizer
-    from glassformer.weights.strict_json import read_object
 
-    content = read_object(config, ConfigError)
-    folder = config.parent
-    model = Model.from_config(content, task=task, tokenizer=Tokenizer.find(folder), device="meta")
+    tokenizer = None if folder is None else Tokenizer.find(folder)
+    model = Model.from_config(config, task=task, tokenizer=tokenizer, device="meta")
     model.folder = folder
-    return model.to(dtype_of(dtype or content.get("dtype") or content.get("torch_dtype") or "float32"))
+    return model.to(dtype_of(dtype or config.get("dtype") or config.get("torch_dtype") or "float32"))
 
 
 def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[str], list[str]]:
@@ -114,7 +154,7 @@ def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[s
 
     table = model.family.names(model.spec, model.task)
     new, stored = set(model.report.new), frozenset[str]()
-    prefixed = model.task != "feature-extraction"
+    prefixed = model.task != "feature-extraction" and table.prefixed
     if weights and model.folder is not None:
         with open_checkpoint(model.folder, allow_pickle=allow_pickle) as checkpoint:
             stored = frozenset(checkpoint.tensors)
@@ -125,7 +165,7 @@ def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[s
     )
 
 
-def _as_data(model: Model, result: Summary, weights: bool) -> dict[str, Any]:
+def _as_data(model: Model, result: Summary, origin: str | None) -> dict[str, Any]:
     report = model.report
     return {
         "model_type": model.family.model_type,
@@ -133,7 +173,8 @@ def _as_data(model: Model, result: Summary, weights: bool) -> dict[str, Any]:
         "task": model.task,
         "folder": None if model.folder is None else str(model.folder),
         "dtypes": list(result.dtypes),
-        "weights": weights,
+        "weights": origin is None,
+        "sizes_from": origin,
         "report": {
             "loaded": report.loaded,
             "new": report.new,
@@ -170,7 +211,7 @@ def _tokenizer_data(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
 # -------------------------------------------------------------------------------------------------- the head
 
 
-def _show_head(console: Console, model: Model, result: Summary, weights: bool) -> None:
+def _show_head(console: Console, model: Model, result: Summary, origin: str | None) -> None:
     """What it is, in a few lines."""
     from rich.table import Table
     from rich.text import Text
@@ -180,27 +221,86 @@ def _show_head(console: Console, model: Model, result: Summary, weights: bool) -
     exact = console.width >= ROOMY
     count = f"{result.parameters:,}" if exact else amount(result.parameters)
     a_token, a_text = amount(result.flops / result.tokens), amount(result.flops)
+    active = (
+        "" if result.active == result.parameters else f", {amount(result.active)} of them run for a token"
+    )
+    bits = " · ".join(
+        f"{byte_amount(width * result.parameters)} {name}"
+        for name, width in (("as float32", 4), ("in 16 bits", 2), ("as int8", 1))
+    )
     rows = [
         ("model", f"{model.family.architecture(model.task)}, for {model.task}"),
-        ("folder", str(model.folder)),
-        ("size", f"{count} parameters · {byte_amount(result.bytes)} as {', '.join(result.dtypes)}"),
+        ("folder", "" if model.folder is None else str(model.folder)),
+        ("size", f"{count} parameters{active} · {byte_amount(result.bytes)} as {', '.join(result.dtypes)}"),
+        ("weights", bits),
         ("work", f"{a_token} FLOPs a token, {a_text} a text of {result.tokens} tokens"),
-        ("text", _tokenizer_words(_tokenizer_of(model))),
-        ("loads", _report_words(model) if weights else "no weights here: sizes from config.json alone"),
+        ("text", "" if model.folder is None else _tokenizer_words(_tokenizer_of(model))),
+        ("loads", _report_words(model) if origin is None else f"no weights here: sizes from {origin}"),
     ]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, words in rows:
-        table.add_row(name, Text(visible(words)))
-    for label, values, style in (
-        ("new", model.report.new, "yellow"),
-        ("unused", model.report.unused, "dim"),
-        ("warning", model.report.warnings, "yellow"),
-    ):
-        for i, value in enumerate(_first(values, 10)):
-            table.add_row(label if i == 0 else "", Text(visible(value), style=style))
+        if words:
+            table.add_row(name, Text(visible(words)))
+    for warning in _first(model.report.warnings, 10):
+        table.add_row("warning", Text(visible(warning), style="yellow"))
     console.print(table)
+
+
+def _show_report(console: Console, report: LoadReport) -> None:
+    """The tensors that are new or unused, those of one beginning in a line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from glassformer.weights.report import MEANING, MOST_LINES, clear, left_out
+
+    for kind, style in (("new", "yellow"), ("unused", "dim")):
+        groups = report.groups(kind)
+        if not groups:
+            continue
+        table = Table(box=None, header_style=style, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(kind, overflow="fold")
+        table.add_column("tensors", justify="right")
+        table.add_column("shapes", overflow="fold")
+        for group in groups[:MOST_LINES]:
+            table.add_row(Text(clear(group.name)), f"{group.tensors:,}", group.shape)
+        console.print()
+        console.print(table)
+        for line in (*left_out(groups), f"{kind}: {MEANING[kind]}"):
+            console.print(Text(line, style="dim"))
+
+
+def _show_memory(console: Console, needed: Memory) -> None:
+    """What it takes to train it and to use it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from glassformer.cli.screen import byte_amount
+
+    columns = {
+        "training, fp32": needed.training,
+        "training, mixed": needed.mixed,
+        "inference": needed.inference,
+    }
+    table = Table(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(f"memory, {needed.batch:,} × {needed.tokens:,} tokens", overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row in ("weights", "gradients", "optimiser", "activations", "cache"):
+        table.add_row(row, *(byte_amount(getattr(use, row)) for use in columns.values()))
+    table.add_row("at one time", *(byte_amount(use.peak) for use in columns.values()), style="bold")
+    console.print()
+    console.print(table)
+    console.print()
+    console.print(
+        Text(
+            "Optimiser: AdamW's two moments in fp32, and where weights have 16 bits, an fp32 copy of them. "
+            "Activations: what autograd keeps of the pass forward, without dropout; in inference those of one block. "
+            "Cache: keys and values of every token. At one time: gradients come as activations go, so the larger of "
+            "the two counts."
+        )
+    )
 
 
 def _tokenizer_words(tokenizer: Tokenizer | None) -> str:

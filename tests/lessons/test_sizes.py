@@ -1,0 +1,35 @@
+"""What notes say of well-known models, found right or wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from glassformer.lessons.sizes import CLAIMS, check
+
+FOUND = {line.said: line for line in check()}
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "right"),
+    [
+        ("GPT-3 has 175 billion parameters", "174,604,259,328 parameters", True),
+        ("DistilBERT has 40 % fewer parameters than BERT", "39.4% fewer", True),
+        ("GPT-2 1.5B is 1,024 wide", "width 1,600", False),
+        ("Llama 3 reads 128k tokens", "context 8,192", False),
+        ("Llama 3 has a vocabulary of about 65,000", "vocabulary 128,256", False),
+        ("Llama 3.1 405B is about 12,288 wide", "width 16,384", False),
+        ("BERT has a vocabulary of 30,000", "vocabulary 30,522", False),
+    ],
+)
+def test_what_is_computed(said: str, found: str, right: bool) -> None:
+    assert (FOUND[said].found, FOUND[said].right) == (found, right)
+
+
+def test_every_claim_is_tested_above_and_every_line_teaches() -> None:
+    computed = {claim.said for claim in CLAIMS}
+    assert len(computed) == 7
+    for said in ("405B was pre-trained", "C4", "GPT-1"):
+        assert any(said in line and line not in computed for line in FOUND)
+    assert all(line.lesson and json.dumps(line.to_dict()) for line in FOUND.values())
