@@ -36,6 +36,7 @@ export const headName = (layer: number, head: number) => `layer ${layer} · head
 
 /** A statistic's value for people. */
 export function statText(stat: Stat, value: number): string {
+  if (Number.isNaN(value)) return "–";
   if (stat.share) return percent(value);
   return `${number(value, 2)} ${stat.name === "distance" ? "tokens" : "bits"}`;
 }

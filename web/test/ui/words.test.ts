@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { exactLayers, mostBits, sampled } from "../../src/ui/words";
+import { exactLayers, mostBits, sampled, STATS, statText } from "../../src/ui/words";
 import { heads, ordered, summary } from "../../src/views/model/heads";
 import type { Overview } from "../../src/core/types";
 import { pair } from "../sessions";
@@ -39,4 +39,8 @@ test("a standalone page says whose exact numbers it holds", () => {
   assert.equal(exactLayers(map, [3, 0, 1]), "exact: layers 0 to 1, 3");
   assert.equal(exactLayers(map, [2]), "exact: layer 2");
   assert.equal(exactLayers(map, []), "exact: no layer");
+});
+
+test("a statistic that two sides do not have is a dash", () => {
+  for (const each of STATS) assert.equal(statText(each, NaN), "–");
 });

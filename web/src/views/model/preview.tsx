@@ -49,7 +49,8 @@ export function Preview({ heads, focus, ...rest }: Props) {
 
 /** The largest shares as bars; then how sharp and how far. */
 function Stats({ head, map, session }: ModelProps & { head: Head; map: AttentionMap }) {
-  const shares = STATS.filter((each) => each.share).map((each) => ({ each, value: stat(head, each.name) })).sort((a, b) => b.value - a.value).slice(0, MOST);
+  const shares = STATS.filter((each) => each.share).map((each) => ({ each, value: stat(head, each.name) })).filter(({ value }) => !Number.isNaN(value)).sort((a, b) => b.value - a.value).slice(0, MOST);
+  const away = stat(head, "distance"); // NaN, like some shares, where queries and keys are of two sides
   return (
     <>
       <dl class="shares">
@@ -61,7 +62,7 @@ function Stats({ head, map, session }: ModelProps & { head: Head; map: Attention
         ))}
       </dl>
       <p class="hint">
-        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(mostBits(map, head.layer, session), 2)} (0 = one word only); {number(stat(head, "distance"), 2)} tokens away on average.
+        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(mostBits(map, head.layer, session), 2)} (0 = one word only){Number.isNaN(away) ? "" : `; ${number(away, 2)} tokens away on average`}.
       </p>
     </>
   );

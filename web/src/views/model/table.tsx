@@ -16,6 +16,7 @@ interface Sorting {
 function cell(each: Stat, head: Head): string {
   if (!head.overview) return "";
   const value = stat(head, each.name);
+  if (Number.isNaN(value)) return "–"; // queries and keys of two sides: no token is the next one
   return each.share ? percent(value) : number(value, 2);
 }
 
