@@ -439,8 +439,14 @@ class Model:
         if not texts:
             return []
         if self.family.opens:
-            (heard,) = self.processor(texts).values()
-            grown = self._continue(heard.to(self.device, self.dtype), None, max_new_tokens, use_cache)
+            if not self._translates:
+                raise UnsupportedError(
+                    f"a {self.family.model_type!r} model loaded for {self.task!r} writes no text about a "
+                    f"{self.family.opens}; call it, model(**model.processor(file)), or give token ids"
+                )
+            grown = self._continue(
+                self.processor(texts)["input_features"].to(self.device), None, max_new_tokens, use_cache
+            )
             said = [self.tokenizer.decode(row, skip_special_tokens=True).strip() for row in grown.tolist()]
             return said[0] if isinstance(prompt, str) else said
         several = len(texts) > 1  # one text needs no padding, for which not every tokenizer has a token
@@ -514,6 +520,7 @@ class Model:
         from glassformer.inspect.reading import answered, beside, read_sense, read_texts
 
         fields = self.processor(texts[0]) if texts else {}
+        fields = {name: x.to(self.device) for name, x in fields.items()}
         writes = "decoder_input_ids" in self.network.READS
         if writes and not self._translates:
             raise UnsupportedError(

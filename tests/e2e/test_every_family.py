@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from glassformer import load
 from glassformer.core import Flow, Head, Output, cross_entropy, first_token
-from glassformer.errors import ConfigError, GlassformerError, UnsupportedError, WeightsError
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
 from glassformer.models import FAMILIES
-from tests.e2e.tiny_models import make_folder, small_config, word_tokenizer
+from tests.e2e.tiny_models import looked_at, make_folder, small_config, word_tokenizer
 from tests.senses import batch_of, network_of
 
 WEIGHTS = "model.safetensors"
@@ -144,6 +144,39 @@ def test_fields_that_it_does_not_read(family: str, whole: Callable[[str], Path])
 def test_nothing_given(family: str, whole: Callable[[str], Path]) -> None:
     with pytest.raises(ConfigError, match=r"reads|needs"):
         load(whole(family))()
+
+
+OPENERS = [family for family, record in FAMILIES.items() if record.opens]
+
+
+@pytest.mark.parametrize("family", OPENERS)
+def test_a_file_is_looked_at_and_written_about_or_refused(family: str, whole: Callable[[str], Path]) -> None:
+    model = load(whole(family))
+    file, *beside = looked_at(whole(family), family)
+    session = model.inspect(file, *beside)
+    assert session.texts[0] == file
+    with pytest.raises(DataError, match="is looked at with the file of a"):
+        model.inspect(file, "a text", "another")
+    if "decoder_input_ids" in model.network.READS:
+        assert isinstance(model.generate(file, max_new_tokens=3), str)
+        assert len(model.generate([file, file], max_new_tokens=3)) == 2
+    else:
+        with pytest.raises(
+            UnsupportedError, match=r"writes no text about a .* model\(\*\*model\.processor\(file\)\)"
+        ):
+            model.generate(file)
+
+
+def test_a_model_of_texts_opens_nothing(whole: Callable[[str], Path]) -> None:
+    with pytest.raises(DataError, match="a 'bert' model reads text alone"):
+        load(whole("bert")).processor  # noqa: B018
+
+
+@pytest.mark.parametrize("family", OPENERS)
+def test_a_folder_that_does_not_say_how_it_opens(family: str, folder: Path) -> None:
+    (folder / "preprocessor_config.json").unlink()
+    with pytest.raises(DataError, match=r"its folder holds no preprocessor_config\.json, which says how"):
+        load(folder).processor  # noqa: B018
 
 
 # --------------------------------------------------------------------------------------------- a head of one's own
