@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { elide, inCell, inkOn, scene, type SceneInput } from "../src/views/matrix/scene";
 
 const input = (changes: Partial<SceneInput>): SceneInput => ({
-  view: { x: 0, y: 0, scale: 40 },
+  view: { x: 0, y: 0, cell: { width: 40, height: 40 } },
   plot: { width: 160, height: 160 },
   matrix: { width: 4, height: 4 },
   mask: { causal: false, window: null },
@@ -23,13 +23,23 @@ test("every token has its label beside its cells when there is room", () => {
 });
 
 test("thinned labels say which token they are", () => {
-  const { rows } = scene(input({ view: { x: 0, y: 0, scale: 2 }, plot: { width: 100, height: 100 }, matrix: { width: 50, height: 50 } }));
+  const { rows } = scene(input({ view: { x: 0, y: 0, cell: { width: 2, height: 2 } }, plot: { width: 100, height: 100 }, matrix: { width: 50, height: 50 } }));
   assert.deepEqual(rows.map((label) => label.text), ["0 r0", "10 r10", "20 r20", "30 r30", "40 r40"]);
 });
 
 test("numbers stand only where they are exact, and only in cells that are large enough", () => {
   assert.deepEqual(scene(input({})).numbers.map((cell) => cell.text), [".00", ".10", ".20", ".30"]);
-  assert.equal(scene(input({ view: { x: 0, y: 0, scale: 33 } })).numbers.length, 0);
+  assert.equal(scene(input({ view: { x: 0, y: 0, cell: { width: 33, height: 33 } } })).numbers.length, 0);
+});
+
+test("a drawn out cell is marked by both its sides, and has a number only if the narrower one has room for it", () => {
+  const view = { x: 0, y: 0, cell: { width: 4, height: 40 } };
+  const made = scene(input({ view, matrix: { width: 40, height: 4 }, pinned: { row: 2, column: 3 } }));
+  assert.deepEqual(made.pinned, { x: 12, y: 80, width: 4, height: 40 });
+  assert.deepEqual(made.rows.map(({ text, y }) => [text, y]), [["r0", 20], ["r1", 60], ["r2", 100], ["r3", 140]]);
+  assert.deepEqual(made.columns.map(({ text, x }) => [text, x]).slice(0, 2), [["0 c0", 2], ["5 c5", 22]]);
+  assert.deepEqual([made.across, made.down, made.numbers], [[], [0, 40, 80, 120, 160], []]);
+  assert.deepEqual([made.width, made.height], [160, 160]);
 });
 
 test("a causal map's hidden half is a staircase, and no number stands in it", () => {

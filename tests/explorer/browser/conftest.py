@@ -110,6 +110,12 @@ def translation(models: dict[str, Model], look: Callable[..., Look]) -> Look:
 
 
 @pytest.fixture(scope="session")
+def lecture(models: dict[str, Model], look: Callable[..., Look]) -> Look:
+    """A few words made from many: a cross map more than three times as wide as it is high."""
+    return look(models["transformer"], words(58), words(10))
+
+
+@pytest.fixture(scope="session")
 def scattered(tmp_path_factory: pytest.TempPathFactory, look: Callable[..., Look]) -> Look:
     """A random encoder that has something to show: two layers, four heads, thirty words."""
     return look(shaped(tmp_path_factory.mktemp("random")), words(30))

@@ -170,8 +170,15 @@ def cells_under(one: Tab, steps: int) -> Iterator[tuple[int, int, str]]:
 
 
 def test_a_cell_pointed_at_shows_its_number(tab: Tabs, truth: tuple[Look, dict[str, Any]]) -> None:
-    look, state = truth
-    one = tab()
+    check_cells(tab(), *truth)
+
+
+def test_a_cell_of_a_long_map_pointed_at_shows_its_number(tab: Tabs, lecture: Look) -> None:
+    check_cells(tab(), lecture, {"map": "cross", "l": 1, "h": 0})
+
+
+def check_cells(one: Tab, look: Look, state: dict[str, Any]) -> None:
+    """Wherever the pointer is on the heat map, the tip has the session's numbers of the cell that it names."""
     one.open(look, view="matrix", **state)
     head = head_of(look.session, state)
     seen = set()

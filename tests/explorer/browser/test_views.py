@@ -124,6 +124,23 @@ def test_encoder_decoder_and_cross_attention(tab: Tabs, translation: Look, view:
             assert column.get_by_role("option").count() == len(session.sides[side])
 
 
+def test_each_word_of_a_long_map_has_a_row_that_can_be_read(tab: Tabs, lecture: Look) -> None:
+    about = lecture.session.maps["cross"]
+    queries, keys = (len(lecture.session.sides[side]) for side in (about.queries, about.keys))
+    assert keys > 3 * queries
+    one = tab(accept_downloads=True)
+    one.open(lecture, view="matrix", map="cross")
+    root = ElementTree.fromstring(one.saved("Drawing")[1])
+    (plot,) = root.iter("{http://www.w3.org/2000/svg}image")
+    width, height = float(plot.get("width", 0)), float(plot.get("height", 0))
+    assert height == 24 * queries
+    assert 24 * keys > width > 5 * keys, "a row is higher than a column is wide"
+    labels = [
+        text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("text-anchor") == "end"
+    ]
+    assert [float(label.get("y", 0)) for label in labels] == [24 * row + 12 for row in range(queries)]
+
+
 # ------------------------------------------------------------------------------------------------- the address
 
 STATES = [

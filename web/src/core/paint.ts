@@ -30,6 +30,28 @@ export function colours(values: Uint8Array, options: PaintOptions = {}): Uint8Cl
   return pixels;
 }
 
+/** A map of bytes, [height, width]. */
+export interface Bytes {
+  values: Uint8Array;
+  height: number;
+  width: number;
+}
+
+/** The largest of every `pool.height` × `pool.width` values; at the far edges of fewer. */
+export function pooled(map: Bytes, pool: { height: number; width: number }): Bytes {
+  if (pool.height === 1 && pool.width === 1) return map;
+  const [height, width] = [Math.ceil(map.height / pool.height), Math.ceil(map.width / pool.width)];
+  const values = new Uint8Array(height * width);
+  for (let row = 0; row < map.height; row++) {
+    const to = Math.floor(row / pool.height) * width;
+    for (let column = 0; column < map.width; column++) {
+      const at = to + Math.floor(column / pool.width);
+      values[at] = Math.max(values[at], map.values[row * map.width + column]);
+    }
+  }
+  return { values, height, width };
+}
+
 /** Paint values [height, width] on a canvas, which takes their size. */
 export function paintMap(canvas: HTMLCanvasElement, values: Uint8Array, height: number, width: number, options: PaintOptions = {}): void {
   if (canvas.width !== width) canvas.width = width;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { colours } from "../../src/core/paint";
+import { colours, pooled } from "../../src/core/paint";
 import { cividis, headColour, lut } from "../../src/core/palette";
 
 /** WCAG 2: relative luminance of a colour with channels from 0 to 255. */
@@ -47,4 +47,11 @@ test("bytes become pixels; sqrt lifts the faint ones; max is the brightest", () 
   const root = colours(Uint8Array.of(64), { companding: "sqrt" });
   assert.deepEqual([...root], [...cividis(Math.round(255 * Math.sqrt(64 / 255)) / 255), 255]);
   assert.deepEqual([...colours(Uint8Array.of(64), { max: 64 })], [...cividis(1), 255]);
+});
+
+test("pooling keeps the largest of each block; those at the far edges are smaller", () => {
+  const map = { values: Uint8Array.of(1, 9, 3, 4, 5, 6, 7, 8, 2, 0), height: 2, width: 5 };
+  assert.deepEqual(pooled(map, { height: 1, width: 2 }), { values: Uint8Array.of(9, 4, 5, 7, 8, 0), height: 2, width: 3 });
+  assert.deepEqual(pooled(map, { height: 2, width: 4 }), { values: Uint8Array.of(9, 5), height: 1, width: 2 });
+  assert.equal(pooled(map, { height: 1, width: 1 }), map);
 });

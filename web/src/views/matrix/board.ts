@@ -6,7 +6,7 @@ import { type Mask, maskOf, seen } from "../../core/mask";
 import { mapOf } from "../../core/state";
 import { overviewKey } from "../../core/store";
 import { type AttentionMap, type Overview, Refusal, type Row, type Token, type ViewProps } from "../../core/types";
-import { fit, fitScale, shown, type Size, type View } from "./geometry";
+import { fit, isWhole, scaleOf, shown, type Size, type View } from "./geometry";
 import { Pool } from "./pool";
 import { NUMBERED } from "./scene";
 import { type HeadOf, Tiles } from "./tiles";
@@ -35,7 +35,7 @@ export class Board {
   readonly queries: Token[];
   readonly keys: Token[];
   readonly matrix: Size;
-  readonly view = signal<View>({ x: 0, y: 0, scale: 1 });
+  readonly view = signal<View>({ x: 0, y: 0, cell: { width: 1, height: 1 } });
   readonly plot = signal<Size>({ width: 0, height: 0 });
   /** Screen pixels a CSS pixel. */
   readonly density = signal(1);
@@ -52,7 +52,7 @@ export class Board {
   readonly head: ReadonlySignal<HeadOf>;
   readonly overview: ReadonlySignal<Overview | undefined>;
   /** Is all of the matrix on screen? */
-  readonly whole = computed(() => this.view.value.scale <= 1.001 * fitScale(this.plot.value, this.matrix));
+  readonly whole = computed(() => isWhole(this.view.value, this.plot.value, this.matrix));
   readonly tiles: Tiles;
   readonly #rows: Pool<HeadOf & { query: number }, Row>;
   #rest = 0;
@@ -137,7 +137,7 @@ export class Board {
     if (plot.value.width === 0) return;
     this.tiles.want(head.value, view.value, density.value, plot.value, this.matrix);
     const queries = [hover.value?.row, this.cursor.value.row, this.subject()];
-    if (view.value.scale >= NUMBERED) {
+    if (scaleOf(view.value) >= NUMBERED) {
       const { top, bottom } = shown(view.value, plot.value, this.matrix);
       for (let row = top; row < bottom; row++) queries.push(row);
     }
@@ -168,10 +168,7 @@ export class Board {
     const step = (now: number) => {
       const t = Math.max(0, Math.min(1, (now - start) / GLIDE));
       const ease = t * (2 - t);
-      // Zooming is even when the scale grows by equal factors; the corner follows so that a cell moves on a straight line.
-      const scale = from.scale * (to.scale / from.scale) ** ease;
-      const share = to.scale === from.scale ? ease : (1 / scale - 1 / from.scale) / (1 / to.scale - 1 / from.scale);
-      this.view.value = t === 1 ? to : { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share, scale };
+      this.view.value = t === 1 ? to : between(from, to, ease);
       if (t < 1) this.#glide = requestAnimationFrame(step);
       else this.#aim = null;
     };
@@ -193,3 +190,14 @@ export class Board {
   }
 }
 
+/** A view on the way: zooming is even when cells grow by equal factors, and the corner follows so that a cell moves straight. */
+function between(from: View, to: View, ease: number): View {
+  const along = (a: number, b: number, sideA: number, sideB: number): [number, number] => {
+    const side = sideA * (sideB / sideA) ** ease;
+    const share = sideA === sideB ? ease : (1 / side - 1 / sideA) / (1 / sideB - 1 / sideA);
+    return [a + (b - a) * share, side];
+  };
+  const [x, width] = along(from.x, to.x, from.cell.width, to.cell.width);
+  const [y, height] = along(from.y, to.y, from.cell.height, to.cell.height);
+  return { x, y, cell: { width, height } };
+}

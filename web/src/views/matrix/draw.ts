@@ -1,12 +1,12 @@
 /** A scene on a canvas, and as SVG. */
 
 import { cividis } from "../../core/palette";
-import type { Size, View } from "./geometry";
+import { scaleOf, type Size, type View } from "./geometry";
 import { type Gutter, type Label, LEAN, type Scene } from "./scene";
 import type { Patch } from "./tiles";
 
 /** How strong cell borders are: faint where cells are small. */
-const borders = (view: View) => Math.min(0.35, view.scale / 80);
+const borders = ({ cell }: View) => Math.min(0.35, Math.max(cell.width, cell.height) / 80);
 
 /** The page's colours and letters, read once where they change. */
 export interface Ink {
@@ -40,7 +40,7 @@ export function inkOf(element: Element): Ink {
 const LABEL = 12;
 
 /** Letters of the numbers in cells, in CSS pixels. */
-const numberSize = (view: View) => Math.max(11, Math.min(14, Math.round(view.scale * 0.27)));
+const numberSize = (view: View) => Math.max(11, Math.min(14, Math.round(scaleOf(view) * 0.27)));
 
 /** What stands under a file's picture: the ends of the scale of colours, and lines of text. */
 export interface Caption {
@@ -101,9 +101,10 @@ function plot(pen: CanvasRenderingContext2D, view: View, patches: Patch[], scene
 export function heat(pen: CanvasRenderingContext2D, view: View, patches: Patch[]): void {
   pen.imageSmoothingEnabled = false;
   for (const { image, from, cells } of patches) {
-    const left = (cells.left - view.x) * view.scale;
-    const top = (cells.top - view.y) * view.scale;
-    pen.drawImage(image, from.x, from.y, from.width, from.height, left, top, (cells.right - cells.left) * view.scale, (cells.bottom - cells.top) * view.scale);
+    const left = (cells.left - view.x) * view.cell.width;
+    const top = (cells.top - view.y) * view.cell.height;
+    const [width, height] = [(cells.right - cells.left) * view.cell.width, (cells.bottom - cells.top) * view.cell.height];
+    pen.drawImage(image, from.x, from.y, from.width, from.height, left, top, width, height);
   }
 }
 
@@ -171,7 +172,7 @@ export function footer(pen: CanvasRenderingContext2D, size: Size, { pinned, widt
     for (const [line, colour] of [[4, ink.paper], [2, ink.accent]] as const) {
       pen.strokeStyle = colour;
       pen.lineWidth = line;
-      pen.strokeRect(gutter.left + pinned.x, gutter.top + pinned.y, pinned.side, pinned.side);
+      pen.strokeRect(gutter.left + pinned.x, gutter.top + pinned.y, pinned.width, pinned.height);
     }
     pen.restore();
   }
@@ -200,8 +201,8 @@ export function svg(size: Size, gutter: Gutter, view: View, image: string, scene
   const height = size.height + below(caption);
   const text = (x: number, y: number, anchor: string, colour: string, content: string, more = "") =>
     `<text x="${at(x)}" y="${at(y)}" dy="0.35em" text-anchor="${anchor}" fill="${escaped(colour)}"${more}>${escaped(content)}</text>`;
-  const framed = ({ x, y, side }: { x: number; y: number; side: number }, line: number, colour: string) =>
-    `<rect clip-path="url(#plot)" x="${at(x)}" y="${at(y)}" width="${at(side)}" height="${at(side)}" fill="none" stroke="${escaped(colour)}" stroke-width="${line}"/>`;
+  const framed = ({ x, y, width, height }: { x: number; y: number } & Size, line: number, colour: string) =>
+    `<rect clip-path="url(#plot)" x="${at(x)}" y="${at(y)}" width="${at(width)}" height="${at(height)}" fill="none" stroke="${escaped(colour)}" stroke-width="${line}"/>`;
   const rotation = (x: number, y: number) => ` transform="rotate(${at((LEAN * 180) / Math.PI)} ${at(x)} ${at(y)})"`;
   const edges = [
     ...scene.across.map((x) => `M${at(x)} 0V${at(scene.height)}`),

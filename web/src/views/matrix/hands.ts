@@ -1,7 +1,7 @@
 /** Pointer, wheel and keyboard on the heat map. */
 
 import type { Board } from "./board";
-import { cellAt, reveal, type View, zoom, zoomTo } from "./geometry";
+import { cellAt, pan, reveal, type View, zoom, zoomTo } from "./geometry";
 import type { Gutter } from "./scene";
 
 /** Movements shorter than this, in pixels, are clicks. */
@@ -44,8 +44,7 @@ export class Hands {
 
   #pan(x: number, y: number): void {
     const { board } = this;
-    const view = board.view.peek();
-    board.move(zoom({ ...view, x: view.x - x / view.scale, y: view.y - y / view.scale }, 1, 0, 0, board.plot.peek(), board.matrix));
+    board.move(pan(board.view.peek(), x, y, board.plot.peek(), board.matrix));
   }
 
   wheel = (event: WheelEvent): void => {
@@ -92,12 +91,12 @@ export class Hands {
     const drawn = this.rectangle.value;
     if (drawn) {
       const { board } = this;
-      const { x, y, scale } = board.view.peek();
+      const { x, y, cell } = board.view.peek();
       const cells = {
-        left: Math.floor(x + Math.min(drawn.x0, drawn.x1) / scale),
-        right: Math.ceil(x + Math.max(drawn.x0, drawn.x1) / scale),
-        top: Math.floor(y + Math.min(drawn.y0, drawn.y1) / scale),
-        bottom: Math.ceil(y + Math.max(drawn.y0, drawn.y1) / scale),
+        left: Math.floor(x + Math.min(drawn.x0, drawn.x1) / cell.width),
+        right: Math.ceil(x + Math.max(drawn.x0, drawn.x1) / cell.width),
+        top: Math.floor(y + Math.min(drawn.y0, drawn.y1) / cell.height),
+        bottom: Math.ceil(y + Math.max(drawn.y0, drawn.y1) / cell.height),
       };
       board.go(zoomTo(cells, board.plot.peek(), board.matrix));
     } else if (!this.#moved && event.button === 0) this.#pin(at);
@@ -129,7 +128,7 @@ export class Hands {
     const { board } = this;
     const { row, column } = board.cursor.peek();
     const { width, height } = board.matrix;
-    const page = Math.max(1, Math.floor(board.plot.peek().height / board.view.peek().scale) - 1);
+    const page = Math.max(1, Math.floor(board.plot.peek().height / board.view.peek().cell.height) - 1);
     const far = event.ctrlKey || event.metaKey;
     if (event.altKey || (far && !["Home", "End"].includes(event.key))) return;
     const to: Record<string, [number, number]> = {
@@ -145,8 +144,9 @@ export class Hands {
     const plot = board.plot.peek();
     const shown = (view: View) => reveal(view, board.cursor.peek().row, board.cursor.peek().column, plot, board.matrix);
     const zoomed = (factor: number) => {
-      const { x, y, scale } = board.aim();
-      return shown(zoom({ x, y, scale }, factor, (column + 0.5 - x) * scale, (row + 0.5 - y) * scale, plot, board.matrix));
+      const from = board.aim();
+      const [x, y] = [(column + 0.5 - from.x) * from.cell.width, (row + 0.5 - from.y) * from.cell.height];
+      return shown(zoom(from, factor, x, y, plot, board.matrix));
     };
     if (to[event.key]) {
       const [r, c] = to[event.key];

@@ -10,29 +10,30 @@ import type { Gutter } from "./scene";
 /** Bands along the row and the column under the pointer, the pinned cell, the keyboard's cell, the rectangle to zoom into. */
 export function marks(pen: CanvasRenderingContext2D, board: Board, size: Size, gutter: Gutter, rectangle: Rectangle | null, fitted: (text: string) => string, ink: Ink) {
   const { view, matrix } = board;
-  const { x: left, y: top, scale } = view.value;
+  const { x: left, y: top, cell } = view.value;
   const { query, key } = board.props.state.value;
-  const width = Math.min(board.plot.value.width, (matrix.width - left) * scale);
-  const height = Math.min(board.plot.value.height, (matrix.height - top) * scale);
+  const width = Math.min(board.plot.value.width, (matrix.width - left) * cell.width);
+  const height = Math.min(board.plot.value.height, (matrix.height - top) * cell.height);
   pen.clearRect(0, 0, size.width, size.height);
   pen.save();
   pen.translate(gutter.left, gutter.top);
-  const side = Math.max(scale, 3); // a cell of less than three pixels is marked around its middle
-  const x = (column: number) => (column - left + 0.5) * scale - side / 2;
-  const y = (row: number) => (row - top + 0.5) * scale - side / 2;
-  const visibleRow = (row: number) => y(row) + side > 0 && y(row) < height;
-  const visibleColumn = (column: number) => x(column) + side > 0 && x(column) < width;
+  // A cell of less than three pixels is marked around its middle.
+  const [across, down] = [Math.max(cell.width, 3), Math.max(cell.height, 3)];
+  const x = (column: number) => (column - left + 0.5) * cell.width - across / 2;
+  const y = (row: number) => (row - top + 0.5) * cell.height - down / 2;
+  const visibleRow = (row: number) => y(row) + down > 0 && y(row) < height;
+  const visibleColumn = (column: number) => x(column) + across > 0 && x(column) < width;
 
   pen.save();
   pen.beginPath();
   pen.rect(0, 0, width, height);
   pen.clip();
-  const frame = (cell: Cell, dash: number[], colour: string) => {
+  const frame = ({ row, column }: Cell, dash: number[], colour: string) => {
     for (const [line, style] of [[4, ink.paper], [2, colour]] as const) {
       pen.lineWidth = line;
       pen.strokeStyle = style;
       pen.setLineDash(style === colour ? dash : []);
-      pen.strokeRect(x(cell.column), y(cell.row), side, side);
+      pen.strokeRect(x(column), y(row), across, down);
     }
     pen.setLineDash([]);
   };
@@ -41,8 +42,8 @@ export function marks(pen: CanvasRenderingContext2D, board: Board, size: Size, g
     for (const [shift, style] of [[0, colour], [1, ink.paper]] as const) {
       pen.strokeStyle = style;
       pen.globalAlpha = shift ? 0.6 : 0.9;
-      if (row !== null) pen.strokeRect(-9, y(row) - 0.5 - shift, width + 18, side + 1 + 2 * shift);
-      if (column !== null) pen.strokeRect(x(column) - 0.5 - shift, -9, side + 1 + 2 * shift, height + 18);
+      if (row !== null) pen.strokeRect(-9, y(row) - 0.5 - shift, width + 18, down + 1 + 2 * shift);
+      if (column !== null) pen.strokeRect(x(column) - 0.5 - shift, -9, across + 1 + 2 * shift, height + 18);
     }
     pen.globalAlpha = 1;
   };
@@ -65,8 +66,8 @@ export function marks(pen: CanvasRenderingContext2D, board: Board, size: Size, g
 
   const label = (place: number, text: string, edge: "row" | "column") => {
     const at = { text: fitted(text), place };
-    if (edge === "row" && visibleRow(place)) plate(pen, { ...at, x: -8, y: y(place) + side / 2 }, edge, ink);
-    if (edge === "column" && visibleColumn(place)) plate(pen, { ...at, x: x(place) + side / 2, y: -8 }, edge, ink);
+    if (edge === "row" && visibleRow(place)) plate(pen, { ...at, x: -8, y: y(place) + down / 2 }, edge, ink);
+    if (edge === "column" && visibleColumn(place)) plate(pen, { ...at, x: x(place) + across / 2, y: -8 }, edge, ink);
   };
   const place = hover ?? (board.focused.value ? board.cursor.value : null);
   const row = place?.row ?? query;

@@ -6,7 +6,7 @@ import { number, percent, plural, rank, visible } from "../../core/format";
 import { paintMap } from "../../core/paint";
 import { cividis } from "../../core/palette";
 import type { Board } from "./board";
-import { clamp } from "./geometry";
+import { clamp, fitCell } from "./geometry";
 
 /** Keys listed beside the map, and in the table. */
 const LISTED = 10;
@@ -50,22 +50,23 @@ export function Whole({ board }: { board: Board }) {
   }, [overview, head, companding, board.whole.value]);
   if (board.whole.value || !overview) return null;
   const { width, height } = board.matrix;
-  const { x, y, scale } = board.view.value;
+  const { x, y, cell } = board.view.value;
   const plot = board.plot.value;
+  const whole = fitCell(plot, board.matrix);
   const share = (part: number) => `${100 * Math.min(1, part)}%`;
   const go = (event: PointerEvent) => {
     if (event.buttons === 0) return;
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const middle = {
-      x: ((event.clientX - box.left) / box.width) * width - plot.width / scale / 2,
-      y: ((event.clientY - box.top) / box.height) * height - plot.height / scale / 2,
+      x: ((event.clientX - box.left) / box.width) * width - plot.width / cell.width / 2,
+      y: ((event.clientY - box.top) / box.height) * height - plot.height / cell.height / 2,
     };
-    board.move(clamp({ ...middle, scale }, plot, board.matrix));
+    board.move(clamp({ ...middle, cell }, plot, board.matrix));
   };
   return (
-    <div class={board.map.causal && width === height ? "matrix-whole matrix-lower" : "matrix-whole"} aria-hidden="true" onPointerDown={go} onPointerMove={go} style={{ aspectRatio: `${width} / ${height}` }}>
+    <div class={board.map.causal && width === height ? "matrix-whole matrix-lower" : "matrix-whole"} aria-hidden="true" onPointerDown={go} onPointerMove={go} style={{ aspectRatio: `${width * whole.width} / ${height * whole.height}` }}>
       <canvas ref={canvas} />
-      <div style={{ left: share(x / width), top: share(y / height), width: share(plot.width / scale / width), height: share(plot.height / scale / height) }} />
+      <div style={{ left: share(x / width), top: share(y / height), width: share(plot.width / cell.width / width), height: share(plot.height / cell.height / height) }} />
     </div>
   );
 }

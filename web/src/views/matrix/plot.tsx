@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { number, visible } from "../../core/format";
 import type { Board } from "./board";
 import { below, type Caption, draw, footer, heat, type Ink, inkOf, svg } from "./draw";
-import { fit, fitScale, type Size, zoom } from "./geometry";
+import { clamp, fit, fitCell, type Size } from "./geometry";
 import { Hands, type Rectangle } from "./hands";
 import { marks } from "./marks";
 import { elide, type Gutter, LEAN, type Scene, scene } from "./scene";
@@ -64,17 +64,17 @@ export function Plot({ board, figure }: { board: Board; figure: { current: Figur
       const room = measured.gutter(font, narrow ? 72 : 120);
       const most = window.innerHeight * (narrow ? 0.75 : 0.86); // all of it can be scrolled into sight at once
       const plot = { width: width - room.left - room.right, height: Math.max(280, Math.min(1400, most)) - room.top };
-      const scale = fitScale(plot, matrix);
+      const cell = fitCell(plot, matrix);
       const before = board.whole.value || board.plot.peek().width === 0;
       gutter.value = room;
       // A small matrix takes no more room than its whole picture; a long and narrow one as much as it needs to be zoomed into.
-      const extent = (cells: number) => Math.max(Math.ceil(cells * scale), Math.min(cells * ZOOMED, 320)) + 1;
-      plot.height = Math.min(plot.height, extent(matrix.height));
-      plot.width = Math.min(plot.width, extent(matrix.width));
+      const extent = (cells: number, side: number) => Math.max(Math.ceil(cells * side), Math.min(cells * ZOOMED, 320)) + 1;
+      plot.height = Math.min(plot.height, extent(matrix.height, cell.height));
+      plot.width = Math.min(plot.width, extent(matrix.width, cell.width));
       size.value = { width: room.left + plot.width + room.right, height: plot.height + room.top + 2 };
       board.density.value = window.devicePixelRatio || 1;
       board.plot.value = plot;
-      board.move(before ? fit(plot, matrix) : zoom(board.view.peek(), 1, 0, 0, plot, matrix));
+      board.move(before ? fit(plot, matrix) : clamp(board.view.peek(), plot, matrix));
     };
     lay();
     const watch = new ResizeObserver(lay);

@@ -10,7 +10,7 @@
 import { number } from "../../core/format";
 import { type Mask, seen } from "../../core/mask";
 import { cividis } from "../../core/palette";
-import { labelled, shown, type Size, stride, type View } from "./geometry";
+import { labelled, scaleOf, shown, type Size, stride, type View } from "./geometry";
 
 /** Room for the labels left of the plot and above it, and right of it for those that lean over, in CSS pixels. */
 export interface Gutter {
@@ -36,8 +36,8 @@ export interface Scene {
   across: number[];
   down: number[];
   numbers: { text: string; x: number; y: number; ink: string }[];
-  /** The pinned cell's corner and side. */
-  pinned: { x: number; y: number; side: number } | null;
+  /** The pinned cell's corner and sides. */
+  pinned: ({ x: number; y: number } & Size) | null;
   /** Where the matrix ends, if that is before the plot does. */
   width: number;
   height: number;
@@ -59,7 +59,7 @@ export function elide(text: string, width: number, measure: (text: string) => nu
   return `${letters.join("")}…`;
 }
 
-/** A probability in a cell of this many pixels. */
+/** A probability in a cell whose narrower side has this many pixels. */
 export function inCell(p: number, scale: number): string {
   if (scale >= 60) return p > 0 && p < 1e-3 ? p.toExponential(1).replace("-", "−") : number(p, p >= 0.1 ? 4 : 3);
   return p.toFixed(2).replace(/^0/, "");
@@ -90,11 +90,10 @@ export interface SceneInput {
 
 export function scene({ view, plot, matrix, mask, row, column, fit, exact, pinned, share }: SceneInput): Scene {
   const cells = shown(view, plot, matrix);
-  const x = (place: number) => (place - view.x) * view.scale;
-  const y = (place: number) => (place - view.y) * view.scale;
-  const step = (room: number) => stride(view.scale, room);
+  const x = (place: number) => (place - view.x) * view.cell.width;
+  const y = (place: number) => (place - view.y) * view.cell.height;
   const named = (place: number, text: string, thinned: number) => fit(thinned > 1 ? `${place} ${text}` : text);
-  const [byRow, byColumn] = [step(ROW_ROOM), step(COLUMN_ROOM)];
+  const [byRow, byColumn] = [stride(view.cell.height, ROW_ROOM), stride(view.cell.width, COLUMN_ROOM)];
   const made: Scene = {
     rows: labelled(cells.top, cells.bottom, byRow)
       .map((place) => ({ text: named(place, row(place), byRow), x: -8, y: y(place + 0.5), place }))
@@ -106,20 +105,18 @@ export function scene({ view, plot, matrix, mask, row, column, fit, exact, pinne
     across: [],
     down: [],
     numbers: [],
-    pinned: pinned && { x: x(pinned.column), y: y(pinned.row), side: view.scale },
+    pinned: pinned && { x: x(pinned.column), y: y(pinned.row), ...view.cell },
     width: Math.min(plot.width, x(matrix.width)),
     height: Math.min(plot.height, y(matrix.height)),
   };
-  if (view.scale >= BORDERED) {
-    for (let place = cells.left; place <= cells.right; place++) made.across.push(x(place));
-    for (let place = cells.top; place <= cells.bottom; place++) made.down.push(y(place));
-  }
-  if (view.scale >= NUMBERED)
+  if (view.cell.width >= BORDERED) for (let place = cells.left; place <= cells.right; place++) made.across.push(x(place));
+  if (view.cell.height >= BORDERED) for (let place = cells.top; place <= cells.bottom; place++) made.down.push(y(place));
+  if (scaleOf(view) >= NUMBERED)
     for (let r = cells.top; r < cells.bottom; r++) {
       const [from, to] = seen(mask, matrix.height, matrix.width, r);
       for (let c = Math.max(from, cells.left); c < Math.min(to, cells.right); c++) {
         const p = exact(r, c);
-        if (p !== undefined) made.numbers.push({ text: inCell(p, view.scale), x: x(c + 0.5), y: y(r + 0.5), ink: inkOn(share(p)) });
+        if (p !== undefined) made.numbers.push({ text: inCell(p, scaleOf(view)), x: x(c + 0.5), y: y(r + 0.5), ink: inkOn(share(p)) });
       }
     }
   return made;
@@ -129,9 +126,9 @@ export function scene({ view, plot, matrix, mask, row, column, fit, exact, pinne
 function hidden(view: View, plot: Size, matrix: Size, mask: Mask): [number, number][][] {
   if (!mask.causal && mask.window === null) return [];
   const cells = shown(view, plot, matrix);
-  const x = (place: number) => (Math.max(cells.left, Math.min(cells.right, place)) - view.x) * view.scale;
-  const y = (place: number) => (place - view.y) * view.scale;
-  const step = Math.max(1, Math.round(1 / view.scale));
+  const x = (place: number) => (Math.max(cells.left, Math.min(cells.right, place)) - view.x) * view.cell.width;
+  const y = (place: number) => (place - view.y) * view.cell.height;
+  const step = Math.max(1, Math.round(1 / view.cell.height));
   const before: [number, number][] = [];
   const after: [number, number][] = [];
   for (let row = cells.top; row < cells.bottom; row += step) {

@@ -1,8 +1,8 @@
 /** The tiles of a head on screen, as images in the colours of the largest probability seen so far. */
 
-import { colours } from "../../core/paint";
+import { colours, pooled } from "../../core/paint";
 import type { Overview, Tile, TileQuery, Transport, Session } from "../../core/types";
-import { cellsOf, type Cells, levelFor, parent, shown, type Size, type TileAt, tilesFor, topLevel, type View } from "./geometry";
+import { cellsOf, type Cells, levelFor, parent, pooling, shown, type Size, type TileAt, tilesFor, topLevel, type View } from "./geometry";
 import { Pool } from "./pool";
 
 /** A piece of an image, and the cells that it shows. */
@@ -20,6 +20,8 @@ interface Image {
   canvas: HTMLCanvasElement;
   /** The probability whose colour was the brightest when it was painted. */
   top: number;
+  /** How many of the tile's pixels were painted as one. */
+  pool: Size;
 }
 
 export class Tiles {
@@ -61,7 +63,7 @@ export class Tiles {
     const patches: Patch[] = [];
     if (overview) patches.push(this.#thumbnail(head, overview, top, matrix));
     for (const tile of tilesFor(shown(view, plot, matrix), levelFor(view, density, plot, matrix))) {
-      const patch = this.#finest(head, tile, top, matrix);
+      const patch = this.#finest(head, tile, top, matrix, (level) => pooling(view, density, level));
       if (patch) patches.push(patch);
     }
     return patches;
@@ -80,20 +82,21 @@ export class Tiles {
   }
 
   /** A tile, or the part of the nearest coarser one that shows the same cells. */
-  #finest(head: HeadOf, tile: TileAt, top: number, matrix: Size): Patch | null {
+  #finest(head: HeadOf, tile: TileAt, top: number, matrix: Size, poolAt: (level: number) => Size): Patch | null {
     const cells = cellsOf(tile, matrix);
     for (let at = tile; at.level <= topLevel(matrix); at = parent(at)) {
       const held = this.#pool.get(query(head, at));
       if (!held) continue;
       const origin = cellsOf(at, matrix);
-      const size = 2 ** at.level;
+      const pool = poolAt(at.level);
+      const [across, down] = [pool.width * 2 ** at.level, pool.height * 2 ** at.level];
       const from = {
-        x: (cells.left - origin.left) / size,
-        y: (cells.top - origin.top) / size,
-        width: (cells.right - cells.left) / size,
-        height: (cells.bottom - cells.top) / size,
+        x: (cells.left - origin.left) / across,
+        y: (cells.top - origin.top) / down,
+        width: (cells.right - cells.left) / across,
+        height: (cells.bottom - cells.top) / down,
       };
-      return { image: this.#image(held, head, top), from, cells };
+      return { image: this.#image(held, head, top, pool), from, cells };
     }
     return null;
   }
@@ -114,12 +117,13 @@ export class Tiles {
     };
   }
 
-  /** A tile in colours; painted again when a larger probability has been seen. */
-  #image(tile: Tile, head: HeadOf, top: number): HTMLCanvasElement {
+  /** A tile in colours; painted again when a larger probability has been seen, or the screen has room for more or fewer pixels. */
+  #image(tile: Tile, head: HeadOf, top: number, pool: Size): HTMLCanvasElement {
     const held = this.#images.get(tile);
-    if (held?.top === top) return held.canvas;
-    const canvas = paint(held?.canvas ?? document.createElement("canvas"), tile.values, tile.height, tile.width, tile.scale / top, head);
-    this.#images.set(tile, { canvas, top });
+    if (held && held.top === top && held.pool.width === pool.width && held.pool.height === pool.height) return held.canvas;
+    const { values, height, width } = pooled(tile, pool);
+    const canvas = paint(held?.canvas ?? document.createElement("canvas"), values, height, width, tile.scale / top, head);
+    this.#images.set(tile, { canvas, top, pool });
     return canvas;
   }
 }
