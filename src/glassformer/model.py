@@ -55,7 +55,12 @@ if TYPE_CHECKING:
 
     from glassformer.audio import SoundProcessor
     from glassformer.explorer import Look
+    from glassformer.generation.filters import Filter
+    from glassformer.generation.options import Options
+    from glassformer.generation.rows import Rows
+    from glassformer.generation.sample import Decoding, Generated
     from glassformer.generation.settings import Settings
+    from glassformer.generation.stop import Reason
     from glassformer.inspect.reading import Reading
     from glassformer.inspect.session import Session
     from glassformer.vision import ImageProcessor
@@ -366,11 +371,6 @@ class Model:
                 stacklevel=3,
             )
 
-    def _heard(self, ids: Tensor, logits: Tensor) -> Tensor:
-        """A filter that changes nothing."""
-        self._watch(logits)
-        return logits
-
     @property
     def _has_gradients(self) -> bool:
         """Narrow packed weights have none: in eval mode nobody expects them, in training mode they are an error."""
@@ -410,52 +410,112 @@ class Model:
         return cast("np.ndarray", vectors[0]) if isinstance(texts, str) else vectors
 
     def generate(
-        self,
-        prompt: str | Sequence[str] | Tensor,
-        *,
-        attention_mask: Tensor | None = None,
-        max_new_tokens: int = 20,
-        use_cache: bool = True,
-        **refused: Any,
+        self, prompt: str | Sequence[str] | Tensor, *, attention_mask: Tensor | None = None, **options: Any
     ) -> Any:
-        """Continue prompts greedily: text gives text (the new part alone), ids give ids (prompt and new).
+        """Continue prompts: text gives text (the new part alone), ids give ids (prompt and new).
+
+            model.generate("Once upon a time")                                                  the likeliest tokens
+            model.generate("Once upon a time", do_sample=True, top_p=0.9, seed=1)               drawn ones
+            model.generate(article, num_beams=4, no_repeat_ngram_size=3, max_new_tokens=60)     the best of a search
 
         An encoder-decoder reads the prompt and answers it; its ids begin with its start token, not with the prompt.
         One that listens takes the file of a sound, or several, and answers with what is said.
 
+        It searches greedily, for 20 tokens, unless asked otherwise, whatever the folder's generation_config.json
+        recommends; the rest of that file holds where you name nothing (`glassformer.generation.options`).
+        What a row becomes does not depend on the rows beside it.
+
         Args:
             prompt: one text, several, or token ids, padded on the left. [B, T] A sound: its file, or `input_features`
             attention_mask: 0 where ids are padding. [B, T]
-            max_new_tokens: stop after so many, or at the end token.
-            use_cache: keep keys and values between steps; the same tokens either way, faster.
-        Returns: a text for a text, a list for several, ids [B, T + new] for ids.
+            options: `max_new_tokens`, `do_sample`, `temperature`, `top_p`, `num_beams`, `stop_strings`, …, all of them
+                in `glassformer.generation.options.Options`, under the names that Hugging Face uses.
+        Returns: a text for a text, a list for several, ids [B, T + new] for ids; with `num_return_sequences` n, the n
+            answers to a prompt are neighbours; with `return_scores`, a `Generated`.
         Raises: DataError: an empty prompt, padding on the right, or no room for so many tokens.
-            UnsupportedError: the model was loaded for another task.
+            ConfigError: options that are unknown, out of range, or do not go together.
+            WeightsError: the logits are NaN. UnsupportedError: the model was loaded for another task.
+            Interrupted: by Ctrl-C; `.partial` is what was generated.
         """
-        refuse("generate", refused)
-        if isinstance(prompt, Tensor):
-            return self._continue(prompt, attention_mask, max_new_tokens, use_cache)
-        texts = prompts_of(prompt)
-        if not texts:
+        from glassformer.generation.sample import Interrupted
+
+        asked = self._asked(options)
+        texts = None if isinstance(prompt, Tensor) else prompts_of(prompt)
+        if texts is not None and not texts:
             return []
+        read, mask = self._given(texts or prompt, attention_mask)
+        try:
+            found = self._grow(read, mask, asked)
+        except Interrupted as interrupt:
+            if texts is not None:
+                interrupt.partial.texts = self._said(interrupt.partial)
+            raise
+        if texts is not None:
+            found.texts = self._said(found)
+        if asked.return_scores or asked.top:
+            return found
+        if found.texts is None:
+            return found.ids
+        return found.texts[0] if isinstance(prompt, str) and len(found.texts) == 1 else found.texts
+
+    def stream(
+        self, prompt: str | Tensor, *, attention_mask: Tensor | None = None, **options: Any
+    ) -> Iterator[Any]:
+        """The same as `generate`, as it comes: a text gives pieces of text, ids give the next token of each row.
+
+            for piece in model.stream("Once upon a time"):
+                print(piece, end="", flush=True)
+
+        A piece holds whole characters, and the pieces together are the text that `generate` gives.
+
+        Args: as in `generate`; one text, and no beams, for which nothing is certain before the end.
+        Returns: an iterator of texts, or of tokens. [B] each
+        """
+        from glassformer.generation.pieces import Pieces
+
+        asked = self._asked(options)
+        if asked.num_beams > 1 or asked.return_scores or asked.top:
+            raise ConfigError(
+                "stream(…) gives tokens as they are chosen, without scores and without beams; use generate(…)"
+            )
+        if not isinstance(prompt, (str, Tensor)):
+            raise DataError(f"the prompt is {shown(prompt)}; stream(…) takes one text, or token ids [B, T]")
+        if isinstance(prompt, str) and asked.num_return_sequences > 1:
+            raise ConfigError("stream(…) continues one text once; leave num_return_sequences out")
+        read, mask = self._given([prompt] if isinstance(prompt, str) else prompt, attention_mask)
+        decoding = self._decoding(*self._begin(read, mask, asked), asked)
+        tokens = (step.tokens for step in decoding)
+        if isinstance(prompt, Tensor):
+            return tokens
+        return Pieces(self.tokenizer).of(int(token) for token in tokens)
+
+    def _asked(self, options: Mapping[str, Any]) -> Options:
+        from glassformer.generation.options import Options
+
+        return Options.read(options, self._settings)
+
+    def _given(self, prompt: Sequence[str] | Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """What is read, ids or the features of a sound, and its mask."""
+        if isinstance(prompt, Tensor):
+            return prompt, mask
+        if mask is not None:
+            raise ConfigError(
+                "attention_mask says which ids are padding, and the prompt is text; leave it out"
+            )
         if self.family.opens:
             if not self._translates:
                 raise UnsupportedError(
                     f"a {self.family.model_type!r} model loaded for {self.task!r} writes no text about a "
                     f"{self.family.opens}; call it, model(**model.processor(file)), or give token ids"
                 )
-            grown = self._continue(
-                self.processor(texts)["input_features"].to(self.device), None, max_new_tokens, use_cache
-            )
-            said = [self.tokenizer.decode(row, skip_special_tokens=True).strip() for row in grown.tolist()]
-            return said[0] if isinstance(prompt, str) else said
-        several = len(texts) > 1  # one text needs no padding, for which not every tokenizer has a token
-        encoded = self.tokenizer(texts, padding=several, padding_side="left", return_tensors="pt")
-        ids = encoded["input_ids"].to(self.device)
-        grown = self._continue(ids, encoded["attention_mask"].to(self.device), max_new_tokens, use_cache)
-        begun = 1 if self._translates else ids.shape[1]
-        answers = [self.tokenizer.decode(row, skip_special_tokens=True) for row in grown[:, begun:].tolist()]
-        return answers[0] if isinstance(prompt, str) else answers
+            return self.processor(prompt)["input_features"].to(self.device), None
+        several = len(prompt) > 1  # one text needs no padding, for which not every tokenizer has a token
+        encoded = self.tokenizer(prompt, padding=several, padding_side="left", return_tensors="pt")
+        return encoded["input_ids"].to(self.device), encoded["attention_mask"].to(self.device)
+
+    def _said(self, found: Generated) -> list[str]:
+        texts = [self.tokenizer.decode(row, skip_special_tokens=True) for row in found.new_ids.tolist()]
+        return [text.strip() for text in texts] if self.family.opens else texts
 
     @property
     def _settings(self) -> Settings:
@@ -554,7 +614,8 @@ class Model:
     def _begun(self, read: Tensor) -> list[int]:
         """What an answer to this begins with, whatever comes then: the start token, and those that are forced."""
         forced = max(self._settings.forced, default=0)
-        begun: list[int] = self._continue(read, None, forced, True)[0].tolist()
+        # One more than is kept, for some folders also force what stands last.
+        begun: list[int] = self._continue(read, None, forced + 1, True)[0, : forced + 1].tolist()
         return begun
 
     def _room(self) -> int:
@@ -584,8 +645,71 @@ class Model:
 
         return look(self, texts, **options)
 
-    def _continue(self, ids: Tensor, mask: Tensor | None, max_new_tokens: int, cached: bool) -> Tensor:
-        from glassformer.generation.greedy import greedy
+    def _continue(self, read: Tensor, mask: Tensor | None, max_new_tokens: int, cached: bool) -> Tensor:
+        """The ids of a greedy search."""
+        return self._grow(
+            read, mask, self._asked({"max_new_tokens": max_new_tokens, "use_cache": cached})
+        ).ids
+
+    def _grow(self, read: Tensor, mask: Tensor | None, asked: Options) -> Generated:
+        """What becomes of the rows, by the method that was asked for."""
+        from glassformer.generation.beam import beams
+        from glassformer.generation.sample import Generated
+
+        rows, new_tokens, filters = self._begin(read, mask, asked)
+        if asked.num_beams == 1 or new_tokens == 0:
+            return self._decoding(rows, new_tokens, filters, asked).run()
+        begun, stop_ids = rows.ids.shape[1], asked.stop_ids(self._settings)
+        found = beams(
+            rows,
+            num_beams=asked.num_beams,
+            num_beam_groups=asked.num_beam_groups,
+            diversity_penalty=asked.diversity_penalty or 0.0,
+            max_new_tokens=new_tokens,
+            stop_ids=stop_ids,
+            pad_id=self._settings.pad_id,
+            length_penalty=1.0 if asked.length_penalty is None else asked.length_penalty,
+            early_stopping=False if asked.early_stopping is None else asked.early_stopping,
+            num_return_sequences=asked.num_return_sequences,
+            filters=filters,
+            generator=(
+                torch.Generator(read.device).manual_seed(asked.first_seed()) if asked.do_sample else None
+            ),
+        )
+        ended = torch.isin(found.ids[:, begun:], torch.tensor(stop_ids, device=read.device)).any(dim=1)
+        reasons: list[Reason] = ["end_token" if end else "max_new_tokens" for end in ended.tolist()]
+        return Generated(found.ids, begun, reasons, scores=found.scores if asked.return_scores else None)
+
+    def _decoding(self, rows: Rows, new_tokens: int, filters: Sequence[Filter], asked: Options) -> Decoding:
+        """Greedy search or sampling, ready to be gone through."""
+        from glassformer.generation.sample import Decoding, Draw, likeliest
+        from glassformer.generation.stop import Stop
+
+        if asked.num_return_sequences > 1:
+            prompts = torch.arange(len(rows), device=self.device)
+            rows.pick(prompts.repeat_interleave(asked.num_return_sequences))
+        stop = Stop(
+            len(rows),
+            ids=asked.stop_ids(self._settings),
+            strings=asked.strings,
+            tokenizer=self.tokenizer if asked.strings else None,
+            seconds=asked.max_time,
+            device=self.device,
+        )
+        return Decoding(
+            rows,
+            max_new_tokens=new_tokens,
+            stop=stop,
+            pad_id=self._settings.pad_id,
+            filters=filters,
+            choose=Draw(len(rows), asked.first_seed()) if asked.do_sample else likeliest,
+            scores=asked.return_scores or asked.top > 0,
+            top=asked.top,
+        )
+
+    def _begin(self, read: Tensor, mask: Tensor | None, asked: Options) -> tuple[Rows, int, list[Filter]]:
+        """Rows, checked and ready to be continued, by how many tokens, and what becomes of their logits."""
+        from glassformer.generation.rows import Rows
 
         if not self._translates and self.task != "text-generation":
             able = "text-generation" in self.family.tasks
@@ -597,39 +721,43 @@ class Model:
                     else f"no {self.family.model_type!r} model has one"
                 )
             )
-        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 0:
-            raise ConfigError(
-                f"max_new_tokens is {shown(max_new_tokens)}; it must be a whole number from 0 up"
-            )
-        if ids.is_floating_point():
-            check_numbers("input_features", ids, "[B, mel bins, frames]")
-            source, keep = Batch(input_features=ids), None
+        if read.is_floating_point():
+            check_numbers("input_features", read, "[B, mel bins, frames]")
+            source, keep = Batch(input_features=read), None
         else:
-            if ids.dim() == 2 and ids.shape[1] == 0:
+            if read.dim() == 2 and read.shape[1] == 0:
                 raise DataError(
                     "the prompt is empty; give at least one token, such as the tokenizer's bos_token"
                 )
-            check_ids("input_ids", ids, self.vocabulary)
-            source, keep = Batch(input_ids=ids), keep_of("attention_mask", mask, ids, None)
-        settings, seen = self._settings, None
+            check_ids("input_ids", read, self.vocabulary)
+            source, keep = Batch(input_ids=read), keep_of("attention_mask", mask, read, None)
+        settings, ids, seen = self._settings, read, None
         if self._translates:
-            ids = torch.full((len(ids), 1), settings.start_id, device=ids.device)
+            ids = torch.full((len(read), 1), settings.start_id, device=read.device)
         elif keep is not None:
             check_prompts_end(keep)
             seen = keep[:, 0]
-        check_room(ids.shape[1], max_new_tokens, self.network.max_tokens)
-        return greedy(
+        begun = ids.shape[1]
+        new_tokens = asked.new_tokens(begun)
+        check_room(begun, new_tokens, self.network.max_tokens)
+        words = self._translates and not read.is_floating_point()
+        filters = asked.filters(
+            settings,
+            begun=begun,
+            new_tokens=new_tokens,
+            source=(read if keep is None else read.masked_fill(~keep[:, 0], -1)) if words else None,
+            forced=settings.filters() if self._translates else (),
+            tokenizer=lambda: self.tokenizer,
+        )
+        rows = Rows(
             self.network,
             ids,
             keep=seen,
             memory_of=source if self._translates else None,
             memory_keep=keep if self._translates else None,
-            max_new_tokens=max_new_tokens,
-            stop_ids=settings.stop_ids,
-            pad_id=settings.pad_id,
-            cached=cached,
-            filters=[self._heard, *(settings.filters() if self._translates else ())],
+            cached=asked.use_cache,
         )
+        return rows, new_tokens, filters
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Take on packed weights for fast inference, in a named precision: "fp32", "bf16" or "int8"."""

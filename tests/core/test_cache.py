@@ -94,6 +94,39 @@ def test_a_batch_of_another_size_is_refused() -> None:
             network(torch.randn(1, 3, 32), Flow(cache=cache))
 
 
+def written(tokens: int, block_tokens: int = 8) -> tuple[KeyValueCache, nn.Module, torch.Tensor]:
+    """A cache that has read some tokens of three texts, and their keys; the values are their negatives."""
+    cache, layer, keys = KeyValueCache(block_tokens), nn.Identity(), torch.randn(3, 2, tokens, 4)
+    cache.extend(layer, keys, -keys)
+    cache.memory(layer, lambda: (keys[:, :, :1] + 1, keys[:, :, :1] - 1))
+    cache.advance(tokens)
+    return cache, layer, keys
+
+
+@pytest.mark.parametrize("tokens", [5, 8])  # within a block, and at its end
+@pytest.mark.parametrize("rows", [[2, 0, 0, 1], [1], [2, 1, 0]], ids=str)
+def test_rows_are_picked(tokens: int, rows: list[int]) -> None:
+    cache, layer, keys = written(tokens)
+    cache.pick(torch.tensor(rows))
+    k, v = cache.memory(layer, lambda: pytest.fail("a memory is computed once"))
+    assert torch.equal(k, keys[rows, :, :1] + 1) and torch.equal(v, keys[rows, :, :1] - 1)
+    new = torch.randn(len(rows), 2, 1, 4)
+    k, v = cache.extend(layer, new, -new)
+    assert torch.equal(k, torch.cat([keys[rows], new], dim=2)) and torch.equal(v, -k)
+
+
+def test_rows_are_overwritten_in_place_from_a_token_on() -> None:
+    cache, layer, keys = written(5)
+    before = cache.bytes
+    cache.overwrite(torch.tensor([0, 2]), torch.tensor([2, 1]), start=3)
+    new = torch.randn(3, 2, 1, 4)
+    k, v = cache.extend(layer, new, -new)
+    expected = keys.clone()
+    expected[0, :, 3:], expected[2, :, 3:] = keys[2, :, 3:], keys[1, :, 3:]  # 2 is read before it is written
+    assert torch.equal(k[:, :, :5], expected) and torch.equal(v, -k)
+    assert cache.bytes == before
+
+
 def test_repr_says_how_much_it_holds() -> None:
     cache = KeyValueCache(block_tokens=250)
     cache.extend(nn.Identity(), torch.zeros(1, 1, 1, 1000), torch.zeros(1, 1, 1, 1000))

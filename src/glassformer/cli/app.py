@@ -20,7 +20,19 @@ from typer.core import TyperGroup
 from glassformer import GlassformerError, __version__
 
 # Each is the function of the same name in `glassformer.cli.NAME`; `--help` lists them in this order.
-COMMANDS = ("demo", "look", "info", "families", "sizes", "tokens", "trace", "encode", "parity", "bench")
+COMMANDS = (
+    "demo",
+    "look",
+    "info",
+    "families",
+    "sizes",
+    "tokens",
+    "trace",
+    "encode",
+    "generate",
+    "parity",
+    "bench",
+)
 
 DONE, BUG, REQUEST, PIPE_CLOSED = 0, 1, 2, 141
 
@@ -76,6 +88,7 @@ def _print_version(asked: bool) -> None:
     "[cyan]glassformer sizes[/]  what published models measure\n\n"
     "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  from text to ids\n\n"
     "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentences to vectors\n\n"
+    "[cyan]glassformer generate MODEL 'Once upon a time'[/]  what it writes, as it writes it\n\n"
     "MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also one that [cyan]sizes[/] lists."
 )
 def glassformer(

@@ -68,6 +68,25 @@ class KeyValueCache:
             self._memory[layer] = compute()
         return self._memory[layer]
 
+    def pick(self, rows: Tensor) -> None:
+        """Become these rows of the batch, in this order; one may be there several times, or not at all. [B']"""
+
+        def picked(room: Tensor) -> Tensor:
+            used = room[:, :, : self.length][rows]
+            return self._grown(used, used, self.length)
+
+        self._room = {layer: (picked(k), picked(v)) for layer, (k, v) in self._room.items()}
+        self._memory = {layer: (k[rows], v[rows]) for layer, (k, v) in self._memory.items()}
+
+    def overwrite(self, places: Tensor, rows: Tensor, start: int = 0) -> None:
+        """These rows of the batch become copies of those, from token `start` on; all else stays where it is. [n] each
+
+        For places that agree with their new rows before `start`, and in the memory.
+        """
+        for room in (room for pair in self._room.values() for room in pair):
+            used = room[:, :, start : self.length]
+            used.index_copy_(0, places, used[rows])
+
     def advance(self, tokens: int) -> None:
         """All layers have written `tokens` more; a stack says so at the end of its pass."""
         self.length += tokens

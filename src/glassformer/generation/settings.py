@@ -22,7 +22,7 @@ class Settings:
     def __init__(self, generation: Mapping[str, Any], config: Mapping[str, Any], vocabulary: int) -> None:
         self._generation = generation
         self._config = config
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
 
     @property
     def start_id(self) -> int:
@@ -72,7 +72,7 @@ class Settings:
         silent = self.ids("no_timestamps_token_id")[:1]
         if silent and silent not in forced.values():
             forced[len(forced) + 1] = silent
-        if not all(isinstance(n, int) and 0 <= n < self._vocabulary for ids in forced.values() for n in ids):
+        if not all(isinstance(n, int) and 0 <= n < self.vocabulary for ids in forced.values() for n in ids):
             raise wrong
         return {place: ids for place, ids in forced.items() if ids}
 
@@ -97,4 +97,4 @@ class Settings:
             raise ConfigError(
                 f"config.json: {key} is {shown(named)}; it must be a token id, a list of them, or null"
             )
-        return tuple(number for number in ids if 0 <= number < self._vocabulary)
+        return tuple(number for number in ids if 0 <= number < self.vocabulary)

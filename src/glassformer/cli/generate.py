@@ -1,0 +1,263 @@
+"""`glassformer generate MODEL PROMPT`: what a model writes, as it writes it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.screen import visible
+
+if TYPE_CHECKING:
+    from glassformer.generation.sample import Generated
+    from glassformer.model import Model
+    from glassformer.text import Tokenizer
+
+SAMPLING = "Sampling"
+BEAMS = "Beam search"
+RULES = "Rules"
+LOADING = "Loading"
+
+
+def generate(
+    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    prompt: Annotated[str, typer.Argument(help="The text, in quotes; - reads standard input.")],
+    max_new_tokens: Annotated[
+        int, typer.Option("--max-new-tokens", "-n", min=1, help="How many at most.")
+    ] = 40,
+    stop: Annotated[list[str] | None, typer.Option(help="A text that ends it; may be given again.")] = None,
+    top: Annotated[int, typer.Option(min=0, help="Show so many of the likeliest tokens at each step.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="Draw tokens; any option below does so too.", rich_help_panel=SAMPLING),
+    ] = False,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="Below 1 the likely becomes likelier, above 1 less so.", rich_help_panel=SAMPLING),
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="From the k likeliest.", rich_help_panel=SAMPLING)] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="From the likeliest that reach p together.", rich_help_panel=SAMPLING),
+    ] = None,
+    min_p: Annotated[
+        float | None,
+        typer.Option(
+            help="From those at least as likely as this share of the likeliest.", rich_help_panel=SAMPLING
+        ),
+    ] = None,
+    typical_p: Annotated[
+        float | None,
+        typer.Option(help="From those about as surprising as expected.", rich_help_panel=SAMPLING),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The same draws each time.", rich_help_panel=SAMPLING)
+    ] = None,
+    beams: Annotated[int, typer.Option(help="How many beams are searched.", rich_help_panel=BEAMS)] = 1,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Above 0 favours long answers.", rich_help_panel=BEAMS)
+    ] = None,
+    early_stopping: Annotated[
+        bool, typer.Option("--early-stopping", help="Stop once enough beams ended.", rich_help_panel=BEAMS)
+    ] = False,
+    answers: Annotated[int, typer.Option(help="How many, of several beams or draws.")] = 1,
+    repetition_penalty: Annotated[
+        float | None,
+        typer.Option(help="Above 1 makes what was said less likely.", rich_help_panel=RULES),
+    ] = None,
+    no_repeat_ngram_size: Annotated[
+        int | None, typer.Option(help="No run of so many tokens twice.", rich_help_panel=RULES)
+    ] = None,
+    bad_word: Annotated[
+        list[str] | None,
+        typer.Option(help="A text never to write; may be given again.", rich_help_panel=RULES),
+    ] = None,
+    min_new_tokens: Annotated[
+        int | None, typer.Option(help="No end before so many tokens.", rich_help_panel=RULES)
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING),
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="A branch, tag or commit on the Hub.", rich_help_panel=LOADING)
+    ] = None,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option("--allow-pickle", help="Also read old .bin and .pt files.", rich_help_panel=LOADING),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
+    ] = False,
+) -> None:
+    """Continue a text, or answer it, and show the words as they come.
+
+    It takes the likeliest token each time, unless asked to sample or to search with beams.
+
+    Examples:
+
+    [cyan]glassformer generate MODEL 'Once upon a time'[/]
+
+    [cyan]glassformer generate MODEL 'Once upon a time' --top-p 0.9 --seed 1[/]  drawn, and repeatable
+
+    [cyan]glassformer generate MODEL 'Once upon a time' --top 5[/]  the five likeliest tokens at each step
+
+    [cyan]glassformer generate MODEL - --beams 4 -n 60 < article.txt[/]  a summary or translation
+    """
+    from glassformer.model import load
+
+    shape = {
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "typical_p": typical_p,
+    }
+    options: dict[str, Any] = {
+        "max_new_tokens": max_new_tokens,
+        "stop_strings": stop or None,
+        "do_sample": sample or any(value is not None for value in (*shape.values(), seed)),
+        **shape,
+        "seed": seed,
+        "num_beams": beams,
+        "length_penalty": length_penalty,
+        "early_stopping": early_stopping or None,
+        "num_return_sequences": answers,
+        "repetition_penalty": repetition_penalty,
+        "no_repeat_ngram_size": no_repeat_ngram_size,
+        "bad_words": bad_word or None,
+        "min_new_tokens": min_new_tokens,
+    }
+    text = _standard_input() if prompt == "-" else prompt
+    loaded = load(
+        model,
+        dtype=dtype,
+        device=device,
+        revision=revision,
+        allow_pickle=allow_pickle,
+        offline=offline,
+    )
+    if not (json or top or beams > 1 or answers > 1):
+        _stream(loaded, text, options)
+        return
+    found = loaded.generate(text, **options, top=top, return_scores=True)
+    if json:
+        import json as json_format
+
+        typer.echo(json_format.dumps(_report(text, found, loaded.tokenizer), ensure_ascii=False, indent=2))
+        return
+    for row, answer in enumerate(found.texts):
+        if answers > 1:
+            typer.secho(f"answer {row + 1}, score {found.scores[row]:.3f}", fg="cyan")
+        typer.echo(_shown(answer))
+        if top:
+            _show_steps(row, found, loaded.tokenizer)
+
+
+def _standard_input() -> str:
+    """Raises: DataError: what stands there is no text."""
+    from glassformer.errors import DataError
+
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise DataError("standard input is not UTF-8 text; save it as UTF-8") from error
+
+
+def _stream(model: Model, text: str, options: dict[str, Any]) -> None:
+    """Each piece as soon as it is there; what was written stays when Ctrl-C comes."""
+    pieces = model.stream(text, **options)
+    try:
+        for piece in pieces:
+            typer.echo(_shown(piece), nl=False)
+            sys.stdout.flush()
+    finally:
+        typer.echo()
+
+
+def _shown(text: str) -> str:
+    """The text with its lines, and nothing in it that could steer the terminal."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _report(prompt: str, found: Generated, tokenizer: Tokenizer) -> dict[str, Any]:
+    """All that is known, for programs."""
+    assert found.texts is not None and found.scores is not None  # both were asked for
+    return {
+        "prompt": prompt,
+        "answers": [
+            {
+                "text": text,
+                "score": score,
+                "ended_by": reason,
+                "ids": ids,
+                **({} if found.logprobs is None else {"steps": _steps(row, found, tokenizer)}),
+            }
+            for row, (text, score, reason, ids) in enumerate(
+                zip(found.texts, found.scores.tolist(), found.reasons, found.new_ids.tolist(), strict=True)
+            )
+        ],
+    }
+
+
+def _steps(row: int, found: Generated, tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    """The tokens of a row, each with its probability, and the likeliest beside it."""
+    assert found.logprobs is not None and found.spoken is not None
+    assert found.top_ids is not None and found.top_logprobs is not None
+    return [
+        {
+            "id": token,
+            "token": _named(tokenizer, token),
+            "probability": probability,
+            "likeliest": [
+                {"id": other, "token": _named(tokenizer, other), "probability": share}
+                for other, share in zip(others, shares, strict=True)
+            ],
+        }
+        for token, probability, others, shares, said in zip(
+            found.new_ids[row].tolist(),
+            found.logprobs[row].exp().tolist(),
+            found.top_ids[row].tolist(),
+            found.top_logprobs[row].exp().tolist(),
+            found.spoken[row].tolist(),
+            strict=True,
+        )
+        if said
+    ]
+
+
+def _show_steps(row: int, found: Generated, tokenizer: Tokenizer) -> None:
+    """One line a step: what was chosen, and what could have been."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    steps = _steps(row, found, tokenizer)
+    table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    table.add_column("step", justify="right")
+    table.add_column("chosen")
+    for number in range(found.top_ids.shape[-1] if found.top_ids is not None else 0):
+        table.add_column(f"choice {number + 1}")
+    for number, step in enumerate(steps, start=1):
+        chosen = visible(step["token"])
+        if all(other["id"] != step["id"] for other in step["likeliest"]):
+            chosen += f" {step['probability']:.1%}"
+        cells = [
+            Text(
+                f"{visible(other['token'])} {other['probability']:.1%}",
+                style="bold" if other["id"] == step["id"] else "",
+            )
+            for other in step["likeliest"]
+        ]
+        table.add_row(str(number), Text(chosen), *cells)
+    console = Console(highlight=False)
+    console.print()
+    console.print(table)
+
+
+def _named(tokenizer: Tokenizer, number: int) -> str:
+    """The vocabulary entry, in which a space before a word is seen; its number where there is none."""
+    return tokenizer.engine.id_to_token(number) or f"#{number}"

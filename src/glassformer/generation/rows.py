@@ -1,0 +1,97 @@
+"""Rows of tokens that a network continues: what it has read stays in a cache.
+
+rows = Rows(network, ids)
+rows.logits() ──a method chooses──> rows.append(tokens)        one step
+                                    rows.pick([0, 0, 2])       beams: rows become copies of these
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.core.cache import KeyValueCache
+from glassformer.core.flow import Batch, Flow, Memory
+from glassformer.models import Network
+
+
+class Rows:
+    """R rows of one length, padded on the left; each step computes one position of each.
+
+    Args:
+        ids: prompts, padded on the left; for an encoder-decoder the beginnings of answers. [R, T]
+        keep: False where the prompt is padding. [R, T] bool
+        memory_of, memory_keep: for an encoder-decoder, what the encoder reads, and its mask [R, 1, S]; it runs once.
+        cached: keep keys and values, so that each step computes one position; the same numbers either way.
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self,
+        network: Network,
+        ids: Tensor,
+        *,
+        keep: Tensor | None = None,
+        memory_of: Batch | None = None,
+        memory_keep: Tensor | None = None,
+        cached: bool = True,
+    ) -> None:
+        self.network = network
+        self.ids = ids
+        self._keep = None if keep is None or bool(keep.all()) else keep  # [R, T]; None = nothing is hidden
+        self._memory = None if memory_of is None else network.memory(memory_of, Flow(keep=memory_keep))
+        self._cache = KeyValueCache() if cached else None
+        self._read = 0  # how many columns of `ids` the cache holds
+        self._prompt = torch.arange(len(ids), device=ids.device)  # whose continuation a row is. [R]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def seen(self) -> Tensor:
+        """The ids as filters see them: -1, which is no token, where a prompt is padded. [R, T]"""
+        return self.ids if self._keep is None else self.ids.masked_fill(~self._keep, -1)
+
+    @torch.inference_mode()
+    def logits(self) -> Tensor:
+        """What could come next, in each row. [R, V]"""
+        fed = self.ids[:, self._read :]
+        seen = None if self._keep is None else self._keep[:, None]  # [R, 1, S]
+        if self._memory is None:
+            batch, flow = Batch(input_ids=fed), Flow(keep=seen, cache=self._cache, last=1)
+        else:  # the prompt is the decoder's, so is its mask; the encoder's mask lies in the memory
+            batch = Batch(decoder_input_ids=fed, decoder_keep=seen)
+            flow = Flow(memory=self._memory, cache=self._cache, last=1)
+        logits: Tensor | None = self.network(batch, flow).logits
+        assert logits is not None  # whoever generates has a language model's head
+        if self._cache is not None:
+            self._read = self.ids.shape[1]
+        return logits[:, -1]
+
+    def append(self, tokens: Tensor) -> None:
+        """Write one more token in each row. [R]"""
+        self.ids = torch.cat([self.ids, tokens[:, None]], dim=1)
+        if self._keep is not None:
+            self._keep = torch.cat([self._keep, torch.ones_like(self._keep[:, :1])], dim=1)
+
+    def pick(self, rows: Tensor) -> None:
+        """Become these rows, in this order; one may be there several times, or not at all. [R']
+
+        Rows of one prompt share its mask and its memory, and as long as they say the same, their keys are the same. So
+        while each place keeps its prompt, only the places that change are written, from where they begin to differ.
+        """
+        ids, prompt = self.ids[rows], self._prompt[rows]
+        if torch.equal(prompt, self._prompt):
+            changed = ids != self.ids  # [R, T]
+            places, columns = changed.any(dim=1).nonzero()[:, 0], changed.any(dim=0).nonzero()[:, 0]
+            if self._cache is not None and len(places):
+                self._cache.overwrite(places, rows[places], start=int(columns[0]))
+        else:
+            if self._keep is not None:
+                self._keep = self._keep[rows]
+            if self._memory is not None:
+                keep = self._memory.keep
+                self._memory = Memory(self._memory.states[rows], None if keep is None else keep[rows])
+            if self._cache is not None:
+                self._cache.pick(rows)
+        self.ids, self._prompt = ids, prompt

@@ -1,0 +1,127 @@
+"""`glassformer generate`: what a model writes, as text, as a table, as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from glassformer import ConfigError, DataError, Model, load
+from glassformer.cli.generate import _shown, generate
+from tests.cli.test_app import run
+
+PROMPT = "Once upon a time"
+
+
+@pytest.fixture(scope="module")
+def stories(shared: Path) -> str:
+    return str(shared / "models" / "stories260k")
+
+
+@pytest.fixture(scope="module")
+def model(stories: str) -> Model:
+    return load(stories)
+
+
+def test_it_writes_what_generate_gives(stories: str, model: Model, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=20)
+    assert capsys.readouterr().out == model.generate(PROMPT, max_new_tokens=20) + "\n"
+
+
+def test_in_a_process_of_its_own(stories: str, model: Model) -> None:
+    done = run("generate", stories, PROMPT, "-n", "12", "--temperature", "0.8", "--seed", "3", "--top-k", "9")
+    drawn = model.generate(PROMPT, max_new_tokens=12, do_sample=True, temperature=0.8, seed=3, top_k=9)
+    assert (done.returncode, done.stdout, done.stderr) == (0, drawn + "\n", "")
+
+
+def test_help_has_examples() -> None:
+    done = run("generate", "--help")
+    assert done.returncode == 0
+    for word in ("Examples", "--top-p", "--beams", "--seed", "Beam search", "standard input"):
+        assert word in done.stdout
+
+
+def test_standard_input(stories: str, model: Model, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(PROMPT.encode() + b"\n")))
+    generate(stories, "-", max_new_tokens=5)
+    assert capsys.readouterr().out == model.generate(PROMPT, max_new_tokens=5) + "\n"
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
+    with pytest.raises(DataError, match="standard input is not UTF-8"):
+        generate(stories, "-")
+
+
+def test_any_sampling_option_samples(stories: str, model: Model, capsys: Any) -> None:
+    for given in ({"top_p": 0.9}, {"min_p": 0.1}, {"typical_p": 0.9}, {"sample": True}):
+        generate(stories, PROMPT, max_new_tokens=9, seed=5, **given)
+        asked = {name: value for name, value in given.items() if name != "sample"}
+        drawn = model.generate(PROMPT, max_new_tokens=9, do_sample=True, seed=5, **asked)
+        assert capsys.readouterr().out == drawn + "\n"
+
+
+def test_rules_and_stops(stories: str, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=40, stop=["She"], bad_word=["girl"], no_repeat_ngram_size=2)
+    out = capsys.readouterr().out
+    assert "girl" not in out
+    generate(stories, PROMPT, max_new_tokens=40, stop=["little"])
+    assert capsys.readouterr().out.endswith("little\n")
+
+
+def test_several_answers(stories: str, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=6, beams=3, answers=2)
+    out = capsys.readouterr().out
+    assert "answer 1, score -" in out and "answer 2, score -" in out
+
+
+def test_the_likeliest_at_each_step(stories: str, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=4, top=3)
+    out = capsys.readouterr().out
+    assert "choice 3" in out and "choice 4" not in out
+    lines = [line.split() for line in out.splitlines()]
+    assert [line[0] for line in lines[-4:]] == ["1", "2", "3", "4"]
+    assert lines[-4][1:4] == [",", ",", "96.9%"]
+
+
+def test_json(stories: str, model: Model, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=4, top=5, json=True)
+    found = json.loads(capsys.readouterr().out)
+    (answer,) = found["answers"]
+    assert found["prompt"] == PROMPT
+    assert answer["text"] == model.generate(PROMPT, max_new_tokens=4)
+    assert answer["ended_by"] == "max_new_tokens" and len(answer["ids"]) == len(answer["steps"]) == 4
+    for step in answer["steps"]:
+        shares = [other["probability"] for other in step["likeliest"]]
+        assert len(shares) == 5 and shares == sorted(shares, reverse=True) and sum(shares) <= 1.0001
+        assert step["id"] == step["likeliest"][0]["id"] and step["probability"] == shares[0]
+
+
+def test_json_of_beams(stories: str, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=4, beams=2, answers=2, json=True)
+    answers = json.loads(capsys.readouterr().out)["answers"]
+    assert len(answers) == 2 and answers[0]["score"] >= answers[1]["score"]
+
+
+def test_wrong_options(stories: str) -> None:
+    with pytest.raises(ConfigError, match="temperature is -1"):
+        generate(stories, PROMPT, temperature=-1.0)
+    done = run("generate", stories, PROMPT, "--beams", "9999")
+    assert done.returncode == 2 and done.stderr.startswith("error: num_beams is 9999")
+
+
+def test_ctrl_c_keeps_what_was_written(stories: str, monkeypatch: Any, capsys: Any) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        yield "half a"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Model, "stream", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        generate(stories, PROMPT)
+    assert capsys.readouterr().out == "half a\n"
+
+
+def test_text_cannot_steer_the_terminal() -> None:
+    assert _shown("a\nb\x1b[31m") == "a\nb\\x1b[31m"

@@ -1,0 +1,472 @@
+"""Beam search finds the reference library's continuations, with its scores, and a row does not depend on its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import glassformer
+from glassformer import ConfigError, WeightsError
+from glassformer.core.flow import Batch, Flow, Output
+from glassformer.generation.beam import Beams, beams
+from glassformer.generation.filters import Filter, suppress
+from glassformer.generation.greedy import greedy
+from glassformer.generation.rows import Rows
+from glassformer.generation.scores import sequence_log_probs
+from glassformer.models import Network
+from tests.parity.families import ROWS, Row
+from tests.parity.sides import PRECISIONS, lifted, load_ours, load_theirs, make
+
+FAMILIES = ("gpt2", "llama", "mixtral", "t5", "bart", "pegasus", "marian")
+PAD = 7  # not 0, for which the reference fills with an end token
+NEW = 12
+
+families = pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.family in FAMILIES], ids=lambda row: row.family
+)
+precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "two": {"num_beams": 2},
+    "five": {"num_beams": 5, "num_return_sequences": 5},
+    "no length": {"num_beams": 4, "length_penalty": 0.0, "num_return_sequences": 2},
+    "long": {"num_beams": 4, "length_penalty": 2.0},
+    "early": {"num_beams": 4, "length_penalty": 0.8, "early_stopping": True, "num_return_sequences": 4},
+    "never": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": "never", "num_return_sequences": 3},
+    "short": {"num_beams": 3, "length_penalty": -1.0, "early_stopping": "never"},
+}
+options = pytest.mark.parametrize("asked", OPTIONS.values(), ids=OPTIONS)
+
+
+class Sides:
+    """One model on both sides, and three prompts of different lengths for it."""
+
+    def __init__(self, folder: Path, row: Row, dtype: torch.dtype = torch.float32) -> None:
+        self.row, self.dtype = row, dtype
+        self.ours, self.theirs = load_ours(folder, dtype), load_theirs(folder, row, dtype)
+        draw = torch.Generator().manual_seed(3)
+        lengths = torch.tensor([[6], [4], [2]])
+        places = torch.arange(6)[None]
+        # decoders are padded on the left; an encoder counts padding in the reference, so it is on the right
+        self.keep = places < lengths if row.translates else places >= 6 - lengths
+        ids = torch.randint(8, self.ours.vocabulary, (3, 6), generator=draw)
+        self.ids = ids.where(self.keep, 0)
+
+    def one(self, number: int) -> tuple[Tensor, Tensor]:
+        """A prompt without padding, and its mask."""
+        ids = self.ids[number, self.keep[number]][None]
+        return ids, torch.ones_like(ids, dtype=torch.bool)
+
+    def rows(self, cached: bool = True) -> Rows:
+        return self.rows_of(self.ids, self.keep, cached)
+
+    def rows_of(self, ids: Tensor, keep: Tensor, cached: bool = True) -> Rows:
+        network = self.ours.network
+        if not self.row.translates:
+            return Rows(network, ids, keep=keep, cached=cached)
+        begun = torch.full((len(ids), 1), self.start)
+        return Rows(network, begun, memory_of=Batch(input_ids=ids), memory_keep=keep[:, None], cached=cached)
+
+    @property
+    def start(self) -> int:
+        start: int = self.ours.config["decoder_start_token_id"]
+        return start
+
+    def expected(
+        self, stop_ids: tuple[int, ...], read: tuple[Tensor, Tensor] | None = None, **asked: Any
+    ) -> tuple[Tensor, Tensor]:
+        """The reference's ids and scores, with nothing of what its own configuration forces."""
+        from transformers import GenerationConfig
+
+        begin = {"decoder_start_token_id": self.start} if self.row.translates else {}
+        config = GenerationConfig(
+            max_new_tokens=NEW,
+            eos_token_id=list(stop_ids),
+            pad_token_id=PAD,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **begin,
+            **asked,
+        )
+        ids, keep = (self.ids, self.keep) if read is None else read
+        model: Any = self.theirs
+        model.generation_config = GenerationConfig()
+        with lifted(self.row, self.dtype):
+            found = model.generate(ids, attention_mask=keep.long(), generation_config=config)
+        return found.sequences, found.sequences_scores
+
+    def equal(self, found: Beams, expected: tuple[Tensor, Tensor]) -> None:
+        assert found.ids.tolist() == expected[0].tolist()
+        assert found.scores.dtype == self.dtype
+        torch.testing.assert_close(found.scores.float(), expected[1].float(), atol=2e-5, rtol=2e-5)
+
+    def often(self) -> tuple[int, ...]:
+        """An end token that searches meet early, and one that they meet elsewhere: what greedy search says."""
+        found = beams(self.rows(), num_beams=3, max_new_tokens=6, num_return_sequences=3).ids
+        return int(found[0, -4]), int(found[-1, -2])
+
+
+@pytest.fixture(scope="module")
+def sides_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Row, torch.dtype], Sides]:
+    folders: dict[str, Path] = {}
+    made: dict[tuple[str, torch.dtype], Sides] = {}
+
+    def sides(row: Row, dtype: torch.dtype) -> Sides:
+        if row.family not in folders:
+            folders[row.family] = make(row, row.main, tmp_path_factory.mktemp(row.family))
+        if (row.family, dtype) not in made:
+            made[row.family, dtype] = Sides(folders[row.family], row, dtype)
+        return made[row.family, dtype]
+
+    return sides
+
+
+SidesOf = Callable[[Row, torch.dtype], Sides]
+
+
+def without_repeated_pairs(ids: Tensor, logits: Tensor) -> Tensor:
+    """A filter: no two tokens stand side by side twice in a row of ids."""
+    logits = logits.clone()
+    for row, line in enumerate(ids.tolist()):
+        after = [b for a, b in pairwise(line) if a == line[-1]]
+        logits[row, after] = -torch.inf
+    return logits
+
+
+# ----------------------------------------------------------------------------------------------- as the reference
+
+
+@families
+@precisions
+@options
+def test_ids_and_scores_are_the_references(
+    sides_of: SidesOf, row: Row, dtype: torch.dtype, asked: dict[str, Any]
+) -> None:
+    sides = sides_of(row, dtype)
+    often = sides.often()
+    for stop_ids in ((), often[:1], often):
+        found = beams(sides.rows(), max_new_tokens=NEW, stop_ids=stop_ids, pad_id=PAD, **asked)
+        sides.equal(found, sides.expected(stop_ids, **asked))
+
+
+@families
+@precisions
+def test_filters_see_each_beam(sides_of: SidesOf, row: Row, dtype: torch.dtype) -> None:
+    sides = sides_of(row, dtype)
+    never = list(sides.often())
+    filters: list[Filter] = [without_repeated_pairs, suppress(never)]
+    for i in range(3):  # one by one: the reference takes padding for words that were said
+        rows = sides.rows_of(*sides.one(i))
+        found = beams(
+            rows, num_beams=3, max_new_tokens=NEW, filters=filters, pad_id=PAD, num_return_sequences=3
+        )
+        expected = sides.expected(
+            (),
+            sides.one(i),
+            num_beams=3,
+            num_return_sequences=3,
+            no_repeat_ngram_size=2,
+            suppress_tokens=never,
+        )
+        sides.equal(found, expected)
+
+
+@families
+def test_drawn_beams_are_the_references(sides_of: SidesOf, row: Row) -> None:
+    sides = sides_of(row, torch.float32)
+    asked: dict[str, Any] = {"num_beams": 3, "num_return_sequences": 3}
+    found = beams(
+        sides.rows(), max_new_tokens=NEW, generator=torch.Generator().manual_seed(5), pad_id=PAD, **asked
+    )
+    torch.manual_seed(5)
+    sides.equal(found, sides.expected((), do_sample=True, top_k=0, **asked))
+
+
+PROMPTS = (
+    "Once upon a time",
+    "Tom and Lily went to the park.",
+    "The dog",
+    "One day, a little girl named Sue",
+    "She",
+)
+
+
+@precisions
+def test_stories(shared: Path, dtype: torch.dtype) -> None:
+    from transformers import AutoModelForCausalLM
+
+    folder = shared / "models" / "stories260k"
+    ours = glassformer.load(folder, task="text-generation", dtype=dtype)
+    theirs: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+    for prompt in PROMPTS:
+        ids = torch.tensor([ours.tokenizer(prompt).input_ids])
+        asked: dict[str, Any] = {"num_beams": 5, "num_return_sequences": 5, "early_stopping": True}
+        found = beams(Rows(ours.network, ids), max_new_tokens=64, stop_ids=(2,), pad_id=2, **asked)
+        expected = theirs.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=64, eos_token_id=2, pad_token_id=2,
+            return_dict_in_generate=True, output_scores=True, **asked,
+        )  # fmt: skip
+        assert found.ids.tolist() == expected.sequences.tolist()
+        torch.testing.assert_close(
+            found.scores.float(), expected.sequences_scores.float(), atol=1e-5, rtol=1e-5
+        )
+
+
+# ------------------------------------------------------------------------------------------------ against ourselves
+
+
+@families
+def test_one_beam_is_greedy(sides_of: SidesOf, row: Row) -> None:
+    sides = sides_of(row, torch.float32)
+    rows = sides.rows()
+    one: dict[str, Any] = {"keep": sides.keep, "ids": sides.ids}
+    if row.translates:
+        one = {"ids": rows.ids, "memory_of": Batch(input_ids=sides.ids), "memory_keep": sides.keep[:, None]}
+    alone = greedy(sides.ours.network, max_new_tokens=NEW, stop_ids=sides.often(), pad_id=PAD, **one)
+    found = beams(rows, num_beams=1, max_new_tokens=NEW, stop_ids=sides.often(), pad_id=PAD)
+    assert found.ids.tolist() == alone.tolist()
+
+
+@families
+@precisions
+def test_a_prompt_does_not_depend_on_its_batch(sides_of: SidesOf, row: Row, dtype: torch.dtype) -> None:
+    sides = sides_of(row, dtype)
+    asked: dict[str, Any] = {
+        "num_beams": 4, "max_new_tokens": NEW, "stop_ids": sides.often(), "pad_id": PAD, "num_return_sequences": 2,
+        "filters": [without_repeated_pairs],
+    }  # fmt: skip
+    together = beams(sides.rows(), **asked)
+    for i in range(3):
+        rows = sides.rows_of(*sides.one(i))
+        begun = rows.ids.shape[1]
+        alone = beams(rows, **asked)
+        here = slice(2 * i, 2 * i + 2)
+        found, expected = alone.ids[:, begun:], together.ids[here, sides.rows().ids.shape[1] :]
+        assert found.tolist() == expected[:, : found.shape[1]].tolist()
+        assert (expected[:, found.shape[1] :] == PAD).all()
+        torch.testing.assert_close(alone.scores, together.scores[here], atol=1e-5, rtol=1e-5)
+
+
+@families
+def test_the_cache_changes_nothing(sides_of: SidesOf, row: Row) -> None:
+    sides = sides_of(row, torch.float64)
+    asked: dict[str, Any] = {"num_beams": 4, "max_new_tokens": NEW, "num_return_sequences": 4}
+    found, expected = beams(sides.rows(), **asked), beams(sides.rows(cached=False), **asked)
+    assert found.ids.tolist() == expected.ids.tolist()
+    torch.testing.assert_close(found.scores, expected.scores, atol=1e-12, rtol=1e-12)
+
+
+@families
+@precisions
+def test_a_score_is_the_sum_of_log_probabilities_for_the_length(
+    sides_of: SidesOf, row: Row, dtype: torch.dtype
+) -> None:
+    sides = sides_of(row, dtype)
+    stop_ids = sides.often()
+    found = beams(
+        sides.rows(),
+        num_beams=3,
+        max_new_tokens=NEW,
+        stop_ids=stop_ids,
+        num_return_sequences=2,
+        length_penalty=0.8,
+    )
+    source, keep = sides.ids.repeat_interleave(2, 0), sides.keep.repeat_interleave(2, 0)
+    start = 1 if row.translates else 6
+    if row.translates:
+        read: dict[str, Any] = {"memory_of": Batch(input_ids=source), "memory_keep": keep[:, None]}
+    else:
+        read = {"keep": torch.cat([keep, torch.ones(6, found.ids.shape[1] - 6, dtype=torch.bool)], dim=1)}
+    told = sequence_log_probs(sides.ours.network, found.ids, start, stop_ids=stop_ids, **read)
+    assert told.dtype == dtype
+    length = (told != 0).sum(dim=1)
+    assert length.min() < length.max()
+    torch.testing.assert_close(told.sum(dim=1) / length**0.8, found.scores, atol=1e-5, rtol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------- a made-up network
+
+
+class Spoken(Network):
+    """A network whose next token depends on the last alone: log P(b after a) is `table[a, b]`."""
+
+    def __init__(self, table: Tensor) -> None:
+        nn.Module.__init__(self)
+        self.table = table
+
+    def forward(self, batch: Batch, flow: Flow) -> Output:
+        assert batch.input_ids is not None
+        return Output(logits=self.table[batch.input_ids[:, -1:]])
+
+
+def spoken(*lines: list[float]) -> Rows:
+    return Rows(Spoken(torch.tensor(lines, dtype=torch.float64).log()), torch.tensor([[0]]), cached=False)
+
+
+def test_a_likelier_whole_begins_with_a_less_likely_token() -> None:
+    rows = spoken([0, 0.6, 0.4, 0], [0, 0.4, 0.3, 0.3], [0, 0.05, 0.05, 0.9], [0, 0, 0, 1])
+    assert beams(rows, num_beams=1, max_new_tokens=2).ids.tolist() == [[0, 1, 1]]
+    rows = spoken([0, 0.6, 0.4, 0], [0, 0.4, 0.3, 0.3], [0, 0.05, 0.05, 0.9], [0, 0, 0, 1])
+    found = beams(rows, num_beams=2, max_new_tokens=2, num_return_sequences=2, length_penalty=0.0)
+    assert found.ids.tolist() == [[0, 2, 3], [0, 1, 1]]
+    torch.testing.assert_close(found.scores.exp(), torch.tensor([0.36, 0.24], dtype=torch.float64))
+    tree = [(step.parents.tolist(), step.tokens.tolist()) for step in found.steps]
+    assert tree[0] == ([[0, 0]], [[1, 2]])
+    assert len(tree) == 2
+
+
+def test_fewer_ways_than_were_asked_for() -> None:
+    """All that may be said is one token, then the end: the second best is nothing."""
+    rows = spoken([0, 1, 0], [0, 0, 1], [0, 0, 1])
+    found = beams(rows, num_beams=2, max_new_tokens=5, stop_ids=(2,), pad_id=9, num_return_sequences=2)
+    assert found.ids.tolist() == [[0, 1, 2], [0, 9, 9]]
+    assert found.scores.tolist() == [0.0, -torch.inf]
+    assert len(found.steps) == 2  # and nothing is left to search
+
+
+def test_beams_go_on_though_each_would_rather_end_in_either_way() -> None:
+    """Of two beams' likeliest continuations four are ends; the fifth and the sixth are carried on."""
+    line = [0.0, 0.1, 0.1, 0.41, 0.39]
+    rows = spoken([0.0, 0.5, 0.5, 0.0, 0.0], line, line, line, line)
+    found = beams(rows, num_beams=2, max_new_tokens=9, stop_ids=(3, 4), length_penalty=0.0)
+    torch.testing.assert_close(found.steps[1].scores.exp(), torch.full((1, 2), 0.05, dtype=torch.float64))
+    assert len(found.steps) == 2
+    assert found.ids.shape == (1, 3)
+
+
+@pytest.mark.parametrize("early_stopping", [False, "never"])
+def test_where_short_ones_are_favoured_nothing_is_hoped_of_long_ones(early_stopping: bool | str) -> None:
+    """When two have ended, "1 2" could be better than the second if it ended soon, though not at the longest."""
+    rows = spoken(
+        [0, 0.6, 0, 0.3, 0.1], [0, 0, 0.7, 0.3, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 1]
+    )
+    found = beams(
+        rows, num_beams=2, max_new_tokens=5, stop_ids=(3,), pad_id=9, num_return_sequences=2,
+        length_penalty=-1.0, early_stopping=early_stopping,
+    )  # fmt: skip
+    assert found.ids.tolist() == [[0, 3, 9, 9], [0, 1, 2, 3]]
+    expected = torch.tensor([0.3, 0.42**3], dtype=torch.float64).log()
+    torch.testing.assert_close(found.scores, expected)
+
+
+def test_groups_say_different_things() -> None:
+    """By hand: the second group loses λ = 1 for the 0.5 that the first has said, and says the 0.3 instead."""
+    line = [0.0, 0.5, 0.3, 0.2]
+    asked: dict[str, Any] = {
+        "num_beams": 2,
+        "num_beam_groups": 2,
+        "max_new_tokens": 1,
+        "num_return_sequences": 2,
+    }
+    found = beams(spoken(line, line, line, line), diversity_penalty=1.0, **asked)
+    assert found.ids.tolist() == [[0, 1], [0, 2]]
+    torch.testing.assert_close(found.scores.exp(), torch.tensor([0.5, 0.3], dtype=torch.float64))
+    weak = beams(spoken(line, line, line, line), diversity_penalty=0.1, **asked)
+    assert weak.ids.tolist() == [[0, 1], [0, 1]]
+    torch.testing.assert_close(
+        weak.scores, torch.tensor([0.5, 0.5], dtype=torch.float64).log() - torch.tensor([0, 0.1])
+    )
+
+
+def test_each_group_carries_on_its_own_words() -> None:
+    rows = spoken([0.0, 0.5, 0.3, 0.2], [0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
+    found = beams(
+        rows, num_beams=2, num_beam_groups=2, max_new_tokens=3, num_return_sequences=2, diversity_penalty=1.0
+    )
+    assert found.ids.tolist() == [[0, 1, 3, 3], [0, 2, 1, 3]]
+    told = torch.tensor([0.5, 0.3], dtype=torch.float64).log()
+    torch.testing.assert_close(found.scores, (told - torch.tensor([0, 1])) / 3)  # the last 3 was said before
+
+
+def test_groups_without_a_penalty_are_searches_of_their_own(sides_of: SidesOf) -> None:
+    row = next(row for row in ROWS if row.family == "gpt2")
+    sides = sides_of(row, torch.float64)
+    asked: dict[str, Any] = {"max_new_tokens": NEW, "stop_ids": sides.often(), "pad_id": PAD}
+    alone = beams(sides.rows(), num_beams=2, num_return_sequences=2, **asked)
+    found = beams(sides.rows(), num_beams=6, num_beam_groups=3, num_return_sequences=6, **asked)
+    twice = alone.scores.reshape(3, 2).repeat_interleave(3, dim=1)  # each of the two, once a group
+    torch.testing.assert_close(found.scores.reshape(3, 6), twice)
+    for i in range(3):
+        said = {tuple(line) for line in found.ids[6 * i : 6 * i + 6].tolist()}
+        assert said == {tuple(line) for line in alone.ids[2 * i : 2 * i + 2].tolist()}
+
+
+def test_later_groups_differ_more_with_a_penalty(sides_of: SidesOf) -> None:
+    row = next(row for row in ROWS if row.family == "llama")
+    sides = sides_of(row, torch.float32)
+    asked: dict[str, Any] = {
+        "num_beams": 4,
+        "num_beam_groups": 2,
+        "max_new_tokens": NEW,
+        "num_return_sequences": 4,
+    }
+    same, other = (beams(sides.rows(), diversity_penalty=λ, **asked) for λ in (0.0, 2.0))
+    assert len(other.ids.unique(dim=0)) > len(same.ids.unique(dim=0))
+
+
+# ------------------------------------------------------------------------------------------------------- by chance
+
+
+def test_a_seed_repeats_what_was_drawn(sides_of: SidesOf) -> None:
+    row = next(row for row in ROWS if row.family == "t5")
+    sides = sides_of(row, torch.float32)
+
+    def drawn(seed: int) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return beams(sides.rows(), num_beams=2, max_new_tokens=NEW, generator=generator).ids
+
+    assert drawn(1).equal(drawn(1))
+    assert not drawn(1).equal(drawn(2))
+
+
+def test_draws_are_as_frequent_as_their_probability() -> None:
+    """One beam, one token: chi-squared of 2,000 draws, 2 degrees of freedom, 1 in 1,000."""
+    line, generator = [0.2, 0.5, 0.3], torch.Generator().manual_seed(0)
+    network = Spoken(torch.tensor([line] * 3).log())
+    rows = Rows(network, torch.zeros(2_000, 1, dtype=torch.long), cached=False)
+    said = beams(rows, num_beams=1, max_new_tokens=1, generator=generator).ids[:, 1].bincount(minlength=3)
+    expected = torch.tensor(line) * 2_000
+    assert ((said - expected) ** 2 / expected).sum() < 13.8
+
+
+# ------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"num_beams": 0}, "num_beams is 0; it must be a whole number from 1 up"),
+        ({"num_beams": -2}, "num_beams is -2"),
+        ({"num_beams": 2.0}, "num_beams is 2.0"),
+        ({"num_beams": True}, "num_beams is True"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ({"num_return_sequences": 0}, "num_return_sequences is 0"),
+        ({"num_return_sequences": 3}, "num_return_sequences is 3, num_beams 2; .* ask for fewer"),
+        ({"num_beam_groups": 0}, "num_beam_groups is 0"),
+        ({"num_beams": 3, "num_beam_groups": 2}, "must be a multiple of num_beam_groups"),
+        ({"num_beams": 4}, "num_beams is 4; the vocabulary has 3 tokens"),
+        ({"length_penalty": float("nan")}, "length_penalty is nan; it must be a finite number"),
+        ({"length_penalty": "long"}, "length_penalty is 'long'"),
+        ({"diversity_penalty": -1.0}, "diversity_penalty is -1.0; it must be 0 or more"),
+        ({"early_stopping": "always"}, "early_stopping is 'always'; it must be True, False or 'never'"),
+        ({"early_stopping": 1}, "early_stopping is 1; it must be"),
+    ],
+)
+def test_what_cannot_be_asked(asked: dict[str, Any], said: str) -> None:
+    line = [0.2, 0.5, 0.3]
+    with pytest.raises(ConfigError, match=said):
+        beams(spoken(line, line, line), **{"num_beams": 2, "max_new_tokens": 3, **asked})
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+@pytest.mark.parametrize("drawn", [False, True])
+def test_numbers_that_are_none(broken: float, drawn: bool) -> None:
+    generator = torch.Generator() if drawn else None
+    with pytest.raises(WeightsError, match="the logits hold NaN"):
+        beams(spoken([0.5, 0.5], [broken, 0.5]), num_beams=2, max_new_tokens=3, generator=generator)

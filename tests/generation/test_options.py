@@ -1,0 +1,190 @@
+"""Wrong options are refused, with what to do; a folder's rules hold, its method does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer import ConfigError, DataError, Model, UnsupportedError, load
+from glassformer.generation.options import Options
+from glassformer.generation.settings import Settings
+from glassformer.models import FAMILIES
+
+IDS = torch.tensor([[5, 17, 3, 9]])
+SETTINGS = Settings({}, {"eos_token_id": 2}, 99)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    torch.manual_seed(4)
+    model = Model.from_config(FAMILIES["gpt2"].tiny, task="text-generation").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model
+
+
+@pytest.fixture(scope="module")
+def stories(shared: Path) -> Model:
+    return load(shared / "models" / "stories260k")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"temprature": 0.7}, r"generate\(…\) takes no 'temprature'; nearest: 'temperature'"),
+        ({"streamer": 1}, r"takes no 'streamer'; model\.stream"),
+        ({"min_length": 3}, "say min_new_tokens"),
+        ({"return_dict_in_generate": True}, "return_scores=True"),
+        ({"max_new_tokens": -1}, "max_new_tokens is -1; it must be a whole number from 0 up"),
+        ({"max_new_tokens": 2.0}, "max_new_tokens is 2.0"),
+        ({"max_new_tokens": True}, "max_new_tokens is True"),
+        ({"max_length": 0}, "max_length is 0; it must be a whole number from 1 up"),
+        ({"max_length": 9, "max_new_tokens": 2}, "give one of them"),
+        ({"max_time": 0}, "max_time is 0; it must be a number of seconds above 0"),
+        ({"temperature": 0, "do_sample": True}, "do_sample=False takes the likeliest token"),
+        ({"temperature": -1.0, "do_sample": True}, "temperature is -1.0"),
+        ({"temperature": float("nan"), "do_sample": True}, "temperature is nan"),
+        ({"temperature": "hot", "do_sample": True}, "temperature is 'hot'"),
+        ({"temperature": 0.5}, "greedy search draws nothing; add do_sample=True"),
+        ({"top_k": 5}, "add do_sample=True"),
+        ({"top_k": -1, "do_sample": True}, "top_k is -1; it must be a whole number from 1 up, or 0"),
+        ({"top_p": 0.0, "do_sample": True}, "top_p is 0.0; it must be a number above 0 and up to 1"),
+        ({"top_p": 1.1, "do_sample": True}, "top_p is 1.1"),
+        ({"min_p": 1.5, "do_sample": True}, "min_p is 1.5; it must be a number from 0 to 1"),
+        ({"typical_p": 0, "do_sample": True}, "typical_p is 0"),
+        ({"do_sample": 1}, "do_sample is 1; it must be True or False"),
+        ({"seed": 1.5}, "seed is 1.5; it must be a whole number"),
+        ({"num_beams": 0}, "num_beams is 0"),
+        ({"num_beams": 100}, "num_beams is 100, and the vocabulary has 99 tokens; ask for fewer"),
+        ({"num_beams": 3, "num_return_sequences": 4}, "there are no more answers than beams"),
+        ({"num_beams": 3, "num_beam_groups": 2}, "it must be a multiple"),
+        ({"num_beams": 3, "early_stopping": "soon"}, "early_stopping is 'soon'; it must be True, False or 'never'"),
+        ({"num_return_sequences": 2}, "greedy search has one answer"),
+        ({"length_penalty": 1.0}, "num_beams is 1; ask for more"),
+        ({"repetition_penalty": 0}, "repetition_penalty is 0; it must be a number above 0"),
+        ({"no_repeat_ngram_size": -2}, "no_repeat_ngram_size is -2"),
+        ({"bad_words_ids": [[]]}, "a list of words, each a list of token ids"),
+        ({"bad_words_ids": [5]}, "a list of words, each a list of token ids"),
+        ({"bad_words_ids": [[99]]}, "bad_words_ids names the token 99; allowed: 0 to 98"),
+        ({"bad_words": [""]}, "none of them empty"),
+        ({"stop_strings": ["a", 3]}, "none of them empty"),
+        ({"eos_token_id": "</s>"}, "a token id, or a list of them"),
+        ({"eos_token_id": 99}, "allowed: 0 to 98"),
+        ({"min_new_tokens": 30}, "at most 20 new tokens are generated; raise max_new_tokens"),
+        ({"max_length": 4}, "max_length is 4, and the rows begin with 4 tokens"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(model: Model, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        model.generate(IDS, **given)
+
+
+def test_what_beams_do_not_do(model: Model) -> None:
+    for given in ({"stop_strings": "a"}, {"max_time": 1.0}, {"top": 3}):
+        with pytest.raises(UnsupportedError, match="num_beams"):
+            model.generate(IDS, num_beams=2, **given)
+
+
+def test_what_is_not_streamed(model: Model) -> None:
+    with pytest.raises(ConfigError, match="without beams"):
+        model.stream(IDS, num_beams=2)
+    with pytest.raises(DataError, match="takes one text"):
+        model.stream(["a", "b"])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="takes no 'tempo'"):
+        model.stream(IDS, tempo=2)  # at once, not when the first token is asked for
+
+
+def test_none_is_not_asked_for() -> None:
+    assert Options.read({"temperature": None, "num_beams": 1}, SETTINGS) == Options()
+
+
+def test_max_length_counts_the_prompt(model: Model) -> None:
+    assert model.generate(IDS, max_length=9).equal(model.generate(IDS, max_new_tokens=5))
+
+
+def test_end_tokens_of_ones_own(model: Model) -> None:
+    free = model.generate(IDS, max_new_tokens=10)[0, 4:].tolist()
+    found = model.generate(IDS, max_new_tokens=10, eos_token_id=[free[3]], return_scores=True)
+    assert found.new_ids[0].tolist() == free[: free.index(free[3]) + 1]
+    assert found.reasons == ["end_token"]
+    longer = model.generate(IDS, max_new_tokens=10, eos_token_id=free[3], min_new_tokens=8)[0, 4:].tolist()
+    assert free[3] not in longer[:8] and len(longer) >= 8
+
+
+def test_beams_are_searched(model: Model) -> None:
+    found = model.generate(IDS, num_beams=4, num_return_sequences=3, return_scores=True, max_new_tokens=6)
+    assert found.ids.shape == (3, 10) and found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
+    drawn = [
+        model.generate(IDS, num_beams=4, do_sample=True, seed=seed, max_new_tokens=6) for seed in (1, 1, 2)
+    ]
+    assert drawn[0].equal(drawn[1]) and not drawn[0].equal(drawn[2])
+    assert model.generate(IDS, num_beams=4, max_new_tokens=0).equal(IDS)
+
+
+def test_bad_words_are_texts(stories: Model) -> None:
+    free = stories.generate("Once upon a time", max_new_tokens=30)
+    assert "girl" in free
+    without = stories.generate("Once upon a time", max_new_tokens=30, bad_words=["girl", "boy"])
+    assert "girl" not in without and "boy" not in without
+
+
+def test_texts_and_what_is_known_of_them(stories: Model) -> None:
+    found = stories.generate(["One day", "The dog"], return_scores=True, top=2, max_new_tokens=5)
+    assert found.texts == stories.generate(["One day", "The dog"], max_new_tokens=5)
+    assert found.top_ids.shape == (2, 5, 2) and (found.scores < 0).all()
+    assert len(stories.generate("One day", do_sample=True, num_return_sequences=3)) == 3
+    assert stories.generate("One day", attention_mask=None, max_new_tokens=0) == ""
+    with pytest.raises(ConfigError, match="the prompt is text; leave it out"):
+        stories.generate("One day", attention_mask=torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("text", ["Once upon a time", "The dog"])
+@pytest.mark.parametrize("asked", [{}, {"do_sample": True, "seed": 3}, {"stop_strings": ["a"]}])
+def test_a_stream_is_the_text(stories: Model, text: str, asked: dict[str, Any]) -> None:
+    pieces = list(stories.stream(text, max_new_tokens=40, **asked))
+    assert "".join(pieces) == stories.generate(text, max_new_tokens=40, **asked)
+    assert len(pieces) > 1 or asked
+
+
+# ------------------------------------------------------------------------------------------------- what a folder says
+
+
+def with_file(generation: dict[str, Any], **given: Any) -> Options:
+    return Options.read(given, Settings(generation, {}, 99))
+
+
+def test_a_folders_rules_hold_where_none_is_named() -> None:
+    folder = {"repetition_penalty": 1.3, "no_repeat_ngram_size": 3}
+    assert with_file(folder) == Options(**folder)
+    assert with_file(folder, no_repeat_ngram_size=0).no_repeat_ngram_size == 0
+
+
+def test_a_folders_method_and_lengths_do_not() -> None:
+    folder = {"do_sample": True, "num_beams": 4, "max_length": 200, "temperature": 0.6, "length_penalty": 2.0}
+    assert with_file(folder) == Options()
+    assert with_file(folder, do_sample=True) == Options(do_sample=True, temperature=0.6)
+    assert with_file(folder, do_sample=True, temperature=1.1).temperature == 1.1
+    assert with_file(folder, num_beams=2) == Options(num_beams=2, length_penalty=2.0)
+
+
+def test_a_folder_that_is_wrong() -> None:
+    with pytest.raises(ConfigError, match=r"generation_config\.json: top_p is 7"):
+        with_file({"top_p": 7}, do_sample=True)
+    assert with_file({"top_p": 7}) == Options()
+
+
+def test_a_folder_ends_its_answers(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    tiny = {**FAMILIES["bart"].tiny, "forced_eos_token_id": 2}
+    Model.from_config(tiny, task="translation").save_pretrained(tmp_path)
+    model = load(tmp_path)
+    found = model.generate(IDS, max_new_tokens=6)
+    assert found[0, -1] == 2
+    (tmp_path / "generation_config.json").write_text(json.dumps({"no_repeat_ngram_size": 1}))
+    said = load(tmp_path).generate(IDS, max_new_tokens=6)[0, 1:-1].tolist()
+    assert len(set(said)) == len(said)
