@@ -44,7 +44,7 @@ from glassformer.models import Family, Network, Reader
 from glassformer.models.choice import bare_task, family_of, names_of, put_on, task_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.files import shown
-from glassformer.weights.fit import LoadReport, fill, gather, holding_nan
+from glassformer.weights.fit import LoadReport, fill, first_ten, gather, holding_nan
 from glassformer.weights.header import read_file_header
 from glassformer.weights.read import open_checkpoint
 from glassformer.weights.strict_json import read_object
@@ -364,10 +364,9 @@ class Model:
             return
         self._found_nan = True
         if broken := holding_nan(self.network):
-            said = ", ".join(broken[:10]) + (f", and {len(broken) - 10} more" if len(broken) > 10 else "")
             warnings.warn(
-                f"the answers hold NaN, because {len(broken)} tensors of the model do: {said}; the checkpoint is "
-                "damaged, or its training went astray",
+                f"the answers hold NaN, because {len(broken)} tensors of the model do: {first_ten(broken)}; "
+                "the checkpoint is damaged, or its training went astray",
                 stacklevel=3,
             )
 

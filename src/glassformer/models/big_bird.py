@@ -10,7 +10,7 @@ itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -164,10 +164,9 @@ class Answering(BigBird):
         x = self.tap(flow, "final", self.states(batch, flow))
         output: Output = self.head(x, flow)
         _, question = self._question(reads_ids(batch), flow)
-        tapped: dict[str, Any] = {
-            name: self.tap(flow, name, output[name] - BARRED * question) for name in self.head.FIELDS
-        }
-        return replace(output, last_hidden_state=x, cache=flow.cache, **tapped)
+        assert output.start_logits is not None and output.end_logits is not None  # what the head makes
+        start, end = (logits - BARRED * question for logits in (output.start_logits, output.end_logits))
+        return self.shown(replace(output, start_logits=start, end_logits=end), x, flow)
 
     def _question(
         self, ids: Int[Tensor, "B T"], flow: Flow

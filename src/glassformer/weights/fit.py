@@ -20,7 +20,7 @@ from glassformer.weights.read import Checkpoint
 from glassformer.weights.report import LoadReport, clear
 from glassformer.weights.spelling import Spelled
 
-__all__ = ["LoadReport", "as_spelled", "fill", "gather", "holding_nan"]
+__all__ = ["LoadReport", "as_spelled", "fill", "first_ten", "gather", "holding_nan"]
 
 MOST_NEW_BYTES = (
     1 << 30
@@ -93,7 +93,7 @@ def fill(
     report.shapes |= {ours: tuple(owners[ours][0].shape) for ours in report.new}
 
     problems = [
-        f"{len(values)} {kind}: {_first_ten(values)}"
+        f"{len(values)} {kind}: {first_ten(values)}"
         for kind, values in (
             ("missing", [_absent(name, ours, checkpoint, i < 10) for i, (name, ours) in enumerate(missing)]),
             ("misshapen", misshapen),
@@ -109,7 +109,7 @@ def fill(
     fresh = sum(owners[ours][0].numel() for ours in (*report.new, *zeros)) * dtype.itemsize
     if fresh > MOST_NEW_BYTES:
         raise WeightsError(
-            f"the new head needs {fresh / 1e9:.1f} GB for {_first_ten([*report.new, *zeros])}, at most "
+            f"the new head needs {fresh / 1e9:.1f} GB for {first_ten([*report.new, *zeros])}, at most "
             f"{MOST_NEW_BYTES / 1e9:.1f} GB are allocated; check num_labels and id2label in config.json"
         )
     place = torch.device(device)
@@ -208,6 +208,7 @@ def _main_dtype(checkpoint: Checkpoint) -> torch.dtype:
     return dtype
 
 
-def _first_ten(values: list[str]) -> str:
+def first_ten(values: list[str]) -> str:
+    """Names for a message, the rest of them counted."""
     more = f", and {len(values) - 10} more" if len(values) > 10 else ""
     return ", ".join(map(clear, values[:10])) + more
