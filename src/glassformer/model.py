@@ -27,9 +27,7 @@ from glassformer.core.heads import Head, first_token
 from glassformer.edge import (
     check_ids,
     check_numbers,
-    check_prompts_end,
     check_read,
-    check_room,
     check_segments,
     device_of,
     dtype_of,
@@ -55,12 +53,10 @@ if TYPE_CHECKING:
 
     from glassformer.audio import SoundProcessor
     from glassformer.explorer import Look
-    from glassformer.generation.filters import Filter
     from glassformer.generation.options import Options
-    from glassformer.generation.rows import Rows
-    from glassformer.generation.sample import Decoding, Generated
+    from glassformer.generation.sample import Generated
     from glassformer.generation.settings import Settings
-    from glassformer.generation.stop import Reason
+    from glassformer.generation.writer import Writer
     from glassformer.inspect.reading import Reading
     from glassformer.inspect.session import Session
     from glassformer.vision import ImageProcessor
@@ -444,7 +440,7 @@ class Model:
             return []
         read, mask = self._given(texts or prompt, attention_mask)
         try:
-            found = self._grow(read, mask, asked)
+            found = self._writer().write(read, mask, asked)
         except Interrupted as interrupt:
             if texts is not None:
                 interrupt.partial.texts = self._said(interrupt.partial)
@@ -482,8 +478,7 @@ class Model:
         if isinstance(prompt, str) and asked.num_return_sequences > 1:
             raise ConfigError("stream(…) continues one text once; leave num_return_sequences out")
         read, mask = self._given([prompt] if isinstance(prompt, str) else prompt, attention_mask)
-        decoding = self._decoding(*self._begin(read, mask, asked), asked)
-        tokens = (step.tokens for step in decoding)
+        tokens = (step.tokens for step in self._writer().decoding(read, mask, asked))
         if isinstance(prompt, Tensor):
             return tokens
         return Pieces(self.tokenizer).of(int(token) for token in tokens)
@@ -515,6 +510,22 @@ class Model:
     def _said(self, found: Generated) -> list[str]:
         texts = [self.tokenizer.decode(row, skip_special_tokens=True) for row in found.new_ids.tolist()]
         return [text.strip() for text in texts] if self.family.opens else texts
+
+    def _writer(self) -> Writer:
+        """Raises: UnsupportedError: the model was loaded without the head that writes."""
+        from glassformer.generation.writer import Writer
+
+        if not self._translates and self.task != "text-generation":
+            able = "text-generation" in self.family.tasks
+            raise UnsupportedError(
+                f"generate needs a language-model head; this model was loaded for {self.task!r}; "
+                + (
+                    "load it with task='text-generation'"
+                    if able
+                    else f"no {self.family.model_type!r} model has one"
+                )
+            )
+        return Writer(self.network, self._settings, self._translates, lambda: self.tokenizer)
 
     @property
     def _settings(self) -> Settings:
@@ -646,117 +657,8 @@ class Model:
 
     def _continue(self, read: Tensor, mask: Tensor | None, max_new_tokens: int, cached: bool) -> Tensor:
         """The ids of a greedy search."""
-        return self._grow(
-            read, mask, self._asked({"max_new_tokens": max_new_tokens, "use_cache": cached})
-        ).ids
-
-    def _grow(self, read: Tensor, mask: Tensor | None, asked: Options) -> Generated:
-        """What becomes of the rows, by the method that was asked for."""
-        from glassformer.generation.beam import beams
-        from glassformer.generation.sample import Generated
-
-        rows, new_tokens, filters = self._begin(read, mask, asked)
-        if asked.num_beams == 1 or new_tokens == 0:
-            return self._decoding(rows, new_tokens, filters, asked).run()
-        begun, stop_ids = rows.ids.shape[1], asked.stop_ids(self._settings)
-        found = beams(
-            rows,
-            num_beams=asked.num_beams,
-            num_beam_groups=asked.num_beam_groups,
-            diversity_penalty=asked.diversity_penalty or 0.0,
-            max_new_tokens=new_tokens,
-            stop_ids=stop_ids,
-            pad_id=self._settings.pad_id,
-            length_penalty=1.0 if asked.length_penalty is None else asked.length_penalty,
-            early_stopping=False if asked.early_stopping is None else asked.early_stopping,
-            num_return_sequences=asked.num_return_sequences,
-            filters=filters,
-            generator=(
-                torch.Generator(read.device).manual_seed(asked.first_seed()) if asked.do_sample else None
-            ),
-        )
-        ended = torch.isin(found.ids[:, begun:], torch.tensor(stop_ids, device=read.device)).any(dim=1)
-        reasons: list[Reason] = ["end_token" if end else "max_new_tokens" for end in ended.tolist()]
-        return Generated(found.ids, begun, reasons, scores=found.scores if asked.return_scores else None)
-
-    def _decoding(self, rows: Rows, new_tokens: int, filters: Sequence[Filter], asked: Options) -> Decoding:
-        """Greedy search or sampling, ready to be gone through."""
-        from glassformer.generation.sample import Decoding, Draw, likeliest
-        from glassformer.generation.stop import Stop
-
-        if asked.num_return_sequences > 1:
-            prompts = torch.arange(len(rows), device=self.device)
-            rows.pick(prompts.repeat_interleave(asked.num_return_sequences))
-        stop = Stop(
-            len(rows),
-            ids=asked.stop_ids(self._settings),
-            strings=asked.strings,
-            tokenizer=self.tokenizer if asked.strings else None,
-            seconds=asked.max_time,
-            device=self.device,
-        )
-        return Decoding(
-            rows,
-            max_new_tokens=new_tokens,
-            stop=stop,
-            pad_id=self._settings.pad_id,
-            filters=filters,
-            choose=Draw(len(rows), asked.first_seed()) if asked.do_sample else likeliest,
-            scores=asked.return_scores or asked.top > 0,
-            top=asked.top,
-        )
-
-    def _begin(self, read: Tensor, mask: Tensor | None, asked: Options) -> tuple[Rows, int, list[Filter]]:
-        """Rows, checked and ready to be continued, by how many tokens, and what becomes of their logits."""
-        from glassformer.generation.rows import Rows
-
-        if not self._translates and self.task != "text-generation":
-            able = "text-generation" in self.family.tasks
-            raise UnsupportedError(
-                f"generate needs a language-model head; this model was loaded for {self.task!r}; "
-                + (
-                    "load it with task='text-generation'"
-                    if able
-                    else f"no {self.family.model_type!r} model has one"
-                )
-            )
-        if read.is_floating_point():
-            check_numbers("input_features", read, "[B, mel bins, frames]")
-            source, keep = Batch(input_features=read), None
-        else:
-            if read.dim() == 2 and read.shape[1] == 0:
-                raise DataError(
-                    "the prompt is empty; give at least one token, such as the tokenizer's bos_token"
-                )
-            check_ids("input_ids", read, self.vocabulary)
-            source, keep = Batch(input_ids=read), keep_of("attention_mask", mask, read, None)
-        settings, ids, seen = self._settings, read, None
-        if self._translates:
-            ids = torch.full((len(read), 1), settings.start_id, device=read.device)
-        elif keep is not None:
-            check_prompts_end(keep)
-            seen = keep[:, 0]
-        begun = ids.shape[1]
-        new_tokens = asked.new_tokens(begun)
-        check_room(begun, new_tokens, self.network.max_tokens)
-        words = self._translates and not read.is_floating_point()
-        filters = asked.filters(
-            settings,
-            begun=begun,
-            new_tokens=new_tokens,
-            source=(read if keep is None else read.masked_fill(~keep[:, 0], -1)) if words else None,
-            forced=settings.filters() if self._translates else (),
-            tokenizer=lambda: self.tokenizer,
-        )
-        rows = Rows(
-            self.network,
-            ids,
-            keep=seen,
-            memory_of=source if self._translates else None,
-            memory_keep=keep if self._translates else None,
-            cached=asked.use_cache,
-        )
-        return rows, new_tokens, filters
+        asked = self._asked({"max_new_tokens": max_new_tokens, "use_cache": cached})
+        return self._writer().write(read, mask, asked).ids
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Take on packed weights for fast inference, in a named precision: "fp32", "bf16" or "int8"."""
