@@ -8,7 +8,10 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+# A deadline measures how busy the machine is.
+settings.register_profile("suite", deadline=None)
 settings.register_profile("soak", max_examples=5_000, deadline=None)
+settings.load_profile("suite")
 
 _reasons: Counter[str] = Counter()
 

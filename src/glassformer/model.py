@@ -661,7 +661,7 @@ class Model:
         return self._writer().write(read, mask, asked).ids
 
     def prepare(self, precision: str = "fp32") -> Self:
-        """Take on packed weights for fast inference, in a named precision: "fp32", "bf16" or "int8"."""
+        """Take on packed weights for fast inference, in a named precision: "fp32", "fp16", "bf16" or "int8"."""
         prepare(self.network, precision)
         return self
 

@@ -363,6 +363,16 @@ def test_cl_09_keys_and_values_of_a_memory_are_computed_once_and_equal_recomputa
     assert len(computed) == 2
 
 
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("T", [1, 3])
+def test_neighbours_share_a_row_of_the_memory(path: str, T: int) -> None:
+    layer, x = perturbed(CrossAttention(CROSS)), torch.randn(6, T, 32)
+    states, keep = torch.randn(2, 7, 24), keeps([7, 4], 7)
+    copied = Memory(states.repeat_interleave(3, dim=0), keep.repeat_interleave(3, dim=0))
+    shared = layer(x, on_path(layer, path, memory=Memory(states, keep)))
+    assert_close(shared, layer(x, Flow(memory=copied)), 1e-6)
+
+
 def test_a_memory_that_is_all_hidden_gives_the_bias_alone() -> None:
     layer, x = perturbed(CrossAttention(CROSS)), torch.randn(2, 5, 32)
     memory = Memory(torch.randn(2, 7, 24), keeps([7, 0], 7))

@@ -107,7 +107,7 @@ def written(tokens: int, block_tokens: int = 8) -> tuple[KeyValueCache, nn.Modul
 @pytest.mark.parametrize("rows", [[2, 0, 0, 1], [1], [2, 1, 0]], ids=str)
 def test_rows_are_picked(tokens: int, rows: list[int]) -> None:
     cache, layer, keys = written(tokens)
-    cache.pick(torch.tensor(rows))
+    cache.pick(torch.tensor(rows), torch.tensor(rows))
     k, v = cache.memory(layer, lambda: pytest.fail("a memory is computed once"))
     assert torch.equal(k, keys[rows, :, :1] + 1) and torch.equal(v, keys[rows, :, :1] - 1)
     new = torch.randn(len(rows), 2, 1, 4)

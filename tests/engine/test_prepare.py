@@ -27,7 +27,7 @@ from glassformer.engine.prepare import (
 from glassformer.errors import ConfigError
 
 # How far one layer's answer may be off, relative to the largest of the plain one's.
-BOUNDS = {"fp32": 1e-6, "bf16": 1e-2, "int8": 3e-2}
+BOUNDS = {"fp32": 1e-6, "fp16": 1e-3, "bf16": 1e-2, "int8": 3e-2}
 
 
 class Block(nn.Module):
@@ -101,7 +101,7 @@ def test_a_prepared_network_is_near_the_plain_one(network: Tiny, precision: str,
     got = run(network)
     assert got.dtype == torch.float32  # what leaves the blocks is wide again
     assert off(got, wanted) < BOUNDS[precision]
-    narrow = precision != "fp32" and not (precision == "int8" and path == "fallback")
+    narrow = precision != "fp32" and not (precision in ("fp16", "int8") and path == "fallback")
     assert (off(got, wanted) > 1e-5) == narrow, "a narrow product must really be one, a wide one too"
     assert prepared_precision(network) == precision
 
@@ -129,13 +129,13 @@ def test_any_size_fits(
     torch.manual_seed(seed)
     linear = nn.Linear(*widths, bias=bias)
     x = torch.randn(*rows, widths[0])
-    x = x if wide or precision == "fp32" else x.to(torch.bfloat16)
+    x = x if wide or precision in ("fp32", "fp16") else x.to(torch.bfloat16)
     packed = PackedLinear(linear, precision, inside=inside)
     with torch.inference_mode():
         got, wanted = packed(x), linear(x.float())
     assert packed.fast
     assert got.shape == wanted.shape
-    assert got.dtype == (torch.bfloat16 if precision != "fp32" and inside else x.dtype)
+    assert got.dtype == (torch.bfloat16 if precision in ("bf16", "int8") and inside else x.dtype)
     scale = (
         x.float().abs().amax() * linear.weight.abs().amax() * widths[0] ** 0.5 if x.numel() else 1.0
     ) + 1.0
@@ -177,6 +177,45 @@ def test_int8_does_not_depend_on_the_tokens_beside(network: Tiny, path: str) -> 
     torch.testing.assert_close(together[:1], alone, atol=1e-6, rtol=1e-6)
 
 
+def steps(count: int, width: int) -> Tensor:
+    """One token in each of so many rows, of very different sizes."""
+    return torch.randn(count, 1, width) * torch.logspace(-3, 3, count)[:, None, None]
+
+
+@pytest.mark.skipif(not kernels("int8"), reason="needs the packed products of x86")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_step_of_generation_in_int8(bias: bool, dtype: torch.dtype) -> None:
+    linear, x = nn.Linear(40, 24, bias=bias), steps(7, 40).to(dtype)
+    packed = PackedLinear(linear, "int8", inside=True)
+    with torch.inference_mode():
+        wanted, got = linear(x.float()), packed(x)
+        alone = packed(x[3:4])
+        assert got.dtype == dtype
+        for row, plain in zip(got, wanted, strict=True):
+            assert off(row.float(), plain) < 2 * BOUNDS["int8"]
+        assert off(alone[0].float(), wanted[3]) < 2 * BOUNDS["int8"]
+        assert torch.equal(packed(x[2:6]), got[2:6])  # rows do not see each other
+        many = packed(x.transpose(0, 1))  # one row of seven tokens
+        assert off(many[0].float(), got[:, 0].float()) < BOUNDS["int8"]
+
+
+@pytest.mark.skipif(not kernels("int8"), reason="needs the packed products of x86")
+def test_steps_take_the_common_product_where_the_faster_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_rounds_inputs", lambda: False)
+    linear, x = nn.Linear(40, 24), steps(3, 40)
+    packed = PackedLinear(linear, "int8", inside=False)
+    with torch.inference_mode():
+        assert torch.equal(packed(x)[:, 0], packed(x.transpose(0, 1))[0])
+
+
+def test_packing_leaves_torchs_settings_as_they_were() -> None:
+    before = torch.backends.quantized.engine
+    with torch.inference_mode():
+        prepare(nn.Sequential(nn.Linear(8, 8)), "int8")(torch.ones(1, 1, 8))
+    assert torch.backends.quantized.engine == before
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_undoing_is_exact(network: Tiny, precision: str, path: str) -> None:
     before = {name: (id(part), type(part)) for name, part in network.named_modules()}
@@ -216,7 +255,7 @@ def test_what_is_left_alone(network: Tiny) -> None:
     network.hooked.register_forward_hook(lambda *_: None)
     prepare(network, "fp32")
     packed = {name for name, part in network.named_modules() if isinstance(part, PackedLinear)}
-    assert packed == {"blocks.0.up", "blocks.0.down", "blocks.1.up", "blocks.1.down", "classify"}
+    assert packed == {"blocks.0.up", "blocks.0.down", "blocks.1.up", "blocks.1.down", "classify", "tied"}
     assert network.tied.weight is network.embed.weight
 
 
@@ -320,7 +359,7 @@ def test_a_training_step_does_not_leave_old_weights_behind(network: Tiny, path: 
 
 
 def test_bad_requests_change_nothing(network: Tiny) -> None:
-    with pytest.raises(ConfigError, match=r"'int4'; allowed: fp32, bf16, int8; nearest: 'int8'"):
+    with pytest.raises(ConfigError, match=r"'int4'; allowed: fp32, fp16, bf16, int8; nearest: 'int8'"):
         prepare(network, "int4")
     network.blocks[1].half()
     with pytest.raises(ConfigError, match=r"blocks\.1\.up\.weight is float16; .* float32 or bfloat16"):

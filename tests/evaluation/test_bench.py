@@ -25,8 +25,8 @@ def test_a_row_for_each_precision(folder: Path) -> None:
     model = load(folder)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     rows = compare_precisions(model.network, model.tokenizer, sample_texts(20), folder, repeats=1)
-    assert [row.precision for row in rows] == ["plain", "fp32", "bf16", "int8"]
-    plain, fp32, bf16, _ = rows
+    assert [row.precision for row in rows] == ["plain", "fp32", "fp16", "bf16", "int8"]
+    plain, fp32, _, bf16, _ = rows
     assert plain.largest_difference == 0 and plain.speedup == 1
     assert fp32.largest_difference <= 1e-5 < bf16.largest_difference
     assert all(row.sentences_per_second > 0 and row.smallest_cosine > 0.9 for row in rows)
@@ -47,4 +47,4 @@ def test_the_command_prints_the_same_as_data(folder: Path, tmp_path: Path) -> No
     mine.write_text("time flies\nlike an arrow\n")
     done = CliRunner().invoke(app, ["bench", str(folder), "--texts", str(mine), "--repeats", "1", "--json"])
     assert done.exit_code == 0, done.output
-    assert [row["precision"] for row in json.loads(done.stdout)] == ["plain", "fp32", "bf16", "int8"]
+    assert [row["precision"] for row in json.loads(done.stdout)] == ["plain", "fp32", "fp16", "bf16", "int8"]

@@ -109,6 +109,7 @@ def test_beams_share_what_was_read(family: str) -> None:
     encoder.register_forward_hook(lambda *_: calls.update(memory=calls["memory"] + 1))
     rows = grown(network, [5, 6, 7, 8, 9, 10], [5, 5, 5, 6, 6, 6])
     assert rows._memory is not None and rows._cache is not None
+    assert len(rows._memory.states) == 2 and len(rows) == 6  # a prompt's beams read one row
     before = [x.data_ptr() for pair in rows._cache._memory.values() for x in pair]
     states = rows._memory.states
     rows.pick(torch.tensor([1, 0, 0, 3, 5, 4]))

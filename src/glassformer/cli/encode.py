@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
 
-PRECISIONS = ("fp32", "bf16", "int8")
+PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 
 def encode(

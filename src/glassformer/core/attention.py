@@ -80,6 +80,7 @@ class _Attention(Node):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow) -> Tensor:
         """z = softmax(q kᵀ · scale + bias) v by the fused kernel, or step by step if someone looks. [B, H, T, E]"""
+        q = q.to(k.dtype)  # a cache may hold narrower keys than these queries are
         if self.wants(flow, "scores", "probs"):
             return self._explicit(q, k, v, mask, bias, flow)
         keep = mask.keep
@@ -190,10 +191,11 @@ class CrossAttention(_Attention):
 
     Args:
         x: the decoder's residual stream after the norm. [B, T, D]
-        flow: `memory` with states [B, S, D] and keep [B, 1, S]; with a `cache` its keys and values are computed once.
+        flow: `memory` with states [N, S, D] and keep [N, 1, S]; with a `cache` its keys and values are computed once.
+            N is B, or a part of it: then as many neighbours share a row of the memory (the beams of a search).
     Returns: what is added to the residual stream. [B, T, D]
     Raises: ConfigError: the flow carries no memory.
-    Taps: q [B H T E] · k v [B K S E] · scores probs [B H T S] · z [B H T E] · out [B T D]
+    Taps: q [B H T E] · k v [N K S E] · scores probs [N H B/N·T S] · z [B H T E] · out [B T D]
     Source: Vaswani et al. 2017, section 3.2.3. Each block has its own W_kv of the same memory.
     """
 
@@ -205,8 +207,16 @@ class CrossAttention(_Attention):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         q, k, v = self.project(x, flow)
         keep = None if flow.memory is None else flow.memory.keep
+        rows, T = len(q) // len(k), q.shape[2]
+        if (
+            rows > 1
+        ):  # they read one memory as if they were one text of rows · T positions, which no mask keeps apart
+            q = q.unflatten(0, (-1, rows)).transpose(1, 2).flatten(2, 3)  # [N, H, rows · T, E]
         mask = Mask.join(Pattern(), keep, q.shape[2], k.shape[2], q.device)
-        return self.join(self.mix(q, k, v, mask, None, flow), flow)
+        z = self.mix(q, k, v, mask, None, flow)
+        if rows > 1:
+            z = z.unflatten(2, (rows, T)).transpose(1, 2).flatten(0, 1)  # [B, H, T, E]
+        return self.join(z, flow)
 
     def project(self, x: Tensor, flow: Flow) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, H, T, E] of the decoder's tokens, k and v [B, K, S, E] of the memory's."""

@@ -57,7 +57,7 @@ class KeyValueCache:
     def _grown(self, old: Tensor | None, like: Tensor, total: int) -> Tensor:
         capacity = -(-total // self.block_tokens) * self.block_tokens
         B, K, _, E = like.shape
-        grown = like.new_zeros(B, K, capacity, E)
+        grown = like.new_empty(B, K, capacity, E)  # nobody reads behind what is written
         if old is not None:
             grown[:, :, : self.length] = old[:, :, : self.length]
         return grown
@@ -68,15 +68,20 @@ class KeyValueCache:
             self._memory[layer] = compute()
         return self._memory[layer]
 
-    def pick(self, rows: Tensor) -> None:
-        """Become these rows of the batch, in this order; one may be there several times, or not at all. [B']"""
+    def pick(self, rows: Tensor, sources: Tensor | None = None) -> None:
+        """Become these rows of the batch, in this order; one may be there several times, or not at all. [B']
+
+        Args:
+            sources: and these rows of the memory; None = all as they lie. [N']
+        """
 
         def picked(room: Tensor) -> Tensor:
             used = room[:, :, : self.length][rows]
             return self._grown(used, used, self.length)
 
         self._room = {layer: (picked(k), picked(v)) for layer, (k, v) in self._room.items()}
-        self._memory = {layer: (k[rows], v[rows]) for layer, (k, v) in self._memory.items()}
+        if sources is not None:
+            self._memory = {layer: (k[sources], v[sources]) for layer, (k, v) in self._memory.items()}
 
     def overwrite(self, places: Tensor, rows: Tensor, start: int = 0) -> None:
         """These rows of the batch become copies of those, from token `start` on; all else stays where it is. [n] each

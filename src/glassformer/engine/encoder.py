@@ -23,7 +23,7 @@ from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Segments
 from glassformer.engine.modes import evaluating
 from glassformer.engine.passes import plan_passes
-from glassformer.engine.prepare import prepare, prepared_precision
+from glassformer.engine.prepare import prepare, prepare_plain
 from glassformer.engine.sentences import SentenceSettings, read_settings
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.models import Network
@@ -58,8 +58,8 @@ def encode(
         network: any family with one stack; its head is not run.
         texts: strings.
         folder: where the model lies; its `modules.json` decides pooling and normalisation, else the mean over tokens.
-        precision: "fp32", "bf16" or "int8": prepare the network so first. None = as it is; a plain fp32 network is
-            prepared in fp32, which changes no result, once there are texts enough to pay for it.
+        precision: "fp32", "fp16", "bf16" or "int8": prepare the network so first. None = as it is; a plain fp32
+            network is prepared in fp32, which changes no result, once there are texts enough to pay for it.
         truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
         pass_tokens: how many tokens one pass may hold.
         progress: show a bar; None = on a terminal, when it will take a while.
@@ -74,10 +74,10 @@ def encode(
             f"encode reads the states of a model with one stack for text; this one has {' and '.join(sides)}: call the "
             "model itself for what it makes of them"
         )
-    if precision is None and len(texts) >= WORTH_PACKING and prepared_precision(network) is None:
-        precision = "fp32" if network.embedding.tokens.weight.dtype == torch.float32 else None
     if precision is not None:
         prepare(network, precision)
+    elif len(texts) >= WORTH_PACKING:
+        prepare_plain(network)
     settings = read_settings(folder, network.POOLING)
     limits = [limit for limit in (settings.max_tokens, network.max_tokens) if limit is not None]
     max_tokens = min(limits, default=None)

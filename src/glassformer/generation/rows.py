@@ -89,9 +89,22 @@ class Rows:
         else:
             if self._keep is not None:
                 self._keep = self._keep[rows]
-            if self._memory is not None:
+            sources = self._sources(rows)
+            if self._memory is not None and sources is not None:
                 keep = self._memory.keep
-                self._memory = Memory(self._memory.states[rows], None if keep is None else keep[rows])
+                self._memory = Memory(self._memory.states[sources], None if keep is None else keep[sources])
             if self._cache is not None:
-                self._cache.pick(rows)
+                self._cache.pick(rows, sources)
         self.ids, self._prompt = ids, prompt
+
+    def _sources(self, rows: Tensor) -> Tensor | None:
+        """Which rows of the memory these rows read; None where all of it serves as it lies. [R']
+
+        As many neighbours as there are for each row of the memory may share it, so it is not copied for them.
+        """
+        if self._memory is None:
+            return None
+        count = len(self._memory.states)
+        sources = rows // (len(self) // count)
+        shared = torch.arange(count, device=rows.device).repeat_interleave(len(rows) // count)
+        return None if torch.equal(sources, shared) else sources

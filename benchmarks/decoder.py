@@ -1,0 +1,441 @@
+"""Generating beside the peers: tokens a second, one process a library, in turn.
+
+    python benchmarks/decoder.py                        every case, five rounds
+    python benchmarks/decoder.py --case gpt2 --rounds 3
+    python benchmarks/decoder.py --json
+
+Cases: the shape of GPT-2 small, one prompt of 64 tokens and eight of them, with five beams, and a prompt of 512 tokens
+read alone; T5-small and a translator of 6 + 6 layers of width 512, 30 tokens read, one text and eight, greedy and with
+four beams. Random weights, the same for all; 64 new tokens (32 for the encoder-decoders), and no end before.
+
+Libraries that share a process slow each other down, so each has its own. Seconds are those of all new tokens but the
+first, which comes out of the prompt's pass: (time for N tokens - time for 1) / (N - 1).
+A ratio is ours / theirs, the median over rounds: larger is better. `limit` is the share of the memory's bandwidth that
+reading every weight once a step would take; the bandwidth is that of a sum over 256 MB, measured beside.
+llama.cpp takes part where `llama-cpp-python` and `gguf` are installed; the others come with `make bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from _measure import environment
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "gpt2": {
+        "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 50257, "n_positions": 1024,
+        "n_embd": 768, "n_layer": 12, "n_head": 12, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2,
+    },
+    "t5-small": {
+        "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 32128, "d_model": 512,
+        "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_decoder_layers": 6, "num_heads": 8, "decoder_start_token_id": 0,
+        "pad_token_id": 0, "eos_token_id": 1,
+    },
+    "6x512": {
+        "model_type": "bart", "architectures": ["BartForConditionalGeneration"], "vocab_size": 32000, "d_model": 512,
+        "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
+        "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "max_position_embeddings": 512, "decoder_start_token_id": 2,
+        "pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "forced_eos_token_id": None,
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is generated: rows of `read` tokens, `new` tokens each; 0 = the prompt's pass alone."""
+
+    name: str
+    shape: str
+    rows: int = 1
+    read: int = 64
+    new: int = 64
+    beams: int = 1
+
+
+CASES = [
+    Case("gpt2", "gpt2"),
+    Case("gpt2, 8 rows", "gpt2", rows=8),
+    Case("gpt2, 5 beams", "gpt2", beams=5),
+    Case("gpt2, 512 read", "gpt2", read=512, new=0),
+    Case("t5-small", "t5-small", read=30, new=32),
+    Case("t5-small, 8 rows", "t5-small", rows=8, read=30, new=32),
+    Case("t5-small, 8 rows, 4 beams", "t5-small", rows=8, read=30, new=32, beams=4),
+    Case("6x512", "6x512", read=30, new=32),
+    Case("6x512, 4 beams", "6x512", read=30, new=32, beams=4),
+]
+
+BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+SYSTEMS = [
+    *(("glassformer", precision) for precision in BYTES),
+    ("transformers", "fp32"),
+    ("transformers", "bf16"),
+    ("ctranslate2", "fp32"),
+    ("ctranslate2", "int8"),
+    ("llama.cpp", "fp32"),
+    ("llama.cpp", "bf16"),
+    ("llama.cpp", "int8"),
+]
+PLACE = os.environ.get("GLASSFORMER_BENCH_PACKAGES")
+"""A folder with further packages, such as a llama.cpp that was built for this machine."""
+
+
+def takes_part(system: str, case: Case) -> bool:
+    if system != "llama.cpp":
+        return True
+    # Its Python binding reads one row, and knows no beams; its converters of encoder-decoders are their own programs.
+    return find_spec("llama_cpp") is not None and case.shape == "gpt2" and case.rows == case.beams == 1
+
+
+# ------------------------------------------------------------------------------------------- a child: one library
+
+Generate = Callable[[int], int]
+"""(new tokens) → how many came, over all rows"""
+
+
+def ours(folder: Path, case: Case, precision: str) -> Generate:
+    import torch
+
+    import glassformer
+
+    model = glassformer.load(folder).prepare(precision)
+    ids = torch.tensor(prompts(case))
+
+    def run(new: int) -> int:
+        out = model.generate(ids, max_new_tokens=new, min_new_tokens=new, num_beams=case.beams)
+        begun = 1 if model.task == "translation" else ids.shape[1]
+        return (out.shape[1] - begun) * len(out)
+
+    return run
+
+
+def transformers(folder: Path, case: Case, precision: str) -> Generate:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    kind = AutoModelForCausalLM if case.shape == "gpt2" else AutoModelForSeq2SeqLM
+    model = kind.from_pretrained(
+        folder, dtype=torch.bfloat16 if precision == "bf16" else torch.float32
+    ).eval()
+    ids = torch.tensor(prompts(case))
+    mask = torch.ones_like(ids)
+
+    def run(new: int) -> int:
+        with torch.inference_mode():
+            out = model.generate(
+                ids, attention_mask=mask, max_new_tokens=new, min_new_tokens=new, num_beams=case.beams,
+                do_sample=False,
+            )  # fmt: skip
+        begun = ids.shape[1] if case.shape == "gpt2" else 1
+        return int((out.shape[1] - begun) * len(out))
+
+    return run
+
+
+def ctranslate2(folder: Path, case: Case, precision: str) -> Generate:
+    import ctranslate2 as library
+
+    kind = "int8" if precision == "int8" else "float32"
+    place = folder / f"ctranslate2-{kind}"
+    if not place.exists():
+        library.converters.TransformersConverter(str(folder)).convert(str(place), quantization=kind)
+    rows = [[f"t{number}" for number in row] for row in prompts(case)]
+    threads = {"inter_threads": 1, "intra_threads": cores(), "compute_type": kind}
+    if case.shape == "gpt2":
+        generator = library.Generator(str(place), **threads)
+
+        def run(new: int) -> int:
+            found = generator.generate_batch(
+                rows, max_length=new, min_length=new, beam_size=case.beams, include_prompt_in_result=False,
+                sampling_topk=1,
+            )  # fmt: skip
+            return sum(len(one.sequences_ids[0]) for one in found)
+
+        return run
+    translator = library.Translator(str(place), **threads)
+
+    def run(new: int) -> int:
+        found = translator.translate_batch(
+            rows, max_decoding_length=new, min_decoding_length=new, beam_size=case.beams
+        )
+        return sum(len(one.hypotheses[0]) for one in found)
+
+    return run
+
+
+def llama_cpp(folder: Path, case: Case, precision: str) -> Generate:
+    import llama_cpp as library
+    import numpy as np
+
+    place = folder / f"{precision}.gguf"
+    if not place.exists():
+        write_gguf(folder, place, precision)
+    model = library.Llama(
+        str(place), n_ctx=1024, n_batch=512, n_threads=cores(), n_threads_batch=cores(), verbose=False
+    )
+    prompt = prompts(case)[0]
+
+    def run(new: int) -> int:
+        model.reset()
+        model.eval(prompt)
+        for _ in range(new - 1):
+            logits = library.llama_get_logits_ith(model.ctx, -1)
+            model.eval([int(np.ctypeslib.as_array(logits, (SHAPES["gpt2"]["vocab_size"],)).argmax())])
+        return new
+
+    return run
+
+
+CHILDREN = {
+    "glassformer": ours,
+    "transformers": transformers,
+    "ctranslate2": ctranslate2,
+    "llama.cpp": llama_cpp,
+}
+
+
+def child(system: str, precision: str, case: Case, folder: Path) -> float:
+    """Tokens a second of one library in this process."""
+    run = CHILDREN[system](folder, case, precision)
+    run(4)
+    if case.new == 0:
+        seconds = min(timed(run, 1)[0] for _ in range(3))
+        return case.read * case.rows / seconds
+    first = min(timed(run, 1)[0] for _ in range(3))
+    seconds, tokens = min(timed(run, case.new) for _ in range(2))
+    if tokens != case.new * case.rows:
+        raise SystemExit(f"{system} wrote {tokens} tokens instead of {case.new * case.rows}")
+    return (case.new - 1) * case.rows / (seconds - first)
+
+
+def timed(run: Generate, new: int) -> tuple[float, int]:
+    start = time.perf_counter()
+    tokens = run(new)
+    return time.perf_counter() - start, tokens
+
+
+def prompts(case: Case) -> list[list[int]]:
+    from random import Random
+
+    draw = Random(0)
+    return [[draw.randrange(10, 30_000) for _ in range(case.read)] for _ in range(case.rows)]
+
+
+def cores() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+# ----------------------------------------------------------------------------------------------------- checkpoints
+
+
+def write(folder: Path, shape: str) -> None:
+    """A random checkpoint, and a tokenizer whose words are `t0`, `t1`, …, which a peer's converter asks for."""
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+
+    from glassformer.model import Model
+
+    torch.manual_seed(0)
+    config = SHAPES[shape]
+    model = Model.from_config(config)
+    model.save_pretrained(folder)
+    words = {f"t{number}": number for number in range(config["vocab_size"])}
+    Tokenizer(WordLevel(words, unk_token="t2")).save(str(folder / "tokenizer.json"))
+    special = {
+        "unk_token": "t2",
+        "pad_token": f"t{config['pad_token_id']}",
+        "eos_token": f"t{config['eos_token_id']}",
+    }
+    start = config.get("bos_token_id", config.get("decoder_start_token_id"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": f"t{start}", **special}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def write_gguf(folder: Path, place: Path, precision: str) -> None:
+    """GPT-2's weights in llama.cpp's format: matrices in the precision, vectors in fp32."""
+    import gguf
+    import numpy as np
+    from safetensors.numpy import load_file
+
+    config = SHAPES["gpt2"]
+    types = {"fp32": "F32", "bf16": "BF16", "int8": "Q8_0"}
+    kind = gguf.GGMLQuantizationType[types[precision]]
+    writer = gguf.GGUFWriter(str(place), "gpt2")
+    writer.add_block_count(config["n_layer"])
+    writer.add_context_length(config["n_positions"])
+    writer.add_embedding_length(config["n_embd"])
+    writer.add_feed_forward_length(4 * config["n_embd"])
+    writer.add_head_count(config["n_head"])
+    writer.add_layer_norm_eps(1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([f"t{number}" for number in range(config["vocab_size"])])
+    writer.add_token_types([gguf.TokenType.NORMAL] * config["vocab_size"])
+    writer.add_token_merges(["t 0"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    tensors = {
+        name.removeprefix("transformer."): x for name, x in load_file(folder / "model.safetensors").items()
+    }
+
+    def put(name: str, x: np.ndarray) -> None:
+        x = np.ascontiguousarray(x, dtype=np.float32)
+        narrow = kind if x.ndim == 2 and name != "position_embd.weight" else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(name, gguf.quants.quantize(x, narrow), raw_dtype=narrow)
+
+    put("token_embd.weight", tensors["wte.weight"])
+    put("position_embd.weight", tensors["wpe.weight"])
+    put("output_norm.weight", tensors["ln_f.weight"])
+    put("output_norm.bias", tensors["ln_f.bias"])
+    parts = {
+        "ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
+        "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+    }  # fmt: skip
+    for layer in range(config["n_layer"]):
+        for theirs, name in parts.items():
+            put(f"blk.{layer}.{name}.weight", tensors[f"h.{layer}.{theirs}.weight"].T)
+            put(f"blk.{layer}.{name}.bias", tensors[f"h.{layer}.{theirs}.bias"])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+# ------------------------------------------------------------------------------------------------------ the parent
+
+
+@dataclass(frozen=True)
+class Row:
+    """One library in one precision on one case: medians over the rounds."""
+
+    case: str
+    system: str
+    precision: str
+    tokens_per_second: float
+    limit: float | None  # share of the bandwidth; None where weights are read for many tokens at once
+    ratios_of_ours: dict[str, float]  # our tokens a second in each precision / its own
+
+
+def measured(system: str, precision: str, case: Case, folder: Path) -> float:
+    """Tokens a second, in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", __file__, "--child", system, precision, case.name, str(folder)],
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise SystemExit(f"{system} {precision} failed on {case.name}:\n{done.stderr}")
+    return float(done.stdout.splitlines()[-1])
+
+
+def bandwidth() -> float:
+    """Bytes a second of a sum that reads 256 MB."""
+    import torch
+
+    x = torch.ones(2**26)
+    x.sum()
+    return 4 * x.numel() / min(timed(lambda _: int(x.sum()), 0)[0] for _ in range(8))
+
+
+def weights_of(shape: str, folder: Path) -> int:
+    """How many weights a step of the decoder reads: its blocks, and the table as the head."""
+    from safetensors import safe_open
+
+    with safe_open(folder / "model.safetensors", "np") as file:
+        sizes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    tables = ("wpe", "embed_positions", "encoder.", "relative_attention_bias")
+    matrices = {name: s for name, s in sizes.items() if len(s) == 2 and not any(t in name for t in tables)}
+    return sum(rows * columns for rows, columns in matrices.values())
+
+
+def compare(case: Case, rounds: int, folder: Path) -> list[Row]:
+    systems = [(system, precision) for system, precision in SYSTEMS if takes_part(system, case)]
+    rates: dict[tuple[str, str], list[float]] = {each: [] for each in systems}
+    speeds = []
+    for number in range(rounds):
+        speeds.append(bandwidth())
+        for each in systems:
+            rates[each].append(measured(*each, case, folder))
+        print(f"{case.name}: round {number + 1} of {rounds}", file=sys.stderr)
+    read = weights_of(case.shape, folder)
+    steps = None if case.new == 0 or case.rows > 1 else read / statistics.median(speeds)
+
+    def ratio(precision: str, theirs: list[float]) -> float:
+        ours = rates["glassformer", precision]
+        return round(statistics.median(a / b for a, b in zip(ours, theirs, strict=True)), 2)
+
+    return [
+        Row(
+            case.name, system, precision, round(statistics.median(found), 1),
+            None if steps is None else round(statistics.median(found) * steps * BYTES[precision], 2),
+            {name: ratio(name, found) for name in BYTES},
+        )
+        for (system, precision), found in rates.items()
+    ]  # fmt: skip
+
+
+def show(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for column in ("case", "system", "precision", "tokens/s", "limit", *(f"ours {p} /" for p in BYTES)):
+        table.add_column(column, justify="left" if column in ("case", "system", "precision") else "right")
+    for row in rows:
+        cells = [f"{row.ratios_of_ours[p]:.2f}" for p in BYTES]
+        limit = "" if row.limit is None else f"{row.limit:.2f}"
+        table.add_row(row.case, row.system, row.precision, f"{row.tokens_per_second:.1f}", limit, *cells)
+    Console(width=140).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--case", help="only cases whose name begins so")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.child:
+        system, precision, name, folder = asked.child
+        case = next(case for case in CASES if case.name == name)
+        print(child(system, precision, case, Path(folder)))
+        return
+    cases = [case for case in CASES if case.name.startswith(asked.case or "")]
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as place:
+        for case in cases:
+            folder = Path(place) / case.shape
+            if not folder.exists():
+                write(folder, case.shape)
+            rows += compare(case, asked.rounds, folder)
+    if asked.json:
+        report = {
+            "environment": environment("transformers", "ctranslate2"),
+            "rows": [asdict(row) for row in rows],
+        }
+        print(json.dumps(report, indent=2))
+    else:
+        show(rows)
+
+
+if __name__ == "__main__":
+    if PLACE:
+        sys.path.append(PLACE)
+    main()
