@@ -153,10 +153,13 @@ def check_prompts_end(keep: Tensor) -> None:
         raise DataError(f"prompt {row} {wrong}: a continuation begins where the row ends")
 
 
-def check_room(prompt_tokens: int, new_tokens: int, room: int | None) -> None:
-    """The position table must hold prompt and continuation; the last new token is never read."""
-    if room is not None and prompt_tokens + new_tokens - 1 > room:
+def check_room(
+    prompt_tokens: int, new_tokens: int, room: int | None, *, reads_all: bool = False, who: str = "the model"
+) -> None:
+    """The position table must hold prompt and continuation; the last new token is not read, unless `reads_all`."""
+    most = 0 if room is None else room - prompt_tokens + (0 if reads_all else 1)
+    if room is not None and new_tokens > most:
         raise DataError(
-            f"the prompt has {prompt_tokens} tokens and max_new_tokens is {new_tokens}, the model has {room} "
-            f"positions; shorten the prompt, or ask for at most {max(0, room + 1 - prompt_tokens)} new tokens"
+            f"the prompt has {prompt_tokens} tokens and max_new_tokens is {new_tokens}, {who} has {room} "
+            f"positions; shorten the prompt, or ask for at most {max(0, most)} new tokens"
         )

@@ -412,6 +412,9 @@ class Model:
             model.generate("Once upon a time")                                                  the likeliest tokens
             model.generate("Once upon a time", do_sample=True, top_p=0.9, seed=1)               drawn ones
             model.generate(article, num_beams=4, no_repeat_ngram_size=3, max_new_tokens=60)     the best of a search
+            model.generate("Once upon a time", penalty_alpha=0.6, top_k=4)                      unlike what was said
+            model.generate(article, prompt_lookup_num_tokens=8)         as the first, faster: guessed from the text
+            model.generate(article, assistant_model=smaller)            as the first, faster: guessed by a smaller model
 
         An encoder-decoder reads the prompt and answers it; its ids begin with its start token, not with the prompt.
         One that listens takes the file of a sound, or several, and answers with what is said.
@@ -440,7 +443,7 @@ class Model:
             return []
         read, mask = self._given(texts or prompt, attention_mask)
         try:
-            found = self._writer().write(read, mask, asked)
+            found = self._writer(asked).write(read, mask, asked)
         except Interrupted as interrupt:
             if texts is not None:
                 interrupt.partial.texts = self._said(interrupt.partial)
@@ -478,7 +481,7 @@ class Model:
         if isinstance(prompt, str) and asked.num_return_sequences > 1:
             raise ConfigError("stream(…) continues one text once; leave num_return_sequences out")
         read, mask = self._given([prompt] if isinstance(prompt, str) else prompt, attention_mask)
-        tokens = (step.tokens for step in self._writer().decoding(read, mask, asked))
+        tokens = (step.tokens for step in self._writer(asked).decoding(read, mask, asked))
         if isinstance(prompt, Tensor):
             return tokens
         return Pieces(self.tokenizer).of(int(token) for token in tokens)
@@ -511,8 +514,9 @@ class Model:
         texts = [self.tokenizer.decode(row, skip_special_tokens=True) for row in found.new_ids.tolist()]
         return [text.strip() for text in texts] if self.family.opens else texts
 
-    def _writer(self) -> Writer:
-        """Raises: UnsupportedError: the model was loaded without the head that writes."""
+    def _writer(self, asked: Options) -> Writer:
+        """Raises: UnsupportedError: the model, or the one that guesses for it, has no head that writes."""
+        from glassformer.generation.options import Options
         from glassformer.generation.writer import Writer
 
         if not self._translates and self.task != "text-generation":
@@ -525,7 +529,29 @@ class Model:
                     else f"no {self.family.model_type!r} model has one"
                 )
             )
-        return Writer(self.network, self._settings, self._translates, lambda: self.tokenizer)
+        draft: Model | None = asked.assistant_model
+        if draft is not None:
+            self._check_words(draft)
+        return Writer(
+            self.network,
+            self._settings,
+            self._translates,
+            lambda: self.tokenizer,
+            None if draft is None else draft._writer(Options()),
+        )
+
+    def _check_words(self, other: Model) -> None:
+        """Raises: ConfigError: the two have tokenizers, of which one means something else by a token."""
+        if self._tokenizer is None or other._tokenizer is None:
+            return
+        ours, theirs = (tokenizer.engine.get_vocab() for tokenizer in (self._tokenizer, other._tokenizer))
+        if ours != theirs:
+            word = next(word for word in (*ours, *theirs) if ours.get(word) != theirs.get(word))
+            here, there = (f"token {words[word]}" if word in words else "none" for words in (ours, theirs))
+            raise ConfigError(
+                f"the assistant_model has another vocabulary: {shown(word)} is {there} there, {here} here; take a "
+                "smaller model of the same vocabulary"
+            )
 
     @property
     def _settings(self) -> Settings:
@@ -658,7 +684,7 @@ class Model:
     def _continue(self, read: Tensor, mask: Tensor | None, max_new_tokens: int, cached: bool) -> Tensor:
         """The ids of a greedy search."""
         asked = self._asked({"max_new_tokens": max_new_tokens, "use_cache": cached})
-        return self._writer().write(read, mask, asked).ids
+        return self._writer(asked).write(read, mask, asked).ids
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Take on packed weights for fast inference, in a named precision: "fp32", "fp16", "bf16" or "int8"."""

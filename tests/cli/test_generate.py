@@ -105,6 +105,29 @@ def test_json_of_beams(stories: str, capsys: Any) -> None:
     assert len(answers) == 2 and answers[0]["score"] >= answers[1]["score"]
 
 
+def test_guesses_change_nothing_but_are_counted(stories: str, model: Model, capsys: Any) -> None:
+    plain = model.generate(PROMPT, max_new_tokens=30)
+    for given in ({"lookup": 4}, {"draft": stories, "draft_tokens": 3}):
+        generate(stories, PROMPT, max_new_tokens=30, **given)
+        assert capsys.readouterr().out == plain + "\n"
+        generate(stories, PROMPT, max_new_tokens=30, json=True, **given)
+        (answer,) = json.loads(capsys.readouterr().out)["answers"]
+        assert answer["text"] == plain and 0 <= answer["accepted"] <= answer["proposed"] <= 90
+    assert answer["accepted"] == answer["proposed"] > 20  # a model guesses itself
+    generate(stories, PROMPT, max_new_tokens=3, json=True)
+    assert "proposed" not in json.loads(capsys.readouterr().out)["answers"][0]
+
+
+def test_contrastive_search(stories: str, model: Model, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=20, penalty_alpha=0.6, top_k=5)
+    assert (
+        capsys.readouterr().out
+        == model.generate(PROMPT, max_new_tokens=20, penalty_alpha=0.6, top_k=5) + "\n"
+    )
+    done = run("generate", stories, PROMPT, "--penalty-alpha", "0.6")
+    assert done.returncode == 2 and "add it, such as top_k=4" in done.stderr
+
+
 def test_wrong_options(stories: str) -> None:
     with pytest.raises(ConfigError, match="temperature is -1"):
         generate(stories, PROMPT, temperature=-1.0)

@@ -132,3 +132,15 @@ def test_repr_says_how_much_it_holds() -> None:
     cache.extend(nn.Identity(), torch.zeros(1, 1, 1, 1000), torch.zeros(1, 1, 1, 1000))
     cache.advance(1)
     assert repr(cache) == "KeyValueCache(1 tokens, 1 layers, 2.0 MB)"
+
+
+def test_the_newest_tokens_are_dropped() -> None:
+    cache, layer, keys = written(5)
+    cache.drop(2)
+    new = torch.randn(3, 2, 1, 4)
+    k, v = cache.extend(layer, new, -new)
+    assert cache.length == 3
+    assert torch.equal(k, torch.cat([keys[:, :, :3], new], dim=2)) and torch.equal(v, -k)
+    for tokens in (4, -1):
+        with pytest.raises(ConfigError, match=f"{tokens} tokens cannot be dropped from a cache of 3"):
+            cache.drop(tokens)

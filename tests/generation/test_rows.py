@@ -118,3 +118,41 @@ def test_beams_share_what_was_read(family: str) -> None:
     assert [x.data_ptr() for pair in rows._cache._memory.values() for x in pair] == before
     assert rows._memory.states is states
     assert calls == {"memory": 1, "keys": 1}
+
+
+# ---------------------------------------------------------------------------------------------------------- guesses
+
+
+@families
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_is_taken_back_was_never_read(family: str, cached: bool) -> None:
+    """Guesses are read several at a time, and then the rows say something else from where they differ."""
+    network, draw = network_of(family), torch.Generator().manual_seed(3)
+    rows, whole = rows_of(network, cached), rows_of(network, cached=False)
+    for kept, new in [(0, 2), (3, 1), (1, 4), (0, 1), (2, 1), (5, 2)]:
+        said = whole.ids
+        rows.append(torch.randint(3, 60, (2, 5), generator=draw))
+        guessed = rows.ids
+        ahead = rows.read(last=6).logits
+        assert ahead is not None
+        torch.testing.assert_close(ahead[:, 0], whole.logits(), atol=1e-10, rtol=1e-10)
+        kept_part, other = guessed[:, : said.shape[1] + kept], torch.randint(3, 60, (2, new), generator=draw)
+        ids = torch.cat([kept_part, other], dim=1)
+        rows.rewrite(ids)
+        whole.append(ids[:, said.shape[1] :])
+        assert rows.ids.equal(whole.ids)
+        assert rows.seen.equal(whole.seen)
+
+
+def test_only_what_is_new_is_read_again() -> None:
+    rows, fed = grown(network_of("gpt2"), [5, 5, 5, 8, 8, 8]), []
+    rows.network.register_forward_pre_hook(lambda _, given: fed.append(given[0].input_ids.shape[1]))
+    rows.append(torch.full((6, 3), 9))
+    rows.read(last=4)
+    ids = rows.ids.clone()
+    ids[4, -3] = 1  # what stands behind is the same, but it was read behind something else
+    rows.rewrite(ids)
+    rows.logits()
+    rows.rewrite(ids[:, :-1])  # all of it was read, and its logits are wanted again
+    rows.logits()
+    assert fed == [3, 3, 1]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SAMPLING = "Sampling"
 BEAMS = "Beam search"
+CONTRAST = "Contrastive search"
+SPECULATION = "The same, faster"
 RULES = "Rules"
 LOADING = "Loading"
 
@@ -62,6 +64,22 @@ def generate(
     early_stopping: Annotated[
         bool, typer.Option("--early-stopping", help="Stop once enough beams ended.", rich_help_panel=BEAMS)
     ] = False,
+    penalty_alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="0 to 1: how unlike the text before; with --top-k candidates.", rich_help_panel=CONTRAST
+        ),
+    ] = None,
+    lookup: Annotated[
+        int | None,
+        typer.Option(help="Guess so many tokens at a time from the text.", rich_help_panel=SPECULATION),
+    ] = None,
+    draft: Annotated[
+        str | None, typer.Option(help="A smaller model that guesses.", rich_help_panel=SPECULATION)
+    ] = None,
+    draft_tokens: Annotated[
+        int | None, typer.Option(help="How many it guesses at a time.", rich_help_panel=SPECULATION)
+    ] = None,
     answers: Annotated[int, typer.Option(help="How many, of several beams or draws.")] = 1,
     repetition_penalty: Annotated[
         float | None,
@@ -106,6 +124,10 @@ def generate(
     [cyan]glassformer generate MODEL 'Once upon a time' --top 5[/]  the five likeliest tokens at each step
 
     [cyan]glassformer generate MODEL - --beams 4 -n 60 < article.txt[/]  a summary or translation
+
+    [cyan]glassformer generate MODEL 'Once upon a time' --penalty-alpha 0.6 --top-k 4[/]  without repeating itself
+
+    [cyan]glassformer generate MODEL 'Once upon a time' --draft SMALLER[/]  the same text, sooner
     """
     from glassformer.model import load
 
@@ -119,12 +141,16 @@ def generate(
     options: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
         "stop_strings": stop or None,
-        "do_sample": sample or any(value is not None for value in (*shape.values(), seed)),
+        "do_sample": sample
+        or (penalty_alpha is None and any(value is not None for value in (*shape.values(), seed))),
         **shape,
         "seed": seed,
         "num_beams": beams,
         "length_penalty": length_penalty,
         "early_stopping": early_stopping or None,
+        "penalty_alpha": penalty_alpha,
+        "prompt_lookup_num_tokens": lookup,
+        "num_assistant_tokens": draft_tokens,
         "num_return_sequences": answers,
         "repetition_penalty": repetition_penalty,
         "no_repeat_ngram_size": no_repeat_ngram_size,
@@ -132,14 +158,15 @@ def generate(
         "min_new_tokens": min_new_tokens,
     }
     text = _standard_input() if prompt == "-" else prompt
-    loaded = load(
-        model,
-        dtype=dtype,
-        device=device,
-        revision=revision,
-        allow_pickle=allow_pickle,
-        offline=offline,
-    )
+    loading: dict[str, Any] = {
+        "dtype": dtype,
+        "device": device,
+        "allow_pickle": allow_pickle,
+        "offline": offline,
+    }
+    loaded = load(model, revision=revision, **loading)
+    if draft is not None:
+        options["assistant_model"] = load(draft, **loading)
     if not (json or top or beams > 1 or answers > 1):
         _stream(loaded, text, options)
         return
@@ -194,6 +221,7 @@ def _report(prompt: str, found: Generated, tokenizer: Tokenizer) -> dict[str, An
                 "score": score,
                 "ended_by": reason,
                 "ids": ids,
+                **_guessed(row, found),
                 **({} if found.logprobs is None else {"steps": _steps(row, found, tokenizer)}),
             }
             for row, (text, score, reason, ids) in enumerate(
@@ -201,6 +229,13 @@ def _report(prompt: str, found: Generated, tokenizer: Tokenizer) -> dict[str, An
             )
         ],
     }
+
+
+def _guessed(row: int, found: Generated) -> dict[str, int]:
+    """How many tokens were guessed, and how many of the guesses came true."""
+    if found.proposed is None or found.accepted is None:
+        return {}
+    return {"proposed": int(found.proposed[row]), "accepted": int(found.accepted[row])}
 
 
 def _steps(row: int, found: Generated, tokenizer: Tokenizer) -> list[dict[str, Any]]:

@@ -96,6 +96,17 @@ class KeyValueCache:
         """All layers have written `tokens` more; a stack says so at the end of its pass."""
         self.length += tokens
 
+    def drop(self, tokens: int) -> None:
+        """Forget the newest `tokens` of each text; what comes next is written over them.
+
+        Raises: ConfigError: the cache does not hold so many.
+        """
+        if not 0 <= tokens <= self.length:
+            raise ConfigError(
+                f"{tokens} tokens cannot be dropped from a cache of {self.length}; drop from 0 to {self.length}"
+            )
+        self.length -= tokens
+
     @property
     def bytes(self) -> int:
         """The memory that keys and values take."""

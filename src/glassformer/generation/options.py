@@ -14,18 +14,21 @@ from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.generation import filters as change
 from glassformer.generation.filters import Filter
 from glassformer.generation.settings import Settings
+from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.files import shown
 
 NEW_TOKENS = 20
+ASSISTANT_TOKENS = 5
+MATCHING_NGRAM = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How rows are continued; None = not asked for.
 
-    The method and the lengths are the caller's alone: greedy search unless `do_sample` or `num_beams` say otherwise,
-    whatever generation_config.json recommends. What that file (or config.json) says beside them holds where the
+    The method and the lengths are the caller's alone: greedy search unless options below say otherwise, whatever
+    generation_config.json recommends. What that file (or config.json) says beside them holds where the
     caller names nothing: the rules always, the settings of sampling and of beams once these are asked for.
 
     How far
@@ -42,6 +45,13 @@ class Options:
     Beams
         num_beams: how many are searched · length_penalty: above 0 favours long ones · early_stopping: True, False,
             "never" · num_beam_groups, diversity_penalty: groups that avoid each other's words (`generation.beam`)
+    Contrast
+        penalty_alpha: of the top_k likeliest tokens the one that is least like what was said; from 0, which is greedy
+            search, to 1 (`generation.contrastive`)
+    Speculation: guesses make it faster and change nothing that is said (`generation.speculative`)
+        prompt_lookup_num_tokens: so many at a time, from what was said and read · max_matching_ngram_size: by at most
+            so many of the last tokens; default 3
+        assistant_model: by a smaller Model of the same vocabulary · num_assistant_tokens: so many; default 5
     Answer
         num_return_sequences: so many for each prompt, side by side
         return_scores: a `Generated` with log-probabilities, and why rows ended · top: and as many of the likeliest
@@ -75,6 +85,13 @@ class Options:
     num_beam_groups: int = 1
     diversity_penalty: float | None = None
 
+    penalty_alpha: float | None = None
+
+    prompt_lookup_num_tokens: int | None = None
+    max_matching_ngram_size: int | None = None
+    assistant_model: Any = None
+    num_assistant_tokens: int | None = None
+
     num_return_sequences: int = 1
     return_scores: bool = False
     top: int = 0
@@ -106,7 +123,9 @@ class Options:
     def _check_together(self, vocabulary: int) -> None:
         """Raises: ConfigError: one option needs another, or excludes it."""
         named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
-        if not self.do_sample and (lost := [name for name in SAMPLING if name in named]):
+        self._check_methods(named)
+        shaping = [name for name in SAMPLING if not (name == "top_k" and self.penalty_alpha is not None)]
+        if not self.do_sample and (lost := [name for name in shaping if name in named]):
             raise ConfigError(
                 f"{lost[0]} shapes what is drawn from, and greedy search draws nothing; add do_sample=True"
             )
@@ -144,6 +163,36 @@ class Options:
             raise ConfigError(
                 f"max_new_tokens is {self.max_new_tokens} and max_length {self.max_length}; give one of them: "
                 "max_length counts the prompt too"
+            )
+
+    def _check_methods(self, named: set[str]) -> None:
+        """Raises: ConfigError, UnsupportedError: two methods at once, or half of one."""
+        halves = {
+            "max_matching_ngram_size": "prompt_lookup_num_tokens",
+            "num_assistant_tokens": "assistant_model",
+        }
+        for name, whole in halves.items():
+            if name in named and whole not in named:
+                raise ConfigError(
+                    f"{name} belongs to {whole}, which is not given; add it, or leave {name} out"
+                )
+        if self.penalty_alpha is not None and not self.top_k:
+            raise ConfigError(
+                f"penalty_alpha compares the top_k likeliest tokens, and top_k is {self.top_k}; add it, such as top_k=4"
+            )
+        methods = {
+            "prompt_lookup_num_tokens": self.prompt_lookup_num_tokens,
+            "assistant_model": self.assistant_model,
+            "penalty_alpha": self.penalty_alpha,
+            f"num_beams={self.num_beams}": self.num_beams > 1 or None,
+        }
+        if len(asked := [name for name, value in methods.items() if value is not None]) > 1:
+            raise UnsupportedError(
+                f"{asked[0]} does not go with {asked[1]}: they are two methods; leave one out"
+            )
+        if self.penalty_alpha is not None and self.do_sample:
+            raise UnsupportedError(
+                "penalty_alpha does not go with do_sample=True: contrastive search draws nothing; leave one out"
             )
 
     def new_tokens(self, begun: int) -> int:
@@ -216,11 +265,12 @@ class Options:
         if self.do_sample:
             # A beam search must be able to go on where one of its choices is an end token.
             least = 1 + len(ends) if self.num_beams > 1 else 1
-            found += self._shape(least)
+            found += self.shape(least)
         return found
 
-    def _shape(self, least: int) -> list[Filter]:
-        shape = []
+    def shape(self, least: int = 1) -> list[Filter]:
+        """The shape of a draw: filters that keep at least so many tokens."""
+        shape: list[Filter] = []
         if self.temperature not in (None, 1):
             shape.append(change.temperature(float(self.temperature or 1)))
         if self.top_k:
@@ -250,6 +300,7 @@ INSTEAD = {
     "streamer": "model.stream(…) yields pieces as they come",
     "stream": "model.stream(…) yields pieces as they come",
     "generator": "seed makes draws repeat",
+    "assistant_tokenizer": "the assistant_model must have the same vocabulary",
 }
 
 
@@ -331,6 +382,14 @@ VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "early_stopping": ("True, False or 'never'", lambda x: isinstance(x, bool) or x == "never"),
     "num_beam_groups": _from(1),
     "diversity_penalty": ("a number from 0 up", lambda x: _number(x) and x >= 0),
+    "penalty_alpha": ("a number from 0 to 1; 0 is greedy search", lambda x: _number(x) and 0 <= x <= 1),
+    "prompt_lookup_num_tokens": _from(1),
+    "max_matching_ngram_size": _from(1),
+    "assistant_model": (
+        "a smaller Model of the same vocabulary: glassformer.load(…)",
+        lambda x: isinstance(getattr(x, "network", None), Network),
+    ),
+    "num_assistant_tokens": _from(1),
     "num_return_sequences": _from(1),
     "return_scores": SWITCH,
     "top": _from(0),

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.generation.filters import Filter
-from glassformer.generation.rows import Rows
+from glassformer.generation.rows import Ahead, Rows
 from glassformer.generation.stop import Reason, Stop
 from glassformer.weights.fit import holding_nan
 
@@ -49,6 +49,7 @@ class Generated:
     scores: what rows are compared by: the sum of their log-probabilities, or a beam's score. [R]
     logprobs, filtered_logprobs: as in `Step`; 0 where a row has ended. [R, new]
     top_ids, top_logprobs: as in `Step`. [R, new, top] · spoken: which tokens a row said before its end. [R, new] bool
+    proposed, accepted: how many guesses were read, and how many of them came true, where a method guesses. [R]
     All but ids, begun and reasons are None unless they were asked for.
     """
 
@@ -62,6 +63,8 @@ class Generated:
     top_ids: Tensor | None = None
     top_logprobs: Tensor | None = None
     spoken: Tensor | None = None
+    proposed: Tensor | None = None
+    accepted: Tensor | None = None
 
     @property
     def new_ids(self) -> Tensor:
@@ -100,10 +103,15 @@ class Draw:
         self._draws = [Random(f"{seed} {row}") for row in range(rows)]
 
     def __call__(self, logits: Tensor) -> Tensor:
-        sums = logits.double().softmax(-1).cumsum(-1)
-        points = torch.tensor([[draw.random()] for draw in self._draws], dtype=sums.dtype, device=sums.device)
-        # The first sum above the point: never a token of probability 0. The last sum is exactly 1, above every point.
-        return torch.searchsorted(sums / sums[:, -1:], points, right=True)[:, 0]
+        return fallen(logits.double().softmax(-1), [draw.random() for draw in self._draws])
+
+
+def fallen(shares: Tensor, points: Sequence[float]) -> Tensor:
+    """Where a number from 0 to 1 falls among the running sums of a row's shares, whatever these sum to. [R, V] → [R]"""
+    sums = shares.cumsum(-1)
+    at = torch.tensor(points, dtype=sums.dtype, device=sums.device)[:, None]
+    # The first sum above the point: never a token of share 0. The last sum is exactly 1, above every point.
+    return torch.searchsorted(sums / sums[:, -1:], at, right=True)[:, 0]
 
 
 class Decoding:
@@ -120,7 +128,7 @@ class Decoding:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Rows | Ahead,
         *,
         max_new_tokens: int,
         stop: Stop,
@@ -147,13 +155,9 @@ class Decoding:
         """
         for _ in range(self._max_new_tokens):
             spoken = self.stop.running
-            raw = self.rows.logits()
-            raw = raw if raw.dtype == torch.float64 else raw.float()
-            logits = raw
-            for change in self._filters:
-                logits = change(self.rows.seen, logits)
+            raw, logits = filtered(self.rows, self._filters)
             if not bool((logits.amax(-1).isfinite() | ~spoken).all()):
-                raise _no_choice(self.rows, raw, spoken)
+                raise no_choice(self.rows, raw, spoken)
             tokens = torch.where(spoken, self._choose(logits), self._pad_id)
             self.rows.append(tokens)
             goes_on = self.stop(tokens)
@@ -182,6 +186,8 @@ class Decoding:
     def _result(self, begun: int, done: Sequence[Step], otherwise: Reason) -> Generated:
         # Ctrl-C may come between a token and its step: only whole steps count.
         found = Generated(self.rows.ids[:, : begun + len(done)], begun, self.stop.reasons(otherwise))
+        if isinstance(self.rows, Ahead):
+            found.proposed, found.accepted = self.rows.proposed, self.rows.accepted
         if self._scores:
             found.scores = torch.zeros(len(self.rows), device=found.ids.device)  # the sum of nothing
         if self._scores and done:
@@ -194,20 +200,31 @@ class Decoding:
         return found
 
 
+def filtered(rows: Rows | Ahead, filters: Sequence[Filter]) -> tuple[Tensor, Tensor]:
+    """The logits of the next token in at least fp32, as the network gives them and as filters leave them. [R, V]"""
+    raw = rows.logits()
+    raw = raw if raw.dtype == torch.float64 else raw.float()
+    logits = raw
+    for change in filters:
+        logits = change(rows.seen, logits)
+    return raw, logits
+
+
 def _of(tokens: Tensor, logprobs: Tensor, spoken: Tensor) -> Tensor:
     """The log-probability of each row's token, 0 where it has said none. [R]"""
     return logprobs.gather(-1, tokens[:, None])[:, 0].masked_fill(~spoken, 0.0)
 
 
-def _no_choice(rows: Rows, raw: Tensor, spoken: Tensor) -> Exception:
+def no_choice(rows: Rows | Ahead, raw: Tensor, spoken: Tensor, who: str = "the model") -> Exception:
+    """Why these rows have no token to go on with."""
     place = rows.ids.shape[1]
     wrong = raw.isnan() | (raw == torch.inf)
     if bool((wrong.any(-1) & spoken).any()):
         broken = holding_nan(rows.network)
         cause = (
-            f"because {len(broken)} tensors of the model hold NaN: {', '.join(broken[:10])}; the checkpoint is damaged"
+            f"because {len(broken)} tensors of {who} hold NaN: {', '.join(broken[:10])}; the checkpoint is damaged"
             if broken
-            else "though the weights hold none: numbers grew too large on the way; load the model with dtype='float32'"
+            else f"though the weights hold none: numbers grew too large on the way; load {who} with dtype='float32'"
         )
         return WeightsError(f"the logits of token {place} are NaN or infinite, {cause}")
     return ConfigError(

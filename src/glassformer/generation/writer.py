@@ -15,13 +15,15 @@ from torch import Tensor
 from glassformer.core.flow import Batch
 from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
 from glassformer.engine.prepare import prepare_plain
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.generation.beam import beams
+from glassformer.generation.contrastive import Contrast
 from glassformer.generation.filters import Filter
-from glassformer.generation.options import Options
-from glassformer.generation.rows import Rows
-from glassformer.generation.sample import Decoding, Draw, Generated, likeliest
+from glassformer.generation.options import ASSISTANT_TOKENS, MATCHING_NGRAM, Options
+from glassformer.generation.rows import Ahead, Rows
+from glassformer.generation.sample import Choice, Decoding, Draw, Generated, likeliest
 from glassformer.generation.settings import Settings
+from glassformer.generation.speculative import Draft, Lookup, Lots, Rejection, Speculation
 from glassformer.generation.stop import Reason, Stop
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
@@ -32,11 +34,17 @@ WORTH_PACKING = 16
 
 @dataclass(frozen=True)
 class Start:
-    """Rows, checked and ready to be continued: by how many tokens, and what becomes of their logits."""
+    """Rows, checked and ready to be continued: by how many tokens, and what becomes of their logits.
+
+    source: the ids that an encoder reads, -1 where they are padding; None where there are none. [R, S]
+    draft: the same rows, to be read by a smaller network that guesses
+    """
 
     rows: Rows
     new_tokens: int
     filters: list[Filter]
+    source: Tensor | None = None
+    draft: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,14 @@ class Writer:
     Args:
         answers: does it answer what it reads (an encoder-decoder), instead of continuing it?
         tokenizer: gives it where options name texts; raises where there is none.
+        draft: the smaller network that guesses.
     """
 
     network: Network
     settings: Settings
     answers: bool
     tokenizer: Callable[[], Tokenizer]
+    draft: Writer | None = None
 
     def write(self, read: Tensor, mask: Tensor | None, asked: Options) -> Generated:
         """What becomes of the rows, by the method that was asked for.
@@ -90,34 +100,63 @@ class Writer:
             seen = keep[:, 0]
         begun = ids.shape[1]
         new_tokens = asked.new_tokens(begun)
-        check_room(begun, new_tokens, self.network.max_tokens)
+        check_room(begun, new_tokens, self.network.max_tokens, reads_all=asked.penalty_alpha is not None)
+        if self.draft is not None:
+            self._check_draft(self.draft)
+            check_room(begun, new_tokens, self.draft.network.max_tokens, who="the assistant_model")
         words = self.answers and not read.is_floating_point()
+        shown = (read if keep is None else read.masked_fill(~keep[:, 0], -1)) if words else None
         filters = asked.filters(
             self.settings,
             begun=begun,
             new_tokens=new_tokens,
-            source=(read if keep is None else read.masked_fill(~keep[:, 0], -1)) if words else None,
+            source=shown,
             forced=self.settings.filters() if self.answers else (),
             tokenizer=self.tokenizer,
         )
-        if new_tokens >= WORTH_PACKING and asked.use_cache:
-            prepare_plain(self.network)
-        rows = Rows(
-            self.network,
-            ids,
-            keep=seen,
-            memory_of=source if self.answers else None,
-            memory_keep=keep if self.answers else None,
-            cached=asked.use_cache,
-        )
-        return Start(rows, new_tokens, filters)
+
+        def rows(network: Network) -> Rows:
+            if new_tokens >= WORTH_PACKING and asked.use_cache:
+                prepare_plain(network)
+            return Rows(
+                network,
+                ids,
+                keep=seen,
+                memory_of=source if self.answers else None,
+                memory_keep=keep if self.answers else None,
+                cached=asked.use_cache,
+            )
+
+        draft = None if self.draft is None else rows(self.draft.network)
+        return Start(rows(self.network), new_tokens, filters, shown, draft)
+
+    def _check_draft(self, draft: Writer) -> None:
+        """Raises: ConfigError: another vocabulary, or device. UnsupportedError: one of the two answers, one not."""
+        ours, theirs = self.settings.vocabulary, draft.settings.vocabulary
+        if ours != theirs:
+            raise ConfigError(
+                f"the assistant_model has a vocabulary of {theirs} tokens, the model one of {ours}; take a smaller "
+                "model of the same vocabulary"
+            )
+        here, there = (next(network.parameters()).device for network in (self.network, draft.network))
+        if here != there:
+            raise ConfigError(
+                f"the assistant_model is on {there}, the model on {here}; move it: model.to('{here}')"
+            )
+        if self.answers != draft.answers:
+            kinds = {True: "answers what it reads (an encoder-decoder)", False: "continues it"}
+            raise UnsupportedError(
+                f"the model {kinds[self.answers]}, the assistant_model {kinds[draft.answers]}; take a smaller model of "
+                "the same kind"
+            )
 
     def _decode(self, start: Start, asked: Options) -> Decoding:
         rows = start.rows
         device = rows.ids.device
         if asked.num_return_sequences > 1:
             prompts = torch.arange(len(rows), device=device)
-            rows.pick(prompts.repeat_interleave(asked.num_return_sequences))
+            for read in [rows] if start.draft is None else [rows, start.draft]:
+                read.pick(prompts.repeat_interleave(asked.num_return_sequences))
         stop = Stop(
             len(rows),
             ids=asked.stop_ids(self.settings),
@@ -126,16 +165,41 @@ class Writer:
             seconds=asked.max_time,
             device=device,
         )
+        ahead, choose = self._method(start, asked, stop)
         return Decoding(
-            rows,
+            ahead,
             max_new_tokens=start.new_tokens,
             stop=stop,
             pad_id=self.settings.pad_id,
             filters=start.filters,
-            choose=Draw(len(rows), asked.first_seed()) if asked.do_sample else likeliest,
+            choose=choose,
             scores=asked.return_scores or asked.top > 0,
             top=asked.top,
         )
+
+    def _method(self, start: Start, asked: Options, stop: Stop) -> tuple[Rows | Ahead, Choice]:
+        """How far the network reads ahead, and who chooses the next token."""
+        rows = start.rows
+        if asked.penalty_alpha is not None:
+            contrast = Contrast(rows, alpha=asked.penalty_alpha, k=asked.top_k or 1)
+            return contrast, contrast.choose
+        seed = asked.first_seed() if asked.do_sample else 0
+        choose: Choice = Draw(len(rows), seed) if asked.do_sample else likeliest
+        most, pad_id = rows.ids.shape[1] + start.new_tokens, self.settings.pad_id
+        if asked.prompt_lookup_num_tokens is not None:
+            source = start.source
+            if source is not None:
+                source = source.repeat_interleave(asked.num_return_sequences, dim=0)
+            lookup = Lookup(asked.max_matching_ngram_size or MATCHING_NGRAM, source)
+            count = asked.prompt_lookup_num_tokens
+            return Speculation(rows, lookup, count=count, most=most, stop=stop, pad_id=pad_id), choose
+        if start.draft is None:
+            return rows, choose
+        lots = Lots(len(rows), seed) if asked.do_sample else None
+        draft = Draft(start.draft, lots, asked.shape() if asked.do_sample else ())
+        count = asked.num_assistant_tokens or ASSISTANT_TOKENS
+        ahead = Speculation(rows, draft, count=count, most=most, stop=stop, pad_id=pad_id)
+        return ahead, choose if lots is None else Rejection(ahead, lots)
 
     def _search(self, start: Start, asked: Options) -> Generated:
         rows = start.rows

@@ -1,0 +1,479 @@
+"""Guesses change how fast a row grows, never what it says; what is drawn follows the same probabilities."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import glassformer
+from glassformer import ConfigError, DataError, Model, UnsupportedError, WeightsError
+from glassformer.core.flow import Batch
+from glassformer.generation.rows import Ahead, Rows
+from glassformer.generation.speculative import Draft, Guesses, Lookup, Lots, Rejection, Speculation
+from glassformer.generation.stop import Stop
+from glassformer.models import FAMILIES
+
+FAMILY_NAMES = ("gpt2", "llama", "mixtral", "t5", "bart")
+IDS = torch.tensor([[0, 0, 9, 4, 9, 4], [7, 2, 61, 7, 2, 30], [5, 17, 3, 44, 5, 17]])
+MASK = torch.tensor([[0, 0, 1, 1, 1, 1], [1] * 6, [1] * 6])
+
+
+def make(family: str, seed: int = 4, noise: float = 0.0, **changes: Any) -> Model:
+    """A tiny network in fp64, every parameter perturbed; `noise` moves it away from the one of the same seed."""
+    torch.manual_seed(seed)
+    task = "text-generation" if "text-generation" in FAMILIES[family].tasks else "translation"
+    model = Model.from_config({**FAMILIES[family].tiny, **changes}, task=task).eval()
+    with torch.no_grad():
+        for size in (0.2, noise):
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter) * size)
+    return model.to(torch.float64)
+
+
+@pytest.fixture(scope="module")
+def models() -> Callable[..., Model]:
+    made: dict[tuple[str, float], Model] = {}
+
+    def model(family: str, noise: float = 0.0) -> Model:
+        return made.setdefault((family, noise), make(family, noise=noise))
+
+    return model
+
+
+@pytest.fixture(scope="module")
+def stories(shared: Path) -> Model:
+    return glassformer.load(shared / "models" / "stories260k")
+
+
+@contextmanager
+def passes(model: Model) -> Iterator[list[int]]:
+    """How often the network runs."""
+    count: list[int] = []
+    handle = model.network.register_forward_hook(lambda *_: count.append(1))
+    yield count
+    handle.remove()
+
+
+SPECULATIONS: dict[str, dict[str, Any]] = {
+    "lookup": {"prompt_lookup_num_tokens": 4},
+    "short lookup": {"prompt_lookup_num_tokens": 9, "max_matching_ngram_size": 1},
+    "draft": {"noise": 0.01},
+    "poor draft": {"noise": 0.2, "num_assistant_tokens": 2},
+}
+"""A draft is the network itself with so much noise on its weights."""
+
+RULES: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "penalty": {"repetition_penalty": 1.6},
+    "bigrams": {"no_repeat_ngram_size": 2},
+    "words": {"bad_words_ids": [[7], [9, 4], [30, 31]], "min_new_tokens": 9},
+    "ends": {"eos_token_id": list(range(0, 99, 6))},
+}
+
+families = pytest.mark.parametrize("family", FAMILY_NAMES)
+
+
+def speculation(models: Callable[..., Model], family: str, name: str) -> dict[str, Any]:
+    asked = dict(SPECULATIONS[name])
+    return asked if "noise" not in asked else {"assistant_model": models(family, asked.pop("noise")), **asked}
+
+
+# --------------------------------------------------------------------------------------------------- the same is said
+
+
+@families
+@pytest.mark.parametrize("name", SPECULATIONS)
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_that_is_said_changes(
+    models: Callable[..., Model], family: str, name: str, rule: str
+) -> None:
+    same(models(family), speculation(models, family, name), RULES[rule])
+
+
+@families
+def test_nor_what_is_drawn_where_the_text_guesses(models: Callable[..., Model], family: str) -> None:
+    drawn = {"do_sample": True, "seed": 5, "top_p": 0.9, "temperature": 0.7}
+    same(models(family), SPECULATIONS["lookup"], drawn)
+
+
+def same(model: Model, ahead: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Ids, reasons, log-probabilities, alternatives; all at once, and as a stream."""
+    asked = {**asked, "max_new_tokens": 23, "attention_mask": MASK}
+    plain = model.generate(IDS, return_scores=True, top=3, **asked)
+    found = model.generate(IDS, return_scores=True, top=3, **asked, **ahead)
+    assert found.ids.equal(plain.ids) and found.reasons == plain.reasons
+    torch.testing.assert_close(found.logprobs, plain.logprobs, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(found.filtered_logprobs, plain.filtered_logprobs, atol=1e-10, rtol=1e-10)
+    assert found.top_ids.equal(plain.top_ids) and found.spoken.equal(plain.spoken)
+    assert plain.proposed is None and (found.accepted <= found.proposed).all()
+    streamed = model.stream(IDS, **asked, **ahead)
+    assert torch.stack(list(streamed), dim=1).equal(found.new_ids)
+
+
+def spoken(model: Model, ids: Tensor, **asked: Any) -> list[list[int]]:
+    """What each row says, without what stands behind its end."""
+    found = model.generate(ids, return_scores=True, **asked)
+    return [row[said].tolist() for row, said in zip(found.new_ids, found.spoken, strict=True)]
+
+
+@families
+def test_a_row_does_not_depend_on_those_beside_it(models: Callable[..., Model], family: str) -> None:
+    model, asked = models(family), {"max_new_tokens": 20, "repetition_penalty": 1.2}
+    for name in SPECULATIONS:
+        ahead = speculation(models, family, name)
+        batch = spoken(model, IDS, attention_mask=MASK, **asked, **ahead)
+        alone = [spoken(model, IDS[row, MASK[row] == 1][None], **asked, **ahead)[0] for row in range(3)]
+        assert batch == alone
+
+
+@pytest.mark.parametrize("new", [0, 1, 2, 3, 7, 34, 35])
+def test_it_stops_where_it_should(models: Callable[..., Model], new: int) -> None:
+    """In the midst of guesses too, and no position is read that the network does not have: it has 40."""
+    model = models("gpt2")
+    plain = model.generate(IDS, max_new_tokens=new)
+    for name in SPECULATIONS:
+        ahead = speculation(models, "gpt2", name)
+        assert model.generate(IDS, max_new_tokens=new, **ahead).equal(plain)
+        long = {"max_new_tokens": new, "min_new_tokens": new}
+        assert model.generate(IDS, do_sample=True, seed=1, **long, **ahead).shape == (3, 6 + new)
+
+
+def test_without_a_cache(models: Callable[..., Model]) -> None:
+    for family in ("llama", "bart"):
+        plain = models(family).generate(IDS, max_new_tokens=12)
+        for name in SPECULATIONS:
+            ahead = speculation(models, family, name)
+            assert models(family).generate(IDS, max_new_tokens=12, use_cache=False, **ahead).equal(plain)
+
+
+STORIES = ["Once upon a time", "Tom had a big red ball. Tom had a big red", "One day"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"stop_strings": ["park", "was so"]}, {"no_repeat_ngram_size": 3}])
+def test_stories(stories: Model, asked: dict[str, Any]) -> None:
+    draft = glassformer.load(stories.folder)
+    with torch.no_grad():
+        for parameter in draft.parameters():
+            parameter.mul_(
+                1 + 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+            )
+    plain = stories.generate(STORIES, max_new_tokens=120, return_scores=True, **asked)
+    for ahead in ({"prompt_lookup_num_tokens": 6}, {"assistant_model": draft}):
+        found = stories.generate(STORIES, max_new_tokens=120, return_scores=True, **asked, **ahead)
+        assert found.texts == plain.texts and found.reasons == plain.reasons
+        assert 0 < int(found.accepted.sum()) < int(found.proposed.sum())
+        assert "".join(stories.stream(STORIES[1], max_new_tokens=120, **asked, **ahead)) == plain.texts[1]
+
+
+# ------------------------------------------------------------------------------------------------------- it is faster
+
+
+def test_a_perfect_draft_saves_passes(models: Callable[..., Model]) -> None:
+    """24 tokens in passes of 5 guesses and one more: 4 of the network."""
+    model, draft = models("llama"), make("llama")
+    with passes(model) as own, passes(draft) as theirs:
+        found = model.generate(IDS, max_new_tokens=24, assistant_model=draft, return_scores=True)
+    assert (len(own), len(theirs)) == (4, 20)
+    assert found.proposed.tolist() == found.accepted.tolist() == [20, 20, 20]
+
+
+def test_a_useless_draft_costs_no_pass(models: Callable[..., Model]) -> None:
+    model = models("gpt2")
+    with passes(model) as own:
+        found = model.generate(
+            IDS[:1], max_new_tokens=24, assistant_model=make("gpt2", seed=9), return_scores=True
+        )
+    assert len(own) == 24 - int(found.accepted) <= 24
+    assert int(found.proposed) > 80 > 8 * int(found.accepted)
+
+
+def test_repetition_is_looked_up(models: Callable[..., Model]) -> None:
+    model = models("llama")
+    with passes(model) as own:
+        found = model.generate(IDS, max_new_tokens=40, prompt_lookup_num_tokens=8, return_scores=True)
+    assert len(own) == 40 - int(found.accepted.min()) or len(own) < 40
+    assert (found.accepted <= found.proposed).all() and int(found.accepted.sum()) > 0
+
+
+def test_a_row_that_has_ended_guesses_no_more(models: Callable[..., Model]) -> None:
+    """One row ends with a token of which the other knows nothing: in a pass of 5 guesses and one more."""
+    model, asked = models("llama"), {"max_new_tokens": 24, "return_scores": True}
+    ids = torch.cat([IDS, IDS + 7])
+    rows = [row[:12] for row in model.generate(ids, **asked).new_ids.tolist()]
+    i, j = next((i, j) for i in range(6) for j in range(6) if set(rows[i]) - set(rows[j]))
+    end = next(token for token in rows[i] if token not in rows[j])
+    length = rows[i].index(end) + 1
+    with passes(model) as own:
+        found = model.generate(ids[[i, j]], assistant_model=make("llama"), eos_token_id=end, **asked)
+    assert len(own) <= 5  # its end is one that was not foreseen; what it is filled with then is
+    assert int(found.spoken[0].sum()) == length < 13 <= int(found.spoken[1].sum())
+    assert found.proposed[0] == 5 * -(-length // 6) < found.accepted[1]
+
+
+# ------------------------------------------------------------------------------------------------------------- lookup
+
+
+def said(ids: list[list[int]], padded: list[list[bool]] | None = None) -> Ahead:
+    """Rows as a proposer sees them."""
+    rows = Ahead.__new__(Ahead)
+    rows.ids = torch.tensor(ids)
+    rows.seen = rows.ids if padded is None else rows.ids.masked_fill(torch.tensor(padded), -1)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "guessed"),
+    [
+        ([5, 6, 7, 8, 9, 5, 6], 2, [7, 8, 9, 5]),  # what followed before
+        ([5, 6, 7, 1, 6, 8, 2, 5, 6], 2, [7, 1, 6, 8]),  # the longest run counts,
+        ([5, 6, 7, 1, 6, 8, 2, 5, 6], 1, [8, 2, 5, 6]),  # of as many tokens as one the latest
+        ([5, 6, 7, 5, 6, 8, 5, 6], 2, [8, 5, 6, 8]),  # the copy goes on with what it has copied
+        ([3, 4, 4], 3, [4, 4, 4, 4]),
+        ([1, 2, 3], 3, [-1] * 4),  # never seen before
+        ([1], 3, [-1] * 4),
+    ],
+)
+def test_lookup(text: list[int], longest: int, guessed: list[int]) -> None:
+    assert Lookup(longest)(said([text]), 4).tokens.tolist() == [guessed]
+    beside = said([text, list(range(10, 10 + len(text)))])
+    assert Lookup(longest)(beside, 4).tokens.tolist() == [guessed, [-1] * 4]
+
+
+def test_padding_is_no_text() -> None:
+    hidden = [[True, True, False]]
+    assert Lookup(3)(said([[0, 0, 0]], hidden), 3).tokens.tolist() == [[-1] * 3]
+    assert Lookup(3)(said([[0, 0, 0]]), 3).tokens.tolist() == [[0] * 3]
+
+
+def test_lookup_reads_the_source_too() -> None:
+    source = torch.tensor([[4, 5, 6, 7, -1], [9, 8, 7, 6, 5]])
+    found = Lookup(2, source)(said([[2, 5], [2, 5]]), 3).tokens.tolist()
+    assert found == [[6, 7, -1], [2, 5, 2]]  # the second row's 5 was followed by the answer itself
+
+
+def test_an_answer_that_copies_its_source(models: Callable[..., Model]) -> None:
+    """An encoder-decoder whose source holds its answer needs hardly a pass."""
+    model = models("bart")
+    answer = model.generate(IDS[1:2], max_new_tokens=17)[:, :17]  # the token behind is forced
+    rows = Rows(model.network, answer[:, :1], memory_of=Batch(input_ids=IDS[1:2]))
+    ahead = Speculation(rows, Lookup(2, answer), count=5, most=17, stop=Stop(1))
+    with passes(model) as own, torch.inference_mode():
+        for _ in range(16):
+            ahead.append(ahead.logits().argmax(-1))
+    assert ahead.ids.equal(answer) and len(own) <= 5
+
+
+def test_behind_a_hole_nothing_is_guessed(models: Callable[..., Model]) -> None:
+    tokens = torch.tensor([[5, -1, 7], [-1, 3, 3], [1, -1, -1]])
+    rows = Rows(models("gpt2").network, IDS)
+    ahead = Speculation(rows, lambda said, count: Guesses(tokens), count=3, most=20, stop=Stop(3))
+    with torch.inference_mode():
+        ahead.logits()
+    assert ahead.proposed is not None and ahead.proposed.tolist() == [1, 0, 1]
+    assert rows.ids.shape == (3, 7)
+
+
+# --------------------------------------------------------------------------------------------- the same probabilities
+
+
+SMALL = {"vocab_size": 4, "n_layer": 1, "n_embd": 8, "n_head": 2, "n_inner": 8, "n_positions": 8}
+SMALL |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+
+
+def joint(model: Model, prompt: Tensor, length: int, asked: dict[str, Any]) -> dict[tuple[int, ...], float]:
+    """The probability of each continuation, by the chain rule: written out, with a pass for every beginning."""
+    found: dict[tuple[int, ...], float] = {(): 1.0}
+    for _ in range(length):
+        longer: dict[tuple[int, ...], float] = {}
+        for said, share in found.items():
+            logits = model(torch.tensor([[*prompt[0].tolist(), *said]])).logits[0, -1].detach()
+            probs = (logits / asked.get("temperature", 1.0)).softmax(-1)
+            order = probs.argsort(descending=True)[: asked.get("top_k", 4)]
+            probs = torch.zeros(4).double().index_copy(0, order, probs[order] / probs[order].sum())
+            order, sums = probs.argsort(descending=True), probs.sort(descending=True).values.cumsum(0)
+            kept = order[: int((sums < asked.get("top_p", 1.0) - 1e-12).sum()) + 1]
+            for token in kept.tolist():
+                longer[(*said, token)] = share * float(probs[token] / probs[kept].sum())
+        found = longer
+    return {said: share for said, share in found.items() if share > 0}
+
+
+def chi_squared(counts: dict[tuple[int, ...], int], probs: dict[tuple[int, ...], float]) -> float:
+    """As a number of standard deviations above what chance gives (Wilson and Hilferty's cube root)."""
+    total = sum(counts.values())
+    assert set(counts) <= set(probs), "something was said that cannot be"
+    statistic = sum((counts.get(x, 0) - share * total) ** 2 / (share * total) for x, share in probs.items())
+    freedom = len(probs) - 1
+    spread = 2 / (9 * freedom)
+    return float(((statistic / freedom) ** (1 / 3) - (1 - spread)) / spread**0.5)
+
+
+def counted(rows: Tensor) -> dict[tuple[int, ...], int]:
+    kinds, counts = rows.unique(dim=0, return_counts=True)
+    return {tuple(kind): int(count) for kind, count in zip(kinds.tolist(), counts, strict=True)}
+
+
+SHAPES: list[dict[str, Any]] = [{}, {"temperature": 0.6}, {"top_k": 3}, {"top_p": 0.8, "temperature": 1.3}]
+
+
+@pytest.mark.parametrize(("asked", "count"), [*zip(SHAPES, (1, 2, 5, 3), strict=True)], ids=str)
+def test_draws_follow_the_networks_probabilities(asked: dict[str, Any], count: int) -> None:
+    """The joint distribution of three tokens, by 8,000 rows; a draft alone says something else."""
+    model, draft, prompt = make("gpt2", 1, **SMALL), make("gpt2", 2, **SMALL), torch.tensor([[1, 3]])
+    drawn = {"do_sample": True, "seed": 3, "max_new_tokens": 3, "num_return_sequences": 8_000, **asked}
+    rows = model.generate(prompt, assistant_model=draft, num_assistant_tokens=count, **drawn)[:, 2:]
+    truth = joint(model, prompt, 3, asked)
+    assert chi_squared(counted(rows), truth) < 3.1  # once in a thousand
+    shared = {
+        said: count
+        for said, count in counted(draft.generate(prompt, **drawn)[:, 2:]).items()
+        if said in truth
+    }
+    assert chi_squared(shared, truth) > 20, "the test can tell"
+
+
+def test_a_row_alone_follows_them_too() -> None:
+    """One row at a time, so that several guesses in a row are kept and the network runs less often than it speaks."""
+    model, draft = make("gpt2", 1, **SMALL), make("gpt2", 1, noise=0.1, **SMALL)
+    prompt, lengths, found = torch.tensor([[1, 3]]), [], []
+    for seed in range(900):
+        with passes(model) as own:
+            asked = {"do_sample": True, "seed": seed, "max_new_tokens": 3}
+            found.append(
+                model.generate(prompt, assistant_model=draft, num_assistant_tokens=2, **asked)[0, 2:]
+            )
+        lengths.append(len(own))
+    assert chi_squared(counted(torch.stack(found)), joint(model, prompt, 3, {})) < 3.1
+    assert set(lengths) == {1, 2, 3}
+
+
+def test_a_perfect_draft_is_always_believed() -> None:
+    model = make("gpt2", 1, **SMALL)
+    asked = {"do_sample": True, "num_return_sequences": 200, "max_new_tokens": 6, "return_scores": True}
+    asked |= {"top_p": 0.7, "temperature": 0.8}  # which shape what it draws from too
+    found = model.generate(torch.tensor([[1, 3]]), assistant_model=model, num_assistant_tokens=3, **asked)
+    assert found.proposed.equal(found.accepted) and int(found.proposed.min()) == 4  # 3, and 1 of the last 2
+
+
+def test_a_seed_repeats_and_rows_do_not_meet(models: Callable[..., Model]) -> None:
+    model = models("gpt2")
+    asked = {"do_sample": True, "max_new_tokens": 12, "assistant_model": models("gpt2", 0.2)}
+    batch = model.generate(IDS, attention_mask=MASK, seed=1, **asked)
+    assert model.generate(IDS, attention_mask=MASK, seed=1, **asked).equal(batch)
+    assert not model.generate(IDS, attention_mask=MASK, seed=2, **asked).equal(batch)
+    alone = spoken(model, IDS[:1, 2:], seed=1, **asked)[0]
+    assert alone == batch[0, 6 : 6 + len(alone)].tolist()
+    for count in (1, 2, 9):  # nor does it matter how many are guessed at a time
+        found = model.generate(IDS, attention_mask=MASK, seed=1, num_assistant_tokens=count, **asked)
+        assert found.equal(batch)
+    several = model.generate(IDS, attention_mask=MASK, seed=1, num_return_sequences=3, **asked)
+    assert len(several.unique(dim=0)) == 9
+
+
+def test_lots_are_of_their_row_purpose_and_place() -> None:
+    many = list(itertools.product(("guess", "keep", "again"), range(50)))
+    told = torch.tensor([Lots(3, 7).of(*each) for each in many])
+    assert told.unique().numel() == told.numel() and float(told.min()) >= 0 and float(told.max()) < 1
+    assert Lots(1, 7).of("keep", 4) == Lots(3, 7).of("keep", 4)[:1] != Lots(1, 8).of("keep", 4)
+
+
+def test_where_the_network_agrees_with_the_draft_nothing_is_left_over() -> None:
+    """p - q is nowhere above 0, as rounding may leave it: p itself is drawn from where a guess is refused."""
+    model = make("gpt2", 1, **SMALL)
+    ahead = Speculation(
+        Rows(model.network, torch.tensor([[1]] * 50)), Lookup(1), count=1, most=9, stop=Stop(50)
+    )
+    lots = Lots(50, 0)
+    probs = torch.tensor([[0.0, 0.5, 0.5, 0.0]]).double().expand(50, -1)
+    ahead.drawn_guess = lambda: (torch.ones(50).long(), probs * 2)  # type: ignore[method-assign]
+    assert set(Rejection(ahead, lots)(probs.log()).tolist()) == {1, 2}
+
+
+# ------------------------------------------------------------------------------------------------------- what may come
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "told"),
+    [
+        ({"prompt_lookup_num_tokens": 0}, ConfigError, "prompt_lookup_num_tokens is 0"),
+        (
+            {"max_matching_ngram_size": 2},
+            ConfigError,
+            "belongs to prompt_lookup_num_tokens, which is not given",
+        ),
+        ({"num_assistant_tokens": 2}, ConfigError, "belongs to assistant_model"),
+        ({"assistant_model": "small"}, ConfigError, "assistant_model is 'small'; it must be a smaller Model"),
+        ({"prompt_lookup_num_tokens": 3, "num_beams": 2}, UnsupportedError, "does not go with num_beams=2"),
+        (
+            {"prompt_lookup_num_tokens": 3, "penalty_alpha": 0.5, "top_k": 4},
+            UnsupportedError,
+            "prompt_lookup_num_tokens does not go with penalty_alpha",
+        ),
+    ],
+)
+def test_wrong_options(models: Callable[..., Model], given: dict[str, Any], error: type, told: str) -> None:
+    with pytest.raises(error, match=told):
+        models("gpt2").generate(IDS, **given)
+
+
+def test_drafts_that_do_not_fit(models: Callable[..., Model], stories: Model) -> None:
+    model = models("gpt2")
+
+    def refused(draft: Model, error: type[Exception], told: str, **asked: Any) -> None:
+        with pytest.raises(error, match=told):
+            model.generate(IDS, assistant_model=draft, **asked)
+
+    refused(stories, ConfigError, "vocabulary of 512 tokens, the model one of 99")
+    refused(models("bart"), UnsupportedError, r"the model continues it, the assistant_model answers")
+    refused(make("gpt2", n_positions=10), DataError, "the assistant_model has 10 positions")
+    far = Model.from_config(FAMILIES["gpt2"].tiny, task="text-generation", device="meta")
+    refused(
+        far, ConfigError, r"the assistant_model is on meta, the model on cpu; move it: model\.to\('cpu'\)"
+    )
+    refused(model, UnsupportedError, "does not go with num_beams=3", num_beams=3)
+    refused(model, UnsupportedError, "does not go with assistant_model", prompt_lookup_num_tokens=3)
+    bare = Model.from_config(FAMILIES["gpt2"].tiny, task="feature-extraction")
+    refused(bare, UnsupportedError, "needs a language-model head")
+
+
+def test_a_tokenizer_of_other_words(stories: Model) -> None:
+    class Other:
+        class engine:
+            @staticmethod
+            def get_vocab() -> dict[str, int]:
+                return {**stories.tokenizer.engine.get_vocab(), "<unk>": 3}
+
+    draft = glassformer.load(stories.folder)
+    draft._tokenizer = Other()  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match="another vocabulary: '<unk>' is token 3 there, token 0 here"):
+        stories.generate("One day", assistant_model=draft)
+
+
+def test_a_draft_that_is_nan(models: Callable[..., Model]) -> None:
+    draft = make("gpt2")
+    with torch.no_grad():
+        next(draft.parameters())[9] = torch.nan
+    for asked in ({}, {"do_sample": True}):
+        with pytest.raises(WeightsError, match=r"1 tensors of the assistant_model hold NaN.*damaged"):
+            models("gpt2").generate(IDS, assistant_model=draft, **asked)
+
+
+def test_a_draft_reads_only_what_is_new(models: Callable[..., Model]) -> None:
+    model, fed = make("gpt2", noise=0.05), list[int]()
+    model.network.register_forward_pre_hook(lambda _, given: fed.append(given[0].input_ids.shape[1]))
+    models("gpt2").generate(IDS[:1], assistant_model=model, max_new_tokens=20)
+    assert fed[0] == 6 and set(fed[1:]) <= {1, 2}
+
+
+def test_draft_without_draws_has_no_probabilities(models: Callable[..., Model]) -> None:
+    rows = Rows(models("gpt2").network, IDS)
+    with torch.inference_mode():
+        found = Draft(rows)(Ahead(Rows(models("gpt2").network, IDS)), 3)
+    assert found.tokens.shape == (3, 3) and found.probs is None
