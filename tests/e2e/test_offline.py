@@ -44,6 +44,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for family in ("bert", "gpt2", "llama", "transformer"):
         make_folder(home / family, family)
     (home / "texts.txt").write_text(f"{TEXT}\nfruit flies like a banana\n")
+    (home / "rows.csv").write_text(f"article,highlights\n{TEXT},{TEXT}\n")
     return home
 
 
@@ -108,6 +109,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "demo": ("demo", TEXT, "fruit flies like a banana", "--model", "{bert}", "--html", "{home}/demo.html"),
     "look": ("look", "{bert}", TEXT, "--html", "{home}/look.html"),
     "trace": ("trace", "{llama}", TEXT),
+    "compare": ("compare", "--data", "{home}/rows.csv", "lead-1", "{transformer}", "-n", "4"),
     "bench": ("bench", "{bert}", "--count", "4", "--repeats", "1"),
 }
 

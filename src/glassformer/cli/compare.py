@@ -1,0 +1,209 @@
+"""`glassformer compare --data FILE lead-3 MODEL …`: systems side by side, judged against references."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from glassformer.tasks.compare import Comparison
+
+LOADING = "Loading"
+
+
+def compare(
+    systems: Annotated[
+        list[str],
+        typer.Argument(
+            help="lead-3 (the first three sentences), model folders, or names on the Hub.", show_default=False
+        ),
+    ],
+    data: Annotated[
+        Path, typer.Option(help="The rows: .csv, .tsv or .jsonl, perhaps .gz.", show_default=False)
+    ],
+    text: Annotated[str, typer.Option(help="The column of the texts.")] = "article",
+    reference: Annotated[str, typer.Option(help="The column of what a good system writes.")] = "highlights",
+    task: Annotated[
+        str, typer.Option(help="summarization (judged by ROUGE) or translation (by BLEU and chrF).")
+    ] = "summarization",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows.")] = None,
+    language: Annotated[str, typer.Option(help="Of the texts, for finding sentences: en, de, …")] = "en",
+    stemming: Annotated[bool, typer.Option("--stemming", help="ROUGE of the stems of words.")] = False,
+    max_new_tokens: Annotated[
+        int, typer.Option("--max-new-tokens", "-n", min=1, help="How long an answer may be.")
+    ] = 60,
+    beams: Annotated[int, typer.Option(min=1, help="How many beams models search.")] = 1,
+    prefix: Annotated[
+        str | None,
+        typer.Option(help="Put before each text. Default: what the model's config says.", show_default=False),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Rows that a model is given at once.")] = 8,
+    examples: Annotated[int, typer.Option(min=0, help="Rows whose texts are shown.")] = 3,
+    html: Annotated[
+        Path | None, typer.Option(help="Write it there as a page, one file.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING, show_default=False
+        ),
+    ] = None,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option("--allow-pickle", help="Also read old .bin and .pt files.", rich_help_panel=LOADING),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
+    ] = False,
+) -> None:
+    """Let systems write about the rows of a file, and judge them side by side, with 95 % intervals.
+
+    The first system is what the others are compared with, so a baseline stands well there. Ctrl-C ends it early and
+    shows what was judged by then.
+
+    Examples:
+
+    [cyan]glassformer compare --data rows.csv lead-3 lead-1 MODEL[/]
+
+    [cyan]glassformer compare --data rows.jsonl --text dialogue --reference summary lead-3 A B --html page.html[/]
+
+    [cyan]glassformer compare --data pairs.tsv --text en --reference de --task translation MODEL[/]
+    """
+    from glassformer.tasks.compare import compare as judged
+    from glassformer.tasks.compare import judges
+    from glassformer.tasks.compare_page import page
+    from glassformer.tasks.rows import read_rows
+    from glassformer.tasks.systems import named_systems
+
+    if html is not None:
+        _check_place(html)
+    count = sum(1 for _ in read_rows(data, text, reference, limit))  # every row is looked at before any work
+    judges(
+        task, stemming=stemming, language=language
+    )  # what is missing is better known before models are loaded
+    loading = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle, "offline": offline}
+    with _notes():
+        found = named_systems(
+            systems,
+            task,
+            language=language,
+            loading=loading,
+            prefix=prefix,
+            max_new_tokens=max_new_tokens,
+            num_beams=beams,
+        )
+        with _bar(count) as advance:
+            result = judged(
+                read_rows(data, text, reference, limit),
+                found,
+                task=task,
+                batch=batch,
+                examples=examples,
+                stemming=stemming,
+                language=language,
+                progress=advance,
+            )
+    if html is not None:
+        html.write_text(page(result), encoding="utf-8")
+    if json:
+        import json as json_format
+
+        typer.echo(json_format.dumps(result.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        _show(result)
+        if html is not None:
+            typer.echo(f"saved in {html}")
+    if result.interrupted:
+        typer.echo(f"interrupted: {result.rows:,} of {count:,} rows were judged", err=True)
+        raise typer.Exit(130)
+
+
+def _check_place(html: Path) -> None:
+    """Can a page be written there? Better known before the work than after it."""
+    from glassformer.errors import DataError
+
+    if html.is_dir():
+        raise DataError(f"{html}: is a folder; name a file in it, such as {html / 'page.html'}")
+    if not html.absolute().parent.is_dir():
+        raise DataError(f"{html.absolute().parent}: no such folder to save {html.name} in; make it first")
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Warnings as notes on standard error; of those that differ in their numbers alone, the first."""
+    said: set[str] = set()
+
+    def note(message: Warning | str, *_: object, **__: object) -> None:
+        kind = re.sub(r"\d[\d,]*", "", str(message))
+        if kind not in said:
+            said.add(kind)
+            typer.echo(f"note: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = note
+        yield
+
+
+@contextmanager
+def _bar(rows: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on standard error, where a person sees it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("judging", total=rows)
+        yield lambda done: bar.advance(task, done)
+
+
+def _show(result: Comparison) -> None:
+    """The table, and then the texts of a few rows below each other."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    headings, rows = result.table()
+    table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", justify="right" if number in (2, 4) else "left")
+    for row in rows:
+        table.add_row(*(Text(_shown(cell)) for cell in row))
+    console.print(Text(result.headed))
+    console.print()
+    console.print(table)
+    for method in result.methods:
+        console.print(Text(method, style="dim"))
+    for example in result.examples:
+        console.print()
+        console.print(Text(f"line {example.line}", style="bold cyan"))
+        for name, said in [
+            ("text", example.text),
+            *(("reference", reference) for reference in example.references),
+            *example.outputs.items(),
+        ]:
+            console.print(Text.assemble((f"{_shown(name)}: ", "bold"), _shown(_short(said)) or "(nothing)"))
+
+
+def _shown(text: str) -> str:
+    """The text with its lines, and nothing in it that could steer the terminal."""
+    from glassformer.cli.screen import visible
+
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _short(text: str, most: int = 600) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"

@@ -1,0 +1,119 @@
+"""`glassformer compare`: a table, JSON, a page, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from glassformer import GlassformerError
+from glassformer.cli.compare import compare
+from glassformer.tasks.lead import Lead
+from tests.cli.test_app import run
+from tests.e2e.tiny_models import make_folder
+
+pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.csv"
+    lines = [f"Cat {i} ran. It was wet. It slept. All \x1b[31mwell.,Cat {i} slept." for i in range(9)]
+    path.write_text("\n".join(["article,highlights", *lines]), encoding="utf-8")
+    return path
+
+
+def test_in_a_process_of_its_own(rows: Path, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "tiny", "bart")
+    page = tmp_path / "page.html"
+    done = run(
+        "compare", "--data", str(rows), "lead-3", str(folder), "--limit", "5", "-n", "4", "--html", str(page)
+    )
+    assert done.returncode == 0, done.stderr
+    for word in (
+        "summarization of 5 rows",
+        "ROUGE-Lsum",
+        "lead-3",
+        "tiny",
+        "difference",
+        "seconds",
+        "reference: Cat 0",
+    ):
+        assert word in done.stdout
+    assert "\x1b" not in done.stdout and "\\x1b[31m" in done.stdout
+    assert done.stderr == ""
+    assert "<h1>Summarization: lead-3, tiny</h1>" in page.read_text("utf-8")
+
+
+def test_json(rows: Path, capsys: Any) -> None:
+    compare(["lead-3", "lead-1"], rows, json=True, examples=1)
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"] == 9 and not found["interrupted"]
+    assert found["standings"][1]["differences"]["ROUGE-1 f"]["high"] is not None
+    assert found["examples"][0]["outputs"]["lead-1"] == "Cat 0 ran."
+
+
+def test_other_columns_and_translation(tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("sacrebleu", reason="needs sacrebleu: pip install 'glassformer[evaluate]'")
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"en": "time flies", "de": ["die Zeit", "Zeit"]}\n')
+    folder = make_folder(tmp_path / "marian", "marian")
+    compare([str(folder)], path, text="en", reference="de", task="translation", max_new_tokens=4)
+    out = capsys.readouterr().out
+    assert "BLEU" in out and "chrF" in out and "nrefs:2" in out
+
+
+def test_ctrl_c_shows_what_was_judged(rows: Path, monkeypatch: Any, capsys: Any) -> None:
+    calls = 0
+
+    def write(self: Lead, texts: list[str]) -> list[str]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return ["x"] * len(texts)
+
+    monkeypatch.setattr(Lead, "__call__", write)
+    with pytest.raises(typer.Exit) as ended:
+        compare(["lead-3"], rows, batch=2)
+    assert ended.value.exit_code == 130
+    shown = capsys.readouterr()
+    assert "summarization of 4 rows, those judged before Ctrl-C" in shown.out
+    assert shown.err == "interrupted: 4 of 9 rows were judged\n"
+
+
+def test_warnings_are_notes(rows: Path, tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"article": "кот", "highlights": "кот"}\n' * 3)
+    compare(["lead-1"], path)
+    assert capsys.readouterr().err.count("note: a reference has no word that ROUGE reads") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"text": "articel"}, "line 2: no column 'articel'; nearest: 'article'"),
+        ({"task": "chess"}, "the task is 'chess'"),
+        ({"html": "."}, "is a folder; name a file in it"),
+        ({"html": "no/page.html"}, r"no such folder to save page\.html in"),
+        ({"language": "xx"}, "language 'xx'"),
+        ({"systems": ["lead-3", "lead-3"]}, "two systems are called 'lead-3'"),
+    ],
+)
+def test_mistakes_are_said_before_any_work(rows: Path, options: dict[str, Any], said: str) -> None:
+    asked = {"systems": ["lead-3"], **options}
+    if "html" in asked:
+        asked["html"] = rows.parent / asked["html"]
+    with pytest.raises(GlassformerError, match=said):
+        compare(data=rows, **asked)
+
+
+def test_a_mistake_is_one_line(rows: Path) -> None:
+    done = run("compare", "--data", str(rows), "lead-3", "--reference", "summary")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"error: {rows}: line 2: no column 'summary'; there are: 'article', 'highlights'\n"
+    )
