@@ -161,5 +161,6 @@ def check_room(
     if room is not None and new_tokens > most:
         raise DataError(
             f"the prompt has {prompt_tokens} tokens and max_new_tokens is {new_tokens}, {who} has {room} "
-            f"positions; shorten the prompt, or ask for at most {max(0, most)} new tokens"
+            f"positions; shorten the prompt, or ask for at most {max(0, most)} new tokens; "
+            "truncation=True shortens a prompt"
         )

@@ -529,6 +529,7 @@ class Model:
                     else f"no {self.family.model_type!r} model has one"
                 )
             )
+        special = frozenset() if self._tokenizer is None else self._tokenizer.special_ids
         draft: Model | None = asked.assistant_model
         if draft is not None:
             self._check_words(draft)
@@ -537,6 +538,7 @@ class Model:
             self._settings,
             self._translates,
             lambda: self.tokenizer,
+            special,
             None if draft is None else draft._writer(Options()),
         )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,7 +44,16 @@ def test_in_a_process_of_its_own(stories: str, model: Model) -> None:
 def test_help_has_examples() -> None:
     done = run("generate", "--help")
     assert done.returncode == 0
-    for word in ("Examples", "--top-p", "--beams", "--seed", "Beam search", "standard input"):
+    for word in (
+        "Examples",
+        "--top-p",
+        "--beams",
+        "--seed",
+        "Beam search",
+        "standard input",
+        "--regex",
+        "--truncate",
+    ):
         assert word in done.stdout
 
 
@@ -103,6 +114,45 @@ def test_json_of_beams(stories: str, capsys: Any) -> None:
     generate(stories, PROMPT, max_new_tokens=4, beams=2, answers=2, json=True)
     answers = json.loads(capsys.readouterr().out)["answers"]
     assert len(answers) == 2 and answers[0]["score"] >= answers[1]["score"]
+    for answer in answers:
+        told = [math.log(step["probability"]) for step in answer["steps"]]
+        assert sum(told) / len(told) == pytest.approx(answer["score"], abs=1e-5)
+
+
+def test_constraints(stories: str, tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("llguidance", reason="needs llguidance: pip install 'glassformer[constrain]'")
+    generate(stories, PROMPT, regex=" was [0-9]{1,2} days\\.")
+    assert re.fullmatch(" was [0-9]{1,2} days\\.\n", capsys.readouterr().out)
+    schema = {"type": "object", "properties": {"age": {"enum": [3, 7]}}, "required": ["age"]}
+    schema["additionalProperties"] = False
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    for given in (str(tmp_path / "schema.json"), json.dumps(schema)):
+        for beams in (1, 3):
+            generate(stories, PROMPT, json_schema=given, beams=beams)
+            assert json.loads(capsys.readouterr().out)["age"] in (3, 7)
+    generate(stories, PROMPT, choice=["dog", "cat"])
+    assert capsys.readouterr().out in ("dog\n", "cat\n")
+
+
+def test_a_schema_that_is_none(stories: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        generate(stories, PROMPT, json_schema=str(tmp_path / "nowhere.json"))
+    (tmp_path / "half.json").write_text('{"type": ')
+    with pytest.raises(ConfigError, match="half"):
+        generate(stories, PROMPT, json_schema=str(tmp_path / "half.json"))
+    with pytest.raises(ConfigError, match="json_schema is no JSON"):
+        generate(stories, PROMPT, json_schema='{"type": ')
+
+
+def test_a_prompt_that_is_too_long_is_cut(stories: str, model: Model, capsys: Any) -> None:
+    long = f"{PROMPT} there was a dog. " * 60
+    generate(stories, long, max_new_tokens=9, truncate=True)
+    printed = capsys.readouterr()
+    assert (
+        printed.err.startswith("note: 1 of 1 prompts, of up to ") and "cut on the left to 504" in printed.err
+    )
+    with pytest.warns(UserWarning, match="cut on the left to 504"):
+        assert printed.out == model.generate(long, max_new_tokens=9, truncation=True) + "\n"
 
 
 def test_guesses_change_nothing_but_are_counted(stories: str, model: Model, capsys: Any) -> None:

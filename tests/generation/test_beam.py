@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import glassformer
-from glassformer import ConfigError, WeightsError
+from glassformer import ConfigError, Model, WeightsError
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.generation.beam import Beams, beams
+from glassformer.generation import beam
+from glassformer.generation.beam import beams, generators
 from glassformer.generation.filters import Filter, suppress
 from glassformer.generation.greedy import greedy
 from glassformer.generation.rows import Rows
+from glassformer.generation.sample import Generated, Interrupted
 from glassformer.generation.scores import sequence_log_probs
 from glassformer.models import Network
 from tests.parity.families import ROWS, Row
@@ -101,7 +103,7 @@ class Sides:
             found = model.generate(ids, attention_mask=keep.long(), generation_config=config)
         return found.sequences, found.sequences_scores
 
-    def equal(self, found: Beams, expected: tuple[Tensor, Tensor]) -> None:
+    def equal(self, found: Generated, expected: tuple[Tensor, Tensor]) -> None:
         assert found.ids.tolist() == expected[0].tolist()
         assert found.scores.dtype == self.dtype
         torch.testing.assert_close(found.scores.float(), expected[1].float(), atol=2e-5, rtol=2e-5)
@@ -279,10 +281,7 @@ def test_a_score_is_the_sum_of_log_probabilities_for_the_length(
     )
     source, keep = sides.ids.repeat_interleave(2, 0), sides.keep.repeat_interleave(2, 0)
     start = 1 if row.translates else 6
-    if row.translates:
-        read: dict[str, Any] = {"memory_of": Batch(input_ids=source), "memory_keep": keep[:, None]}
-    else:
-        read = {"keep": torch.cat([keep, torch.ones(6, found.ids.shape[1] - 6, dtype=torch.bool)], dim=1)}
+    read = read_with(row, source, keep, found)
     told = sequence_log_probs(sides.ours.network, found.ids, start, stop_ids=stop_ids, **read)
     assert told.dtype == dtype
     length = (told != 0).sum(dim=1)
@@ -316,7 +315,7 @@ def test_a_likelier_whole_begins_with_a_less_likely_token() -> None:
     found = beams(rows, num_beams=2, max_new_tokens=2, num_return_sequences=2, length_penalty=0.0)
     assert found.ids.tolist() == [[0, 2, 3], [0, 1, 1]]
     torch.testing.assert_close(found.scores.exp(), torch.tensor([0.36, 0.24], dtype=torch.float64))
-    tree = [(step.parents.tolist(), step.tokens.tolist()) for step in found.steps]
+    tree = [(step.parents.tolist(), step.tokens.tolist()) for step in found.beams]
     assert tree[0] == ([[0, 0]], [[1, 2]])
     assert len(tree) == 2
 
@@ -327,7 +326,7 @@ def test_fewer_ways_than_were_asked_for() -> None:
     found = beams(rows, num_beams=2, max_new_tokens=5, stop_ids=(2,), pad_id=9, num_return_sequences=2)
     assert found.ids.tolist() == [[0, 1, 2], [0, 9, 9]]
     assert found.scores.tolist() == [0.0, -torch.inf]
-    assert len(found.steps) == 2  # and nothing is left to search
+    assert len(found.beams) == 2  # and nothing is left to search
 
 
 def test_beams_go_on_though_each_would_rather_end_in_either_way() -> None:
@@ -335,8 +334,8 @@ def test_beams_go_on_though_each_would_rather_end_in_either_way() -> None:
     line = [0.0, 0.1, 0.1, 0.41, 0.39]
     rows = spoken([0.0, 0.5, 0.5, 0.0, 0.0], line, line, line, line)
     found = beams(rows, num_beams=2, max_new_tokens=9, stop_ids=(3, 4), length_penalty=0.0)
-    torch.testing.assert_close(found.steps[1].scores.exp(), torch.full((1, 2), 0.05, dtype=torch.float64))
-    assert len(found.steps) == 2
+    torch.testing.assert_close(found.beams[1].scores.exp(), torch.full((1, 2), 0.05, dtype=torch.float64))
+    assert len(found.beams) == 2
     assert found.ids.shape == (1, 3)
 
 
@@ -410,7 +409,223 @@ def test_later_groups_differ_more_with_a_penalty(sides_of: SidesOf) -> None:
     assert len(other.ids.unique(dim=0)) > len(same.ids.unique(dim=0))
 
 
+# ------------------------------------------------------------------------------------------- what is known of answers
+
+
+@families
+@precisions
+def test_each_token_with_its_log_probability(sides_of: SidesOf, row: Row, dtype: torch.dtype) -> None:
+    """As the network gives it, whatever filters and groups made of it."""
+    sides = sides_of(row, dtype)
+    stop_ids = sides.often()
+    start = 1 if row.translates else 6
+    source, keep = sides.ids.repeat_interleave(3, 0), sides.keep.repeat_interleave(3, 0)
+    asked: dict[str, Any] = {"max_new_tokens": NEW, "stop_ids": stop_ids, "num_return_sequences": 3}
+    for others in ({"num_beams": 3}, {"num_beams": 6, "num_beam_groups": 2, "diversity_penalty": 0.7}):
+        for filters in ([], [without_repeated_pairs]):
+            found = beams(sides.rows(), filters=filters, **asked, **others)
+            told = sequence_log_probs(
+                sides.ours.network, found.ids, start, stop_ids=stop_ids, **read_with(row, source, keep, found)
+            )
+            assert found.logprobs is not None and found.spoken is not None
+            torch.testing.assert_close(found.logprobs, told, atol=1e-5, rtol=1e-5)
+            stops = torch.isin(found.new_ids, torch.tensor(stop_ids))
+            assert found.spoken.equal(stops.cumsum(1) - stops.long() == 0)
+            if not filters and "num_beam_groups" not in others:
+                torch.testing.assert_close(found.logprobs.sum(1) / found.spoken.sum(1), found.scores)
+    assert len({tuple(line) for line in found.spoken.tolist()}) > 1, "some end before others"
+
+
+def read_with(row: Row, source: Tensor, keep: Tensor, found: Generated) -> dict[str, Any]:
+    if row.translates:
+        return {"memory_of": Batch(input_ids=source), "memory_keep": keep[:, None]}
+    new = torch.ones(len(keep), found.new_ids.shape[1], dtype=torch.bool)
+    return {"keep": torch.cat([keep, new], dim=1)}
+
+
+def test_the_tree_reaches_the_caller(stories: Model) -> None:
+    """Read backwards from the best of the last step, it is the answer."""
+    found = stories.generate(
+        PROMPTS[0], num_beams=3, max_new_tokens=9, return_scores=True, length_penalty=0.0
+    )
+    longer = stories.generate(
+        PROMPTS[0], num_beams=3, max_new_tokens=10, return_scores=True, length_penalty=0.0
+    )
+    for step, same in zip(found.beams[:8], longer.beams[:8], strict=True):
+        assert step.tokens.equal(same.tokens) and step.parents.equal(same.parents)
+    chains = [[beam] for beam in range(3)]
+    for step in reversed(longer.beams[:9]):
+        for chain in chains:
+            chain[:1] = [int(step.parents[0, chain[0]]), int(step.tokens[0, chain[0]])]
+    assert found.new_ids[0].tolist() in [chain[1:] for chain in chains]
+    assert stories.generate(PROMPTS[0], max_new_tokens=2, return_scores=True).beams is None
+
+
+# --------------------------------------------------------------------------------------- stop strings, time and Ctrl-C
+
+
+@pytest.fixture(scope="module")
+def stories(shared: Path) -> Model:
+    return glassformer.load(shared / "models" / "stories260k")
+
+
+STOPS = (["little girl", "big"], ["outside"], ["She", "."], ["y"])
+
+
+@pytest.mark.parametrize("strings", STOPS, ids=str)
+@pytest.mark.parametrize("num_beams", [2, 5])
+def test_stop_strings_end_beams_as_the_references(
+    shared: Path, stories: Model, strings: list[str], num_beams: int
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = shared / "models" / "stories260k"
+    theirs: Any = AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for prompt in PROMPTS:
+        ids = torch.tensor([stories.tokenizer(prompt).input_ids])
+        asked: dict[str, Any] = {
+            "num_beams": num_beams, "num_return_sequences": 2, "max_new_tokens": 30, "stop_strings": strings,
+        }  # fmt: skip
+        found = stories.generate(ids, return_scores=True, **asked)
+        expected = theirs.generate(
+            ids, attention_mask=torch.ones_like(ids), eos_token_id=2, pad_token_id=2, tokenizer=tokenizer,
+            return_dict_in_generate=True, output_scores=True, **asked,
+        )  # fmt: skip
+        assert found.ids.tolist() == expected.sequences.tolist()
+        torch.testing.assert_close(found.scores, expected.sequences_scores, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("strings", STOPS, ids=str)
+def test_a_stop_string_is_the_end_of_its_row(stories: Model, strings: list[str]) -> None:
+    found = stories.generate(
+        list(PROMPTS), num_beams=4, num_return_sequences=3, max_new_tokens=30, stop_strings=strings,
+        return_scores=True,
+    )  # fmt: skip
+    assert "stop_string" in found.reasons
+    for row, (text, reason) in enumerate(zip(found.texts, found.reasons, strict=True)):
+        said = found.new_ids[row, found.spoken[row]]
+        before = stories.tokenizer.decode(said[:-1])
+        assert (reason == "stop_string") == any(string in text for string in strings)
+        assert not any(string in before for string in strings)
+
+
+def test_time_is_up(stories: Model) -> None:
+    found = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=400, max_time=1e-9, return_scores=True)
+    assert found.reasons == ["max_time"] and found.new_ids.shape == (1, 1)
+    first = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=1, return_scores=True)
+    assert found.ids.equal(first.ids) and found.scores.equal(first.scores)
+    later = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=6, max_time=600, return_scores=True)
+    assert later.reasons == ["max_new_tokens"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"do_sample": True, "seed": 1}, {"num_beam_groups": 2}], ids=str)
+@pytest.mark.parametrize("whole", [0, 1, 5])
+def test_ctrl_c_keeps_the_best_so_far(
+    stories: Model, monkeypatch: pytest.MonkeyPatch, whole: int, asked: dict[str, Any]
+) -> None:
+    """After so many whole steps all is as if the search had ended there."""
+    asked = {"num_beams": 4, "num_return_sequences": 2, "return_scores": True, **asked}
+    # the end of a sentence ends a row: some have ended before, others are carried on
+    stop = {"eos_token_id": stories.tokenizer("x.").input_ids[-1]}
+    ended = stories.generate(PROMPTS[1], max_new_tokens=whole, **asked, **stop) if whole else None
+    logits, calls = Rows.logits, []
+
+    def interrupted(rows: Rows) -> Tensor:
+        calls.append(1)
+        if len(calls) == whole + 1 and whole:
+            raise KeyboardInterrupt
+        return logits(rows)
+
+    def at_once(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Rows, "logits", interrupted)
+    if not whole:
+        monkeypatch.setattr(beam, "_step", at_once)
+    with pytest.raises(Interrupted) as caught:
+        stories.generate(PROMPTS[1], max_new_tokens=50, **asked, **stop)
+    partial = caught.value.partial
+    assert set(partial.reasons) <= {"interrupted", "end_token"}
+    assert partial.beams is not None and len(partial.beams) == whole
+    if ended is None:
+        assert partial.texts == ["", ""] and partial.new_ids.shape == (2, 0)
+    else:
+        assert "interrupted" in partial.reasons
+        if "do_sample" not in asked:  # else the last of all draws decides which end
+            assert partial.ids.equal(ended.ids) and partial.scores.equal(ended.scores)
+            assert partial.texts == ended.texts
+        elif "end_token" not in partial.reasons:
+            assert partial.scores.equal(partial.beams[-1].scores[0].topk(2).values / whole)
+
+
+def test_ctrl_c_after_one_of_two_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has been found stands: beams of a search that is over do not count, likely though they are."""
+    table = torch.tensor([[0, 0.5, 0.1, 0.4], [0, 0.7, 0, 0.3], [0, 0, 1, 0], [0, 0, 0, 1]]).log()
+    rows = Rows(Spoken(table), torch.tensor([[0], [2]]), cached=False)
+    logits, calls = Rows.logits, []
+
+    def at_the_fourth(rows: Rows) -> Tensor:
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return logits(rows)
+
+    monkeypatch.setattr(Rows, "logits", at_the_fourth)
+    with pytest.raises(Interrupted) as caught:
+        beams(
+            rows, num_beams=2, max_new_tokens=9, stop_ids=(3,), pad_id=0, num_return_sequences=2,
+            length_penalty=0.0, early_stopping=True,
+        )  # fmt: skip
+    partial = caught.value.partial
+    assert partial.new_ids.tolist() == [[3, 0, 0], [1, 3, 0], [2, 2, 2], [0, 0, 0]]
+    assert partial.reasons[:3] == ["end_token", "end_token", "interrupted"]
+
+
+def test_ctrl_c_between_two_groups(stories: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that only one group has taken does not count."""
+    asked: dict[str, Any] = {
+        "num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0, "num_return_sequences": 4,
+        "return_scores": True,
+    }  # fmt: skip
+    ended = stories.generate(PROMPTS[0], max_new_tokens=3, **asked)
+    step, calls = beam._Group.step, []
+
+    def interrupted(*given: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return step(*given)
+
+    monkeypatch.setattr(beam._Group, "step", interrupted)
+    with pytest.raises(Interrupted) as caught:
+        stories.generate(PROMPTS[0], max_new_tokens=50, **asked)
+    assert caught.value.partial.ids.equal(ended.ids) and caught.value.partial.scores.equal(ended.scores)
+
+
 # ------------------------------------------------------------------------------------------------------- by chance
+
+
+@families
+def test_what_is_drawn_does_not_depend_on_the_batch(sides_of: SidesOf, row: Row) -> None:
+    sides = sides_of(row, torch.float64)
+    asked: dict[str, Any] = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": NEW, "pad_id": PAD}
+    together = beams(sides.rows(), generator=generators(3, 11), **asked)
+    for i in range(3):
+        rows = sides.rows_of(*sides.one(i))
+        alone = beams(rows, generator=generators(3, 11)[i : i + 1], **asked)
+        assert alone.new_ids.equal(together.new_ids[3 * i : 3 * i + 3])
+    again = beams(sides.rows(), generator=generators(3, 11), **asked)
+    other = beams(sides.rows(), generator=generators(3, 12), **asked)
+    assert again.ids.equal(together.ids) and not other.ids.equal(together.ids)
+
+
+def test_the_first_row_is_drawn_as_alone(stories: Model) -> None:
+    asked: dict[str, Any] = {"num_beams": 3, "do_sample": True, "seed": 7, "temperature": 2.0}
+    texts = stories.generate(list(PROMPTS), **asked)
+    assert texts[0] == stories.generate(PROMPTS[0], **asked)
+    twice = stories.generate([PROMPTS[0]] * 2, **asked)
+    assert twice[0] == texts[0] and twice[1] != twice[0], "each row has draws of its own"
 
 
 def test_a_seed_repeats_what_was_drawn(sides_of: SidesOf) -> None:
@@ -468,5 +683,5 @@ def test_what_cannot_be_asked(asked: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize("drawn", [False, True])
 def test_numbers_that_are_none(broken: float, drawn: bool) -> None:
     generator = torch.Generator() if drawn else None
-    with pytest.raises(WeightsError, match="the logits hold NaN"):
+    with pytest.raises(WeightsError, match="the logits of token 2 are NaN or infinite"):
         beams(spoken([0.5, 0.5], [broken, 0.5]), num_beams=2, max_new_tokens=3, generator=generator)

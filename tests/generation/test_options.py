@@ -85,9 +85,8 @@ def test_what_is_refused(model: Model, given: dict[str, Any], told: str) -> None
 
 
 def test_what_beams_do_not_do(model: Model) -> None:
-    for given in ({"stop_strings": "a"}, {"max_time": 1.0}, {"top": 3}):
-        with pytest.raises(UnsupportedError, match="num_beams"):
-            model.generate(IDS, num_beams=2, **given)
+    with pytest.raises(UnsupportedError, match="num_beams"):
+        model.generate(IDS, num_beams=2, top=3)
 
 
 def test_what_is_not_streamed(model: Model) -> None:

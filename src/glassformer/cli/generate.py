@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +23,7 @@ BEAMS = "Beam search"
 CONTRAST = "Contrastive search"
 SPECULATION = "The same, faster"
 RULES = "Rules"
+CONSTRAINTS = "Constraints"
 LOADING = "Loading"
 
 
@@ -95,6 +100,21 @@ def generate(
     min_new_tokens: Annotated[
         int | None, typer.Option(help="No end before so many tokens.", rich_help_panel=RULES)
     ] = None,
+    regex: Annotated[
+        str | None,
+        typer.Option(help="Write what matches this expression, as a whole.", rich_help_panel=CONSTRAINTS),
+    ] = None,
+    json_schema: Annotated[
+        str | None,
+        typer.Option(help="Write JSON that this schema allows: a file, or {…}.", rich_help_panel=CONSTRAINTS),
+    ] = None,
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(help="Write one of these; to be given several times.", rich_help_panel=CONSTRAINTS),
+    ] = None,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Cut a prompt that is too long, instead of refusing it.")
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
     dtype: Annotated[
         str | None,
@@ -123,12 +143,17 @@ def generate(
 
     [cyan]glassformer generate MODEL 'Once upon a time' --top 5[/]  the five likeliest tokens at each step
 
+    [cyan]glassformer generate MODEL 'Tom was' --regex ' [0-9]+ years old\\.'[/]  what matches, and nothing else
+
+    [cyan]glassformer generate MODEL 'A person: ' --json-schema person.json[/]
+
     [cyan]glassformer generate MODEL - --beams 4 -n 60 < article.txt[/]  a summary or translation
 
     [cyan]glassformer generate MODEL 'Once upon a time' --penalty-alpha 0.6 --top-k 4[/]  without repeating itself
 
     [cyan]glassformer generate MODEL 'Once upon a time' --draft SMALLER[/]  the same text, sooner
     """
+    from glassformer.generation.sample import Interrupted
     from glassformer.model import load
 
     shape = {
@@ -156,6 +181,10 @@ def generate(
         "no_repeat_ngram_size": no_repeat_ngram_size,
         "bad_words": bad_word or None,
         "min_new_tokens": min_new_tokens,
+        "regex": regex,
+        "json_schema": None if json_schema is None else _schema(json_schema),
+        "choices": choice or None,
+        "truncation": truncate or None,
     }
     text = _standard_input() if prompt == "-" else prompt
     loading: dict[str, Any] = {
@@ -167,21 +196,49 @@ def generate(
     loaded = load(model, revision=revision, **loading)
     if draft is not None:
         options["assistant_model"] = load(draft, **loading)
-    if not (json or top or beams > 1 or answers > 1):
-        _stream(loaded, text, options)
-        return
-    found = loaded.generate(text, **options, top=top, return_scores=True)
+    with _notes():
+        if not (json or top or beams > 1 or answers > 1):
+            _stream(loaded, text, options)
+            return
+        try:
+            found = loaded.generate(text, **options, top=top, return_scores=True)
+        except Interrupted as interrupt:  # what was written is shown before it ends
+            _show(text, interrupt.partial, loaded.tokenizer, json=json)
+            raise
+    _show(text, found, loaded.tokenizer, json=json)
+
+
+def _show(prompt: str, found: Generated, tokenizer: Tokenizer, *, json: bool) -> None:
+    """All answers, with their scores where there are several, and their steps where alternatives were asked for."""
     if json:
         import json as json_format
 
-        typer.echo(json_format.dumps(_report(text, found, loaded.tokenizer), ensure_ascii=False, indent=2))
+        typer.echo(json_format.dumps(_report(prompt, found, tokenizer), ensure_ascii=False, indent=2))
         return
+    assert found.texts is not None and found.scores is not None  # both were asked for
     for row, answer in enumerate(found.texts):
-        if answers > 1:
+        if len(found.texts) > 1:
             typer.secho(f"answer {row + 1}, score {found.scores[row]:.3f}", fg="cyan")
         typer.echo(_shown(answer))
-        if top:
-            _show_steps(row, found, loaded.tokenizer)
+        if found.top_ids is not None and found.top_ids.shape[-1]:
+            _show_steps(row, found, tokenizer)
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Warnings, such as that a prompt was cut, each in one line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_, **__: typer.echo(f"note: {message}", err=True)
+        yield
+
+
+def _schema(text: str) -> Any:
+    """A JSON schema: the text itself, or what stands in the file of this name."""
+    from glassformer.errors import ConfigError
+    from glassformer.weights.strict_json import read_object
+
+    return text if text.lstrip().startswith("{") else read_object(Path(text), ConfigError)
 
 
 def _standard_input() -> str:
@@ -241,7 +298,7 @@ def _guessed(row: int, found: Generated) -> dict[str, int]:
 def _steps(row: int, found: Generated, tokenizer: Tokenizer) -> list[dict[str, Any]]:
     """The tokens of a row, each with its probability, and the likeliest beside it."""
     assert found.logprobs is not None and found.spoken is not None
-    assert found.top_ids is not None and found.top_logprobs is not None
+    none: list[list[Any]] = [[]] * found.logprobs.shape[1]  # of a beam search: it has no one choice at a step
     return [
         {
             "id": token,
@@ -255,8 +312,8 @@ def _steps(row: int, found: Generated, tokenizer: Tokenizer) -> list[dict[str, A
         for token, probability, others, shares, said in zip(
             found.new_ids[row].tolist(),
             found.logprobs[row].exp().tolist(),
-            found.top_ids[row].tolist(),
-            found.top_logprobs[row].exp().tolist(),
+            none if found.top_ids is None else found.top_ids[row].tolist(),
+            none if found.top_logprobs is None else found.top_logprobs[row].exp().tolist(),
             found.spoken[row].tolist(),
             strict=True,
         )

@@ -74,5 +74,5 @@ class Embedding(Node):
         if flow.positions is None and self.spec.positions is not None and longest > self.spec.positions.count:
             raise DataError(
                 f"the text has {longest} tokens, the model has {self.spec.positions.count} positions; shorten or split "
-                "the text, or truncate it (tokenizer: truncation=True; encode: truncate=True)"
+                "the text, or truncate it (tokenizer, generate: truncation=True; encode: truncate=True)"
             )

@@ -12,45 +12,22 @@ Source: Graves 2012, section 3 (search); Wu et al. 2016, section 7 (pool, length
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
 from math import isfinite
-from typing import NamedTuple
+from random import Random
+from time import monotonic
 
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, WeightsError
+from glassformer.errors import ConfigError
 from glassformer.generation.filters import Filter
+from glassformer.generation.pool import Pool, Step, best_of, told
 from glassformer.generation.rows import Rows
+from glassformer.generation.said import Said
+from glassformer.generation.sample import Generated, Interrupted, none_allowed, not_numbers
+from glassformer.generation.stop import END_TOKEN, RUNNING, STOP_STRING, Reason, Watch
 from glassformer.weights.files import shown
-
-
-class Step(NamedTuple):
-    """One step of all beams: beam b carries on beam `parents[b]` of the step before with `tokens[b]`. [N, beams] each
-
-    scores: the log-probability of all that was written so far, as filters and groups left it;
-        -inf for a beam that has no way on.
-    """
-
-    parents: Tensor
-    tokens: Tensor
-    scores: Tensor
-
-
-@dataclass(frozen=True)
-class Beams:
-    """What a beam search found: the n best of each prompt one below the other, the best first.
-
-    Args:
-        ids: prompts and their continuations, filled behind their ends. [N · n, T]
-        scores: log-probability of the new tokens / (their number)^length_penalty, the stop token counted; -inf where
-            filters left fewer than n ways to go on: such a row is the prompt alone. [N · n]
-        steps: the tree of beams.
-    """
-
-    ids: Tensor
-    scores: Tensor
-    steps: tuple[Step, ...]
 
 
 @torch.inference_mode()
@@ -65,10 +42,12 @@ def beams(
     early_stopping: bool | str = False,
     num_return_sequences: int = 1,
     filters: Sequence[Filter] = (),
-    generator: torch.Generator | None = None,
+    generator: torch.Generator | Sequence[torch.Generator] | None = None,
     num_beam_groups: int = 1,
     diversity_penalty: float = 0.0,
-) -> Beams:
+    watch: Watch | None = None,
+    seconds: float | None = None,
+) -> Generated:
     """The likeliest continuations of each prompt that a search of this width finds.
 
     The network reads each prompt once; then its row becomes `num_beams` rows, which share what does not differ.
@@ -76,19 +55,24 @@ def beams(
     Args:
         rows: N prompts, nothing read yet; the search uses them up.
         num_beams: how many continuations of a prompt are carried on.
-        max_new_tokens: what is carried on so far has then ended too.
-        stop_ids: tokens that end a continuation.
+        max_new_tokens, seconds: what is carried on so far, or so long, has then ended too.
+        stop_ids, watch: tokens, and texts, that end a continuation.
         length_penalty: p in score = Σ log P(token) / lengthᵖ; above 0 favours long continuations.
         early_stopping: when a prompt's search is over. True: as soon as `num_beams` have ended. False: once the best
             beam, were it to end here, would be no better than the worst of those. "never": once it could not become
             better by `max_new_tokens`, for p > 0.
         num_return_sequences: the n best of each prompt.
         filters: what becomes of the log-probabilities before candidates are taken.
-        generator: beam sampling: candidates are drawn without replacement, by their probability.
+        generator: beam sampling: candidates are drawn without replacement, by their probability; one generator for
+            all, or one for each prompt, so that what it becomes does not depend on the others.
         num_beam_groups: groups of num_beams / num_beam_groups beams that search one after another at each step.
         diversity_penalty: λ: what a token loses for each beam of an earlier group that says it at the same step.
-    Raises: ConfigError: an option out of its range, or more beams than tokens in the vocabulary.
+    Returns: the n best of each prompt one below the other, the best first, [N · n, T]; `scores` in at least fp32:
+        log-probability of the new tokens / (their number)^length_penalty, the stop token counted; -inf where filters
+        left fewer than n ways to go on: such a row is the prompt alone.
+    Raises: ConfigError: an option out of its range, more beams than tokens in the vocabulary, or no way to go on.
         WeightsError: the network's numbers hold NaN.
+        Interrupted: by Ctrl-C; `.partial` is the best so far, of what has ended and what was carried on.
     Source: Wu et al. 2016, section 7; groups: Vijayakumar et al. 2018, algorithm 1, Hamming diversity.
     """
     _check_sizes(num_beams, max_new_tokens, num_return_sequences, num_beam_groups)
@@ -104,90 +88,103 @@ def beams(
     rows.pick(torch.arange(count, device=logits.device).repeat_interleave(num_beams))
     logits = logits.repeat_interleave(num_beams, dim=0)  # [N · beams, V]
     width = num_beams // num_beam_groups
+    ends = _Ends(rows, num_beams, stop_ids, watch)
     groups = [
-        _Group(logits, count, width, stop_ids, length_penalty, early_stopping, max_new_tokens, generator)
-        for _ in range(num_beam_groups)
+        _Group(logits, count, first, width, ends, length_penalty, early_stopping, max_new_tokens, generator)
+        for first in range(0, num_beams, width)
     ]
-    first = torch.arange(count, device=logits.device)[:, None] * num_beams  # each prompt's first row
+    until = None if seconds is None else monotonic() + seconds
+    otherwise: Reason = "max_new_tokens"
     steps: list[Step] = []
-    while True:
-        steps.append(
-            _step(groups, _log_probs(rows, logits, filters).unflatten(0, (count, -1)), diversity_penalty)
-        )
-        if len(steps) == max_new_tokens or not any(bool(group.open.any()) for group in groups):
-            break
-        rows.pick((first + steps[-1].parents).flatten())
-        rows.append(steps[-1].tokens.flatten())
-        logits = rows.logits()
-    best = _best([group.pool.shifted(i * width) for i, group in enumerate(groups)], num_return_sequences)
-    new = _trace(steps, best, pad_id).flatten(0, 1)
-    prompts = prompts.repeat_interleave(num_return_sequences, dim=0)
-    return Beams(torch.cat([prompts, new], dim=1), best.scores.flatten(), tuple(steps))
+    whole = 0, [copy(group) for group in groups]  # as all were after so many whole steps
+    try:
+        while groups[0].length < max_new_tokens and any(bool(group.open.any()) for group in groups):
+            if steps:
+                rows.pick(ends.places(steps[-1].parents).flatten())
+                rows.append(steps[-1].tokens.flatten())
+                logits = rows.logits()
+            if until is not None and monotonic() >= until:
+                otherwise = "max_time"
+            steps.append(_step(groups, rows, logits, filters, diversity_penalty, otherwise == "max_time"))
+            whole = len(steps), [copy(group) for group in groups]
+            if otherwise == "max_time":
+                break
+    except KeyboardInterrupt:
+        done, groups = whole
+        best = best_of([group.if_it_ended() for group in groups], num_return_sequences)
+        raise Interrupted(told(prompts, steps[:done], best, pad_id, "interrupted")) from None
+    best = best_of([group.pool for group in groups], num_return_sequences)
+    if bool(best.scores[:, 0].isneginf().any()):
+        raise none_allowed(rows)
+    return told(prompts, steps, best, pad_id, otherwise)
 
 
-def _log_probs(rows: Rows, logits: Tensor, filters: Sequence[Filter]) -> Tensor:
-    """What each row may say next, in at least fp32. [R, V]"""
-    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+def generators(count: int, seed: int) -> list[torch.Generator]:
+    """One for each of so many prompts, from the seed and its number, as `sample.Draw` has them."""
+    return [torch.Generator().manual_seed(Random(f"{seed} {row}").getrandbits(63)) for row in range(count)]
+
+
+def _step(
+    groups: Sequence[_Group],
+    rows: Rows,
+    logits: Tensor,
+    filters: Sequence[Filter],
+    penalty: float,
+    last: bool,
+) -> Step:
+    """Each group takes its step; what earlier groups have just said costs the later ones. logits: [N · beams, V]"""
+    raw = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+    allowed = raw
     for change in filters:
-        log_probs = change(rows.seen, log_probs)
-    return log_probs
-
-
-def _step(groups: Sequence[_Group], log_probs: Tensor, diversity_penalty: float) -> Step:
-    """Each group takes its step; what earlier groups have just said costs the later ones. log_probs: [N, beams, V]"""
-    width = log_probs.shape[1] // len(groups)
-    said = torch.zeros_like(log_probs[:, 0])  # [N, V]: by how many beams
-    parts = []
-    for i, (group, own) in enumerate(zip(groups, log_probs.split(width, dim=1), strict=True)):
-        part = group.step(own - diversity_penalty * said[:, None] if i else own)
+        allowed = change(rows.seen, allowed)
+    count, width = len(groups[0].open), groups[0].width
+    raw, allowed = raw.unflatten(0, (count, -1)), allowed.unflatten(0, (count, -1))  # [N, beams, V]
+    said = torch.zeros_like(allowed[:, 0])  # [N, V]: by how many beams
+    parts = list[Step]()
+    for group, own in zip(groups, allowed.split(width, dim=1), strict=True):
+        part = group.step(raw, own - penalty * said[:, None] if parts else own, last)
         said.scatter_add_(1, part.tokens, torch.ones_like(part.scores))
-        parts.append(part._replace(parents=part.parents + i * width))
+        parts.append(part)
     return Step(*(torch.cat(same, dim=1) for same in zip(*parts, strict=True)))
-
-
-# ---------------------------------------------------------------------------------------------------------- the pool
-
-
-class _Pool(NamedTuple):
-    """The best continuations that have ended, the best first; a free place has the score -inf. [N, places] each
-
-    length: how many tokens; the last of them is `tokens`, and what stands before it is beam `parents` of that step.
-    """
-
-    scores: Tensor
-    length: Tensor
-    parents: Tensor
-    tokens: Tensor
-
-    def shifted(self, first: int) -> _Pool:
-        """The same, with beams counted from another first."""
-        return self._replace(parents=self.parents + first)
-
-
-def _best(pools: Sequence[_Pool], places: int) -> _Pool:
-    """The best of several pools."""
-    joined = _Pool(*(torch.cat(same, dim=1) for same in zip(*pools, strict=True)))
-    order = joined.scores.topk(places).indices
-    return _Pool(*(part.gather(1, order) for part in joined))
-
-
-def _trace(steps: Sequence[Step], pool: _Pool, pad_id: int) -> Tensor:
-    """The tokens of each continuation of the pool, read backwards through the tree. [N, places, longest]"""
-    columns, at = [], pool.parents
-    for number in range(int(pool.length.max()), 0, -1):
-        step, inside = steps[number - 1], pool.length > number
-        told = step.tokens.gather(1, at).where(inside, pool.tokens)
-        columns.append(told.where(pool.length >= number, pad_id))
-        at = step.parents.gather(1, at).where(inside, at)
-    return torch.stack([*columns[::-1]], dim=-1) if columns else at[..., None][..., :0]
 
 
 # --------------------------------------------------------------------------------------------------------- the search
 
 
-class _Group:
-    """Beams that compete with each other: `width` of each of N prompts, and the pool of those that have ended.
+class _Ends:
+    """Which candidates have ended, and where beams stand among the rows."""
 
+    def __init__(self, rows: Rows, beams: int, stop_ids: Sequence[int], watch: Watch | None) -> None:
+        device = rows.ids.device
+        self.rows = rows
+        self._first = torch.arange(0, len(rows), beams, device=device)[:, None]  # each prompt's first row
+        self._stops = torch.tensor(stop_ids, dtype=torch.long, device=device)
+        self._texts = None if watch is None else Said(watch, Watch.after, begun=rows.ids.shape[1])
+
+    @property
+    def ways(self) -> int:
+        """In how many tokens a continuation can end."""
+        return len(self._stops)
+
+    def places(self, beams: Tensor) -> Tensor:
+        """The rows of these beams. [N, …]"""
+        return self._first + beams
+
+    def __call__(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        """The states of beams that have said one more token. [N, candidates]"""
+        states = torch.full_like(tokens, RUNNING)
+        if self._texts is not None:
+            said = self.rows.ids[self.places(parents).flatten()]
+            texts = self._texts(torch.cat([said, tokens.flatten()[:, None]], dim=1))
+            met = torch.tensor([text.met for text in texts], device=tokens.device).view_as(tokens)
+            states = states.masked_fill(met, STOP_STRING)
+        return states.masked_fill(torch.isin(tokens, self._stops), END_TOKEN)
+
+
+class _Group:
+    """Beams that compete with each other, `width` of each of N prompts, and the pool of those that have ended.
+
+    first: which of all beams is the first of them · length: how many tokens they have said
     open: is the search of this prompt still on? What its beams do afterwards no longer counts. [N]
     """
 
@@ -195,75 +192,105 @@ class _Group:
         self,
         like: Tensor,
         count: int,
+        first: int,
         width: int,
-        stop_ids: tuple[int, ...],
+        ends: _Ends,
         length_penalty: float,
         early_stopping: bool | str,
         max_new_tokens: int,
-        generator: torch.Generator | None,
+        generator: torch.Generator | Sequence[torch.Generator] | None,
     ) -> None:
         dtype, device = torch.promote_types(like.dtype, torch.float32), like.device
         free = torch.full((count, width), -torch.inf, dtype=dtype, device=device)
         none = torch.zeros(count, width, dtype=torch.long, device=device)
-        self.pool = _Pool(free, none, none, none)
+        self.pool = Pool(free, none, none, none, free, none)
         self.open = torch.ones(count, dtype=torch.bool, device=device)
-        self._scores = free.clone()
-        self._scores[:, 0] = 0.0  # all beams are the prompt, which counts once
-        self._stops = torch.tensor(stop_ids, dtype=torch.long, device=device)
-        self._length = 0
+        self.first = first
+        self.width = width
+        self.length = 0
+        alike = free.index_fill(1, none[0, :1], 0.0)  # all beams are the prompt, which counts once
+        self._running = Step(none, none, alike, free)
+        self._ends = ends
         self._max_length = max_new_tokens
         self._length_penalty = length_penalty
         self._early_stopping = early_stopping
         self._generator = generator
 
-    def step(self, log_probs: Tensor) -> Step:
-        """One more token for each beam, given what each may say. [N, width, V]"""
-        self._length += 1
-        width = log_probs.shape[1]
+    def step(self, raw: Tensor, log_probs: Tensor, last: bool) -> Step:
+        """One more token for each beam, given what each may say.
+
+        Args:
+            raw: as the model has it, for all groups. [N, beams, V] · log_probs: for this one. [N, width, V]
+            last: what is carried on has ended with it.
+        """
         scores, parents, tokens = self._candidates(log_probs)
-        ended = torch.isin(tokens, self._stops)
-        if self._length == self._max_length:
-            ended = torch.ones_like(ended)
-        self._collect(scores, parents, tokens, ended)
-        # So many candidates were taken that as many as there are beams have not ended.
-        self._scores, order = scores.masked_fill(ended, -torch.inf).topk(width)
+        logprobs = raw.flatten(1).gather(1, parents * raw.shape[-1] + tokens)
+        why = self._ends(parents, tokens)
+        self.length += 1
+        ended = (why != RUNNING) | (last or self.length == self._max_length)
+        self._collect(Step(parents, tokens, scores, logprobs), why, ended)
+        # So many candidates were taken that as many as there are beams can go on, unless stop strings ended them.
+        kept, order = scores.masked_fill(why != RUNNING, -torch.inf).topk(self.width)
+        self._running = Step(
+            parents.gather(1, order), tokens.gather(1, order), kept, logprobs.gather(1, order)
+        )
         self._judge()
-        return Step(parents.gather(1, order), tokens.gather(1, order), self._scores)
+        return self._running
+
+    def if_it_ended(self) -> Pool:
+        """The pool, had all that is carried on ended here."""
+        running = self._running
+        final = self._final(running.scores).masked_fill(~self.open[:, None], -torch.inf)
+        return self._joined(final, running, torch.full_like(running.tokens, RUNNING))
 
     def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The likeliest continuations, or some drawn: their scores, beams and tokens. [N, candidates] each"""
-        _, width, vocabulary = log_probs.shape
-        totals = (self._scores[..., None] + log_probs).flatten(1)  # [N, width · V]
-        count = min(max(2, 1 + len(self._stops)) * width, width * vocabulary)
+        vocabulary = log_probs.shape[-1]
+        totals = (self._running.scores[..., None] + log_probs).flatten(1)  # [N, width · V]
+        count = min(max(2, 1 + self._ends.ways) * self.width, self.width * vocabulary)
         if self._generator is None:
             scores, places = totals.topk(count)
         else:  # the first of a race of exponential clocks is drawn by its rate, and so on: without replacement
-            clocks = torch.empty_like(totals).exponential_(generator=self._generator)
-            places = (totals.softmax(dim=-1) / clocks).topk(count).indices
+            places = (totals.softmax(dim=-1) / self._clocks(totals)).topk(count).indices
             scores = totals.gather(1, places)
         if bool(scores.isnan().any()):
-            raise WeightsError(
-                "the logits hold NaN, so no continuation is likelier than another; the weights are damaged, or the "
-                "network overflows in this dtype: load it with dtype='float32'"
-            )
-        return scores, places // vocabulary, places % vocabulary
+            raise not_numbers(self._ends.rows)
+        return scores, self.first + places // vocabulary, places % vocabulary
 
-    def _collect(self, scores: Tensor, parents: Tensor, tokens: Tensor, ended: Tensor) -> None:
+    def _clocks(self, like: Tensor) -> Tensor:
+        """On the CPU, so that what is drawn does not depend on the device."""
+        each, generator = torch.empty(like.shape, dtype=like.dtype), self._generator
+        if isinstance(generator, torch.Generator):
+            return each.exponential_(generator=generator).to(like.device)
+        for row, own in zip(each, generator or (), strict=True):
+            row.exponential_(generator=own)
+        return each.to(like.device)
+
+    def _collect(self, candidates: Step, why: Tensor, ended: Tensor) -> None:
         """Those that have ended enter the pool, if they are among the best as many as there are beams."""
-        width = self._scores.shape[1]
-        scores, parents, tokens = scores[:, :width], parents[:, :width], tokens[:, :width]
-        entering = ended[:, :width] & self.open[:, None]
-        final = (scores / self._length**self._length_penalty).masked_fill(~entering, -torch.inf)
+        best = Step(*(part[:, : self.width] for part in candidates))
+        entering = ended[:, : self.width] & self.open[:, None]
+        final = self._final(best.scores).masked_fill(~entering, -torch.inf)
+        self.pool = self._joined(final, best, why[:, : self.width])
+
+    def _joined(self, final: Tensor, ended: Step, why: Tensor) -> Pool:
+        """The best of the pool and of those that end here, with these final scores."""
         # A place that stays free keeps length 0, whatever was refused it.
-        length = self._length * (final > -torch.inf)
-        self.pool = _best([self.pool, _Pool(final, length, parents, tokens)], width)
+        length = self.length * (final > -torch.inf)
+        ending = Pool(final, length, ended.parents, ended.tokens, ended.logprobs, why)
+        return best_of([self.pool, ending], self.width)
+
+    def _final(self, scores: Tensor, length: int | None = None) -> Tensor:
+        """score / lengthᵖ, for the length that beams have, or another."""
+        final: Tensor = scores / max(1, length or self.length) ** self._length_penalty
+        return final
 
     def _judge(self) -> None:
         """Close the search of prompts whose pool cannot get better, as far as the stopping rule looks."""
         worst = self.pool.scores[:, -1]  # -inf while a place is free
         far = self._early_stopping == "never" and self._length_penalty > 0
-        length = self._max_length if far else self._length
-        self.open = self.open & (self._scores[:, 0] / length**self._length_penalty > worst)
+        hoped = self._final(self._running.scores[:, 0], self._max_length if far else None)
+        self.open = self.open & (hoped > worst)
         if self._early_stopping is True:
             self.open = self.open & worst.isneginf()
 

@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.generation import constrain
 from glassformer.generation import filters as change
+from glassformer.generation.constrain import Constraint, Grammar
 from glassformer.generation.filters import Filter
+from glassformer.generation.scorer import Scorer, fused
 from glassformer.generation.settings import Settings
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
@@ -35,10 +38,15 @@ class Options:
         max_new_tokens: default 20 · max_length: the same with prompt or start token counted
         min_new_tokens: no end token before · max_time: seconds, after which all rows end
         eos_token_id: what ends a row, instead of the folder's · stop_strings: texts that end a row; they stay in it
+        truncation: a prompt that is longer than the context is cut, with a warning, on the "left" or the "right"; True
+            cuts the left of what is continued and the right of what is answered
     Rules
         repetition_penalty: above 1 what was said becomes less likely · no_repeat_ngram_size: no run of so many twice
         encoder_no_repeat_ngram_size: none that stands in the source · bad_words_ids: words, as rows of token ids
         bad_words: the same as texts, each as the tokenizer writes it alone and after a space
+        regex, json_schema, choices: what is said matches an expression, or a schema (a dict, or JSON), or is one of
+            these; they need the package llguidance (`generation.constrain`)
+        scorers: pairs (a scorer, its weight) that add their opinion to the model's (`generation.scorer`)
     Sampling
         do_sample: draw · temperature, top_k, top_p, min_p, typical_p: from a distribution of this shape, in this order
         seed: the same draws each time; None = from torch's own generator
@@ -64,12 +72,18 @@ class Options:
     max_time: float | None = None
     eos_token_id: int | Sequence[int] | None = None
     stop_strings: str | Sequence[str] | None = None
+    truncation: bool | str | None = None
 
     repetition_penalty: float | None = None
     no_repeat_ngram_size: int | None = None
     encoder_no_repeat_ngram_size: int | None = None
     bad_words_ids: Sequence[Sequence[int]] | None = None
     bad_words: str | Sequence[str] | None = None
+
+    regex: str | None = None
+    json_schema: Mapping[str, Any] | str | None = None
+    choices: Sequence[str] | None = None
+    scorers: Sequence[tuple[Scorer, float]] | None = None
 
     do_sample: bool = False
     temperature: float | None = None
@@ -137,9 +151,9 @@ class Options:
             raise ConfigError(
                 f"num_beams is {self.num_beams}, and the vocabulary has {vocabulary} tokens; ask for fewer beams"
             )
-        if self.num_beams > 1 and (lost := sorted({"stop_strings", "max_time"} & named)):
-            raise UnsupportedError(
-                f"{lost[0]} does not go with num_beams={self.num_beams}; leave one of them out"
+        if len(several := [name for name in CONSTRAINTS if name in named]) > 1:
+            raise ConfigError(
+                f"{' and '.join(several)} are given; one text matches one of them: leave the others out"
             )
         if self.num_beams % self.num_beam_groups:
             raise ConfigError(
@@ -158,6 +172,11 @@ class Options:
                     if most > 1
                     else "greedy search has one answer; add do_sample=True, or num_beams"
                 )
+            )
+        if self.truncation and self.max_length is not None:
+            raise ConfigError(
+                f"max_length is {self.max_length} and counts the prompt, which truncation cuts to what room there is; "
+                "say max_new_tokens instead"
             )
         if {"max_length", "max_new_tokens"} <= named:
             raise ConfigError(
@@ -248,7 +267,7 @@ class Options:
         for text in _texts(self.bad_words):
             spelled = [tokenizer().encode(before + text, add_special_tokens=False) for before in ("", " ")]
             words += [word for word in spelled if word and word not in words]
-        found = []
+        found = [fused(scorer, weight, begun=begun) for scorer, weight in self.scorers or () if weight]
         if self.repetition_penalty not in (None, 1):
             found.append(change.repetition_penalty(float(self.repetition_penalty or 1)))
         if self.no_repeat_ngram_size:
@@ -259,14 +278,32 @@ class Options:
             found.append(change.without(words))
         if self.min_new_tokens and ends:
             found.append(change.suppress(ends, before=begun + self.min_new_tokens))
+        if grammar := self._grammar():
+            made = Constraint(
+                grammar,
+                tokenizer(),
+                vocabulary=settings.vocabulary,
+                begun=begun,
+                ends=self.stop_ids(settings),
+            )
+            found.append(made)
         found += forced
-        if last := settings.ids("forced_eos_token_id"):
+        # An end that is forced would belie a constraint: it is said where a text matches.
+        if (last := settings.ids("forced_eos_token_id")) and not grammar:
             found.append(change.only(last, at=begun + new_tokens - 1))
         if self.do_sample:
             # A beam search must be able to go on where one of its choices is an end token.
             least = 1 + len(ends) if self.num_beams > 1 else 1
             found += self.shape(least)
         return found
+
+    def _grammar(self) -> Grammar | None:
+        """What the text is constrained to."""
+        if self.regex is not None:
+            return constrain.regex(self.regex)
+        if self.json_schema is not None:
+            return constrain.json_schema(self.json_schema)
+        return None if self.choices is None else constrain.choices(self.choices)
 
     def shape(self, least: int = 1) -> list[Filter]:
         """The shape of a draw: filters that keep at least so many tokens."""
@@ -290,6 +327,7 @@ class Options:
 
 RULES = ("repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids")
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+CONSTRAINTS = ("regex", "json_schema", "choices")
 BEAMS = ("length_penalty", "early_stopping", "diversity_penalty")
 
 INSTEAD = {
@@ -344,6 +382,11 @@ def _some_texts(x: Any) -> bool:
     return isinstance(texts, (list, tuple)) and bool(texts) and all(isinstance(t, str) and t for t in texts)
 
 
+def _pairs(x: Any) -> bool:
+    pairs = isinstance(x, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in x)
+    return pairs and all(callable(scorer) and _number(weight) for scorer, weight in x)
+
+
 def _from(least: int) -> tuple[str, Callable[[Any], bool]]:
     return f"a whole number from {least} up", lambda x: _whole(x, least)
 
@@ -359,6 +402,7 @@ VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "max_time": ("a number of seconds above 0", lambda x: _number(x) and x > 0),
     "eos_token_id": ("a token id, or a list of them", lambda x: _whole(x, 0) or _ids(x)),
     "stop_strings": TEXTS,
+    "truncation": ("True, False, 'left' or 'right'", lambda x: isinstance(x, bool) or x in ("left", "right")),
     "repetition_penalty": ("a number above 0; 1 changes nothing", lambda x: _number(x) and x > 0),
     "no_repeat_ngram_size": _from(0),
     "encoder_no_repeat_ngram_size": _from(0),
@@ -367,6 +411,10 @@ VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda x: isinstance(x, (list, tuple)) and bool(x) and all(_ids(word) for word in x),
     ),
     "bad_words": TEXTS,
+    "regex": ("a regular expression", lambda x: isinstance(x, str)),
+    "json_schema": ("a JSON schema: a dict, or JSON text", lambda x: isinstance(x, (str, Mapping))),
+    "choices": ("a list of texts, none of them empty", lambda x: not isinstance(x, str) and _some_texts(x)),
+    "scorers": ("a list of pairs (a scorer, its weight)", _pairs),
     "do_sample": SWITCH,
     "temperature": (
         "a number above 0; 1 changes nothing, and do_sample=False takes the likeliest token",

@@ -50,6 +50,12 @@ class Pieces:
         piece, self._before, self._waiting = self._new(), self._waiting, []
         return piece
 
+    def copy(self) -> Pieces:
+        """The same so far, to go on another way."""
+        other = Pieces(self._tokenizer)
+        other._before, other._waiting = list(self._before), list(self._waiting)
+        return other
+
     def _new(self) -> str:
         before = self._decode(self._before)
         return self._decode(self._before + self._waiting)[len(before) :]

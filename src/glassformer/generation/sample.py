@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,7 +18,10 @@ from glassformer.errors import ConfigError, WeightsError
 from glassformer.generation.filters import Filter
 from glassformer.generation.rows import Ahead, Rows
 from glassformer.generation.stop import Reason, Stop
-from glassformer.weights.fit import holding_nan
+from glassformer.weights.fit import first_ten, holding_nan
+
+if TYPE_CHECKING:
+    from glassformer.generation import pool
 
 Choice = Callable[[Tensor], Tensor]
 """(filtered logits [R, V]) → the token of each row [R]"""
@@ -50,6 +54,7 @@ class Generated:
     logprobs, filtered_logprobs: as in `Step`; 0 where a row has ended. [R, new]
     top_ids, top_logprobs: as in `Step`. [R, new, top] · spoken: which tokens a row said before its end. [R, new] bool
     proposed, accepted: how many guesses were read, and how many of them came true, where a method guesses. [R]
+    beams: the tree of a beam search, a step each; for beams there is no one distribution that a token was chosen from.
     All but ids, begun and reasons are None unless they were asked for.
     """
 
@@ -65,6 +70,7 @@ class Generated:
     spoken: Tensor | None = None
     proposed: Tensor | None = None
     accepted: Tensor | None = None
+    beams: tuple[pool.Step, ...] | None = None
 
     @property
     def new_ids(self) -> Tensor:
@@ -217,19 +223,26 @@ def _of(tokens: Tensor, logprobs: Tensor, spoken: Tensor) -> Tensor:
 
 def no_choice(rows: Rows | Ahead, raw: Tensor, spoken: Tensor, who: str = "the model") -> Exception:
     """Why these rows have no token to go on with."""
-    place = rows.ids.shape[1]
     wrong = raw.isnan() | (raw == torch.inf)
-    if bool((wrong.any(-1) & spoken).any()):
-        broken = holding_nan(rows.network)
-        cause = (
-            f"because {len(broken)} tensors of {who} hold NaN: {', '.join(broken[:10])}; the checkpoint is damaged"
-            if broken
-            else f"though the weights hold none: numbers grew too large on the way; load {who} with dtype='float32'"
-        )
-        return WeightsError(f"the logits of token {place} are NaN or infinite, {cause}")
+    return not_numbers(rows, who) if bool((wrong.any(-1) & spoken).any()) else none_allowed(rows)
+
+
+def not_numbers(rows: Rows | Ahead, who: str = "the model") -> WeightsError:
+    """What a network says is NaN or infinite."""
+    broken = holding_nan(rows.network)
+    cause = (
+        f"because {len(broken)} tensors of {who} hold NaN: {first_ten(broken)}; the checkpoint is damaged"
+        if broken
+        else f"though the weights hold none: numbers grew too large on the way; load {who} with dtype='float32'"
+    )
+    return WeightsError(f"the logits of token {rows.ids.shape[1]} are NaN or infinite, {cause}")
+
+
+def none_allowed(rows: Rows | Ahead) -> ConfigError:
+    """Filters have left no token."""
     return ConfigError(
-        f"no token is allowed as token {place} of a row: the rules (bad_words_ids, no_repeat_ngram_size, "
-        "suppress_tokens, …) ban the whole vocabulary; loosen one of them"
+        f"no token is allowed as token {rows.ids.shape[1]} of a row: the rules (bad_words_ids, no_repeat_ngram_size, "
+        "min_new_tokens, regex, …) ban the whole vocabulary; loosen one of them"
     )
 
 

@@ -40,6 +40,12 @@ class Settings:
         return self.ids("eos_token_id")
 
     @property
+    def context(self) -> int | None:
+        """How many tokens it was made for, where config.json says so; some can read more."""
+        named = self._config.get("max_position_embeddings")
+        return named if isinstance(named, int) and named > 0 else None
+
+    @property
     def pad_id(self) -> int:
         """What a row is filled with once it has ended."""
         return next(iter(self.ids("pad_token_id") + self.stop_ids), 0)

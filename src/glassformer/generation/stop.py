@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from time import monotonic
 from typing import Literal
 
@@ -39,10 +40,8 @@ class Stop:
     ) -> None:
         self._state = torch.full((rows,), RUNNING, device=device)
         self._ids = torch.tensor(list(ids), dtype=torch.long, device=device)
-        self._strings = tuple(strings)
-        self._longest = max(map(len, self._strings), default=0)
-        self._pieces = [Pieces(tokenizer) for _ in range(rows)] if strings and tokenizer is not None else []
-        self._tails = [""] * rows
+        watch = Watch(strings, tokenizer) if strings and tokenizer is not None else None
+        self._watches = [] if watch is None else [watch] * rows
         self._until = None if seconds is None else monotonic() + seconds
 
     @property
@@ -54,23 +53,49 @@ class Stop:
         """Note the token that each row has said; does any go on? [R]"""
         if len(self._ids):
             self._end(torch.isin(tokens, self._ids), END_TOKEN)
-        if self._pieces:
+        if self._watches:
             running = self.running.tolist()
-            said = [running[row] and self._completes(row, token) for row, token in enumerate(tokens.tolist())]
-            self._end(torch.tensor(said, device=tokens.device), STOP_STRING)
+            self._watches = [
+                watch.after(token) if runs else watch
+                for runs, watch, token in zip(running, self._watches, tokens.tolist(), strict=True)
+            ]
+            met = [watch.met for watch in self._watches]
+            self._end(torch.tensor(met, device=tokens.device), STOP_STRING)
         if self._until is not None and monotonic() >= self._until:
             self._end(self.running, TIME)
         return bool(self.running.any())
 
     def reasons(self, otherwise: Reason = "max_new_tokens") -> list[Reason]:
         """Why each row ended; `otherwise` for those that would have gone on."""
-        return [(otherwise, *REASONS)[state] for state in self._state.tolist()]
+        return reasons_of(self._state, otherwise)
 
     def _end(self, rows: Tensor, state: int) -> None:
         self._state = self._state.masked_fill(rows & self.running, state)
 
-    def _completes(self, row: int, token: int) -> bool:
-        """Does this token complete a stop string? Only as much of the text is kept as one of them may begin in."""
-        text = self._tails[row] + self._pieces[row].add(token)
-        self._tails[row] = text[max(0, len(text) - self._longest + 1) :]
-        return any(string in text for string in self._strings)
+
+def reasons_of(states: Tensor, otherwise: Reason) -> list[Reason]:
+    """The names of states; `otherwise` for rows that would have gone on. [R]"""
+    return [(otherwise, *REASONS)[state] for state in states.tolist()]
+
+
+class Watch:
+    """The text of a row, watched for some strings; it never changes, so rows may share it.
+
+    met: has its last token completed one? Only as much of the text is kept as one of them may begin in.
+    """
+
+    def __init__(self, strings: Sequence[str], tokenizer: Tokenizer) -> None:
+        self.met = False
+        self._strings = tuple(strings)
+        self._longest = max(map(len, self._strings))
+        self._pieces = Pieces(tokenizer)
+        self._tail = ""
+
+    def after(self, token: int) -> Watch:
+        """The text with one more token."""
+        watch = copy(self)
+        watch._pieces = self._pieces.copy()
+        text = self._tail + watch._pieces.add(token)
+        watch.met = any(string in text for string in self._strings)
+        watch._tail = text[max(0, len(text) - self._longest + 1) :]
+        return watch

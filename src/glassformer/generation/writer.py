@@ -16,15 +16,16 @@ from glassformer.core.flow import Batch
 from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.generation.beam import beams
+from glassformer.generation.beam import beams, generators
 from glassformer.generation.contrastive import Contrast
 from glassformer.generation.filters import Filter
 from glassformer.generation.options import ASSISTANT_TOKENS, MATCHING_NGRAM, Options
 from glassformer.generation.rows import Ahead, Rows
 from glassformer.generation.sample import Choice, Decoding, Draw, Generated, likeliest
 from glassformer.generation.settings import Settings
+from glassformer.generation.shorten import shorten
 from glassformer.generation.speculative import Draft, Lookup, Lots, Rejection, Speculation
-from glassformer.generation.stop import Reason, Stop
+from glassformer.generation.stop import Stop, Watch
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
 
@@ -54,6 +55,7 @@ class Writer:
     Args:
         answers: does it answer what it reads (an encoder-decoder), instead of continuing it?
         tokenizer: gives it where options name texts; raises where there is none.
+        special: tokens that frame a text, and stay when it is cut.
         draft: the smaller network that guesses.
     """
 
@@ -61,6 +63,7 @@ class Writer:
     settings: Settings
     answers: bool
     tokenizer: Callable[[], Tokenizer]
+    special: frozenset[int] = frozenset()
     draft: Writer | None = None
 
     def write(self, read: Tensor, mask: Tensor | None, asked: Options) -> Generated:
@@ -91,12 +94,16 @@ class Writer:
                     "the prompt is empty; give at least one token, such as the tokenizer's bos_token"
                 )
             check_ids("input_ids", read, self.settings.vocabulary)
-            source, keep = Batch(input_ids=read), keep_of("attention_mask", mask, read, None)
+            keep = keep_of("attention_mask", mask, read, None)
+            if keep is not None and not self.answers:
+                check_prompts_end(keep)
+            if asked.truncation:
+                read, keep = self._shortened(read, keep, asked)
+            source = Batch(input_ids=read)
         ids, seen = read, None
         if self.answers:
             ids = torch.full((len(read), 1), self.settings.start_id, device=read.device)
         elif keep is not None:
-            check_prompts_end(keep)
             seen = keep[:, 0]
         begun = ids.shape[1]
         new_tokens = asked.new_tokens(begun)
@@ -150,6 +157,20 @@ class Writer:
                 "the same kind"
             )
 
+    def _shortened(self, read: Tensor, keep: Tensor | None, asked: Options) -> tuple[Tensor, Tensor | None]:
+        """What is read, and its mask [B, 1, T], cut where there is no room for all of it."""
+        rooms = [self.network.max_tokens or self.settings.context]
+        if not self.answers:
+            rooms += [None if self.draft is None else self.draft.network.max_tokens]
+        room = min((room for room in rooms if room is not None), default=None)
+        if room is not None and not self.answers:
+            # The last token is not read, unless candidates are compared by their states.
+            room += (asked.penalty_alpha is None) - asked.new_tokens(0)
+        if room is None or room < 1:
+            return read, keep
+        side = asked.truncation if isinstance(asked.truncation, str) else "right" if self.answers else "left"
+        return shorten(read, keep, room, side=side, special=self.special, pad_id=self.settings.pad_id)
+
     def _decode(self, start: Start, asked: Options) -> Decoding:
         rows = start.rows
         device = rows.ids.device
@@ -202,23 +223,19 @@ class Writer:
         return ahead, choose if lots is None else Rejection(ahead, lots)
 
     def _search(self, start: Start, asked: Options) -> Generated:
-        rows = start.rows
-        begun, device = rows.ids.shape[1], rows.ids.device
-        stop_ids = asked.stop_ids(self.settings)
-        found = beams(
-            rows,
+        return beams(
+            start.rows,
             num_beams=asked.num_beams,
             num_beam_groups=asked.num_beam_groups,
             diversity_penalty=asked.diversity_penalty or 0.0,
             max_new_tokens=start.new_tokens,
-            stop_ids=stop_ids,
+            stop_ids=asked.stop_ids(self.settings),
+            watch=Watch(asked.strings, self.tokenizer()) if asked.strings else None,
+            seconds=asked.max_time,
             pad_id=self.settings.pad_id,
             length_penalty=1.0 if asked.length_penalty is None else asked.length_penalty,
             early_stopping=False if asked.early_stopping is None else asked.early_stopping,
             num_return_sequences=asked.num_return_sequences,
             filters=start.filters,
-            generator=torch.Generator(device).manual_seed(asked.first_seed()) if asked.do_sample else None,
+            generator=generators(len(start.rows), asked.first_seed()) if asked.do_sample else None,
         )
-        ended = torch.isin(found.ids[:, begun:], torch.tensor(stop_ids, device=device)).any(dim=1)
-        reasons: list[Reason] = ["end_token" if end else "max_new_tokens" for end in ended.tolist()]
-        return Generated(found.ids, begun, reasons, scores=found.scores if asked.return_scores else None)
