@@ -3,6 +3,9 @@
     model = glassformer.load("all-MiniLM-L6-v2")
     vectors = model.encode(["time flies like an arrow", "fruit flies like a banana"])
 
+    fill = glassformer.pipeline("fill-mask", "bert-base-uncased")
+    fill("Time flies like an [MASK].")
+
 Importing this package costs milliseconds: torch is imported when the first name that needs it is used.
 """
 
@@ -23,6 +26,7 @@ from glassformer.errors import (
 if TYPE_CHECKING:
     from glassformer.core import Flow, Tape
     from glassformer.model import Model, load
+    from glassformer.tasks.registry import pipeline
 
 __version__ = "0.1.0"
 
@@ -38,6 +42,7 @@ __all__ = [
     "WeightsError",
     "__version__",
     "load",
+    "pipeline",
 ]
 
 # name → the module it is imported from, on first use
@@ -46,6 +51,7 @@ _LAZY = {
     "Model": "glassformer.model",
     "Tape": "glassformer.core",
     "load": "glassformer.model",
+    "pipeline": "glassformer.tasks.registry",
 }
 
 

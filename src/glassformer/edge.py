@@ -12,6 +12,7 @@ from torch import Tensor
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch
 from glassformer.errors import ConfigError, DataError
+from glassformer.text.chat import is_chat
 from glassformer.weights.files import shown
 
 DTYPES = {
@@ -46,13 +47,14 @@ def device_of(device: torch.device | str | None) -> torch.device:
     return chosen
 
 
-def prompts_of(prompt: Any) -> list[str]:
-    """One text or several, as a list; whether each is a text, the tokenizer says."""
-    if isinstance(prompt, str):
+def prompts_of(prompt: Any) -> list[Any]:
+    """One text or conversation, or several, as a list; whether each is one, the tokenizer says."""
+    if isinstance(prompt, str) or is_chat(prompt):
         return [prompt]
     if isinstance(prompt, (bytes, Mapping)) or not isinstance(prompt, Iterable):
         raise DataError(
-            f"the prompt is {shown(prompt)}; it must be a text, several texts, or a tensor of token ids [B, T]"
+            f"the prompt is {shown(prompt)}; it must be a text or a conversation, several of them, or a tensor of "
+            "token ids [B, T]"
         )
     return list(prompt)
 

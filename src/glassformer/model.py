@@ -40,6 +40,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError, Weights
 from glassformer.hub import resolve
 from glassformer.models import Family, Network, Reader
 from glassformer.models.choice import bare_task, family_of, names_of, put_on, task_of
+from glassformer.text.chat import Chat, as_prompt, is_chat
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.files import shown
 from glassformer.weights.fit import LoadReport, fill, first_ten, gather, holding_nan
@@ -405,7 +406,11 @@ class Model:
         return cast("np.ndarray", vectors[0]) if isinstance(texts, str) else vectors
 
     def generate(
-        self, prompt: str | Sequence[str] | Tensor, *, attention_mask: Tensor | None = None, **options: Any
+        self,
+        prompt: str | Chat | Sequence[str | Chat] | Tensor,
+        *,
+        attention_mask: Tensor | None = None,
+        **options: Any,
     ) -> Any:
         """Continue prompts: text gives text (the new part alone), ids give ids (prompt and new).
 
@@ -419,12 +424,16 @@ class Model:
         An encoder-decoder reads the prompt and answers it; its ids begin with its start token, not with the prompt.
         One that listens takes the file of a sound, or several, and answers with what is said.
 
+        A conversation, [{"role": "user", "content": "Hello"}], is written by the tokenizer's chat template, and the
+        assistant's answer generated; where it ends with the assistant's words, they are continued.
+
         It searches greedily, for 20 tokens, unless asked otherwise, whatever the folder's generation_config.json
         recommends; the rest of that file holds where you name nothing (`glassformer.generation.options`).
         What a row becomes does not depend on the rows beside it.
 
         Args:
-            prompt: one text, several, or token ids, padded on the left. [B, T] A sound: its file, or `input_features`
+            prompt: one text or conversation, several, or token ids, padded on the left. [B, T] A sound: its file, or
+                `input_features`
             attention_mask: 0 where ids are padding. [B, T]
             options: `max_new_tokens`, `do_sample`, `temperature`, `top_p`, `num_beams`, `stop_strings`, …, all of them
                 in `glassformer.generation.options.Options`, under the names that Hugging Face uses.
@@ -454,10 +463,11 @@ class Model:
             return found
         if found.texts is None:
             return found.ids
-        return found.texts[0] if isinstance(prompt, str) and len(found.texts) == 1 else found.texts
+        single = isinstance(prompt, str) or is_chat(prompt)
+        return found.texts[0] if single and len(found.texts) == 1 else found.texts
 
     def stream(
-        self, prompt: str | Tensor, *, attention_mask: Tensor | None = None, **options: Any
+        self, prompt: str | Chat | Tensor, *, attention_mask: Tensor | None = None, **options: Any
     ) -> Iterator[Any]:
         """The same as `generate`, as it comes: a text gives pieces of text, ids give the next token of each row.
 
@@ -466,7 +476,7 @@ class Model:
 
         A piece holds whole characters, and the pieces together are the text that `generate` gives.
 
-        Args: as in `generate`; one text, and no beams, for which nothing is certain before the end.
+        Args: as in `generate`; one text or conversation, and no beams, for which nothing is certain before the end.
         Returns: an iterator of texts, or of tokens. [B] each
         """
         from glassformer.generation.pieces import Pieces
@@ -476,11 +486,13 @@ class Model:
             raise ConfigError(
                 "stream(…) gives tokens as they are chosen, without scores and without beams; use generate(…)"
             )
-        if not isinstance(prompt, (str, Tensor)):
-            raise DataError(f"the prompt is {shown(prompt)}; stream(…) takes one text, or token ids [B, T]")
-        if isinstance(prompt, str) and asked.num_return_sequences > 1:
+        if not isinstance(prompt, (str, Tensor)) and not is_chat(prompt):
+            raise DataError(
+                f"the prompt is {shown(prompt)}; stream(…) takes one text or conversation, or token ids [B, T]"
+            )
+        if not isinstance(prompt, Tensor) and asked.num_return_sequences > 1:
             raise ConfigError("stream(…) continues one text once; leave num_return_sequences out")
-        read, mask = self._given([prompt] if isinstance(prompt, str) else prompt, attention_mask)
+        read, mask = self._given(prompt if isinstance(prompt, Tensor) else prompts_of(prompt), attention_mask)
         tokens = (step.tokens for step in self._writer(asked).decoding(read, mask, asked))
         if isinstance(prompt, Tensor):
             return tokens
@@ -491,7 +503,7 @@ class Model:
 
         return Options.read(options, self._settings)
 
-    def _given(self, prompt: Sequence[str] | Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def _given(self, prompt: Sequence[Any] | Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """What is read, ids or the features of a sound, and its mask."""
         if isinstance(prompt, Tensor):
             return prompt, mask
@@ -507,7 +519,14 @@ class Model:
                 )
             return self.processor(prompt)["input_features"].to(self.device), None
         several = len(prompt) > 1  # one text needs no padding, for which not every tokenizer has a token
-        encoded = self.tokenizer(prompt, padding=several, padding_side="left", return_tensors="pt")
+        talk = is_chat(prompt[0])  # whose template writes the special tokens itself
+        encoded = self.tokenizer(
+            [as_prompt(self.tokenizer, chat) for chat in prompt] if talk else prompt,
+            add_special_tokens=not talk,
+            padding=several,
+            padding_side="left",
+            return_tensors="pt",
+        )
         return encoded["input_ids"].to(self.device), encoded["attention_mask"].to(self.device)
 
     def _said(self, found: Generated) -> list[str]:

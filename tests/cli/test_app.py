@@ -73,7 +73,8 @@ def test_help_has_every_command_and_examples(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["demo", "look", "info", "sizes", "tokens", "trace", "encode", "compare", "parity", "bench"]
+    "name",
+    ["demo", "look", "info", "sizes", "tokens", "trace", "encode", "predict", "compare", "parity", "bench"],
 )
 def test_each_command_has_help_and_imports_nothing_heavy(name: str) -> None:
     code = (

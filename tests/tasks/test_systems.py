@@ -8,7 +8,8 @@ import pytest
 
 from glassformer import ConfigError, UnsupportedError, load
 from glassformer.tasks.long import ChunkAndMerge
-from glassformer.tasks.systems import TLDR, model_system, named_systems
+from glassformer.tasks.prompts import tldr
+from glassformer.tasks.systems import model_system, named_systems
 from tests.e2e.tiny_models import make_folder
 
 TEXT = "time flies like an arrow. fruit flies like a banana."
@@ -55,7 +56,7 @@ def test_a_decoder_goes_on_behind_tldr(shared: Path) -> None:
     model = load(shared / "models" / "stories260k")
     system = model_system(model, "summarization", "stories", max_new_tokens=8)
     text = "Once upon a time there was a little girl. She had a dog."
-    assert system.write([text]) == [model.generate(text + TLDR, max_new_tokens=8).strip()]
+    assert system.write([text]) == [model.generate(tldr(text), max_new_tokens=8).strip()]
     assert len(system.write([text * 40])) == 1  # 512 positions
     with pytest.raises(UnsupportedError, match="stories continues texts; for translation give"):
         model_system(model, "translation", "stories")

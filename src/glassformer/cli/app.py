@@ -30,6 +30,7 @@ COMMANDS = (
     "trace",
     "encode",
     "generate",
+    "predict",
     "compare",
     "parity",
     "bench",
@@ -90,6 +91,7 @@ def _print_version(asked: bool) -> None:
     "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  from text to ids\n\n"
     "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentences to vectors\n\n"
     "[cyan]glassformer generate MODEL 'Once upon a time'[/]  what it writes, as it writes it\n\n"
+    "[cyan]glassformer predict --task fill-mask MODEL 'Time [MASK] like an arrow.'[/]  a task, from text to answer\n\n"
     "[cyan]glassformer compare --data rows.csv lead-3 MODEL[/]  systems side by side, judged\n\n"
     "MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also one that [cyan]sizes[/] lists."
 )

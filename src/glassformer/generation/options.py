@@ -40,6 +40,7 @@ class Options:
         eos_token_id: what ends a row, instead of the folder's · stop_strings: texts that end a row; they stay in it
         truncation: a prompt that is longer than the context is cut, with a warning, on the "left" or the "right"; True
             cuts the left of what is continued and the right of what is answered
+        forced_bos_token_id: what an answer begins with, a language's code say, instead of the folder's
     Rules
         repetition_penalty: above 1 what was said becomes less likely · no_repeat_ngram_size: no run of so many twice
         encoder_no_repeat_ngram_size: none that stands in the source · bad_words_ids: words, as rows of token ids
@@ -73,6 +74,7 @@ class Options:
     eos_token_id: int | Sequence[int] | None = None
     stop_strings: str | Sequence[str] | None = None
     truncation: bool | str | None = None
+    forced_bos_token_id: int | None = None
 
     repetition_penalty: float | None = None
     no_repeat_ngram_size: int | None = None
@@ -356,7 +358,7 @@ def _check(name: str, value: Any, vocabulary: int, where: str = "") -> None:
 
 
 def _ids_in(name: str, value: Any) -> list[int]:
-    if name == "eos_token_id":
+    if name in ("eos_token_id", "forced_bos_token_id"):
         return [value] if isinstance(value, int) else list(value)
     return [token for word in value for token in word] if name == "bad_words_ids" else []
 
@@ -403,6 +405,7 @@ VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "eos_token_id": ("a token id, or a list of them", lambda x: _whole(x, 0) or _ids(x)),
     "stop_strings": TEXTS,
     "truncation": ("True, False, 'left' or 'right'", lambda x: isinstance(x, bool) or x in ("left", "right")),
+    "forced_bos_token_id": ("a token id", lambda x: _whole(x, 0)),
     "repetition_penalty": ("a number above 0; 1 changes nothing", lambda x: _number(x) and x > 0),
     "no_repeat_ngram_size": _from(0),
     "encoder_no_repeat_ngram_size": _from(0),

@@ -82,6 +82,12 @@ class Settings:
             raise wrong
         return {place: ids for place, ids in forced.items() if ids}
 
+    def beginning_with(self, token: int) -> Settings:
+        """The same, with another first token of every answer."""
+        return Settings(
+            {**self._generation, "forced_decoder_ids": [[1, token]]}, self._config, self.vocabulary
+        )
+
     def filters(self) -> list[Filter]:
         """What is never said, what not as the first token of one's own, and what is forced."""
         forced = self.forced

@@ -113,12 +113,20 @@ class Writer:
             check_room(begun, new_tokens, self.draft.network.max_tokens, who="the assistant_model")
         words = self.answers and not read.is_floating_point()
         shown = (read if keep is None else read.masked_fill(~keep[:, 0], -1)) if words else None
+        settings = self.settings
+        if asked.forced_bos_token_id is not None:
+            if not self.answers:
+                raise ConfigError(
+                    "forced_bos_token_id begins the answer of an encoder-decoder, and this model continues its prompt; "
+                    "put the token at the end of the prompt"
+                )
+            settings = settings.beginning_with(asked.forced_bos_token_id)
         filters = asked.filters(
-            self.settings,
+            settings,
             begun=begun,
             new_tokens=new_tokens,
             source=shown,
-            forced=self.settings.filters() if self.answers else (),
+            forced=settings.filters() if self.answers else (),
             tokenizer=self.tokenizer,
         )
 

@@ -1,7 +1,6 @@
 """Systems by name, for comparisons: a baseline such as `lead-3`, or a model that writes.
 
-An encoder-decoder answers a text. A decoder continues it, so behind a text to be summarised stands "TL;DR:", which on
-the pages it was trained on comes before a summary (Radford et al., GPT-2, 2019).
+An encoder-decoder answers a text. A decoder continues it, so behind a text to be summarised stands "TL;DR:".
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from glassformer.model import Model, load
 from glassformer.tasks.compare import System, check_names
 from glassformer.tasks.lead import Lead
 from glassformer.tasks.long import ChunkAndMerge
+from glassformer.tasks.prompts import tldr
+from glassformer.tasks.recommended import recommended
 
-TLDR = "\nTL;DR:\n"
 _LEAD = re.compile(r"lead-(\d{1,4})")
 
 
@@ -71,32 +71,22 @@ def model_system(
     continues = model.task == "text-generation"
     if continues and task != "summarization":
         raise UnsupportedError(f"{name} continues texts; for {task} give an encoder-decoder")
-    before = _prefix(model, task) if prefix is None else prefix
-    after = TLDR if continues else ""
+    before = recommended(model, task).get("prefix", "") if prefix is None else prefix
+
+    def prompt(text: str) -> str:
+        return before + (tldr(text) if continues else text)
 
     def write(texts: Sequence[str]) -> list[str]:
-        prompts = [f"{before}{text}{after}" for text in texts]
-        found = model.generate(prompts, max_new_tokens=max_new_tokens, **options)
+        found = model.generate([prompt(text) for text in texts], max_new_tokens=max_new_tokens, **options)
         return [text.strip() for text in found]
 
     limits = [limit for limit in (model.network.max_tokens, model.tokenizer.model_max_length) if limit]
     if task != "summarization" or not limits:
         return System(name, write)
-    room = min(limits) - _tokens(model, before) - _tokens(model, after) - (max_new_tokens if continues else 0)
+    words = len(model.tokenizer.encode(prompt("."), add_special_tokens=False))
+    room = min(limits) - words - (max_new_tokens if continues else 0)
     if room < 1:
         raise ConfigError(
             f"{name} reads {min(limits):,} tokens; with {max_new_tokens} new ones there is no room for a text"
         )
     return System(name, ChunkAndMerge(write, model.tokenizer, room, language))
-
-
-def _prefix(model: Model, task: str) -> str:
-    """What the makers put before a text: "summarize: "."""
-    told = model.config.get("task_specific_params") or {}
-    found = told.get(task) if isinstance(told, dict) else None
-    prefix = found.get("prefix") if isinstance(found, dict) else None
-    return prefix if isinstance(prefix, str) else ""
-
-
-def _tokens(model: Model, text: str) -> int:
-    return len(model.tokenizer.encode(text, add_special_tokens=False)) if text else 0

@@ -15,6 +15,7 @@ Read in this order:
     encoding.py    Encoding, what a call answers with
     stages.py      the four steps of one text, for people to look at
     long_text.py   texts beyond a million characters, in pieces with the same result
+    chat.py        conversations to text, by the template of the folder; sandbox.py runs it
     engine.py      the one boundary to the engine: its errors, its cheap copies
     sentences.py   where sentences begin and end
     files.py       reading small text files that nobody has vetted

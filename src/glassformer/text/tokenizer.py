@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import tokenizers
+from tokenizers import processors
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.text.build import TOKENIZER_FILES, build_engine
+from glassformer.text.chat import Chat, ChatTemplates, render
 from glassformer.text.encoding import Encoding, Row, to_encoding
 from glassformer.text.engine import around_one_text, guarded, sharing_copy
 from glassformer.text.long_text import LONG_TEXT, CountedOn, Joined, encode_in_pieces, ids_in_pieces
@@ -62,15 +64,22 @@ class Tokenizer:
     are errors where it warns or does nothing; text that is no valid Unicode is an error.
     """
 
-    def __init__(self, engine: tokenizers.Tokenizer, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        engine: tokenizers.Tokenizer,
+        settings: Settings | None = None,
+        chat_templates: ChatTemplates | None = None,
+    ) -> None:
         """Wrap an engine; `Tokenizer.from_folder` is the usual way in.
 
         Args:
             engine: without padding and truncation; it must not be changed afterwards.
             settings: roles, sides, segments; the default guesses the roles from the vocabulary.
+            chat_templates: how conversations are written.
         """
         self._engine = engine
         self._settings = settings or Settings()
+        self._chat_templates = chat_templates or ChatTemplates()
         self._roles = complete_roles(self._settings, engine.get_vocab(True))
         self._special_ids = frozenset(
             number for number, token in engine.get_added_tokens_decoder().items() if token.special
@@ -93,7 +102,8 @@ class Tokenizer:
         """
         folder = Path(folder)
         settings = read_settings(folder, model_type)
-        return cls(build_engine(folder, settings), settings)
+        templates = ChatTemplates.read(folder, settings.config)
+        return cls(build_engine(folder, settings), settings, templates)
 
     @classmethod
     def find(cls, folder: Path, *, model_type: str | None = None) -> Tokenizer | None:
@@ -187,6 +197,82 @@ class Tokenizer:
             flat=flat and not return_overflowing_tokens,
         )
 
+    def apply_chat_template(
+        self,
+        conversation: Chat | Sequence[Chat],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
+        *,
+        add_generation_prompt: bool = False,
+        continue_final_message: bool = False,
+        tokenize: bool = True,
+        return_dict: bool = True,
+        padding: bool | str = False,
+        padding_side: str | None = None,
+        truncation: bool | str = False,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+        **variables: Any,
+    ) -> Any:
+        """Write a conversation, or each of several, as the model was trained to read it.
+
+            tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}], add_generation_prompt=True)
+
+        The template writes all special tokens itself, so none are put around its text. As in the reference library,
+        a special token in a message counts as one, so a message can imitate the end of another.
+
+        Args:
+            conversation: messages, each with "role" and "content"; or a list of conversations.
+            tools, documents: what the template is told of them, in JSON's types.
+            chat_template: a template, or the name of one of the tokenizer's; None = its default.
+            add_generation_prompt: end with what an answer of the assistant begins with.
+            continue_final_message: end within the last message, so that it is continued.
+            tokenize: False gives the text · return_dict: False gives the ids alone.
+            padding, …, return_tensors: as in a call.
+            variables: what else the template is told, such as `enable_thinking=False`.
+
+        Returns: an `Encoding`; for one conversation without tensors, of flat lists.
+
+        Raises: DataError: messages of the wrong shape, no template, or one that does not work.
+        """
+        several = (
+            isinstance(conversation, (list, tuple))
+            and bool(conversation)
+            and isinstance(conversation[0], (list, tuple))
+        )
+        texts = [
+            render(
+                self._chat_templates.choose(chat_template, tools=tools is not None),
+                chat,
+                special_tokens={f"{role}_token": token for role, token in self._roles.items()},
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=continue_final_message,
+                tools=tools,
+                documents=documents,
+                variables=variables,
+            )
+            for chat in cast("Sequence[Chat]", conversation if several else [conversation])
+        ]
+        if not tokenize:
+            return texts if several else texts[0]
+        encoding = self(
+            texts if several else texts[0],
+            add_special_tokens=False,
+            padding=padding,
+            padding_side=padding_side,
+            truncation=truncation,
+            max_length=max_length,
+            return_tensors=return_tensors,
+        )
+        return encoding if return_dict else encoding["input_ids"]
+
+    @property
+    def chat_template(self) -> str | dict[str, str] | None:
+        """The template for conversations; several by name; None where the folder has none."""
+        sources = dict(self._chat_templates.sources)
+        return (sources["default"] if list(sources) == ["default"] else sources) if sources else None
+
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """The ids of one text."""
         ids: list[int] = self(_one_text(text), add_special_tokens=add_special_tokens)["input_ids"]
@@ -215,6 +301,29 @@ class Tokenizer:
                     ids = ids[:room] if self._settings.truncation_side == "right" else ids[len(ids) - room :]
                 rows.append([*before, *ids, *after])
         return rows, cut
+
+    def in_language(self, code: str) -> Tokenizer:
+        """The same tokenizer for texts of another language, whose code stands among the special tokens around each.
+
+            mBART-50     en_XX A </s>    ──in_language("de_DE")──>    de_DE A </s>
+
+        Raises: ConfigError: it marks no language, or does not know this one.
+        """
+        number = self._engine.token_to_id(code)
+        roles = {self.id_of(role) for role in self._roles}
+        languages = {i for ids in self._around for i in ids} - roles
+        if not languages or number is None:
+            what = f"has no token {code!r}" if languages else "marks no language of what it reads"
+            raise ConfigError(f"this tokenizer {what}; leave the language of the source out")
+        around = [[number if i in languages else i for i in ids] for ids in self._around]
+        before, after = [self.convert_ids_to_tokens(ids) for ids in around]
+        engine = sharing_copy(self._engine)
+        engine.post_processor = processors.TemplateProcessing(
+            single=[*before, "$A", *after],
+            pair=[*before, "$A", "$B", *after],
+            special_tokens=[(token, engine.token_to_id(token)) for token in dict.fromkeys((*before, *after))],
+        )
+        return Tokenizer(engine, self._settings, self._chat_templates)
 
     def explain(self, text: str) -> Stages:
         """What each step of the tokenizer makes of a text: normalised, words, pieces, with special tokens."""
@@ -343,7 +452,7 @@ class Tokenizer:
     # ── keeping it ───────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, folder: Path | str) -> None:
-        """Write tokenizer.json, tokenizer_config.json and special_tokens_map.json, as the reference reads them.
+        """Write tokenizer.json, its config, special_tokens_map.json and chat templates, as the reference reads them.
 
         Raises: DataError: the folder cannot be written.
         """
@@ -365,6 +474,7 @@ class Tokenizer:
             for name, content in (("tokenizer_config.json", config), ("special_tokens_map.json", roles)):
                 text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
                 (folder / name).write_text(text, encoding="utf-8")
+            self._chat_templates.save(folder)
         except OSError as error:
             raise DataError(
                 f"the tokenizer cannot be written to {folder}: {error.strerror or error}"

@@ -1,0 +1,328 @@
+"""`glassformer predict --task TASK MODEL TEXT…`: a task, from texts to answers, on the screen or into a file."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.screen import visible
+
+if TYPE_CHECKING:
+    from glassformer.tasks import Pipeline
+
+WRITING = "Writing"
+FILLING = "Filling gaps"
+FILES = "Many texts"
+LOADING = "Loading"
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts, in quotes; - reads standard input, a text a line.")
+    ] = None,
+    task: Annotated[
+        str,
+        typer.Option(
+            "--task",
+            "-t",
+            help="text-generation, text2text-generation, summarization, translation, translation_en_to_de, fill-mask.",
+            show_default=False,
+        ),
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each text.")] = False,
+    input: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", "-i", help="A file: a text a line, or .jsonl, or .csv.", rich_help_panel=FILES
+        ),
+    ] = None,
+    column: Annotated[
+        str, typer.Option(help="Which column of a .jsonl or .csv holds the texts.", rich_help_panel=FILES)
+    ] = "text",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write a line of JSON for each text there.", rich_help_panel=FILES
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on where the file of answers ends.", rich_help_panel=FILES),
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file of answers.", rich_help_panel=FILES)
+    ] = False,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="How many texts go through the model together.", rich_help_panel=FILES)
+    ] = 8,
+    max_new_tokens: Annotated[
+        int | None, typer.Option("--max-new-tokens", "-n", min=1, help="At most.", rich_help_panel=WRITING)
+    ] = None,
+    beams: Annotated[
+        int | None, typer.Option(min=1, help="How many beams are searched.", rich_help_panel=WRITING)
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option(help="What stands before each text: 'summarize: '.", rich_help_panel=WRITING),
+    ] = None,
+    src_lang: Annotated[
+        str | None, typer.Option(help="The language of the texts: de_DE.", rich_help_panel=WRITING)
+    ] = None,
+    tgt_lang: Annotated[
+        str | None, typer.Option(help="The language of the answers.", rich_help_panel=WRITING)
+    ] = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Any option of generate, as name=value; may be given again: --set do_sample=true.",
+            rich_help_panel=WRITING,
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="How many words for each gap.", rich_help_panel=FILLING)
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="A word that is allowed; may be given again.", rich_help_panel=FILLING),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING),
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="A branch, tag or commit on the Hub.", rich_help_panel=LOADING)
+    ] = None,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option("--allow-pickle", help="Also read old .bin and .pt files.", rich_help_panel=LOADING),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
+    ] = False,
+) -> None:
+    """Put a model to a task: summaries, translations, continued texts, filled gaps.
+
+    One text shows all its answers, several the first of each, a line a text. In a file each text has a line of JSON,
+    written as soon as it is answered; --resume goes on after a run that was stopped.
+
+    Examples:
+
+    [cyan]glassformer predict --task fill-mask MODEL 'Time [MASK] like an arrow.' --target flies --target goes[/]
+
+    [cyan]glassformer predict --task summarization MODEL --input articles.txt --output summaries.jsonl[/]
+
+    [cyan]glassformer predict --task translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
+
+    [cyan]glassformer predict --task text-generation MODEL 'Once upon a time' --set do_sample=true --set seed=1[/]
+    """
+    from glassformer.errors import ConfigError
+    from glassformer.tasks import pipeline
+
+    if not task:
+        raise ConfigError("--task is missing; say what is to be done, such as --task fill-mask (see --help)")
+    found = _texts(texts or [], input, column)
+    done = 0 if output is None else _finished(output, found, resume=resume, overwrite=overwrite)
+    options = {
+        "max_new_tokens": max_new_tokens,
+        "num_beams": beams,
+        "prefix": prefix,
+        "src_lang": src_lang,
+        "tgt_lang": tgt_lang,
+        "top_k": top_k,
+        "targets": target or None,
+        **dict(_setting(given) for given in set or ()),
+    }
+    pipe = pipeline(
+        task,
+        model,
+        device=device,
+        dtype=dtype,
+        revision=revision,
+        allow_pickle=allow_pickle,
+        offline=offline,
+        batch_size=batch_size,
+        **{name: value for name, value in options.items() if value is not None},
+    )
+    answers = _answers(pipe, found[done:], bar=output is not None or not sys.stdout.isatty())
+    if output is not None:
+        with output.open("a", encoding="utf-8") as file:
+            for text, answer in zip(found[done:], answers, strict=True):
+                file.write(_line(text, answer) + "\n")
+                file.flush()  # what is answered is kept, whatever comes
+        typer.echo(f"{len(found) - done:,} texts answered, in {output}", err=True)
+        return
+    for text, answer in zip(found, answers, strict=True):
+        if json:
+            typer.echo(_line(text, answer))
+        elif len(found) > 1:
+            typer.echo(visible(_first(answer)))
+        else:
+            _show(answer)
+        sys.stdout.flush()
+
+
+# --------------------------------------------------------------------------------------------------- what is answered
+
+
+def _texts(given: list[str], file: Path | None, column: str) -> list[Any]:
+    """The texts of the command line, of standard input, or of a file.
+
+    Raises: DataError: none, or from two places, or a file that is not what its name says.
+    """
+    from glassformer.errors import DataError
+
+    if bool(given) == (file is not None):
+        raise DataError("give texts on the command line, or --input FILE, or - for standard input")
+    if file is None and given != ["-"]:
+        return list(given)
+    name = "standard input" if file is None else str(file)
+    try:
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror or error}; give a text file") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{name}: line {line} is not UTF-8 text; save the file as UTF-8") from error
+    if file is not None and file.suffix == ".jsonl":
+        found = list(_from_jsonl(text, name, column))
+    elif file is not None and file.suffix == ".csv":
+        found = list(_from_csv(text, name, column))
+    else:
+        found = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    if not found:
+        raise DataError(f"{name} is empty; give at least one text")
+    return found
+
+
+def _from_jsonl(text: str, name: str, column: str) -> Iterator[Any]:
+    """A text, or a conversation, of each line: the line itself, or its column."""
+    from glassformer.errors import DataError
+
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json_format.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{name}: line {number} is not JSON: {error}") from error
+        if isinstance(value, dict):
+            if column not in value:
+                raise DataError(
+                    f"{name}: line {number} has no {column!r}; it has: {', '.join(value)}; say --column"
+                )
+            value = value[column]
+        if not isinstance(value, (str, list)):
+            raise DataError(
+                f"{name}: line {number} holds {value!r:.60}; it must be a text, or a conversation"
+            )
+        yield value
+
+
+def _from_csv(text: str, name: str, column: str) -> Iterator[str]:
+    import csv
+    import io
+
+    from glassformer.errors import DataError
+
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        if column not in (rows.fieldnames or ()):
+            raise DataError(
+                f"{name}: has no column {column!r}; it has: {', '.join(rows.fieldnames or ()) or 'none'}; say --column"
+            )
+        for row in rows:
+            if row[column] is None:
+                raise DataError(f"{name}: line {rows.line_num} has no {column!r}; a cell is missing there")
+            yield row[column]
+    except csv.Error as error:
+        raise DataError(f"{name}: line {rows.line_num} is not CSV: {error}") from error
+
+
+def _setting(given: str) -> tuple[str, Any]:
+    """ "num_beams=4" → ("num_beams", 4); what is no JSON is a text."""
+    from glassformer.errors import ConfigError
+
+    name, sign, value = given.partition("=")
+    if not (name and sign):
+        raise ConfigError(f"--set is {given!r}; it must be name=value, such as --set num_beams=4")
+    try:
+        return name, json_format.loads(value)
+    except ValueError:
+        return name, value
+
+
+# ----------------------------------------------------------------------------------------------------- where it goes
+
+
+def _finished(output: Path, texts: list[Any], *, resume: bool, overwrite: bool) -> int:
+    """How many of these texts have their answer in the file already; a line that was cut off is taken out.
+
+    Raises: DataError: the file is there and nobody said what to do with it, or it belongs to other texts.
+    """
+    from glassformer.errors import ConfigError, DataError
+
+    if resume and overwrite:
+        raise ConfigError("--resume keeps what is there and --overwrite does not; give one of them")
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise DataError(f"{output}: cannot be written there; name a file in a folder that exists")
+    if not output.exists() or overwrite:
+        output.write_bytes(b"")  # also shows now, before the work, whether this is allowed
+        return 0
+    if not resume:
+        raise DataError(
+            f"{output}: is there already; --resume goes on where it ends, --overwrite replaces it"
+        )
+    content = output.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    try:
+        answered = [json_format.loads(line)["text"] for line in whole.decode("utf-8").split("\n")[:-1]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{output}: is no file of answers; --overwrite replaces it") from error
+    if answered != texts[: len(answered)]:
+        raise DataError(f"{output}: holds answers to other texts; name another file, or give --overwrite")
+    if len(whole) < len(content):
+        os.truncate(output, len(whole))
+    return len(answered)
+
+
+def _answers(pipe: Pipeline, texts: list[Any], *, bar: bool) -> Iterator[Any]:
+    from glassformer.tasks.base import with_bar
+
+    answers = pipe(iter(texts))
+    return with_bar(answers, len(texts), pipe.task) if bar and sys.stderr.isatty() else iter(answers)
+
+
+def _line(text: Any, answer: Any) -> str:
+    def plain(value: Any) -> Any:
+        return [plain(each) for each in value] if isinstance(value, list) else dict(value)
+
+    return json_format.dumps({"text": text, "results": plain(answer)}, ensure_ascii=False)
+
+
+def _first(answer: Any) -> str:
+    from glassformer.tasks.base import first_text
+
+    return first_text(answer)
+
+
+def _show(answer: Any) -> None:
+    """All answers to one text: a line each, the lines of a text kept; of a gap, the words and their probability."""
+    from glassformer.tasks.results import Filling
+
+    for result in answer:
+        if isinstance(result, list):  # one of several gaps
+            _show(result)
+            typer.echo()
+        elif isinstance(result, Filling):
+            typer.echo(f"{result.score:7.2%}  {visible(result.token_str):12}  {visible(result.sequence)}")
+        else:
+            typer.echo("\n".join(visible(line) for line in result.text.split("\n")))

@@ -1,0 +1,98 @@
+"""How a model's makers let it write for a task, brought together with what a caller asks for.
+
+generation_config.json, or config.json           how it usually writes
+  < config.json: task_specific_params[task]      how it writes for this task, and what it then reads before each text
+  < the pipeline's own options < those of a call
+
+`generate` alone searches greedily unless told otherwise; a pipeline does what is recommended, as Hugging Face's does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.errors import ConfigError
+from glassformer.generation.options import BEAMS, RULES, SAMPLING
+from glassformer.generation.settings import Settings
+from glassformer.model import Model
+from glassformer.weights.files import shown
+
+LENGTHS = ("max_new_tokens", "max_length", "min_new_tokens", "min_length")
+METHOD = ("do_sample", "num_beams", "num_beam_groups", "prefix")
+SAME = (("max_new_tokens", "max_length"), ("min_new_tokens", "min_length"))
+"""Two ways to say a length: of what is new, or of all."""
+NEW_TOKENS = 256
+"""How far a pipeline writes where nobody says how far."""
+
+
+def recommended(model: Model, task: str) -> dict[str, Any]:
+    """What the files of a model say of a task.
+
+    Raises: ConfigError: `task_specific_params` is not what it should be.
+    """
+    settings = Settings(model.generation_config, model.config, model.vocabulary)
+    names = (*LENGTHS, *METHOD, *RULES, *SAMPLING, *BEAMS)
+    found = {name: settings.get(name) for name in names}
+    own = model.config.get("task_specific_params") or {}
+    own = own.get(task) or {} if isinstance(own, Mapping) else None
+    if not isinstance(own, Mapping):
+        raise ConfigError("config.json: task_specific_params must be an object of objects, one for each task")
+    found |= {name: value for name, value in own.items() if name in found}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def combined(asked: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked for, and of the recommended what goes with it."""
+    both = over(asked, own)
+    unused: set[str] = set()
+    if not both.get("do_sample"):
+        unused |= {*SAMPLING}
+    if both.get("num_beams", 1) == 1:
+        unused |= {*BEAMS, "num_beam_groups"}
+    return {name: value for name, value in both.items() if name in asked or name not in unused}
+
+
+def over(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that win over others: a length said in one way also over the same said in the other."""
+    gone = {
+        other for pair in SAME for one, other in (pair, pair[::-1]) if one in options and other not in options
+    }
+    return {**{name: value for name, value in others.items() if name not in gone}, **options}
+
+
+def limits(
+    options: Mapping[str, Any], asked: Mapping[str, Any], *, begun: int, room: int | None
+) -> tuple[int, int]:
+    """How many new tokens there may and must be.
+
+    Lengths count what a row begins with: the prompt, or an answer's start token. What is recommended gives way to the
+    room that there is; what is asked for does not, and is an error where it does not fit.
+
+    Args:
+        begun: how many tokens a row begins with · room: how many positions the model has; None = no end
+    """
+    lengths = {name: options[name] for name in LENGTHS if name in options}
+    for name, value in lengths.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ConfigError(f"{name} is {shown(value)}; it must be a whole number from 0 up")
+    if {"max_new_tokens", "max_length"} <= asked.keys():
+        raise ConfigError("max_new_tokens and max_length were both given; give one of them")
+    most = lengths.get("max_new_tokens", NEW_TOKENS)
+    if "max_length" in lengths and "max_new_tokens" not in lengths:
+        most = lengths["max_length"] - begun
+        if most <= 0 and "max_length" in asked:
+            raise ConfigError(
+                f"max_length is {lengths['max_length']}, and it counts the {begun} tokens that the row begins with; "
+                "give more, or say max_new_tokens"
+            )
+        most = most if most > 0 else NEW_TOKENS
+    if room is not None and not {"max_new_tokens", "max_length"} & asked.keys():
+        most = max(1, min(most, room + 1 - begun))
+    least = lengths.get("min_new_tokens", max(0, lengths.get("min_length", begun) - begun))
+    if least > most and {"min_new_tokens", "min_length"} & asked.keys():
+        raise ConfigError(
+            f"at least {least} new tokens are asked for and at most {most} allowed; "
+            "min_length and max_length count what the row begins with"
+        )
+    return most, min(least, most)
