@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from glassformer.generation.writer import Writer
     from glassformer.inspect.reading import Reading
     from glassformer.inspect.session import Session
+    from glassformer.inspect.writing import Writing
     from glassformer.vision import ImageProcessor
 
     Processor = ImageProcessor | SoundProcessor
@@ -581,6 +582,11 @@ class Model:
         return Settings(self.generation_config, self.config, self.vocabulary)
 
     @property
+    def writes(self) -> bool:
+        """Does it write text: what continues a prompt, or answers it?"""
+        return self._translates or (self.task == "text-generation" and self.family.opens is None)
+
+    @property
     def _translates(self) -> bool:
         """Does it answer what it reads with a text (an encoder-decoder), instead of continuing it?"""
         writes = self.task in ("translation", "automatic-speech-recognition")
@@ -632,9 +638,45 @@ class Model:
         check_read(reading.batch, self.network.READS, self.family.model_type)
         return Session(self.network, reading, progress=progress, limit_bytes=limit_bytes)
 
+    def writing(self, prompt: str) -> Writing:
+        """Watch what it writes from a prompt: a tree with what else could have come at each step, open to branches.
+
+            writing = model.writing("Once upon a time")
+            written = writing.write(num_beams=4)                 as generate does
+            writing.tree.choices[0].top                          the likeliest first tokens
+            writing.write(after=0, tokens=[263])                 another first token, and on from there
+
+        Args:
+            prompt: as in `generate`; of a model that listens, the file of a sound.
+        Raises: DataError: the prompt is empty or too long. UnsupportedError: the model was loaded for another task.
+        """
+        from glassformer.inspect.reading import read_source, read_texts
+        from glassformer.inspect.writing import Writing
+
+        if not isinstance(prompt, str):
+            raise DataError(f"the prompt is {shown(prompt)}; give one text")
+        writer, limit = self._writer(self._asked({})), self.network.max_tokens
+        if not self.writes:
+            raise UnsupportedError(f"a {self.family.model_type!r} model writes no text that could be watched")
+        if self.family.opens:
+            reading = self._sensed(prompt, self.processor(prompt))
+        elif self._translates:
+            reading = read_source(self.tokenizer, prompt, limit=limit)
+        else:
+            reading = read_texts(self.tokenizer, [prompt], segments=0, limit=limit)
+        return Writing(writer, reading, self.tokenizer)
+
+    def _sensed(self, file: str, fields: Mapping[str, Tensor]) -> Reading:
+        """A picture or a sound, of which these are the numbers."""
+        from glassformer.inspect.reading import read_sense
+
+        read = {name: x.to(self.device) for name, x in fields.items() if name in self.network.READS}
+        batch = Batch(**read)
+        return read_sense(file, batch, self.network.places(batch))
+
     def _opened(self, texts: Sequence[str]) -> Reading:
         """A picture or a sound from its file, and the text that is read beside it."""
-        from glassformer.inspect.reading import answered, beside, read_sense, read_texts
+        from glassformer.inspect.reading import answered, beside, read_texts
 
         fields = self.processor(texts[0]) if texts else {}
         fields = {name: x.to(self.device) for name, x in fields.items()}
@@ -650,8 +692,7 @@ class Model:
                 f"the file of a {self.family.opens}" + " and a text" * beside_text + " (and a text)" * writes
             )
             raise DataError(f"this model is looked at with {wanted}; got {shown(texts)}")
-        batch = Batch(**{name: x for name, x in fields.items() if name in self.network.READS})
-        sense = read_sense(str(texts[0]), batch, self.network.places(batch))
+        sense = self._sensed(str(texts[0]), fields)
         limit = self.network.max_tokens
         if writes:
             return answered(
@@ -692,7 +733,8 @@ class Model:
         Args:
             port: None = a free one · browser: open one; None = where there is a screen
             html: write the page there as one file instead of serving it
-            view: "model", "head", "matrix" or "neuron" · layer, heads: what it shows first, counted from 0
+            view: "model", "head", "matrix", "neuron" or "generate" · layer, heads: what it shows first, counted from 0
+            options: with view="generate", which shows the text as it is written: as in `generate`
             theme: "light" or "dark"; None = as the system · block: wait for Ctrl-C; None = in a script
         Returns: a `Look`: `.url`, `.session`, `.save(path)`, `.close()`.
         Raises: DataError: the texts are empty or too long. ConfigError: the port is taken.

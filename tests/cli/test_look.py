@@ -241,3 +241,16 @@ def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None
         module._read_texts(["-"])
     with pytest.raises(DataError, match="not both"):
         module._read_texts(["-", "-"])
+
+
+def test_the_file_of_a_writing(tmp_path: Path, capsys: Any) -> None:
+    folder = str(make_folder(tmp_path / "tiny", "llama"))
+    html = tmp_path / "page.html"
+    look(
+        folder, ["time flies"], html=html, view="generate", max_new_tokens=4, beams=2, temperature=0.9, seed=1
+    )
+    assert "saved in" in capsys.readouterr().out
+    options = Reader(html.read_text("utf-8")).json("writing")["writing"]["options"]
+    assert options["num_beams"] == 2 and options["do_sample"] and options["temperature"] == 0.9
+    with pytest.raises(ConfigError, match="go with view='generate'"):
+        look(folder, ["time flies"], html=html, beams=2)

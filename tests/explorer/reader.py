@@ -41,7 +41,10 @@ class Reader(HTMLParser):
         }
 
     def session(self) -> Any:
-        (text,) = (text for attributes, text in self.scripts() if attributes.get("id") == "session")
+        return self.json("session")
+
+    def json(self, id: str) -> Any:
+        (text,) = (text for attributes, text in self.scripts() if attributes.get("id") == id)
         return json.loads(unpacked(text))
 
 

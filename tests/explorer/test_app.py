@@ -17,7 +17,7 @@ import pytest
 
 from glassformer.errors import UnsupportedError
 from glassformer.explorer import views
-from glassformer.explorer.app import MOST_BODY
+from glassformer.explorer.answers import MOST_BODY
 from glassformer.explorer.frames import decode
 from glassformer.model import Model, load
 from tests.explorer.client import Client

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.explorer import serve
 from glassformer.explorer.look import Start
 from glassformer.model import Model
@@ -222,3 +222,45 @@ def test_in_colab_it_says_what_to_do_instead(
     with models["bert"].look("time", block=False):
         assert "end a cell with" in capsys.readouterr().out
     assert not a_screen
+
+
+def test_it_opens_with_a_writing(models: dict[str, Model], tmp_path: Path) -> None:
+    options = {"num_beams": 2, "max_new_tokens": 5}
+    with models["llama"].look(
+        "time flies", block=False, browser=False, view="generate", options=options
+    ) as look:
+        assert look.url.endswith("&v=1&view=generate&g.num_beams=2&g.max_new_tokens=5")
+        page = look.save(tmp_path / "page.html")
+    reader = Reader((tmp_path / "page.html").read_text("utf-8"))
+    assert reader.json("writing")["writing"]["options"]["num_beams"] == 2
+    assert reader.session()["start"].startswith("v=1&view=generate&g.num_beams=2")
+    assert page.written is not None
+    assert reader.json("writing")["ready"]["answers"][0]["text"] == models["llama"].generate(
+        "time flies", **options
+    )
+
+
+def test_a_writing_of_its_own_length_as_a_file(models: dict[str, Model], tmp_path: Path) -> None:
+    models["llama"].look("time flies", html=tmp_path / "page.html", view="generate")
+    held = Reader((tmp_path / "page.html").read_text("utf-8")).json("writing")
+    assert held["writing"]["options"]["max_new_tokens"] == 40
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"options": {"num_beams": 2}}, "they go with view='generate'"),
+        ({"view": "head", "options": {}}, "they go with view='generate'"),
+        ({"view": "generate", "options": {"beams": 2}}, "takes no 'beams'"),
+        ({"view": "generate", "options": {"temperature": 2.0}}, "add do_sample=True"),
+        ({"view": "generate", "options": {"num_beams": 99}}, "at most 32"),
+    ],
+)
+def test_options_that_are_none(models: dict[str, Model], given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        models["llama"].look("time flies", block=False, browser=False, **given)
+
+
+def test_a_model_that_writes_nothing(models: dict[str, Model]) -> None:
+    with pytest.raises(UnsupportedError, match="language-model head"):
+        models["bert"].look("time flies", block=False, browser=False, view="generate")

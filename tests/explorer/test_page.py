@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import re
 from html import unescape
@@ -15,8 +16,11 @@ import pytest
 from glassformer.errors import DataError
 from glassformer.explorer import static, views
 from glassformer.explorer.describe import facts_of
-from glassformer.explorer.page import Page, check_place, framed
+from glassformer.explorer.odds import distribution
+from glassformer.explorer.page import MOST_LISTED, Page, check_place, framed, written_page
+from glassformer.explorer.runs import Runs
 from glassformer.explorer.static import PageMissingError
+from glassformer.explorer.writings import Kept, Writings
 from glassformer.inspect.session import Session
 from glassformer.model import Model
 from tests.explorer.conftest import LOOKED, STAND_IN, TEXTS, texts_for
@@ -250,3 +254,57 @@ def test_in_a_notebook_it_has_a_frame_of_its_own() -> None:
     assert match is not None
     assert unescape(match[1]) == source
     assert shown.isascii() and "<script" not in shown
+
+
+# --------------------------------------------------------------------------------------------------- of a writing
+
+
+def written(model: Model, **options: Any) -> tuple[Runs, Kept, int]:
+    writings = Writings(model)
+    kept = writings.begin(texts_for(model)[0], {"max_new_tokens": 4, "min_new_tokens": 4, **options})
+    kept.written = kept.writing.write(kept.asked)
+    return Runs(model), kept, kept.written.answers[0].node
+
+
+@pytest.mark.parametrize("family", ["llama", "t5", "whisper"])
+def test_a_writing_and_the_session_of_its_path(models: dict[str, Model], family: str) -> None:
+    runs, kept, node = written(models[family], num_beams=2)
+    reader = Reader(str(written_page(runs, kept, node)))
+    held = reader.json("writing")
+    assert held["writing"] == json.loads(json.dumps(kept.about))
+    (step,) = held["steps"]
+    assert [each["id"] for each in step["nodes"]] == list(range(1, len(kept.writing.nodes) + 1))
+    assert held["ready"]["answers"][0]["node"] == held["node"] == node
+    session = reader.session()
+    assert session["written"] == kept.place(node) and session["start"] == "v=1&view=generate"
+    side = kept.writing.side
+    path = [token["id"] for token in session["sides"][side]]
+    assert path == [*(token.id for token in kept.writing.before), *kept.writing.tree.tokens(node)]
+    frames = reader.frames()
+    for choice in step["choices"]:
+        frame = frames[f"distribution/{choice['at']}"]
+        assert frame == distribution(kept.writing, w=kept.id, node=choice["at"], count=MOST_LISTED)
+    assert "overview/decoder/0" in frames or "overview/self/0" in frames
+
+
+def test_the_command_makes_the_same_writing(models: dict[str, Model]) -> None:
+    runs, kept, node = written(models["llama"], do_sample=True, top_k=5, seed=3)
+    held = Reader(str(written_page(runs, kept, node))).json("writing")
+    assert held["command"].endswith("--view generate --sample -n 4 --top-k 5 --seed 3 --html page.html")
+
+
+def test_only_so_many_choices_those_of_the_path_first(
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.explorer.page.MOST_CHOICES", 4)
+    runs, kept, node = written(models["llama"], num_beams=3)
+    keys = [
+        key for key in Reader(str(written_page(runs, kept, node))).frames() if key.startswith("distribution")
+    ]
+    path = [0, *kept.writing.tree.path(node)[:-1]]
+    assert sorted(keys) == sorted(f"distribution/{each}" for each in path)
+
+
+def test_a_page_without_a_writing_names_none(models: dict[str, Model]) -> None:
+    _, page = page_of(models["llama"], "time flies")
+    assert 'id="writing"' not in str(page) and "written" not in Reader(str(page)).session()

@@ -19,7 +19,7 @@ class Slow:
 
     def __init__(self, model: Model, nbytes: int = 100) -> None:
         self.__dict__.update(model.__dict__)
-        self.dtype = model.dtype
+        self.dtype, self.writes = model.dtype, model.writes
         self.parameters, self.named_parameters = model.parameters, model.named_parameters
         self.go = threading.Event()
         self.begun: list[tuple[str, ...]] = []

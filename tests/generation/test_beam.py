@@ -685,3 +685,43 @@ def test_numbers_that_are_none(broken: float, drawn: bool) -> None:
     generator = torch.Generator() if drawn else None
     with pytest.raises(WeightsError, match="the logits of token 2 are NaN or infinite"):
         beams(spoken([0.5, 0.5], [broken, 0.5]), num_beams=2, max_new_tokens=3, generator=generator)
+
+
+# -------------------------------------------------------------------------------------------------------- watching
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_each_step_is_shown_with_what_was_found_so_far(shared: Path, groups: int) -> None:
+    model = glassformer.load(shared / "models" / "stories260k")
+    ids = torch.tensor([model.tokenizer.encode("Once upon a time")])
+    asked: dict[str, Any] = {
+        "num_beams": 4,
+        "max_new_tokens": 8,
+        "num_return_sequences": 4,
+        "num_beam_groups": groups,
+    }
+    asked |= {"stop_ids": (model.tokenizer.encode(".")[-1], 419), "pad_id": PAD}
+    seen: list[Generated] = []
+    found = beams(Rows(model.network, ids), on_step=seen.append, **asked)
+    plain = beams(Rows(model.network, ids), **asked)
+    assert torch.equal(found.ids, plain.ids) and torch.equal(found.scores, plain.scores)
+    assert [len(each.beams or ()) for each in seen] == list(range(1, len(found.beams) + 1))
+    assert torch.equal(seen[-1].ids, found.ids) and torch.equal(seen[-1].scores, found.scores)
+    best = [float(each.scores[0]) for each in seen]
+    assert best == sorted(best)  # the pool only gets better
+    assert seen[0].ids.shape == ids.expand(4, -1).shape and bool(seen[0].scores.isneginf().all())
+
+
+def test_what_a_watcher_raises_ends_the_search(shared: Path) -> None:
+    model = glassformer.load(shared / "models" / "stories260k")
+    seen: list[Generated] = []
+
+    def watch(found: Generated) -> None:
+        seen.append(found)
+        if len(seen) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        rows = Rows(model.network, torch.tensor([[1, 403]]))
+        beams(rows, num_beams=2, max_new_tokens=9, on_step=watch)
+    assert len(seen) == 3

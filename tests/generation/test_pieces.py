@@ -64,3 +64,12 @@ def test_any_tokens(name: str, request: pytest.FixtureRequest) -> None:
         draw = random.Random(seed)
         ids = draw.choices(every, k=30)
         assert "".join(Pieces(tokenizer).of(ids)) == tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def test_a_fork_goes_on_by_itself(letters: Tokenizer) -> None:
+    first, second = letters.encode("🙂"), letters.encode("🙃")
+    pieces = Pieces(letters)
+    for token in first[:-1]:
+        assert pieces.add(token) == ""
+    other = pieces.fork()
+    assert (pieces.add(first[-1]), other.add(second[-1])) == ("🙂", "🙃")

@@ -54,3 +54,15 @@ def test_many_threads_get_what_they_asked_for() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(look, range(4_000)))
     assert kept.nbytes == 5_000
+
+
+def test_put_takes_the_place_of_what_was_there() -> None:
+    kept = Kept(3_000)
+    for value in (1, 2):
+        kept.put("a", a_kilobyte(value))
+        kept.put("b", a_kilobyte(9))
+    assert float(kept.get("a", a_kilobyte)[0][0]) == 2
+    assert kept.nbytes == 2_000
+    kept.put("c", (torch.zeros(400),))  # 1,600 bytes: the oldest goes
+    assert kept.nbytes == 2_600
+    assert float(kept.get("b", a_kilobyte)[0][0]) == 0

@@ -14,7 +14,7 @@ const token = (text: string, segment: number | null): Token => ({ text, piece: t
 const tokens = [token("[CLS]", null), token("time", 0), token("<script>", 0), token("[SEP]", null), token("fruit", 1), token("[SEP]", null)];
 const session: Session = {
   id: "s", texts: ["a", "b"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "look",
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, opens: null },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, opens: null, writes: false, answers: false },
   sides: { text: tokens },
   maps: [{ name: "self", title: "self-attention", layers: 2, heads: 3, kv_heads: 3, head_width: 1, queries: "text", keys: "text", causal: false, windows: [], rotary: false, biased: false }],
 };
@@ -44,6 +44,7 @@ function answer(query: LinesQuery): Lines {
 
 const start: State = {
   view: "head", map: "self", layers: [0, 0], heads: [0], mix: "each", query: null, key: null, from: "", to: "", special: true, sort: "layer", companding: "linear",
+  writing: { options: {}, path: [], at: null, shades: "chance" },
 };
 
 function picture(change: Partial<State> = {}, transport: Partial<Transport> = {}) {

@@ -3,13 +3,13 @@ import { test } from "node:test";
 import { deflateSync } from "node:zlib";
 import { InlineTransport, hasInline } from "../src/core/inline";
 import { Kept } from "../src/core/kept";
-import { Refusal, type Session, type Token } from "../src/core/types";
+import { Refusal, type Session, type WritingLine, type Token } from "../src/core/types";
 
 const T = 6;
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 0, segment, special: segment === null, continues: false });
 const session: Session = {
   id: "s", texts: ["a b", "c"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "glassformer look m 'a b' c",
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, opens: null },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, opens: null, writes: false, answers: false },
   sides: { text: [token("[CLS]", null), token("a", 0), token("b", 0), token("[SEP]", null), token("c", 1), token("[SEP]", null)] },
   maps: [
     { name: "self", title: "self-attention", layers: 2, heads: 2, kv_heads: 1, head_width: 1, queries: "text", keys: "text", causal: true, windows: [], rotary: false, biased: false },
@@ -34,11 +34,12 @@ function frame(kind: number, header: object, arrays: Record<string, Float32Array
 }
 
 /** As much of a document as the transport reads. */
-function documentOf(blocks: Record<string, Buffer>, of: Session | null): Document {
+function documentOf(blocks: Record<string, Buffer>, of: Session | null, written: object | null = null): Document {
   const block = (bytes: Buffer, key: string) => ({ textContent: `\n${deflateSync(bytes).toString("base64")}\n`, getAttribute: () => key });
   const frames = Object.entries(blocks).map(([key, bytes]) => block(bytes, key));
   const head = of && block(Buffer.from(JSON.stringify(of)), "");
-  return { querySelectorAll: () => frames, getElementById: () => head } as unknown as Document;
+  const named: Record<string, unknown> = { session: head, ...(written ? { writing: block(Buffer.from(JSON.stringify(written)), "") } : {}) };
+  return { querySelectorAll: () => frames, getElementById: (id: string) => named[id] ?? null } as unknown as Document;
 }
 
 /** Two heads that share one key: head 0 scores every key alike; head 1 scores key j with log(j + 1). */
@@ -151,4 +152,36 @@ test("what was not used for longest is let go of first", () => {
   assert.deepEqual(["a", "c", "large"].map((key) => kept.get(key)), [undefined, undefined, "L"]);
   kept.set("d", "D", 10);
   assert.deepEqual([kept.get("large"), kept.get("d")], [undefined, "D"]);
+});
+
+const node = (id: number, parent: number) => ({ id, parent, depth: id, token: id, text: "x", piece: "x", special: false, logprob: null, filtered_logprob: -1, total: -1, rank: 1, chosen: "method" });
+const written = {
+  writing: { id: "w", options: { num_beams: 2 } }, steps: [{ nodes: [node(1, 0), node(2, 1), node(3, 1)], choices: [], live: [], ended: [] }],
+  ready: null, node: 2, command: "glassformer look m 'a b' --view generate",
+};
+const writer = (of: object | null = written, blocks: Record<string, Buffer> = {}) =>
+  new InlineTransport(documentOf(blocks, { ...session, written: { w: "w", node: 2, side: "text", begun: 1 } }, of));
+
+test("what was written is heard again; one that was saved in the middle ends where its pass does", async () => {
+  const heard: WritingLine[] = [];
+  await writer().write({ prompt: null, options: {} }, (line) => heard.push(line));
+  assert.deepEqual(heard.map((line) => Object.keys(line)[0]), ["writing", "step", "ready"]);
+  assert.ok("step" in heard[1] && heard[1].step.nodes[0].logprob === -Infinity);
+  assert.ok("ready" in heard[2] && heard[2].ready.answers[0].node === 2);
+});
+
+test("writing on, writing otherwise, and a page that holds no writing are refused with the command", async () => {
+  const words = /glassformer look m 'a b' --view generate$/;
+  await assert.rejects(writer().write({ w: "w", node: 1, tokens: [5] }, () => {}), refused("absent", words));
+  await assert.rejects(writer().write({ prompt: null, options: { num_beams: 3 } }, () => {}), refused("absent", words));
+  await assert.rejects(writer(null).write({ prompt: null, options: {} }, () => {}), refused("absent", /glassformer look m 'a b' c --view generate$/));
+});
+
+test("its pass serves the nodes on the path that it read, and its distributions those that are held", async () => {
+  assert.equal((await writer().attend("w", 1)).id, session.id);
+  await assert.rejects(writer().attend("w", 3), refused("absent", /holds one writing/));
+  const block = frame(7, { node: 1, vocabulary: 9, tokens: [["a", "a"]] }, { logprobs: Float32Array.of(-0.5), rest_logprobs: Float32Array.of(-3) }, { logprobs: [1], rest_logprobs: [1] });
+  const found = await writer(written, { "distribution/1": block }).distribution("w", 1);
+  assert.deepEqual([found.node, found.vocabulary, found.logprobs[0], found.rest_logprobs[0], found.tokens], [1, 9, -0.5, -3, [["a", "a"]]]);
+  await assert.rejects(writer().distribution("w", 1), refused("absent", /holds one writing/));
 });

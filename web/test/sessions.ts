@@ -9,7 +9,7 @@ const map = (name: string, change: Partial<AttentionMap>): AttentionMap => ({
 });
 
 const base = {
-  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", parameters: 1000, max_tokens: 64, opens: null },
+  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", parameters: 1000, max_tokens: 64, opens: null, writes: true, answers: false },
   text_hash: "8f2a91c0", nbytes: 1000, seconds: 0.01, command: "glassformer look small 'a b' 'c'",
 };
 

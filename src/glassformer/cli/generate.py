@@ -35,6 +35,9 @@ def generate(
     ] = 40,
     stop: Annotated[list[str] | None, typer.Option(help="A text that ends it; may be given again.")] = None,
     top: Annotated[int, typer.Option(min=0, help="Show so many of the likeliest tokens at each step.")] = 0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the choice at each step: what else could have come.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     sample: Annotated[
         bool,
@@ -147,6 +150,8 @@ def generate(
 
     [cyan]glassformer generate MODEL 'A person: ' --json-schema person.json[/]
 
+    [cyan]glassformer generate MODEL 'Once upon a time' --watch --top-k 50[/]  each choice, while it is made
+
     [cyan]glassformer generate MODEL - --beams 4 -n 60 < article.txt[/]  a summary or translation
 
     [cyan]glassformer generate MODEL 'Once upon a time' --penalty-alpha 0.6 --top-k 4[/]  without repeating itself
@@ -186,6 +191,10 @@ def generate(
         "choices": choice or None,
         "truncation": truncate or None,
     }
+    if watch and (json or top):
+        from glassformer.errors import ConfigError
+
+        raise ConfigError("--watch shows the likeliest tokens itself; leave --top and --json out")
     text = _standard_input() if prompt == "-" else prompt
     loading: dict[str, Any] = {
         "dtype": dtype,
@@ -196,6 +205,12 @@ def generate(
     loaded = load(model, revision=revision, **loading)
     if draft is not None:
         options["assistant_model"] = load(draft, **loading)
+    if watch:
+        from glassformer.cli.watch import watch as show_choices
+
+        with _notes():
+            show_choices(loaded, text, options)
+        return
     with _notes():
         if not (json or top or beams > 1 or answers > 1):
             _stream(loaded, text, options)

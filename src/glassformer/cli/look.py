@@ -1,4 +1,4 @@
-"""`glassformer look MODEL TEXT [TEXT]`: every attention head of one pass, in a browser or in one HTML file."""
+"""`glassformer look MODEL TEXT [TEXT]`: every attention head of a pass, or a text as it is written, on a page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from glassformer.explorer import Look
     from glassformer.explorer.page import Page, Progress
     from glassformer.explorer.runs import Run
+
+
+PANEL = "With --view generate"
+WRITING: dict[str, Any] = {"show_default": False, "rich_help_panel": PANEL}
 
 
 def look(
@@ -45,7 +49,8 @@ def look(
         float, typer.Option(min=0, help="How much exact layers may add to the file, in MB.")
     ] = 25,
     view: Annotated[
-        str | None, typer.Option(help="Open with this view: model, head, matrix, neuron.", show_default=False)
+        str | None,
+        typer.Option(help="Open with this view: model, head, matrix, neuron, generate.", show_default=False),
     ] = None,
     layer: Annotated[
         int | None, typer.Option(min=0, help="Open with this layer.", show_default=False)
@@ -57,6 +62,23 @@ def look(
     theme: Annotated[
         str | None, typer.Option(help="light or dark. Default: as the system.", show_default=False)
     ] = None,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option("--max-new-tokens", "-n", min=1, help="How many at most. Default: 40.", **WRITING),
+    ] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="How many beams are searched.", **WRITING)] = None,
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="Draw tokens; any option below does so too.", rich_help_panel=PANEL),
+    ] = False,
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 the likely becomes likelier, above 1 less so.", **WRITING)
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="From the k likeliest.", **WRITING)] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="From the likeliest that reach p together.", **WRITING)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same draws each time.", **WRITING)] = None,
     dtype: Annotated[
         str | None, typer.Option(help="float32, float64, … Default: the checkpoint's.", show_default=False)
     ] = None,
@@ -70,7 +92,8 @@ def look(
 ) -> None:
     """Look at every attention head of one pass: lines, maps, and the arithmetic of each number.
 
-    Serves a page on this machine until Ctrl-C, or writes it as one HTML file.
+    Serves a page on this machine until Ctrl-C, or writes it as one HTML file. With --view generate it shows a text as
+    it is written: what else could have come at each step, and what comes if you choose that.
     """
     from glassformer.errors import ConfigError, DataError
     from glassformer.explorer.look import Start
@@ -84,7 +107,11 @@ def look(
         from glassformer.explorer.page import check_place
 
         check_place(html)
-    start = Start(view=view, layer=layer, heads=head, theme=theme)
+    shape = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    drawn = sample or any(value is not None for value in shape.values())
+    options = {"max_new_tokens": max_new_tokens, "num_beams": beams, "do_sample": drawn or None, **shape}
+    given_options = {name: value for name, value in options.items() if value is not None}
+    start = Start(view=view, layer=layer, heads=head, theme=theme, options=given_options or None)
     given = _read_texts(texts)
 
     from glassformer.explorer import Look

@@ -4,6 +4,8 @@
     app.py       the routes        guard.py   who may call them       query.py    parameters, read strictly
     runs.py      passes under way and sessions kept                   describe.py a session in JSON
     views.py     one function a view: session → frame                 frames.py   arrays and their names in one piece
+    writings.py  texts under way and kept                             write_routes.py  their routes
+    odds.py      what could follow a token, as a frame                answers.py  what all answers share
     page.py      the whole session as one HTML file                   static.py   what web/ builds
 
 The numbers come from `glassformer.inspect`; nothing here computes attention.

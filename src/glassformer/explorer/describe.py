@@ -47,6 +47,8 @@ class Facts:
     parameters: int
     max_tokens: int | None
     opens: str | None  # what its first text names the file of: "picture" or "sound"
+    writes: bool  # can it generate text?
+    answers: bool  # does it answer what it reads, instead of continuing it?
 
 
 def facts_of(model: Model) -> Facts:
@@ -62,6 +64,8 @@ def facts_of(model: Model) -> Facts:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         max_tokens=model.network.max_tokens,
         opens=model.family.opens,
+        writes=model.writes,
+        answers="decoder_input_ids" in model.network.READS,
     )
 
 
@@ -86,15 +90,16 @@ def session_id(revision: str, texts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps([revision, *texts]).encode()).hexdigest()[:16]
 
 
-def describe(session: Session, facts: Facts, asked: Sequence[str]) -> dict[str, Any]:
+def describe(session: Session, facts: Facts, asked: Sequence[str], id: str | None = None) -> dict[str, Any]:
     """A session as the page gets it.
 
     Args:
         asked: the texts as they were given; an encoder-decoder may have written the second of `session.texts` itself.
+        id: the name by which it is found again; None = that of its texts.
     """
     model = {key: value for key, value in asdict(facts).items() if key != "place"}
     return {
-        "id": session_id(facts.revision, asked),
+        "id": id or session_id(facts.revision, asked),
         "model": model,
         "texts": list(session.texts),
         "text_hash": hashlib.sha256(json.dumps(session.texts).encode()).hexdigest()[:8],

@@ -23,7 +23,7 @@ from torch import Tensor
 from glassformer.errors import DataError
 
 MAGIC, VERSION = b"GLAS", 1
-KINDS = {"overview": 1, "lines": 2, "tile": 3, "row": 4, "neuron": 5, "layer": 6}
+KINDS = {"overview": 1, "lines": 2, "tile": 3, "row": 4, "neuron": 5, "layer": 6, "distribution": 7}
 DTYPES = {"u8": "<u1", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 
 _START = struct.Struct("<4sHHII")

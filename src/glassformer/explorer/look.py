@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import json
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.app import build
-from glassformer.explorer.page import CAP_BYTES, Page, Progress, check_place, framed
+from glassformer.explorer.page import CAP_BYTES, Page, Progress, check_place, framed, written_page
 from glassformer.explorer.runs import Run, Runs
 from glassformer.explorer.serve import HOST, Server, bind, can_show, open_browser, way_there
+from glassformer.explorer.writings import Kept, Writings, options_of
 from glassformer.inspect.session import Session
 from glassformer.weights.files import shown
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
-VIEWS = ("model", "head", "matrix", "neuron")
+VIEWS = ("model", "head", "matrix", "neuron", "generate")
 THEMES = ("light", "dark")
 NOTEBOOK_BYTES = 600_000
 """What exact layers may add to a page inside a notebook, which is saved with it."""
@@ -43,10 +45,11 @@ def look(
     layer: int | None = None,
     heads: int | Sequence[int] | None = None,
     theme: str | None = None,
+    options: Mapping[str, Any] | None = None,
     block: bool | None = None,
 ) -> Look:
     """Look at every attention head of one pass, in a browser; `Model.look` says more."""
-    start = Start(view=view, layer=layer, heads=heads, theme=theme)
+    start = Start(view=view, layer=layer, heads=heads, theme=theme, options=options)
     if html is not None:
         check_place(html)
     made = Look(Runs(model), _texts(texts), start)
@@ -65,13 +68,16 @@ def look(
 class Start:
     """What a page shows first; None = what it would show anyway.
 
-    Raises: ConfigError: no such view or theme, or a layer or head that is no number.
+    options: of the view "generate": as in `generate`.
+
+    Raises: ConfigError: no such view, theme or option, or a layer or head that is no number.
     """
 
     view: str | None = None
     layer: int | None = None
     heads: int | Sequence[int] | None = None
     theme: str | None = None
+    options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name, value, allowed in (("view", self.view, VIEWS), ("theme", self.theme, THEMES)):
@@ -80,6 +86,9 @@ class Start:
         for number in [*([] if self.layer is None else [self.layer]), *self._heads]:
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise ConfigError(f"layers and heads are counted from 0; got {shown(number)}")
+        if self.options is not None and self.view != "generate":
+            raise ConfigError("options say how a text is written; they go with view='generate'")
+        options_of(self.options or {})
 
     @property
     def fragment(self) -> str:
@@ -90,7 +99,9 @@ class Start:
             "h": ",".join(map(str, self._heads)) or None,
             "theme": self.theme,
         }
-        given = {name: value for name, value in words.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in words.items() if value is not None}
+        for name, value in (self.options or {}).items():
+            given[f"g.{name}"] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return urlencode({"v": 1, **given}, safe=",") if given else ""
 
     @property
@@ -114,6 +125,10 @@ class Look:
         self._runs = runs
         self._token = secrets.token_urlsafe(24)
         self._server: Server | None = None
+        self._writings = Writings(runs.model)
+        self._written: tuple[Kept, int] | None = None
+        if self.start.view == "generate":
+            self._check_writes()
         self.run: Run = runs.begin(self.texts)
 
     @property
@@ -145,7 +160,7 @@ class Look:
         try:
             if self.run.wait(AT_ONCE):
                 self.run.result()  # an address is no good to anyone if the text is one that the model cannot read
-            app = build(self._runs, self._token, self.texts)
+            app = build(self._runs, self._writings, self._token, self.texts)
             self._server = Server(app, bind(port))
         except BaseException:
             self.close()
@@ -177,15 +192,34 @@ class Look:
 
     def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> Page:
         """The standalone page: with the exact numbers of `layers`, or of as many as stay below the cap."""
+        first, start = self.start.layer or 0, self.start.fragment
+        if self.start.view == "generate":
+            kept, node = self._write()
+            return written_page(
+                self._runs, kept, node, layers=layers, cap_bytes=cap_bytes, first=first, start=start
+            )
         return Page(
             self.session,
             self._runs.facts,
             self.texts,
             layers=layers,
             cap_bytes=cap_bytes,
-            first=self.start.layer or 0,
-            start=self.start.fragment,
+            first=first,
+            start=start,
         )
+
+    def _write(self) -> tuple[Kept, int]:
+        """What the page of a writing holds: the text written as `start` says, and where its best answer ends."""
+        if self._written is None:
+            kept = self._writings.begin(self.texts[0], self.start.options or {})
+            kept.written = kept.writing.write(kept.asked)
+            best = kept.written.answers
+            self._written = kept, best[0].node if best else 0
+        return self._written
+
+    def _check_writes(self) -> None:
+        """Raises: what the model says that cannot write. ConfigError: options that do not go together."""
+        self._writings.begin(self.texts[0], self.start.options or {})
 
     def save(
         self,
@@ -211,6 +245,7 @@ class Look:
         if self._server is not None:
             self._server.close()
             self._server = None
+        self._writings.close()
         self._runs.stop()
 
     def __enter__(self) -> Self:

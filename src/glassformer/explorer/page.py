@@ -3,6 +3,7 @@
     <head> policy, style </head>
     <body> <script type="application/octet-stream" class="frame" data-key="overview/self/0"> base64(deflate(frame)) …
            <script type="application/json" id="session"> base64(deflate(JSON))
+           <script type="application/json" id="writing"> what was written, where the page holds that
            <script> the same program that the server serves, found by its hash in the policy
 
 Every overview is in it, exact. The exact queries, keys and values of a layer, from which all other views are computed
@@ -18,17 +19,27 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from glassformer.errors import DataError
 from glassformer.explorer import static, views
 from glassformer.explorer.describe import Facts, command, describe
+from glassformer.explorer.odds import distribution
+from glassformer.explorer.runs import Runs
+from glassformer.explorer.writings import Kept, command_options, ready
 from glassformer.inspect.session import Session
+from glassformer.inspect.tree import Step
 from glassformer.weights.write import atomic_file
 
 CAP_BYTES = 25_000_000
 """What the exact layers may add to the file, as they stand in it: compressed, in base64."""
+
+MOST_LISTED = 256
+"""Tokens of each choice of a writing that are held exactly; the rest of the vocabulary is held in bins."""
+MOST_CHOICES = 1000
 
 STYLE = '<link rel="stylesheet" href="/static/app.css">'
 SCRIPT = '<script src="/static/app.js"></script>'
@@ -45,6 +56,7 @@ class Page:
             sum is at most `cap_bytes`.
         first: the layer that it opens with; it comes before the others.
         start: the state it opens in, as a fragment of its address.
+        written: a writing, and the node whose path is the session.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
     """
 
@@ -58,6 +70,7 @@ class Page:
         cap_bytes: int = CAP_BYTES,
         first: int = 0,
         start: str = "",
+        written: tuple[Kept, int] | None = None,
     ) -> None:
         deepest = max(about.layers for about in session.maps.values())
         for layer in layers or ():
@@ -70,6 +83,7 @@ class Page:
         self.cap_bytes = cap_bytes
         self.first = first
         self.start = start
+        self.written = written
         self.held: dict[str, list[int]] = {}
         """Of each map the layers whose exact numbers are in the page; complete once `parts` has come to its end."""
         self._files = {name: content.decode() for name, content in static.files().items()}
@@ -90,7 +104,9 @@ class Page:
         )
         yield f"</head>{body}"
         yield from self._frames(progress)
-        yield f'<script type="application/json" id="session">{_packed(self._description())}</script>\n'
+        yield _json("session", self._description())
+        if self.written is not None:
+            yield from _told(*self.written, self._command())
         yield f"<script>{script}</script>{end}"
 
     def save(self, path: str | Path, progress: Progress = lambda done, of: None) -> int:
@@ -135,13 +151,66 @@ class Page:
             yield frame
         progress(steps, steps)
 
-    def _description(self) -> bytes:
+    def _description(self) -> dict[str, Any]:
         words = describe(self.session, self.facts, self.asked)
         words["held"] = {name: sorted(layers) for name, layers in self.held.items()}
-        words["command"] = command(self.facts, self.asked, "--html", "page.html")
+        words["command"] = self._command()
         if self.start:
             words["start"] = self.start
-        return json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode()
+        if self.written is not None:
+            kept, node = self.written
+            words["written"] = kept.place(node)
+        return words
+
+    def _command(self) -> str:
+        options = () if self.written is None else command_options(self.written[0].asked)
+        return command(self.facts, self.asked, *options, "--html", "page.html")
+
+
+def written_page(
+    runs: Runs,
+    kept: Kept,
+    node: int,
+    *,
+    layers: Sequence[int] | None = None,
+    cap_bytes: int = CAP_BYTES,
+    first: int = 0,
+    start: str = "",
+) -> Page:
+    """The page of a writing: its tree, and a session of the path to a node. Arguments else as of a `Page`."""
+    session = runs.attend(kept.writing, node).result()
+    return Page(
+        session,
+        runs.facts,
+        [kept.writing.prompt],
+        layers=layers,
+        cap_bytes=cap_bytes,
+        first=first,
+        start=start or "v=1&view=generate",
+        written=(kept, node),
+    )
+
+
+def _told(kept: Kept, node: int, command: str) -> Iterator[str]:
+    """A writing: what its stream would say, and what could follow the nodes that were read, those of the path first."""
+    tree = kept.writing.tree
+    nodes, choices = list(tree.nodes.values()), list(tree.choices.values())  # others may be writing on
+    known = {0, *(each.id for each in nodes)}
+    step = Step(tuple(nodes), tuple(choice for choice in choices if choice.at in known), (), ())
+    yield _json(
+        "writing",
+        {
+            "writing": kept.about,
+            "steps": [asdict(step)],
+            "ready": None if kept.written is None else ready(kept.writing, kept.written),
+            "node": node,
+            "command": command,
+        },
+    )
+    path = {0, *tree.path(node)}
+    listed = sorted((choice.at for choice in step.choices), key=lambda at: (at not in path, at))
+    for at in listed[:MOST_CHOICES]:
+        yield _frame(f"distribution/{at}", distribution(kept.writing, w=kept.id, node=at, count=MOST_LISTED))
 
 
 def check_place(path: str | Path) -> Path:
@@ -181,6 +250,11 @@ def framed(page: str, height: int = 720) -> str:
 
 def _packed(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+def _json(id: str, words: dict[str, Any]) -> str:
+    content = json.dumps(words, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return f'<script type="application/json" id="{id}">{_packed(content)}</script>\n'
 
 
 def _frame(key: str, frame: bytes) -> str:

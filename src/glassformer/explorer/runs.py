@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from glassformer.errors import DataError
 from glassformer.explorer.describe import facts_of, session_id
-from glassformer.inspect.session import Session
+from glassformer.inspect.session import Progress, Session
+from glassformer.inspect.writing import Writing
 
 if TYPE_CHECKING:
     from glassformer.model import Model
@@ -40,9 +41,10 @@ class Stopped(DataError):
 class Run:
     """One pass over texts: under way, done, or failed."""
 
-    def __init__(self, id: str, texts: tuple[str, ...]) -> None:
+    def __init__(self, id: str, texts: tuple[str, ...], make: Callable[[Progress], Session]) -> None:
         self.id = id
         self.texts = texts
+        self.make = make
         self.at = (0, 0)
         self.session: Session | None = None
         self.failure: Exception | None = None
@@ -92,6 +94,19 @@ class Runs:
         Raises: DataError: too many are waiting. Stopped: after `stop`.
         """
         id = session_id(self.facts.revision, texts)
+        return self._begin(id, texts, lambda progress: self.model.inspect(*texts, progress=progress))
+
+    def attend(self, writing: Writing, node: int) -> Run:
+        """The run of a prompt and what was written behind it, up to a node.
+
+        Raises: DataError: there is no such node; as `begin`.
+        """
+        texts = writing.reading(node).texts
+        said = [str(token) for token in writing.tree.tokens(node)]
+        id = session_id(self.facts.revision, ["written", writing.prompt, *said])
+        return self._begin(id, texts, lambda progress: writing.session(node, progress=progress))
+
+    def _begin(self, id: str, texts: Sequence[str], make: Callable[[Progress], Session]) -> Run:
         with self._lock:
             if id in self._runs:
                 self._runs.move_to_end(id)
@@ -101,7 +116,7 @@ class Runs:
                     f"{MOST_WAITING} texts are waiting for their pass; try again when one is done"
                 )
             self._check_going()
-            run = self._runs[id] = Run(id, tuple(texts))
+            run = self._runs[id] = Run(id, tuple(texts), make)
             thread = threading.Thread(target=self._work, args=(run,), name=f"pass {id}", daemon=True)
             self._threads.add(thread)
             thread.start()
@@ -136,7 +151,7 @@ class Runs:
         with self._turn:
             try:
                 self._check_going()
-                session = self.model.inspect(*run.texts, progress=progress)
+                session = run.make(progress)
             except Exception as error:  # whoever waits for the run gets it
                 log.debug("the pass failed", exc_info=True)
                 failure = error

@@ -11,7 +11,7 @@ Source: Graves 2012, section 3 (search); Wu et al. 2016, section 7 (pool, length
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from math import isfinite
 from random import Random
@@ -46,6 +46,7 @@ def beams(
     num_beam_groups: int = 1,
     diversity_penalty: float = 0.0,
     watch: Watch | None = None,
+    on_step: Callable[[Generated], None] | None = None,
     seconds: float | None = None,
 ) -> Generated:
     """The likeliest continuations of each prompt that a search of this width finds.
@@ -67,6 +68,7 @@ def beams(
             all, or one for each prompt, so that what it becomes does not depend on the others.
         num_beam_groups: groups of num_beams / num_beam_groups beams that search one after another at each step.
         diversity_penalty: λ: what a token loses for each beam of an earlier group that says it at the same step.
+        on_step: sees after each step what was found so far; what it raises ends the search.
     Returns: the n best of each prompt one below the other, the best first, [N · n, T]; `scores` in at least fp32:
         log-probability of the new tokens / (their number)^length_penalty, the stop token counted; -inf where filters
         left fewer than n ways to go on: such a row is the prompt alone.
@@ -107,6 +109,16 @@ def beams(
                 otherwise = "max_time"
             steps.append(_step(groups, rows, logits, filters, diversity_penalty, otherwise == "max_time"))
             whole = len(steps), [copy(group) for group in groups]
+            if on_step is not None:
+                on_step(
+                    told(
+                        prompts,
+                        steps,
+                        best_of([group.pool for group in groups], num_return_sequences),
+                        pad_id,
+                        otherwise,
+                    )
+                )
             if otherwise == "max_time":
                 break
     except KeyboardInterrupt:

@@ -308,7 +308,7 @@ class Options:
         return None if self.choices is None else constrain.choices(self.choices)
 
     def shape(self, least: int = 1) -> list[Filter]:
-        """The shape of a draw: filters that keep at least so many tokens."""
+        """What shapes the distribution of a draw, keeping at least so many tokens; it comes after all rules."""
         shape: list[Filter] = []
         if self.temperature not in (None, 1):
             shape.append(change.temperature(float(self.temperature or 1)))

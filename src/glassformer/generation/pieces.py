@@ -45,6 +45,12 @@ class Pieces:
         self._before, self._waiting = self._waiting, []
         return piece
 
+    def fork(self) -> Pieces:
+        """The same row so far, to go on in another way."""
+        other = Pieces(self._tokenizer)
+        other._before, other._waiting = list(self._before), list(self._waiting)
+        return other
+
     def rest(self) -> str:
         """What still waits when no token comes any more."""
         piece, self._before, self._waiting = self._new(), self._waiting, []

@@ -76,12 +76,12 @@ class Writer:
         """
         start = self.start(read, mask, asked)
         if asked.num_beams > 1 and start.new_tokens > 0:
-            return self._search(start, asked)
-        return self._decode(start, asked).run()
+            return self.search(start, asked)
+        return self.decode(start, asked).run()
 
     def decoding(self, read: Tensor, mask: Tensor | None, asked: Options) -> Decoding:
         """Greedy search or sampling, ready to be gone through."""
-        return self._decode(self.start(read, mask, asked), asked)
+        return self.decode(self.start(read, mask, asked), asked)
 
     def start(self, read: Tensor, mask: Tensor | None, asked: Options) -> Start:
         """What is read, checked, and put into rows."""
@@ -179,7 +179,8 @@ class Writer:
         side = asked.truncation if isinstance(asked.truncation, str) else "right" if self.answers else "left"
         return shorten(read, keep, room, side=side, special=self.special, pad_id=self.settings.pad_id)
 
-    def _decode(self, start: Start, asked: Options) -> Decoding:
+    def decode(self, start: Start, asked: Options) -> Decoding:
+        """Greedy search or sampling from a start, which it uses up."""
         rows = start.rows
         device = rows.ids.device
         if asked.num_return_sequences > 1:
@@ -230,7 +231,10 @@ class Writer:
         ahead = Speculation(rows, draft, count=count, most=most, stop=stop, pad_id=pad_id)
         return ahead, choose if lots is None else Rejection(ahead, lots)
 
-    def _search(self, start: Start, asked: Options) -> Generated:
+    def search(
+        self, start: Start, asked: Options, *, on_step: Callable[[Generated], None] | None = None
+    ) -> Generated:
+        """Beam search from a start, which it uses up."""
         return beams(
             start.rows,
             num_beams=asked.num_beams,
@@ -245,5 +249,6 @@ class Writer:
             early_stopping=False if asked.early_stopping is None else asked.early_stopping,
             num_return_sequences=asked.num_return_sequences,
             filters=start.filters,
+            on_step=on_step,
             generator=generators(len(start.rows), asked.first_seed()) if asked.do_sample else None,
         )

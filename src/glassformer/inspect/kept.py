@@ -31,12 +31,22 @@ class Kept:
         made = make()
         with self._lock:
             if key not in self._tensors:
-                self._tensors[key] = made
-                self.nbytes += held_bytes(made)
-            while self.nbytes > self.limit and len(self._tensors) > 1:
-                _, oldest = self._tensors.popitem(last=False)
-                self.nbytes -= held_bytes(oldest)
+                self._put(key, made)
         return made
+
+    def put(self, key: Hashable, made: tuple[Tensor, ...]) -> None:
+        """Keep these tensors under a key, instead of those that were there."""
+        with self._lock:
+            if key in self._tensors:
+                self.nbytes -= held_bytes(self._tensors.pop(key))
+            self._put(key, made)
+
+    def _put(self, key: Hashable, made: tuple[Tensor, ...]) -> None:
+        self._tensors[key] = made
+        self.nbytes += held_bytes(made)
+        while self.nbytes > self.limit and len(self._tensors) > 1:
+            _, oldest = self._tensors.popitem(last=False)
+            self.nbytes -= held_bytes(oldest)
 
 
 def held_bytes(tensors: Iterable[Tensor]) -> int:

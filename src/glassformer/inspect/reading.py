@@ -100,15 +100,26 @@ def read_translation(
     Raises: DataError: as `read_texts`.
     """
     source, target = _checked(texts)
+    read = read_source(tokenizer, source, limit=limit)
+    ids = read.batch.input_ids
+    assert ids is not None  # which it has just been given
+    return answered(
+        read, tokenizer, target, begun=lambda: begun(ids), limit=limit, answer=lambda: answer(ids)
+    )
+
+
+def read_source(tokenizer: Tokenizer, source: str, *, limit: int | None) -> Reading:
+    """What an encoder reads, before anything is written about it.
+
+    Raises: DataError: as `read_texts`.
+    """
+    source, _ = _checked((source,))
     encoding = tokenizer(source)
     ids = torch.tensor([encoding["input_ids"]])
     if not ids.numel():
         raise DataError("the source is empty, and the tokenizer adds nothing to it; give at least one word")
     check_length(ids.shape[1], "source", limit)
-    read = Reading((source,), Batch(input_ids=ids), {"source": tokens_of(tokenizer, encoding, (source,))})
-    return answered(
-        read, tokenizer, target, begun=lambda: begun(ids), limit=limit, answer=lambda: answer(ids)
-    )
+    return Reading((source,), Batch(input_ids=ids), {"source": tokens_of(tokenizer, encoding, (source,))})
 
 
 def answered(
@@ -130,7 +141,7 @@ def answered(
         written = [*first, *encoded["input_ids"]]
         check_length(len(written), "target", limit)
         tokens = [
-            *(_special(tokenizer, number) for number in first),
+            *(special_token(tokenizer, number) for number in first),
             *tokens_of(tokenizer, encoded, (target,)),
         ]
     batch = replace(read.batch, decoder_input_ids=torch.tensor([written]))
@@ -185,7 +196,7 @@ def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) ->
     before: tuple[int, int] | None = None
     for number, piece, (start, end), word, segment in zip(*columns, strict=True):
         if segment is None:
-            found.append(_special(tokenizer, number))
+            found.append(special_token(tokenizer, number))
         else:
             text = texts[segment][start:end]
             continues = word is not None and before == (segment, word)
@@ -200,7 +211,7 @@ def _written(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:
     found = []
     for number in ids:
         if number in tokenizer.special_ids:
-            found.append(_special(tokenizer, number))
+            found.append(special_token(tokenizer, number))
         else:
             piece = _piece(tokenizer, number)
             found.append(Token(_readable(tokenizer.decode([number])) or piece, piece, number, 0))
@@ -212,7 +223,8 @@ def _readable(text: str) -> str:
     return text.strip() or text.translate(DRAWN)
 
 
-def _special(tokenizer: Tokenizer, number: int) -> Token:
+def special_token(tokenizer: Tokenizer, number: int) -> Token:
+    """A token that people see by its own name."""
     piece = _piece(tokenizer, number)
     return Token(piece, piece, number, special=True)
 

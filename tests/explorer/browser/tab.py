@@ -22,6 +22,7 @@ DRAWN = {
     " && !document.querySelector('.head-stage[data-stale]')",
     "matrix": "document.querySelector('.matrix-strongest li') !== null",
     "neuron": "document.querySelector('.neuron-z canvas')?.height > 0",
+    "generate": "!document.querySelector('.gen[data-busy]') && document.querySelector('.gen-facts') !== null",
 }
 """When a view has its numbers."""
 

@@ -66,6 +66,31 @@ def test_each_view(tab: Tabs, scattered: Look, check: Check, view: str) -> None:
             check(page, f"{view}, {theme}, {width} wide")
 
 
+@pytest.mark.parametrize(
+    "writing", [{"g.num_beams": 4}, {"g.do_sample": "true", "g.seed": 5, "shades": "mean", "l": 1}]
+)
+def test_what_is_written(tab: Tabs, story: Look, check: Check, writing: dict[str, Any]) -> None:
+    """Beams, and a draw with the words it looked at; a step pinned, the table and the explanation open."""
+    one = tab(color_scheme="light", reduced_motion="reduce")
+    page = one.open(story, **{"view": "generate", "g.max_new_tokens": 12, "at": 6} | writing)
+    if "shades" in writing:
+        page.wait_for_selector(".gen-key")
+    page.locator("#view").get_by_role("button", name=TABLE).click()
+    page.get_by_text("How to read this").click()
+    page.get_by_role("button", name="0.7 / 0.9").click()
+    page.wait_for_selector("#view table")
+    assert page.locator("#view tbody tr").count() == 12
+    assert page.evaluate(MOVING) == []
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            check(page, f"{writing}, {theme}, {width} wide")
+    for width in (320, 720):
+        page.set_viewport_size({"width": width, "height": 640})
+        assert page.evaluate(SIDEWAYS) <= 0, f"{width} wide"
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_dialogs_and_menus(tab: Tabs, served: Look, check: Check, theme: str) -> None:
     one = tab(color_scheme=theme, reduced_motion="reduce")

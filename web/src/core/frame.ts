@@ -1,6 +1,6 @@
 /** The binary answer: 16 bytes, a JSON header, arrays; each part padded to a multiple of 8 from the start. */
 
-import { Refusal, type Overview } from "./types";
+import { type Distribution, Refusal, type Overview } from "./types";
 
 export type FrameArray = Uint8Array | Uint32Array | Float32Array | Float64Array;
 
@@ -11,7 +11,7 @@ export interface Frame {
   shapes: Record<string, number[]>;
 }
 
-const KINDS = ["overview", "lines", "tile", "row", "neuron", "layer"] as const;
+const KINDS = ["overview", "lines", "tile", "row", "neuron", "layer", "distribution"] as const;
 export type FrameKind = (typeof KINDS)[number];
 
 const TYPES = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array, f64: Float64Array };
@@ -63,4 +63,11 @@ export function overviewOf(frame: Frame): Overview {
     thumbnails: frame.arrays.thumbnails as Uint8Array,
     scale: frame.arrays.scale as Float32Array,
   };
+}
+
+/** What could follow a node. */
+export function distributionOf({ header, arrays }: Frame): Distribution {
+  const { node, vocabulary, tokens } = header as unknown as Distribution;
+  const { ids, logprobs, ruled, rest_logprobs, rest_counts } = arrays as unknown as Distribution;
+  return { node, vocabulary, tokens, ids, logprobs, ruled, rest_logprobs, rest_counts };
 }

@@ -1,8 +1,8 @@
 /** The local server as a Transport: frames by GET, a run by POST, each with the key from the printed address. */
 
-import { type Frame, type FrameKind, overviewOf, readFrame } from "./frame";
-import { Refusal } from "./types";
-import type { Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport } from "./types";
+import { distributionOf, type Frame, type FrameKind, overviewOf, readFrame } from "./frame";
+import { Refusal, unsaid } from "./types";
+import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, WritingLine, WritingOrder, Written } from "./types";
 
 type Numbers = Float32Array | Float64Array;
 
@@ -12,21 +12,7 @@ export class HttpTransport implements Transport {
   constructor(private readonly token: string | null) {}
 
   async run(texts: string[] | null, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
-    const answer = await this.call("/api/runs", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(texts ? { texts } : {}),
-      signal,
-    });
-    let ready: Session | undefined;
-    for await (const line of lines(answer)) {
-      const said = JSON.parse(line) as Partial<Progress> & { ready?: Session; error?: string };
-      if (said.error) throw new Refusal(said.error, "request");
-      if (said.ready) ready = said.ready; // and read on: a stream left before its end counts as a failed call
-      else progress({ done: said.done ?? 0, of: said.of ?? 1 });
-    }
-    if (ready) return ready;
-    throw new Refusal(ENDED, "unreachable");
+    return this.pass("/api/runs", texts ? { texts } : {}, progress, signal);
   }
 
   async overview(session: Session, map: string, layer: number, exact: boolean, signal?: AbortSignal): Promise<Overview> {
@@ -65,8 +51,50 @@ export class HttpTransport implements Transport {
     return { map, layer, head, query, keys: held, scale, kv_head, ...(frame.arrays as unknown as Pick<Neuron, "q" | "k" | "v" | "z" | "scores" | "probs" | "bias">) };
   }
 
-  async page(session: Session): Promise<Blob> {
-    return (await this.call(`/api/page?${new URLSearchParams({ s: session.id })}`)).blob();
+  async write(order: WritingOrder, heard: (line: WritingLine) => void, signal?: AbortSignal): Promise<void> {
+    let over = false;
+    for await (const line of lines(await this.post("/api/write", order, signal))) {
+      const said = JSON.parse(line, unsaid) as WritingLine & { error?: string };
+      if (said.error) throw new Refusal(said.error, "request");
+      heard(said);
+      over ||= "ready" in said;
+    }
+    if (!over) throw new Refusal(ENDED, "unreachable");
+  }
+
+  async stop(w: string): Promise<void> {
+    await (await this.post("/api/stop", { w })).text();
+  }
+
+  async distribution(w: string, node: number, signal?: AbortSignal): Promise<Distribution> {
+    const answer = await this.call(`/api/distribution?${new URLSearchParams({ w, node: String(node) })}`, { signal });
+    return distributionOf(readFrame(await answer.arrayBuffer().catch(unreachable), "distribution"));
+  }
+
+  async attend(w: string, node: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
+    return this.pass("/api/attend", { w, node }, progress, signal);
+  }
+
+  async page(session: Session, written?: Written): Promise<Blob> {
+    const asked: Record<string, string> = written ? { w: written.w, node: String(written.node) } : { s: session.id };
+    return (await this.call(`/api/page?${new URLSearchParams(asked)}`)).blob();
+  }
+
+  /** A pass: how far it has come, line by line, and its session in the end. */
+  private async pass(path: string, asked: object, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
+    let ready: Session | undefined;
+    for await (const line of lines(await this.post(path, asked, signal))) {
+      const said = JSON.parse(line) as Partial<Progress> & { ready?: Session; error?: string };
+      if (said.error) throw new Refusal(said.error, "request");
+      if (said.ready) ready = said.ready; // and read on: a stream left before its end counts as a failed call
+      else progress({ done: said.done ?? 0, of: said.of ?? 1 });
+    }
+    if (ready) return ready;
+    throw new Refusal(ENDED, "unreachable");
+  }
+
+  private post(path: string, body: object, signal?: AbortSignal): Promise<Response> {
+    return this.call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
   }
 
   private async frame(kind: FrameKind, session: Session, asked: Record<string, string | number>, signal?: AbortSignal): Promise<Frame> {

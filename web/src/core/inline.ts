@@ -8,12 +8,16 @@
  */
 
 import { type Floats, type Layer, TILE, biasOf, companded, kvHead, mixed, poolInto, scores, softmax, strongest } from "./attention";
-import { type Frame, type FrameKind, overviewOf, readFrame } from "./frame";
+import { distributionOf, type Frame, type FrameKind, overviewOf, readFrame } from "./frame";
 import { Kept } from "./kept";
 import { maskOf } from "./mask";
+import type { Options } from "./recipe";
 import { mapOf } from "./state";
 import { typeOf } from "./tokens";
-import { type AttentionMap, type Lines, type LinesQuery, type Neuron, type Overview, Refusal, type Row, type Session, type Tile, type TileQuery, type Transport } from "./types";
+import {
+  type AttentionMap, type Distribution, type Lines, type LinesQuery, type Neuron, type Overview, Refusal, type Row, type Session, type Tile, type TileQuery, type Transport,
+  unsaid, type Writing, type WritingLine, type WritingOrder, type WritingReady, type WritingStep,
+} from "./types";
 
 /** Rows made at once. */
 const STRIPE = 64;
@@ -33,6 +37,7 @@ export class InlineTransport implements Transport {
   private readonly layers = new Kept<Promise<Layer>>(BUDGET);
   private readonly stripes = new Kept<Floats>(BUDGET);
   private opened: Promise<Session> | undefined;
+  private replay: Promise<Held> | undefined;
   private breath = 0;
 
   constructor(private readonly holder: Document = document) {
@@ -125,6 +130,42 @@ export class InlineTransport implements Transport {
     };
   }
 
+  async write(order: WritingOrder, heard: (line: WritingLine) => void): Promise<void> {
+    const { writing, steps, ready, node } = await this.written();
+    if ("w" in order || !same(order.options, writing.options)) throw await this.unwritten();
+    heard({ writing });
+    for (const step of steps) heard({ step });
+    heard({ ready: ready ?? { answers: [{ node, score: 0 }], ended: [], seconds: 0, count: steps.reduce((sum, step) => sum + step.nodes.length, 0) } });
+  }
+
+  async stop(): Promise<void> {}
+
+  async distribution(_: string, node: number): Promise<Distribution> {
+    const block = this.blocks.get(`distribution/${node}`);
+    if (!block) throw await this.unwritten();
+    return distributionOf(readFrame(await unpacked(block), "distribution"));
+  }
+
+  /** The page's own pass, if that is what it read. */
+  async attend(_: string, node: number): Promise<Session> {
+    const session = await this.run(null);
+    const held = await this.written();
+    if (!session.written || !onPath(held, node)) throw await this.unwritten();
+    return session;
+  }
+
+  private written(): Promise<Held> {
+    return (this.replay ??= (async () => {
+      const block = this.holder.getElementById("writing");
+      if (!block) throw new Refusal(`This page holds nothing that was written. To add it: ${(await this.run(null)).command} --view generate`, "absent");
+      return JSON.parse(new TextDecoder().decode(await unpacked(block)), unsaid);
+    })());
+  }
+
+  private async unwritten(): Promise<Refusal> {
+    return new Refusal(`This page holds one writing, and no model to go on with. To write on: ${(await this.written()).command}`, "absent");
+  }
+
   private async open(): Promise<Session> {
     const block = this.holder.getElementById("session");
     if (!block) throw new Refusal("This page holds no session.", "absent");
@@ -177,6 +218,26 @@ export class InlineTransport implements Transport {
     signal?.throwIfAborted();
   }
 }
+
+/** What was written, as a page holds it; `node` ends the path that its pass read. */
+interface Held {
+  writing: Writing;
+  steps: WritingStep[];
+  /** null where it was saved before it had come to its end. */
+  ready: WritingReady | null;
+  node: number;
+  command: string;
+}
+
+/** Is a node on the path that the page's pass read? */
+function onPath({ steps, node }: Held, wanted: number): boolean {
+  const parents = new Map(steps.flatMap(({ nodes }) => nodes.map(({ id, parent }) => [id, parent])));
+  for (let at: number | undefined = node; at !== undefined; at = parents.get(at)) if (at === wanted) return true;
+  return false;
+}
+
+/** Are these the options that hold? What is not named is as it was. */
+const same = (asked: Options, hold: Options): boolean => Object.entries(asked).every(([name, value]) => hold[name] === value);
 
 function layerOf(frame: Frame, map: AttentionMap): Layer {
   const { q, k, v, bias } = frame.arrays as Record<string, Floats>;

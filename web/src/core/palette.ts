@@ -38,6 +38,16 @@ export function headColour(head: number, dark: boolean): string {
   return `rgb(${oklch(lightness, 0.14, hue + 195).join(", ")})`;
 }
 
+/**
+ * A shade to write on, as "rgb(r, g, b)": of the panel's own lightness at t = 0, and in even steps of OKLCH lightness to a
+ * strong colour at t = 1, on which ink is still readable (4.5:1).
+ */
+export function shade(t: number, hue: number, dark: boolean): string {
+  const at = Math.min(Math.max(t, 0), 1);
+  const lightness = dark ? 0.215 + 0.255 * at : 1 - 0.25 * at;
+  return `rgb(${oklch(lightness, (dark ? 0.095 : 0.135) * at, hue).join(", ")})`;
+}
+
 /** OKLCH to sRGB, clipped. Ottosson 2020, "A perceptual color space for image processing". */
 function oklch(lightness: number, chroma: number, hue: number): Colour {
   const a = chroma * Math.cos((hue * Math.PI) / 180);

@@ -1,10 +1,11 @@
 /** What is on screen as the address's fragment: versioned pairs, `v=1&view=head&map=self&l=5-7&h=3,7&q=12`. */
 
+import { opened, readPairs, writePairs } from "./recipe";
 import { typeOf } from "./tokens";
 import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
 
 export const VERSION = "1";
-export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron"];
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate"];
 export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
 const MIXES: readonly Mix[] = ["each", "mean", "max"];
 const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
@@ -19,6 +20,7 @@ export function opening(session: Session): State {
   return {
     view: "model", map: session.maps[0].name, layers: [0, 0], heads: [0], mix: "each", query: null, key: null,
     from: "", to: "", special: true, sort: "layer", companding: "linear",
+    writing: opened(),
   };
 }
 
@@ -39,6 +41,7 @@ export function write(state: State, texts: string | null): string {
   if (!state.special) pairs.push(["sp", "0"]);
   if (state.sort !== "layer") pairs.push(["sort", state.sort]);
   if (state.companding !== "linear") pairs.push(["comp", state.companding]);
+  pairs.push(...writePairs(state.writing));
   if (texts) pairs.push(["x", texts]);
   return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replace(/%2C/g, ",")}`).join("&");
 }
@@ -53,7 +56,7 @@ export function read(pairs: Pairs, session: Session): { state: State; notices: s
     notices.push(`this link is of version ${version}, and this page reads version ${VERSION}: showing the whole model`);
     return { state, notices };
   }
-  state.view = choice(pairs, "view", VIEWS, state.view, notices);
+  state.view = choice(pairs, "view", viewsOf(session), state.view, notices);
   state.map = choice(pairs, "map", session.maps.map((map) => map.name), state.map, notices);
   state.mix = choice(pairs, "mix", MIXES, state.mix, notices);
   state.sort = choice(pairs, "sort", SORTS, "layer", notices);
@@ -69,8 +72,12 @@ export function read(pairs: Pairs, session: Session): { state: State; notices: s
   state.to = choice(pairs, "to", ["", ...types], "", notices);
   state.query = token(pairs.get("q"), session.sides[map.queries].length, notices);
   state.key = token(pairs.get("k"), session.sides[map.keys].length, notices);
+  state.writing = readPairs(pairs, notices);
   return { state, notices: [...new Set(notices)] };
 }
+
+/** The views that there are of a model: one that only reads has nothing to write. */
+export const viewsOf = (session: Session): readonly ViewName[] => (session.model.writes ? VIEWS : VIEWS.filter((view) => view !== "generate"));
 
 export function mapOf(session: Session, name: string): AttentionMap {
   return session.maps.find((map) => map.name === name) ?? session.maps[0];

@@ -84,6 +84,20 @@ export class Store {
     if (after.map !== before.map) void this.load();
   }
 
+  /** Look at a pass that is there already, in a state changed by this. */
+  async adopt(session: Session, change: Partial<State>): Promise<void> {
+    const written = JSON.stringify(session.texts);
+    const packed = written === this.openedWith || this.transport.host === "page" ? null : await packTexts(session.texts);
+    batch(() => {
+      this.packed = packed;
+      this.overviews.value = new Map();
+      this.current.value = settle({ ...this.state.value, ...change }, session);
+      this.session.value = session;
+    });
+    this.address("pushState");
+    void this.load();
+  }
+
   /** Compute every row of the layers that are drawn from a sample. */
   async refine(): Promise<void> {
     this.refining.value = true;

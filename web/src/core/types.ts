@@ -1,6 +1,7 @@
 /** What the page and whoever answers it (the local server, or the data inside a standalone page) agree on. */
 
 import type { ReadonlySignal } from "@preact/signals";
+import type { Options, WritingState } from "./recipe";
 
 /** A piece of text as the model sees it. */
 export interface Token {
@@ -50,6 +51,9 @@ export interface Session {
     max_tokens: number | null;
     /** What the first text names the file of; null where it is a text. */
     opens: "picture" | "sound" | null;
+    /** Has it a head that writes? And does it answer what it reads (an encoder-decoder), instead of going on with it? */
+    writes: boolean;
+    answers: boolean;
   };
   texts: string[];
   text_hash: string;
@@ -67,6 +71,8 @@ export interface Session {
   held?: Record<string, number[]>;
   /** In a standalone page: the state it opens with, as a fragment without "#". */
   start?: string;
+  /** Of a pass over what was written: up to which node, and where the first written token stands. */
+  written?: { w: string; node: number; side: string; begun: number };
 }
 
 /** One layer of a map: every head as a thumbnail of at most 64 × 64, pooled by maximum. */
@@ -167,6 +173,109 @@ export interface Neuron extends Row {
   bias?: Float32Array | Float64Array;
 }
 
+/** What is written behind one prompt: a tree of tokens, node 0 being the prompt. */
+export interface Writing {
+  id: string;
+  prompt: string;
+  /** As they hold, defaults filled in. */
+  options: Options;
+  /** On which side of an attended session the written tokens stand, and how many tokens stand there before the first. */
+  side: string;
+  begun: number;
+  before: Token[];
+  vocabulary: number;
+  max_tokens: number | null;
+}
+
+/** A written token. */
+export interface TreeNode {
+  id: number;
+  /** 0 = the prompt. */
+  parent: number;
+  /** Counted from 1. */
+  depth: number;
+  token: number;
+  /** The characters that it completes behind its path. */
+  text: string;
+  piece: string;
+  special: boolean;
+  /** As the model has it; and as it was chosen from, -Infinity where the method would never have chosen it. */
+  logprob: number;
+  filtered_logprob: number;
+  /** The sum of log-probabilities from the prompt to here. */
+  total: number;
+  /** Among the vocabulary, 1 = the likeliest. */
+  rank: number;
+  chosen: "method" | "hand";
+}
+
+/** A token that could have followed. */
+export interface Candidate {
+  token: number;
+  text: string;
+  piece: string;
+  logprob: number;
+  /** -Infinity = cut by the options. */
+  filtered_logprob: number;
+}
+
+/** What could follow a node. */
+export interface Choice {
+  at: number;
+  /** In nats, of the model's own distribution. */
+  entropy: number;
+  kept: number;
+  /** The likeliest first. */
+  top: Candidate[];
+}
+
+/** A path from the prompt to a node, and how good the method holds it. */
+export interface Place {
+  node: number;
+  score: number;
+  reason?: string;
+  returned?: boolean;
+  text?: string;
+}
+
+/** One step of the model. */
+export interface WritingStep {
+  nodes: TreeNode[];
+  choices: Choice[];
+  live: Place[];
+  ended: Place[];
+}
+
+export interface WritingReady {
+  answers: Place[];
+  ended: Place[];
+  seconds: number;
+  count: number;
+}
+
+/** A line of a writing as it comes. */
+export type WritingLine = { writing: Writing } | { step: WritingStep } | { ready: WritingReady };
+
+/** JSON has no infinity: a log-probability or a score that is null there is that of what cannot be. */
+export const unsaid = (name: string, value: unknown): unknown => (value === null && /logprob$|^(score|total)$/.test(name) ? -Infinity : value);
+
+/** Begin to write behind a prompt (null: the one that the page was opened with), or behind a node, with these tokens first. */
+export type WritingOrder = { prompt: string | null; options: Options } | { w: string; node: number; tokens: number[] };
+
+/** Every token that could follow a node, the likeliest first; those that are not listed are in bins. */
+export interface Distribution {
+  node: number;
+  ids: Uint32Array;
+  logprobs: Float32Array | Float64Array;
+  /** The same after rules (bans, penalties, forced tokens), where there are some; not normalised. */
+  ruled?: Float32Array | Float64Array;
+  rest_logprobs: Float32Array | Float64Array;
+  rest_counts: Uint32Array;
+  vocabulary: number;
+  /** Texts of the first of them. */
+  tokens: [text: string, piece: string][];
+}
+
 /** How far a pass has come: blocks done, of how many. */
 export interface Progress {
   done: number;
@@ -194,11 +303,18 @@ export interface Transport {
   tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<Tile>;
   row(session: Session, map: string, layer: number, head: number, query: number, signal?: AbortSignal): Promise<Row>;
   neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number], signal?: AbortSignal): Promise<Neuron>;
-  /** The whole session as one HTML file; absent in a page that is one already. */
-  page?(session: Session): Promise<Blob>;
+  /** Write, or write on; what comes is heard line by line. */
+  write(order: WritingOrder, heard: (line: WritingLine) => void, signal?: AbortSignal): Promise<void>;
+  /** End a writing after its step. */
+  stop(w: string): Promise<void>;
+  distribution(w: string, node: number, signal?: AbortSignal): Promise<Distribution>;
+  /** A pass over the prompt and what was written up to a node. */
+  attend(w: string, node: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
+  /** The whole session, and a writing, as one HTML file; absent in a page that is one already. */
+  page?(session: Session, written?: Written): Promise<Blob>;
 }
 
-export type ViewName = "model" | "head" | "matrix" | "neuron";
+export type ViewName = "model" | "head" | "matrix" | "neuron" | "generate";
 
 /** What is on screen; the same object is the URL's fragment. */
 export interface State {
@@ -219,6 +335,8 @@ export interface State {
   special: boolean;
   sort: string;
   companding: Companding;
+  /** What is written, and which place of it is looked at. */
+  writing: WritingState;
 }
 
 /** What every view gets. */
@@ -228,6 +346,8 @@ export interface ViewProps {
   state: ReadonlySignal<State>;
   /** Change some of the state; the address follows. */
   set(change: Partial<State>): void;
+  /** Look at another pass, such as one over what was written. */
+  adopt(session: Session, change: Partial<State>): void;
   /** Is the page dark? */
   dark: ReadonlySignal<boolean>;
   /** Overviews that have arrived, by `${map}/${layer}`. */
@@ -240,10 +360,18 @@ export interface ViewProps {
   exports(make: Exports | null): void;
 }
 
+/** A writing, and the node that ends the text of it on screen. */
+export interface Written {
+  w: string;
+  node: number;
+}
+
 /** What is on screen, as files. */
 export interface Exports {
   /** For file names: "head-layer4-head11". */
-  name: string;
+  readonly name: string;
+  /** What was written, for a page that is saved; only the generation view has it. */
+  readonly written?: Written;
   /** Drawn at twice the size. */
   png(): Promise<Blob>;
   /** Vector lines and text; heat maps as an embedded image. */

@@ -1,9 +1,11 @@
 /** The whole page: bar, texts, banners, navigator and view, status line. */
 
 import { useSignal } from "@preact/signals";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
 import type { Exports, Session, ViewProps } from "../core/types";
+import { GenerateView } from "../views/generate";
+import { Scribe } from "../views/generate/scribe";
 import { HeadView } from "../views/head";
 import { MatrixView } from "../views/matrix";
 import { ModelView } from "../views/model";
@@ -57,24 +59,46 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     session,
     state: store.state,
     set: (change) => store.set(change),
+    adopt: (other, change) => void store.adopt(other, change),
     dark,
     overviews: store.overviews,
     say: (sentence) => store.say(sentence),
     refuse: (error) => store.refuse(error),
     exports,
   }), [store, session]);
+  const scribe = useScribe(props);
+  const alone = view === "model" || view === "generate";
   return (
-    <main class="work" data-view={view}>
-      {view !== "model" && <Navigator store={store} session={session} />}
+    <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
+      {!alone && <Navigator store={store} session={session} />}
       <section id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
         {view === "model" && <MapChoice store={store} session={session} />}
         <Intro view={view} />
-        <Pins store={store} session={session} />
+        {view !== "generate" && <Pins store={store} session={session} />}
         {view === "model" && <ModelView {...props} refine={() => void store.refine()} refining={store.refining} />}
         {view === "head" && <HeadView {...props} />}
         {view === "matrix" && <MatrixView {...props} />}
         {view === "neuron" && <NeuronView {...props} />}
+        {view === "generate" && scribe && <GenerateView key={scribe.session.id} {...props} scribe={scribe} />}
       </section>
     </main>
   );
+}
+
+/** What was written stays while other views look at it, and while its own pass is on screen; another text begins anew. */
+function useScribe(props: ViewProps): Scribe | null {
+  const { session, state, adopt } = props;
+  const held = useRef<Scribe | null>(null);
+  const here = state.value.view === "generate";
+  const same = held.current && (session.id === held.current.session.id || (session.written && session.written.w === held.current.writing.peek()?.id));
+  if (!same) {
+    held.current?.close();
+    held.current = session.model.writes ? new Scribe(props, session, held.current === null) : null;
+  }
+  // Back from a pass over what was written: the prompt is the text again.
+  useEffect(() => {
+    const own = held.current?.session;
+    if (here && own && own.id !== session.id) adopt(own, { query: null, key: null });
+  }, [here, session]);
+  return held.current;
 }

@@ -9,6 +9,7 @@ const SENTENCES: Record<ViewName, string> = {
   head: "Each line goes from a word that looks, on the left, to a word it looks at, on the right; stronger = more. Point at a word; click to pin it.",
   matrix: "Each row is a word that looks, each column a word it looks at; brighter = more. Point for the exact value, click to pin it.",
   neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
+  generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
 };
 
 export function Intro({ view }: { view: ViewName }) {
@@ -42,6 +43,10 @@ const READINGS: Record<ViewName, ComponentChildren> = {
   neuron: <>
     Query and key are lists of numbers. Multiplied pair by pair and added up they give a score; divided by a constant, and made into shares of 100%,
     the scores become attention; the values, mixed by these shares, are what the head passes on.
+  </>,
+  generate: <>
+    At every step the model gives each token it knows a share of 100%. Greedy takes the largest; sampling draws one, and temperature, top-k and top-p say how
+    freely; a beam search carries several texts on and keeps those whose shares, multiplied, are largest. A bar is as long as the share that the settings leave, its outline as long as the model's own; so is the line below a word.
   </>,
 };
 
@@ -99,6 +104,20 @@ const DRAWINGS: Record<ViewName, ComponentChildren> = {
       <Note x={200} y={54}>pair by pair,</Note>
       <Note x={200} y={68}>then added up</Note>
       <Note x={128} y={106}>41%</Note>
+    </svg>
+  ),
+  generate: (
+    <svg viewBox="0 0 300 120" width="300" height="120" aria-hidden="true">
+      <Note x={62} y={30} end>the cat</Note>
+      <path class="line strong" d="M70 26h26" />
+      <path class="line" d="M70 26C86 26 82 66 96 66" />
+      <Note x={102} y={30}>sat</Note>
+      <Note x={102} y={70}>ran</Note>
+      <rect x={150} y={16} width="90" height="18" class="bright" />
+      <rect x={150} y={56} width="34" height="18" class="dim" />
+      <Note x={248} y={30}>52%</Note>
+      <Note x={192} y={70}>19%</Note>
+      <Note x={102} y={104}>… and all others: 29%</Note>
     </svg>
   ),
 };

@@ -1,13 +1,13 @@
 /** Keys that work everywhere, and the dialog that tells them. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { mapOf, VIEWS } from "../core/state";
+import { mapOf, VIEWS, viewsOf } from "../core/state";
 import type { Store } from "../core/store";
 import { VIEW_NAMES } from "./topbar";
 import { headName } from "./words";
 
 const KEYS: readonly [string[], string][] = [
-  [["1", "2", "3", "4"], VIEWS.map((view) => VIEW_NAMES[view]).join(", ")],
+  [["1", "2", "3", "4", "5"], VIEWS.map((view) => VIEW_NAMES[view]).join(", ")],
   [["[", "]"], "previous, next layer"],
   [[",", "."], "previous, next head"],
   [["/"], "find a token and pin it"],
@@ -41,7 +41,7 @@ export function useKeys(store: Store, { help, search }: Handlers): void {
 }
 
 function actions(store: Store, { help, search }: Handlers): Record<string, () => void> {
-  const { layers: [first, last], heads: [head], map: name } = store.state.value;
+  const { layers: [first, last], heads: [head], map: name, writing } = store.state.value;
   const map = mapOf(store.session.value!, name);
   const layer = (step: number) => () => {
     if (first + step < 0 || last + step >= map.layers) return;
@@ -53,9 +53,9 @@ function actions(store: Store, { help, search }: Handlers): Record<string, () =>
     store.set({ heads: [to] });
     store.say(headName(first, to));
   };
-  const views = Object.fromEntries(VIEWS.map((view, index) => [String(index + 1), () => store.set({ view })]));
+  const views = Object.fromEntries(viewsOf(store.session.value!).map((view, index) => [String(index + 1), () => store.set({ view })]));
   const unpin = () => {
-    store.set({ query: null, key: null });
+    store.set({ query: null, key: null, writing: { ...writing, at: null } });
     store.say("Nothing is pinned.");
   };
   return { ...views, "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), "/": search, "?": help, Escape: unpin };

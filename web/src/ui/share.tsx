@@ -27,7 +27,7 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
   };
   const page = async () => {
     store.say("Putting the page together…");
-    const file = await store.transport.page!(session);
+    const file = await store.transport.page!(session, exports.value?.written);
     return save(`${fileName(session.model.name)}.html`, file);
   };
   const view = (ending: string, make: (shown: Exports) => Blob | Promise<Blob>) => async () => {

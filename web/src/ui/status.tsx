@@ -19,7 +19,7 @@ export function Status({ store, session }: { store: Store; session: Session }) {
   ];
   return (
     <footer class="status">
-      <Legend />
+      {store.state.value.view !== "generate" && <Legend />}
       <p class="said" aria-live="polite">{store.said.value}</p>
       <p class="provenance">{facts.map((fact) => <span key={fact}>{fact}</span>)}</p>
     </footer>

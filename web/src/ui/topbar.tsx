@@ -3,7 +3,7 @@
 import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { count } from "../core/format";
-import { mapOf, VIEWS } from "../core/state";
+import { mapOf, viewsOf } from "../core/state";
 import type { Store } from "../core/store";
 import type { Exports, Session, ViewName } from "../core/types";
 import { Icon } from "./icons";
@@ -11,7 +11,7 @@ import { Mark } from "./mark";
 import { Share } from "./share";
 import { nextTheme, theme } from "./theme";
 
-export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Neuron" };
+export const VIEW_NAMES: Record<ViewName, string> = { model: "Model", head: "Head", matrix: "Matrix", neuron: "Neuron", generate: "Generation" };
 
 export function TopBar({ store, exports, help }: { store: Store; exports: ReadonlySignal<Exports | null>; help(): void }) {
   const session = store.session.value;
@@ -22,7 +22,7 @@ export function TopBar({ store, exports, help }: { store: Store; exports: Readon
         <h1>glassformer</h1>
       </div>
       {session && <Facts session={session} map={store.state.value.map} />}
-      {session && <Tabs store={store} />}
+      {session && <Tabs store={store} views={viewsOf(session)} />}
       <div class="tools">
         <button class="quiet" onClick={help} aria-label="Keys" title="Keys (?)"><kbd>?</kbd></button>
         <button class="quiet" onClick={nextTheme} aria-label={`Theme: ${theme.value}. Change it`} title={`Theme: ${theme.value}`}><Icon name={theme.value} /></button>
@@ -44,20 +44,20 @@ function Facts({ session, map: name }: { session: Session; map: string }) {
   );
 }
 
-function Tabs({ store }: { store: Store }) {
+function Tabs({ store, views }: { store: Store; views: readonly ViewName[] }) {
   const list = useRef<HTMLDivElement>(null);
   const view = store.state.value.view;
   const move = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const next = (VIEWS.indexOf(view) + step + VIEWS.length) % VIEWS.length;
-    store.set({ view: VIEWS[next] });
+    const next = (views.indexOf(view) + step + views.length) % views.length;
+    store.set({ view: views[next] });
     list.current?.querySelectorAll<HTMLElement>("[role=tab]")[next].focus();
   };
   return (
     <div class="tabs" role="tablist" aria-label="Views" ref={list} onKeyDown={move}>
-      {VIEWS.map((name) => (
+      {views.map((name) => (
         <button
           key={name} id={`tab-${name}`} role="tab" aria-selected={view === name} aria-controls="view" tabIndex={view === name ? 0 : -1}
           onClick={() => store.set({ view: name })}

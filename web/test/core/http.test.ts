@@ -95,3 +95,30 @@ test("a neuron answer keeps what the map has", async () => {
   assert.deepEqual([...neuron.z], [1, 2]);
   assert.equal(neuron.bias, undefined);
 });
+
+test("what is written comes line by line; what JSON has no word for is minus infinity", async () => {
+  const asked = answer(() => stream('{"writing":{"id":"w"}}\n{"step":{"nodes":[{"logprob":null,"total":-1}],', '"live":[{"score":null}]}}\n{"ready":{"answers":[]}}\n'));
+  const heard: string[] = [];
+  await new HttpTransport("k").write({ prompt: null, options: { num_beams: 2 } }, (line) => {
+    heard.push(...Object.keys(line));
+    if ("step" in line) assert.deepEqual([line.step.nodes[0].logprob, line.step.nodes[0].total, line.step.live[0].score], [-Infinity, -1, -Infinity]);
+  });
+  assert.deepEqual(heard, ["writing", "step", "ready"]);
+  assert.deepEqual([asked[0].path, JSON.parse(asked[0].options.body as string)], ["/api/write", { prompt: null, options: { num_beams: 2 } }]);
+});
+
+test("a writing that fails, or breaks off, is a refusal, and what came before was heard", async () => {
+  for (const [last, kind, message] of [['{"error":"the logits hold NaN"}\n', "request", /NaN/], ["", "unreachable", /has ended/]] as [string, Refusal["kind"], RegExp][]) {
+    answer(() => stream(`{"writing":{"id":"w"}}\n${last}`));
+    let heard = 0;
+    await assert.rejects(new HttpTransport("k").write({ w: "w", node: 0, tokens: [1] }, () => heard++), refused(kind, message));
+    assert.equal(heard, 1);
+  }
+});
+
+test("a page is asked for by its session, or by what was written", async () => {
+  const asked = answer(() => new Response("<!doctype html>"));
+  await new HttpTransport("k").page(session);
+  await new HttpTransport("k").page(session, { w: "x", node: 3 });
+  assert.deepEqual(asked.map(({ path }) => path), [`/api/page?s=${session.id}`, "/api/page?w=x&node=3"]);
+});

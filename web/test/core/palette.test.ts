@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { colours, pooled } from "../../src/core/paint";
-import { cividis, headColour, lut } from "../../src/core/palette";
+import { cividis, headColour, lut, shade } from "../../src/core/palette";
 
 /** WCAG 2: relative luminance of a colour with channels from 0 to 255. */
 function luminance(colour: number[]): number {
@@ -54,4 +54,17 @@ test("pooling keeps the largest of each block; those at the far edges are smalle
   assert.deepEqual(pooled(map, { height: 1, width: 2 }), { values: Uint8Array.of(9, 4, 5, 7, 8, 0), height: 2, width: 3 });
   assert.deepEqual(pooled(map, { height: 2, width: 4 }), { values: Uint8Array.of(9, 5), height: 1, width: 2 });
   assert.equal(pooled(map, { height: 1, width: 1 }), map);
+});
+
+test("ink can be read on every shade; shades begin as the panel, get farther from it in even steps", () => {
+  for (const [dark, ink, panel] of [[false, [15, 28, 43], [255, 255, 255]], [true, [233, 239, 245], [19, 26, 34]]] as [boolean, number[], number[]][]) {
+    for (const hue of [55, 215]) {
+      const shades = Array.from({ length: 11 }, (_, at) => channels(shade(at / 10, hue, dark)));
+      assert.ok(contrast(shades[0], panel) < 1.06, `${shades[0]}`);
+      for (const [at, colour] of shades.entries()) {
+        assert.ok(contrast(colour, ink) >= 4.5, `${at}, hue ${hue}, dark ${dark}: ${contrast(colour, ink)}`);
+        if (at) assert.ok(contrast(colour, panel) > contrast(shades[at - 1], panel));
+      }
+    }
+  }
 });

@@ -5,7 +5,7 @@ import { largest, products, sum, whyHidden } from "./arithmetic";
 import { cells, heightOf, type Rect } from "./strip";
 import type { Numbers, Study } from "./study";
 
-type Shape = ({ kind: "rect" } & Rect) | { kind: "text"; x: number; y: number; text: string; colour: string; end?: boolean; strong?: boolean };
+type Shape = ({ kind: "rect" } & Rect) | { kind: "path"; d: string; x: number; y: number; colour: string } | { kind: "text"; x: number; y: number; text: string; colour: string; end?: boolean; strong?: boolean };
 
 export interface Picture {
   width: number;
@@ -87,6 +87,8 @@ export function toSvg({ width, height, shapes }: Picture, paper: string, font: s
   const drawn = shapes.map((shape) =>
     shape.kind === "rect"
       ? `<rect x="${at(shape.x)}" y="${at(shape.y)}" width="${at(shape.width)}" height="${at(shape.height)}" fill="${escaped(shape.colour)}"/>`
+      : shape.kind === "path"
+      ? `<path d="${shape.d}" transform="translate(${at(shape.x)} ${at(shape.y)})" fill="none" stroke="${escaped(shape.colour)}" shape-rendering="auto"/>`
       : `<text x="${at(shape.x)}" y="${at(shape.y)}" dy="0.35em" fill="${escaped(shape.colour)}"${shape.end ? ' text-anchor="end"' : ""}${shape.strong ? ' font-weight="600"' : ""}>${escaped(shape.text)}</text>`,
   );
   return [
@@ -105,8 +107,12 @@ export function toPng({ width, height, shapes }: Picture, paper: string, font: s
   pen.fillRect(0, 0, width, height);
   pen.textBaseline = "middle";
   for (const shape of shapes) {
-    pen.fillStyle = shape.colour;
-    if (shape.kind === "rect") pen.fillRect(shape.x, shape.y, shape.width, shape.height);
+    pen.fillStyle = pen.strokeStyle = shape.colour;
+    if (shape.kind === "path") {
+      pen.translate(shape.x, shape.y);
+      pen.stroke(new Path2D(shape.d));
+      pen.translate(-shape.x, -shape.y);
+    } else if (shape.kind === "rect") pen.fillRect(shape.x, shape.y, shape.width, shape.height);
     else {
       pen.font = `${shape.strong ? "600 " : ""}13px ${font}`;
       pen.textAlign = shape.end ? "right" : "left";

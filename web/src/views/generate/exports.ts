@@ -1,0 +1,75 @@
+/** The text on screen, its choice and its tree as shapes, for files. */
+
+import { number, percent } from "../../core/format";
+import type { Exports } from "../../core/types";
+import { type Picture, toPng, toSvg } from "../neuron/picture";
+import { drawing, edge, HEIGHT, LETTER } from "./picture";
+import type { Scribe } from "./scribe";
+import { parts } from "./spelling";
+import { chanceColour, MARKS, markText } from "./surprise";
+import { tableOf } from "./table";
+
+const [WIDTH, MARGIN, LINE] = [1000, 24, 30];
+
+export function exportsOf(scribe: Scribe, host: () => Element): Exports {
+  const style = () => getComputedStyle(host());
+  const paper = () => style().getPropertyValue("--panel").trim();
+  const mono = () => style().getPropertyValue("--mono").trim();
+  return {
+    get name() {
+      return `generation-${scribe.writing.peek()?.id ?? "empty"}`;
+    },
+    get written() {
+      const [writing, leaf] = [scribe.writing.peek(), scribe.path.peek().at(-1)];
+      return writing && leaf ? { w: writing.id, node: leaf.id } : undefined;
+    },
+    png: () => toPng(pictureOf(scribe, style()), paper(), mono()),
+    svg: () => toSvg(pictureOf(scribe, style()), paper(), mono()),
+    table: () => tableOf(scribe),
+  };
+}
+
+function pictureOf(scribe: Scribe, style: CSSStyleDeclaration): Picture {
+  const [ink, soft, accent] = ["--ink", "--ink-2", "--accent"].map((name) => style.getPropertyValue(name).trim());
+  const dark = scribe.props.dark.peek();
+  const shapes: Picture["shapes"] = [];
+  let [x, y] = [MARGIN, MARGIN];
+  const word = (text: string, fill: string | null, colour: string) => {
+    const width = text.length * LETTER + 6;
+    if (x + width > WIDTH - MARGIN) [x, y] = [MARGIN, y + LINE];
+    if (fill) shapes.push({ kind: "rect", x, y, width, height: HEIGHT, colour: fill });
+    shapes.push({ kind: "text", x: x + 3, y: y + HEIGHT / 2, text, colour });
+    x += width + 4;
+  };
+  for (const text of (scribe.writing.peek()?.prompt ?? "").split(/\s+/).filter(Boolean)) word(text, null, soft);
+  for (const node of scribe.path.peek()) word(parts(node.text, node.piece, node.special).body, chanceColour(node.logprob, dark), ink);
+  [x, y] = [MARGIN, y + LINE + 8];
+  for (const mark of MARKS) word(markText(mark), chanceColour(Math.log(mark), dark), ink);
+  y += LINE + 16;
+
+  const tree = drawing(scribe);
+  for (const { node, text, x: left, y: middle, width, end, rank } of tree.drawn.values()) {
+    const from = tree.drawn.get(node.parent);
+    shapes.push({ kind: "path", d: edge(from, { ...tree.drawn.get(node.id)! }), x: MARGIN, y, colour: soft });
+    shapes.push({ kind: "rect", x: MARGIN + left, y: y + middle - HEIGHT / 2, width, height: HEIGHT, colour: chanceColour(node.logprob, dark) });
+    shapes.push({ kind: "text", x: MARGIN + left + 5, y: y + middle, text: text.slice(0, Math.floor((width - 8) / LETTER)), colour: ink });
+    if (end) shapes.push({ kind: "text", x: MARGIN + left + width + 4, y: y + middle, text: `${rank}: ${number(end.score, 3)}`, colour: accent, strong: true });
+  }
+  y += tree.height + 16;
+  const looked = scribe.looked;
+  const choice = looked && scribe.tree.choices.get(looked.parent);
+  if (looked && choice) {
+    shapes.push({ kind: "text", x: MARGIN, y: y + 8, text: `step ${looked.depth}: ${parts(looked.text, looked.piece, looked.special).body}`, colour: ink, strong: true });
+    y += 24;
+    for (const { text, logprob } of choice.top) {
+      shapes.push({ kind: "text", x: MARGIN + 130, y: y + 8, text: text.slice(0, 16), colour: ink, end: true });
+      shapes.push({ kind: "rect", x: MARGIN + 140, y, width: 360 * Math.exp(logprob), height: 16, colour: accent });
+      shapes.push({ kind: "text", x: MARGIN + 146 + 360 * Math.exp(logprob), y: y + 8, text: percent(Math.exp(logprob)), colour: soft });
+      y += 20;
+    }
+    y += 12;
+  }
+  const { model, text_hash } = scribe.session;
+  shapes.push({ kind: "text", x: MARGIN, y: y + 8, text: `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`, colour: soft });
+  return { width: Math.max(WIDTH, tree.width + 2 * MARGIN + 80), height: y + 32, shapes };
+}
