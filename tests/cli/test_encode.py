@@ -140,7 +140,7 @@ def test_a_place_that_does_not_do_is_refused_before_the_work(
 
 
 def test_an_unknown_precision_is_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="fp32, bf16, int8"):
+    with pytest.raises(ConfigError, match="fp32, fp16, bf16, int8"):
         encode("no model is needed to know", str(file), tmp_path / "v.npy", precision="fp8")
 
 

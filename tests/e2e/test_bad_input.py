@@ -655,7 +655,7 @@ def test_labels_without_a_head(whole: dict[str, Path]) -> None:
         (IDS[:, :0], {}, DataError, "the prompt is empty; give at least one token"),
         ("", {}, DataError, "the prompt is empty"),
         (["", TEXT], {}, DataError, "prompt 0 is empty: a continuation begins where the row ends"),
-        (None, {}, DataError, "the prompt is None; it must be a text, several texts, or a tensor of token ids"),
+        (None, {}, DataError, "the prompt is None; it must be a text or a conversation, several of them, or a tensor"),
         (b"bytes", {}, DataError, "the prompt is b'bytes'"),
         ([TEXT, None], {}, DataError, "text 1 must be a string, got NoneType"),
         (IDS[0], {}, DataError, "input_ids is int64 of shape [4]"),

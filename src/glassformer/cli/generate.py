@@ -123,6 +123,12 @@ def generate(
         str | None,
         typer.Option(help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING),
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="fp16, bf16 or int8: packed weights, faster and a little different.", rich_help_panel=LOADING
+        ),
+    ] = None,
     revision: Annotated[
         str | None, typer.Option(help="A branch, tag or commit on the Hub.", rich_help_panel=LOADING)
     ] = None,
@@ -205,6 +211,9 @@ def generate(
     loaded = load(model, revision=revision, **loading)
     if draft is not None:
         options["assistant_model"] = load(draft, **loading)
+    if precision is not None:
+        for each in (loaded, options.get("assistant_model", loaded)):
+            each.prepare(precision)
     if watch:
         from glassformer.cli.watch import watch as show_choices
 

@@ -97,6 +97,12 @@ def predict(
         str | None,
         typer.Option(help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING),
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="fp16, bf16 or int8: packed weights, faster and a little different.", rich_help_panel=LOADING
+        ),
+    ] = None,
     revision: Annotated[
         str | None, typer.Option(help="A branch, tag or commit on the Hub.", rich_help_panel=LOADING)
     ] = None,
@@ -151,6 +157,8 @@ def predict(
         batch_size=batch_size,
         **{name: value for name, value in options.items() if value is not None},
     )
+    if precision is not None:
+        pipe.model.prepare(precision)
     answers = _answers(pipe, found[done:], bar=output is not None or not sys.stdout.isatty())
     if output is not None:
         with output.open("a", encoding="utf-8") as file:

@@ -49,7 +49,8 @@ class Residual(Node):
     def forward(
         self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T D"]:
-        normed: Tensor = self.on_residual(x + self.dropout(self.after(sublayer(self.before(x)))))
+        y = self.after(sublayer(self.before(x)))
+        normed: Tensor = self.on_residual(x + (self.dropout(y) if self.training else y))
         return normed
 
 

@@ -243,6 +243,8 @@ class _Group:
         self._collect(Step(parents, tokens, scores, logprobs), why, ended)
         # So many candidates were taken that as many as there are beams can go on, unless stop strings ended them.
         kept, order = scores.masked_fill(why != RUNNING, -torch.inf).topk(self.width)
+        if last or self.length == self._max_length:
+            kept = torch.full_like(kept, -torch.inf)  # nothing goes on
         self._running = Step(
             parents.gather(1, order), tokens.gather(1, order), kept, logprobs.gather(1, order)
         )

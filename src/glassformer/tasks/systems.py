@@ -83,8 +83,8 @@ def model_system(
     limits = [limit for limit in (model.network.max_tokens, model.tokenizer.model_max_length) if limit]
     if task != "summarization" or not limits:
         return System(name, write)
-    words = len(model.tokenizer.encode(prompt("."), add_special_tokens=False))
-    room = min(limits) - words - (max_new_tokens if continues else 0)
+    framed, text = (model.tokenizer.encode(x, add_special_tokens=False) for x in (prompt("."), "."))
+    room = min(limits) - (len(framed) - len(text)) - (max_new_tokens if continues else 0)
     if room < 1:
         raise ConfigError(
             f"{name} reads {min(limits):,} tokens; with {max_new_tokens} new ones there is no room for a text"
