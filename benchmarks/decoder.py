@@ -47,7 +47,8 @@ SHAPES: dict[str, dict[str, Any]] = {
         "model_type": "bart", "architectures": ["BartForConditionalGeneration"], "vocab_size": 32000, "d_model": 512,
         "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
         "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "max_position_embeddings": 512, "decoder_start_token_id": 2,
-        "pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "forced_eos_token_id": None,
+        "pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "forced_eos_token_id": None, "normalize_before": False,
+        "normalize_embedding": True, "add_final_layer_norm": False,
     },
 }  # fmt: skip
 

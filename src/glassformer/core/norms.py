@@ -48,9 +48,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(spec.width))
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        return self.weight * normed.to(x.dtype)
+        return self.weight * nn.functional.rms_norm(x, self.weight.shape, eps=self.eps)
 
 
 def make_norm(spec: NormSpec | None) -> nn.Module:
