@@ -79,6 +79,29 @@ def test_fifty_prompts(folder_of: Callable[[Row], Path], row: Row, dtype: torch.
 
 
 @families
+@precisions
+def test_fifty_prompts_with_beams(folder_of: Callable[[Row], Path], row: Row, dtype: torch.dtype) -> None:
+    """What `test_beam.py` shows of a few prompts, of as many as greedy search is compared on."""
+    ours, theirs = load_ours(folder_of(row), dtype), load_theirs(folder_of(row), row, dtype)
+    ids, keep = prompts(row, ours.vocabulary)
+    asked = {"max_new_tokens": 64, "num_beams": 4, "num_return_sequences": 2, "length_penalty": 0.8}
+    mine = ours.generate(ids, attention_mask=keep.long(), return_scores=True, **asked)
+    with lifted(row, dtype):
+        expected: Any = theirs.generate(
+            ids,
+            attention_mask=keep.long(),
+            do_sample=False,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **asked,
+        )
+    # Behind an end the reference writes an end token where the padding's number is 0.
+    said = expected.sequences[:, mine.begun :].where(mine.spoken, -1)
+    assert mine.new_ids.where(mine.spoken, -1).tolist() == said.tolist()
+    torch.testing.assert_close(mine.scores.double(), expected.sequences_scores.double(), atol=2e-5, rtol=2e-5)
+
+
+@families
 @pytest.mark.parametrize("asked", RULES.values(), ids=RULES)
 def test_rules(folder_of: Callable[[Row], Path], row: Row, asked: dict[str, Any]) -> None:
     """One prompt at a time where n-grams count: the reference also counts those of padding."""
