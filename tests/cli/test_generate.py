@@ -178,6 +178,15 @@ def test_contrastive_search(stories: str, model: Model, capsys: Any) -> None:
     assert done.returncode == 2 and "add it, such as top_k=4" in done.stderr
 
 
+@pytest.mark.parametrize(("precision", "guessed"), [("fp16", False), ("fp16", True), ("int8", False)])
+def test_a_precision(stories: str, precision: str, guessed: bool, capsys: Any) -> None:
+    generate(stories, PROMPT, max_new_tokens=12, precision=precision, draft=stories if guessed else None)
+    prepared = load(stories).prepare(precision)
+    assert capsys.readouterr().out == prepared.generate(PROMPT, max_new_tokens=12) + "\n"
+    with pytest.raises(ConfigError, match="precision is 'fp61'"):
+        generate(stories, PROMPT, precision="fp61")
+
+
 def test_wrong_options(stories: str) -> None:
     with pytest.raises(ConfigError, match="temperature is -1"):
         generate(stories, PROMPT, temperature=-1.0)

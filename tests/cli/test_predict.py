@@ -62,6 +62,16 @@ def test_several_texts_a_line_each(bert: str, capsys: Any) -> None:
     assert rows[0]["results"] == [dict(result) for result in fill(GAP)]
 
 
+def test_a_precision(bert: str, capsys: Any) -> None:
+    predict(bert, [GAP], task="fill-mask", json=True, precision="bf16")
+    answered = json.loads(capsys.readouterr().out)["results"]
+    fill = pipeline("fill-mask", bert)
+    fill.model.prepare("bf16")
+    assert [dict(one) for one in fill(GAP)] == answered
+    with pytest.raises(ConfigError, match="precision is 'fp61'"):
+        predict(bert, [GAP], task="fill-mask", precision="fp61")
+
+
 def test_writing(stories: str, capsys: Any) -> None:
     predict(stories, ["Once upon a time"], task="text-generation", max_new_tokens=9)
     write = pipeline("text-generation", stories)

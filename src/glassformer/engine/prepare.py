@@ -289,7 +289,7 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
         levels = torch.quantize_per_channel(
             weight.float(), steps, torch.zeros(len(steps)).long(), 0, torch.qint8
         )
-        weights, with_bias = (torch.ops.quantized.linear_prepack(levels, b) for b in (None, bias))
+        weights = torch.ops.quantized.linear_prepack(levels, None)
     linear = torch.ops.quantized.linear_dynamic.default
     edge = torch.zeros(1, weight.shape[1])
     edge[0, 0], edge[0, -1] = -1.0, 1.0
@@ -297,7 +297,8 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
     def product(x: Tensor) -> Tensor:
         tokens = x.float().reshape(-1, x.shape[-1])
         if tokens.shape[0] == 1:
-            y: Tensor = linear(tokens, with_bias)
+            y: Tensor = linear(tokens, weights)
+            y = y if bias is None else y.add_(bias)
         else:
             largest = tokens.abs().amax(dim=-1, keepdim=True).clamp_min_(1e-30)
             y = linear(torch.cat([tokens / largest, edge]), weights)[:-1]
