@@ -12,8 +12,8 @@ from torch import Tensor
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import shown
 from glassformer.text.chat import is_chat
-from glassformer.weights.files import shown
 
 DTYPES = {
     "float32": torch.float32,

@@ -37,12 +37,12 @@ from glassformer.edge import (
 )
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
+from glassformer.files import shown
 from glassformer.hub import resolve
 from glassformer.models import Family, Network, Reader
 from glassformer.models.choice import bare_task, family_of, names_of, put_on, task_of
 from glassformer.text.chat import Chat, as_prompt, is_chat
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.files import shown
 from glassformer.weights.fit import LoadReport, fill, first_ten, gather, holding_nan
 from glassformer.weights.header import read_file_header
 from glassformer.weights.read import open_checkpoint

@@ -16,7 +16,7 @@ from glassformer.audio.log_mel import LogMel
 from glassformer.audio.read import RATES_HZ, Sound, read_sound
 from glassformer.audio.wave import Wave
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.weights.files import reason, shown
+from glassformer.files import reason, shown
 from glassformer.weights.strict_json import read_object
 from glassformer.weights.write import atomic_file
 

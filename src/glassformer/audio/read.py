@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import DataError, MissingExtraError
-from glassformer.weights.files import open_regular, reason, shown
+from glassformer.files import open_regular, reason, shown
 
 Samples = NDArray[np.float32]
 Sound = str | Path | NDArray[Any] | Tensor

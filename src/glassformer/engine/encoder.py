@@ -26,8 +26,8 @@ from glassformer.engine.passes import plan_passes
 from glassformer.engine.prepare import prepare, prepare_plain
 from glassformer.engine.sentences import SentenceSettings, read_settings
 from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.files import shown
 from glassformer.models import Network
-from glassformer.weights.files import shown
 
 WINDOW_TEXTS = 16_384  # texts that are tokenised and sorted together
 WORTH_PACKING = 128  # texts: packing takes about as long as encoding a dozen

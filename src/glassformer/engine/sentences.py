@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.weights.files import open_regular, reason, shown
+from glassformer.files import open_regular, reason, shown
 from glassformer.weights.strict_json import read_object
 
 MAX_MODULES_BYTES = 1 << 20

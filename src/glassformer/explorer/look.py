@@ -20,8 +20,8 @@ from glassformer.explorer.page import CAP_BYTES, Page, Progress, check_place, fr
 from glassformer.explorer.runs import Run, Runs
 from glassformer.explorer.serve import HOST, Server, bind, can_show, open_browser, way_there
 from glassformer.explorer.writings import Kept, Writings, options_of
+from glassformer.files import shown
 from glassformer.inspect.session import Session
-from glassformer.weights.files import shown
 
 if TYPE_CHECKING:
     from glassformer.model import Model

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from glassformer.errors import DataError, nearest
-from glassformer.weights.files import shown
+from glassformer.files import shown
 
 _WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 

@@ -18,7 +18,7 @@ from glassformer.explorer.odds import distribution
 from glassformer.explorer.query import Query
 from glassformer.explorer.runs import Runs
 from glassformer.explorer.writings import MOST, Kept, Work, Writings, options_of
-from glassformer.weights.files import shown
+from glassformer.files import shown
 
 
 def write_routes(runs: Runs, writings: Writings, own: str) -> list[Route]:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer.answers import sentence
 from glassformer.explorer.runs import SessionGone
+from glassformer.files import shown
 from glassformer.generation.options import Options
 from glassformer.inspect.growing import Enough
 from glassformer.inspect.tree import Step
 from glassformer.inspect.writing import Writing, Written
-from glassformer.weights.files import shown
 
 if TYPE_CHECKING:
     from glassformer.model import Model

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError
+from glassformer.files import shown
 from glassformer.generation.filters import Filter
 from glassformer.generation.pool import Pool, Step, best_of, told
 from glassformer.generation.rows import Rows
 from glassformer.generation.said import Said
 from glassformer.generation.sample import Generated, Interrupted, none_allowed, not_numbers
 from glassformer.generation.stop import END_TOKEN, RUNNING, STOP_STRING, Reason, Watch
-from glassformer.weights.files import shown
 
 
 @torch.inference_mode()

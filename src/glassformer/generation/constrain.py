@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, MissingExtraError
+from glassformer.files import shown
 from glassformer.generation.said import Said
 from glassformer.text.token_bytes import token_bytes
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.files import shown
 from glassformer.weights.report import clear
 
 AS_DUMPS = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}

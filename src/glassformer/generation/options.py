@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.files import shown
 from glassformer.generation import constrain
 from glassformer.generation import filters as change
 from glassformer.generation.constrain import Constraint, Grammar
@@ -19,7 +20,6 @@ from glassformer.generation.scorer import Scorer, fused
 from glassformer.generation.settings import Settings
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.files import shown
 
 NEW_TOKENS = 20
 ASSISTANT_TOKENS = 5

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.errors import ConfigError
+from glassformer.files import shown
 from glassformer.generation.filters import Filter, only, suppress
-from glassformer.weights.files import shown
 
 
 class Settings:

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch
 from glassformer.errors import DataError, nearest
+from glassformer.files import shown
 from glassformer.models import Network
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.files import shown
 
 MOST_CHARACTERS = 1_000_000
 """No model that can be looked at reads more, and a tokenizer should not have to find that out."""

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import DataError, UnsupportedError
+from glassformer.files import shown
 from glassformer.generation.options import NEW_TOKENS, Options
 from glassformer.generation.stop import Reason
 from glassformer.generation.writer import Start, Writer
@@ -28,7 +29,6 @@ from glassformer.inspect.reading import Reading, Token, special_token
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.tree import Node, Odds, Place, Tree, best_first
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.files import shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from glassformer.core.sight import Sight, self_attention, stream_of
 from glassformer.core.specs import EmbeddingSpec, NormSpec, StackSpec
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.weights.files import shown
+from glassformer.files import shown
 from glassformer.weights.names import Names
 
 IGNORED_KEYS = frozenset(

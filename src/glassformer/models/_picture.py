@@ -10,8 +10,8 @@ from glassformer.core.flow import Batch
 from glassformer.core.patches import Patches
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
+from glassformer.files import shown
 from glassformer.models._family import Network, Reader, needed
-from glassformer.weights.files import shown
 
 MOST_EDGE = 8192
 MOST_CHANNELS = 1024

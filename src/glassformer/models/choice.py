@@ -8,9 +8,9 @@ from typing import Any
 
 from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.files import shown
 from glassformer.models import FAMILIES
 from glassformer.models._family import Family, Network
-from glassformer.weights.files import shown
 from glassformer.weights.names import Names
 
 

@@ -17,9 +17,9 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.errors import UnsupportedError, nearest
+from glassformer.files import shown
 from glassformer.models._decoder import Decoder
 from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Reader, TextSpec
-from glassformer.weights.files import shown
 from glassformer.weights.names import Names, Tied, Transposed
 
 ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu", "silu": "silu", "swish": "silu"}

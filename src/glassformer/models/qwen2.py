@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.files import shown
 from glassformer.models import llama, mistral
 from glassformer.models._decoder import Decoder
 from glassformer.models._family import Family, Reader, TextSpec
-from glassformer.weights.files import shown
 
 
 def spec(reader: Reader) -> TextSpec:

@@ -36,10 +36,10 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.errors import UnsupportedError
+from glassformer.files import shown
 from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, Reader, reads_ids
 from glassformer.models._seq2seq import SideSpec, Translation, as_decoder, make_side
 from glassformer.models.bart import Bart, BartSpec
-from glassformer.weights.files import shown
 from glassformer.weights.names import Fused, Names, Rule, Tied, TiedUnlessStored
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
 from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError
+from glassformer.files import shown
 from glassformer.models import bert
 from glassformer.models._family import MOST_ROWS, Family, Reader, TextSpec, reads_ids
-from glassformer.weights.files import shown
 from glassformer.weights.names import Names
 
 COLUMN, ROW = 1, 2

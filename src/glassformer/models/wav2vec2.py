@@ -32,9 +32,9 @@ from glassformer.core.specs import (
     WaveSpec,
 )
 from glassformer.errors import ConfigError
+from glassformer.files import shown
 from glassformer.models._family import MOST_LAYERS, MOST_ROWS, MOST_WIDTH, Family, Reader
 from glassformer.models._sound import WaveNetworkSpec, build, initialise
-from glassformer.weights.files import shown
 from glassformer.weights.names import Fused, Names, Rule
 
 MOST_CONVOLUTIONS = 32

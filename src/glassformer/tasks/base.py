@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import shown
 from glassformer.model import Model
 from glassformer.tasks.results import Results
-from glassformer.weights.files import shown
 
 BATCH = 8
 """How many texts go through a model together."""

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import shown
 from glassformer.tasks.base import Pipeline
 from glassformer.tasks.results import Filling, Results
-from glassformer.weights.files import shown
 
 TOP_K = 5
 

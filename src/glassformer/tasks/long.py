@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import shown
 from glassformer.text.sentences import sentence_spans
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.files import shown
 
 Summariser = Callable[[Sequence[str]], list[str]]
 """Any function from texts to a summary of each."""

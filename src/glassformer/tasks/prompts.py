@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.weights.files import shown
+from glassformer.files import shown
 
 # ------------------------------------------------------------------------------------------------- from examples
 

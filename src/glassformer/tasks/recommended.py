@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.errors import ConfigError
+from glassformer.files import shown
 from glassformer.generation.options import BEAMS, RULES, SAMPLING
 from glassformer.generation.settings import Settings
 from glassformer.model import Model
-from glassformer.weights.files import shown
 
 LENGTHS = ("max_new_tokens", "max_length", "min_new_tokens", "min_length")
 METHOD = ("do_sample", "num_beams", "num_beam_groups", "prefix")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
+from glassformer.files import shown
 from glassformer.hub import resolve
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
@@ -15,7 +16,6 @@ from glassformer.tasks.base import Pipeline
 from glassformer.tasks.filling import FillMask
 from glassformer.tasks.languages import split_task
 from glassformer.tasks.writing import Summarization, Text2TextGeneration, TextGeneration, Translate
-from glassformer.weights.files import shown
 from glassformer.weights.fit import first_ten
 from glassformer.weights.header import read_file_header
 from glassformer.weights.strict_json import read_object

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from glassformer.errors import DataError, nearest
-from glassformer.weights.files import open_regular, shown
+from glassformer.files import open_regular, shown
 
 KINDS: dict[str, dict[str, Any] | None] = {
     ".csv": {"delimiter": ","},

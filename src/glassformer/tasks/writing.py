@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import shown
 from glassformer.generation.options import INSTEAD, Options
 from glassformer.model import Model
 from glassformer.tasks.base import Pipeline
@@ -20,7 +21,6 @@ from glassformer.tasks.languages import direction, reading, split_task
 from glassformer.tasks.recommended import LENGTHS, combined, limits, over, recommended
 from glassformer.tasks.results import GeneratedText, Result, Results, Summary, Translation
 from glassformer.text.chat import as_prompt, is_begun, is_chat
-from glassformer.weights.files import shown
 
 GENERATE = {field.name for field in fields(Options)} - {"return_scores", "top"}
 

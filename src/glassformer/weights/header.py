@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import torch
 
 from glassformer.errors import WeightsError
-from glassformer.weights.files import open_regular, reason, shown
+from glassformer.files import open_regular, reason, shown
 from glassformer.weights.strict_json import parse_object
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.errors import WeightsError
-from glassformer.weights.files import check_link, reason, shown
+from glassformer.files import check_link, reason, shown
 from glassformer.weights.header import MAX_TENSORS
 from glassformer.weights.strict_json import read_object
 

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import WeightsError
-from glassformer.weights.files import open_regular, reason, shown
+from glassformer.files import open_regular, reason, shown
 from glassformer.weights.header import DTYPE_NAMES, MAX_TENSORS
 from glassformer.weights.strict_json import parse_object
 from glassformer.weights.write import write_tensors

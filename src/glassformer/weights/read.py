@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from glassformer.errors import WeightsError
-from glassformer.weights.files import reason, shown
+from glassformer.files import reason, shown
 from glassformer.weights.header import MAX_TENSORS, Header, TensorInfo, read_file_header
 from glassformer.weights.layout import Layout, find_weights
 from glassformer.weights.pickled import convert, read_ties

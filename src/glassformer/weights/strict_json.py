@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import GlassformerError, WeightsError
-from glassformer.weights.files import open_regular, reason, shown
+from glassformer.files import open_regular, reason, shown
 
 MAX_JSON_BYTES = 64 << 20
 # Parsed values are up to 200 times larger than their text, so the count is bounded as well as the bytes.

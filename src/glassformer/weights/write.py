@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.weights.files import reason, shown
+from glassformer.files import reason, shown
 from glassformer.weights.header import DTYPE_NAMES, DTYPES, MAX_HEADER_BYTES, MAX_TENSORS
 from glassformer.weights.layout import INDEX, SINGLE
 from glassformer.weights.strict_json import read_object

@@ -1,0 +1,1 @@
+"""One objective a module, by what the model learns to say."""
