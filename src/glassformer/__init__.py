@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from glassformer.core import Flow, Tape
     from glassformer.model import Model, load
     from glassformer.tasks.registry import pipeline
+    from glassformer.text.train import train_tokenizer
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "load",
     "pipeline",
+    "train_tokenizer",
 ]
 
 # name → the module it is imported from, on first use
@@ -52,6 +54,7 @@ _LAZY = {
     "Tape": "glassformer.core",
     "load": "glassformer.model",
     "pipeline": "glassformer.tasks.registry",
+    "train_tokenizer": "glassformer.text.train",
 }
 
 

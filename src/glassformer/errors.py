@@ -12,7 +12,12 @@ from itertools import islice
 
 
 class GlassformerError(Exception):
-    """The base of all errors raised on purpose; catch it to catch them all."""
+    """The base of all errors raised on purpose; catch it to catch them all.
+
+    exit_code: with which the command line ends
+    """
+
+    exit_code = 2
 
 
 class ConfigError(GlassformerError):

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from glassformer.errors import GlassformerError, WeightsError
 
@@ -24,7 +24,7 @@ def shown(text: object) -> str:
     return quoted if len(quoted) <= 120 else quoted[:100] + f"… ({len(quoted)} characters)"
 
 
-def open_regular(path: Path, error: type[GlassformerError] = WeightsError) -> tuple[BinaryIO, int]:
+def open_regular(path: Path, error: type[GlassformerError] = WeightsError) -> tuple[BufferedReader, int]:
     """Open a regular file for reading.
 
     Returns: the stream and the file's size in bytes.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import torch
 from torch import Tensor, nn
 
+from glassformer.compression.adapters import not_adapted
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Batch, Flow, Output, Tape
 from glassformer.core.heads import Head, first_token
@@ -65,6 +66,9 @@ if TYPE_CHECKING:
 
     Processor = ImageProcessor | SoundProcessor
 
+LABEL_KEYS = frozenset({"num_labels", "id2label"})
+"""Overridden, they ask for another head than the folder's."""
+
 ANSWER_TOKENS = 40
 """How far an encoder-decoder answers when it is looked at and no target is given."""
 
@@ -74,6 +78,7 @@ def load(
     *,
     task: str | None = None,
     head: Callable[[int], Head] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str | None = None,
     revision: str | None = None,
@@ -89,6 +94,9 @@ def load(
             ("fill", "classify", …); None = the head that `architectures` in `config.json` names.
         head: a head of your own on the bare body: a `core.Head` class, or a function, that is given the width D of the
             body's states. Its tensors are read from the folder if it was saved with it, else they are new.
+        overrides: keys of `config.json` that shall be read otherwise: {"num_labels": 6, "id2label": None} makes the
+            head for other labels (what of it does not fit the files is new), {"hidden_dropout_prob": 0.0} trains
+            without dropout.
         dtype: None = the checkpoint's own.
         device: None = the CPU; "auto" = the accelerator if there is one.
         revision: a branch, tag or commit of the Hub.
@@ -111,9 +119,10 @@ def load(
             f"{folder}: holds no config.json; give a model folder in the Hugging Face layout: config.json, "
             "model.safetensors, and tokenizer.json or vocabulary files"
         )
-    config = read_object(folder / "config.json", ConfigError)
+    config = {**read_object(folder / "config.json", ConfigError), **(overrides or {})}
     family = family_of(config, folder)
     asked, own = task_of(family, config, task if head is None else bare_task(task))
+    relabelled = not LABEL_KEYS.isdisjoint(overrides or ())
     reader = Reader(config)
     spec = family.spec(reader)
     unread = reader.leftovers()
@@ -131,7 +140,9 @@ def load(
             device=to_device,
             strict=strict,
             # The head of another task is new; so is the pooler of a bare body that was saved without it.
-            may_be_new=lambda name: name.startswith("head.") and (not own or asked == "feature-extraction"),
+            may_be_new=lambda name: (
+                name.startswith("head.") and (not own or asked == "feature-extraction" or relabelled)
+            ),
             initialise=lambda module: family.initialise(module, spec),
         )
     report.warnings += unread
@@ -766,10 +777,14 @@ class Model:
     # ----------------------------------------------------------------------------------- as torch users expect
 
     def save_pretrained(self, folder: str | Path, *, max_shard_bytes: int = 5_000_000_000) -> None:
-        """Write config, weights and tokenizer in the Hugging Face layout; the reference library loads it."""
+        """Write config, weights and tokenizer in the Hugging Face layout; the reference library loads it.
+
+        Raises: WeightsError: the disk refuses. ConfigError: the model has adapters that are not merged.
+        """
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise WeightsError(f"{folder}: is a file; give a folder to write the model to")
+        not_adapted(self.network)
         bare = self.task == "feature-extraction" and not self.own_head
         names = names_of(self.family, self.spec, self.task, self.network, own_head=self.own_head)
         tensors = gather(self.network, names, prefixed=not bare)
@@ -786,6 +801,15 @@ class Model:
             self._tokenizer.save(folder)
         if self._processor is not None:
             self._processor.save(folder)
+
+    def take_weights(self, folder: str | Path) -> None:
+        """Take the weights of another save of this very model, such as the best of a training run.
+
+        Raises: WeightsError: its tensors do not fit.
+        """
+        names = names_of(self.family, self.spec, self.task, self.network, own_head=self.own_head)
+        with open_checkpoint(Path(folder), allow_pickle=False) as checkpoint:
+            fill(self.network, checkpoint, names, dtype=self.dtype, device=self.device)
 
     @property
     def device(self) -> torch.device:

@@ -74,7 +74,24 @@ def test_help_has_every_command_and_examples(option: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["demo", "look", "info", "sizes", "tokens", "trace", "encode", "predict", "compare", "parity", "bench"],
+    [
+        "demo",
+        "look",
+        "info",
+        "sizes",
+        "tokens",
+        "tokenizer train",
+        "data inspect",
+        "trace",
+        "encode",
+        "predict",
+        "compare",
+        "train",
+        "search",
+        "curves",
+        "parity",
+        "bench",
+    ],
 )
 def test_each_command_has_help_and_imports_nothing_heavy(name: str) -> None:
     code = (
@@ -83,7 +100,7 @@ def test_each_command_has_help_and_imports_nothing_heavy(name: str) -> None:
         "atexit.register(lambda: print('HEAVY', *{'torch', 'numpy', 'transformers'} & set(sys.modules)))\n"
         "main()\n"
     )
-    done = run(name, "--help", code=code)
+    done = run(*name.split(), "--help", code=code)
     assert done.returncode == 0, done.stderr
     assert f"glassformer {name}" in done.stdout
     assert done.stdout.splitlines()[-1].strip() == "HEAVY"

@@ -201,7 +201,9 @@ def test_an_unknown_name_gets_the_nearest_published_ones(tmp_path: Path, monkeyp
 
 def test_memory_is_split_by_what_it_is_for(tmp_path: Path, capsys: Any) -> None:
     info("gpt2", memory=True, batch=8, tokens=512)
-    rows = {line.split("  ")[0]: line.split("  ") for line in shown(capsys).splitlines()}
+    out = shown(capsys)
+    assert "where the backward pass computes blocks once more" in " ".join(out.split())
+    rows = {line.split("  ")[0]: line.split("  ") for line in out.splitlines()}
     assert any("8 × 512 tokens" in row for row in rows)
     cells = {name: [cell.strip() for cell in row[1:] if cell.strip()] for name, row in rows.items()}
     assert cells["gradients"] == ["498 MB", "249 MB", "0 B"]

@@ -89,6 +89,7 @@ def test_writing(stories: str, capsys: Any) -> None:
         ("texts.jsonl", json.dumps({"text": GAP}) + '\n\n"[MASK] flies"\n', "text"),
         ("texts.jsonl", json.dumps({"x": GAP}) + '\n{"x": "[MASK] flies"}', "x"),
         ("texts.csv", f'id,said\n1,"{GAP}"\n2,[MASK] flies\n', "said"),
+        ("texts.json", json.dumps([{"text": GAP}, {"text": "[MASK] flies"}]), "text"),
         ("texts.csv", f"\ufefftext\r\n{GAP}\r\n[MASK] flies\r\n", "text"),
     ],
 )
@@ -214,13 +215,14 @@ def test_bad_requests(
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.jsonl", "{", "line 1 is not JSON"),
-        ("a.jsonl", '{"a": 1}', "line 1 has no 'text'; it has: a; say --column"),
+        ("a.jsonl", "{", "line 1 is no JSON"),
+        ("a.jsonl", '{"a": 1}', "line 1: no column 'text'; there are: 'a'; say --column"),
         ("a.jsonl", "\n5", "line 2 holds 5"),
-        ("a.csv", "a,b\n1,2\n", "has no column 'text'; it has: a, b"),
-        ("a.csv", "", "has no column 'text'; it has: none"),
-        ("a.csv", "a,text\n1\n", "line 2 has no 'text'"),
-        ("a.csv", 'text\n"a\n', "is not CSV"),
+        ("a.csv", "a,b\n1,2\n", "line 2: no column 'text'; there are: 'a', 'b'"),
+        ("a.csv", "", "holds no row"),
+        ("a.csv", "a,text\n1\n", "line 2 has 1 fields"),
+        ("a.csv", 'text\n"a\n', "line 2 cannot be read as a row"),
+        ("a.json", '[{"text": 5}]', "line 1 holds 5"),
         ("a.txt", "", "is empty"),
     ],
 )

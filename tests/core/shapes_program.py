@@ -21,7 +21,7 @@ import glassformer.errors  # noqa: F401
 typing.TYPE_CHECKING = True
 with install_import_hook("glassformer.core", "beartype.beartype"):
     import glassformer.core as core
-    from glassformer.core import cells, heads, init, masks, positions, regions, specs, waves
+    from glassformer.core import cells, frames, heads, init, masks, positions, regions, specs, waves
 typing.TYPE_CHECKING = False
 
 from tests.core.small import CROSS, STACKS, WIDTH, keeps, perturbed  # noqa: E402
@@ -235,8 +235,8 @@ HEADS: dict[str, tuple[Callable[[], heads.Head], heads.Labels | None]] = {
     ),
     "classifier": (lambda: heads.Classifier(WIDTH, 3), ONE),
     "causal classifier": (lambda: heads.Classifier(WIDTH, 1, reads="last"), ONE.float()),
-    "transcriber": (lambda: heads.Transcriber(WIDTH, 9), 1 + TAGS[:, :2]),
-    "mean classifier": (lambda: heads.MeanClassifier(WIDTH, 8, 3), ONE),
+    "transcriber": (lambda: frames.Transcriber(WIDTH, 9), 1 + TAGS[:, :2]),
+    "mean classifier": (lambda: frames.MeanClassifier(WIDTH, 8, 3), ONE),
     "tagger": (lambda: heads.Tagger(WIDTH, 3), TAGS),
     "span": (lambda: heads.Span(WIDTH), {"start_positions": ONE, "end_positions": ONE + 4}),
 }
@@ -250,6 +250,7 @@ def head(name: str) -> None:
     made(X[:1], Flow(segments=core.Segments((2, 4))))
     if labels is not None:
         made.loss(made(X, Flow()), labels)
+        assert set(made.learn(X, Flow(), labels)) == set(made.counts(labels))
     refused(lambda: made(X[0], Flow()))
     refused(lambda: made(IDS, Flow()))
     refused(lambda: made(output, Flow()))

@@ -120,7 +120,7 @@ def test_an_operator_beside_the_cells() -> None:
     cells, operators = torch.zeros(1, 10, dtype=torch.int64), torch.tensor([3])
     both = head.loss(found, {"labels": cells, "aggregation_labels": operators})
     operator = -found.logits_aggregation.log_softmax(dim=-1)[0, 3]
-    assert_close(both - CellSelection.loss(head, found, cells), 2 * operator, 1e-3)
+    assert_close(both - CellSelection.sums(head, found, cells)["loss"], 2 * operator, 1e-3)
     assert head.reads_first_token
 
 

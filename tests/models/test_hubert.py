@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer.core.heads import Transcriber
+from glassformer.core.frames import Transcriber
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.models import FAMILIES, hubert, wav2vec2

@@ -123,15 +123,16 @@ def check_command(group: object, words: list[str], page: str) -> None:
     context = group.make_context("glassformer", [], resilient_parsing=True)  # type: ignore[attr-defined]
     command, known = group, {"--help", "--debug"}
     known |= {name for parameter in group.params for name in parameter.opts}  # type: ignore[attr-defined]
-    if words and not words[0].startswith("-"):
-        command = group.get_command(context, words[0])  # type: ignore[attr-defined]
+    while words and not words[0].startswith("-") and hasattr(command, "get_command"):  # groups hold commands
+        command = command.get_command(context, words[0])
         assert command is not None, f"{page}: glassformer has no command {words[0]}"
         known |= {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+        words = words[1:]
     for word in words:
         if word in {">", "|", "2>", "&&"}:
             break
         if word.startswith("--"):
-            assert word.split("=")[0] in known, f"{page}: {words[0]} has no option {word}"
+            assert word.split("=")[0] in known, f"{page}: {command.name} has no option {word}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -169,3 +170,8 @@ def test_a_wrong_option_fails() -> None:
         check_command(group, ["--versoin"], "a page")
     with pytest.raises(AssertionError, match="no command"):
         check_command(group, ["nosuch"], "a page")
+    check_command(group, ["data", "inspect", "a.csv", "--label", "x"], "a page")
+    with pytest.raises(AssertionError, match="inspect has no option --fractions"):
+        check_command(group, ["data", "inspect", "--fractions"], "a page")
+    with pytest.raises(AssertionError, match="no command"):
+        check_command(group, ["data", "nosuch"], "a page")

@@ -36,6 +36,12 @@ def test_tables(tmp_path: Path, name: str, text: str) -> None:
     assert rows(put(tmp_path / name, text)) == [Row(2, 'A "long",\ntext', ["short"]), Row(5, "b", ["ü"])]
 
 
+def test_a_long_text(tmp_path: Path) -> None:
+    """Python's own reader stops at 131,072 characters."""
+    path = put(tmp_path / "rows.csv", "article,highlights\na," + "b" * 1_400_000)
+    assert len(rows(path)[0].references[0]) == 1_400_000
+
+
 def test_tabs_between_fields_in_which_a_quote_is_a_letter(tmp_path: Path) -> None:
     path = put(tmp_path / "rows.tsv", 'article\tid\thighlights\n"A" cat, it\t1\t"so\n')
     assert rows(path) == [Row(2, '"A" cat, it', ['"so'])]
@@ -72,7 +78,6 @@ def test_rows_come_one_by_one_and_no_more_than_asked(tmp_path: Path) -> None:
         ("rows.csv", 'article,highlights\na,b\nc,"d\n', "line 3 cannot be read as a row"),
         ("rows.csv", 'article,highlights\na,"b"c\n', "line 2 cannot be read as a row"),
         ("rows.csv", "article,article\na,b\n", "line 1 names the column 'article' twice"),
-        ("rows.csv", "article,highlights\na," + "b" * 140_000, "line 2 .* limit .*JSONL has no such limit"),
         ("rows.csv", "", "holds no row"),
         ("rows.csv", "article,highlights\n", "holds no row"),
         ("rows.csv", b"article,highlights\na,\xff\n", "line 2 is not UTF-8"),

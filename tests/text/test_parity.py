@@ -236,6 +236,19 @@ def test_marian_ids(family_folder: Callable[[str], Path]) -> None:
         assert plain == reference.decode(row, skip_special_tokens=True)
 
 
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+def test_marian_target_ids(family_folder: Callable[[str], Path], tmp_path: Path) -> None:
+    """What it writes is cut into the pieces of `target.spm`; here those of another algorithm than the source's."""
+    folder = family_folder("marian")
+    ours = Tokenizer.find_target(folder, model_type="marian")
+    reference = transformers.MarianTokenizer.from_pretrained(folder)
+    texts = [line for line in lines()[:200] if line.isascii()]
+    assert ours is not None and len(texts) > 50
+    assert ours(texts)["input_ids"] == reference(text_target=texts)["input_ids"]
+    assert Tokenizer.find_target(folder, model_type="t5") is None
+    assert Tokenizer.find_target(tmp_path, model_type="marian") is None
+
+
 def wishes() -> Iterator[dict[str, Any]]:
     yield {}
     yield {"add_special_tokens": False}

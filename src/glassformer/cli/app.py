@@ -1,7 +1,7 @@
 """The command `glassformer`: finds the subcommand, runs it, and turns every failure into one clear line.
 
 Exit codes: 0 done · 1 a bug of ours · 2 something in the request (options, files, a model) to put right ·
-130 interrupted · 141 the reader of our output went away.
+3 training went astray · 75 training was stopped, and saved · 130 interrupted · 141 the reader of our output went away.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from glassformer import GlassformerError, __version__
 
-# Each is the function of the same name in `glassformer.cli.NAME`; `--help` lists them in this order.
+# Each is the function, or group of commands, of the same name in `glassformer.cli.NAME`; `--help` keeps this order.
 COMMANDS = (
     "demo",
     "look",
@@ -27,11 +27,16 @@ COMMANDS = (
     "families",
     "sizes",
     "tokens",
+    "tokenizer",
+    "data",
     "trace",
     "encode",
     "generate",
     "predict",
     "compare",
+    "train",
+    "search",
+    "curves",
     "parity",
     "bench",
 )
@@ -60,8 +65,11 @@ class Commands(TyperGroup):
 
 
 def _import_command(name: str) -> Any:
+    found = getattr(import_module(f"glassformer.cli.{name}"), name)
+    if isinstance(found, typer.Typer):  # a group with commands of its own
+        return typer.main.get_command(found)
     single = typer.Typer(add_completion=False)
-    single.command(name)(getattr(import_module(f"glassformer.cli.{name}"), name))
+    single.command(name)(found)
     return typer.main.get_command(single)
 
 
@@ -93,6 +101,8 @@ def _print_version(asked: bool) -> None:
     "[cyan]glassformer generate MODEL 'Once upon a time'[/]  what it writes, as it writes it\n\n"
     "[cyan]glassformer predict --task fill-mask MODEL 'Time [MASK] like an arrow.'[/]  a task, from text to answer\n\n"
     "[cyan]glassformer compare --data rows.csv lead-3 MODEL[/]  systems side by side, judged\n\n"
+    "[cyan]glassformer train --task classify --model MODEL --data rows.csv[/]  a model of your own\n\n"
+    "[cyan]glassformer curves RUN --html page.html[/]  how a training went\n\n"
     "MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also one that [cyan]sizes[/] lists."
 )
 def glassformer(
@@ -139,7 +149,7 @@ def _run(arguments: list[str], debug: bool) -> int:
             raise
         return done.code
     except GlassformerError as error:
-        return _fail(str(error), REQUEST, debug)
+        return _fail(str(error), error.exit_code, debug)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         return _fail(what, REQUEST, debug)

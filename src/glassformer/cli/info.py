@@ -295,6 +295,12 @@ def _show_memory(console: Console, needed: Memory) -> None:
     console.print()
     console.print(
         Text(
+            f"Training in fp32 with less: {byte_amount(needed.recomputed.peak)} at one time where the backward pass "
+            f"computes blocks once more, {byte_amount(needed.offloaded.peak)} where the host holds what they keep."
+        )
+    )
+    console.print(
+        Text(
             "Optimiser: AdamW's two moments in fp32, and where weights have 16 bits, an fp32 copy of them. "
             "Activations: what autograd keeps of the pass forward, without dropout; in inference those of one block. "
             "Cache: keys and values of every token. At one time: gradients come as activations go, so the larger of "

@@ -6,6 +6,7 @@ import json as json_format
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,9 @@ WRITING = "Writing"
 FILLING = "Filling gaps"
 FILES = "Many texts"
 LOADING = "Loading"
+
+STDIN = "standard input"
+NO_LIMIT = 1 << 40  # bytes of a text: who asks by hand knows how long it is
 
 
 def predict(
@@ -40,11 +44,14 @@ def predict(
     input: Annotated[
         Path | None,
         typer.Option(
-            "--input", "-i", help="A file: a text a line, or .jsonl, or .csv.", rich_help_panel=FILES
+            "--input",
+            "-i",
+            help="A file: a text a line, or .jsonl, .json, .csv, .tsv, .parquet.",
+            rich_help_panel=FILES,
         ),
     ] = None,
     column: Annotated[
-        str, typer.Option(help="Which column of a .jsonl or .csv holds the texts.", rich_help_panel=FILES)
+        str, typer.Option(help="Which column of a table or .jsonl holds the texts.", rich_help_panel=FILES)
     ] = "text",
     output: Annotated[
         Path | None,
@@ -191,68 +198,60 @@ def _texts(given: list[str], file: Path | None, column: str) -> list[Any]:
         raise DataError("give texts on the command line, or --input FILE, or - for standard input")
     if file is None and given != ["-"]:
         return list(given)
-    name = "standard input" if file is None else str(file)
-    try:
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror or error}; give a text file") from error
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name}: line {line} is not UTF-8 text; save the file as UTF-8") from error
-    if file is not None and file.suffix == ".jsonl":
-        found = list(_from_jsonl(text, name, column))
-    elif file is not None and file.suffix == ".csv":
-        found = list(_from_csv(text, name, column))
-    else:
-        found = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    found = list(_rows_of(file, column) if file is not None and _is_table(file) else _lines_of(file, column))
     if not found:
-        raise DataError(f"{name} is empty; give at least one text")
+        raise DataError(f"{file or STDIN} is empty; give at least one text")
     return found
 
 
-def _from_jsonl(text: str, name: str, column: str) -> Iterator[Any]:
-    """A text, or a conversation, of each line: the line itself, or its column."""
+def _is_table(file: Path) -> bool:
+    """Whether rows with columns lie in it; a file of JSON lines may also hold texts, a line each."""
+    from glassformer.data.kinds import ENDINGS, ending
+
+    return ENDINGS.get(ending(file)) in ("csv", "tsv", "json", "parquet")
+
+
+def _rows_of(file: Path, column: str) -> Iterator[Any]:
+    """A column of a table."""
+    from glassformer.data.rows import read_rows
+
+    rows = read_rows(file, columns=(column,), limit=NO_LIMIT)
+    return (_text(row[column], rows.where(number)) for number, row in enumerate(rows))
+
+
+def _lines_of(file: Path | None, column: str) -> Iterator[Any]:
+    """The lines of a file or of standard input; of JSON, the text or conversation of each."""
+    from glassformer.data.lines import Lines
+    from glassformer.data.records import json_values
+    from glassformer.data.schema import missing
+    from glassformer.data.texts import bare
     from glassformer.errors import DataError
+    from glassformer.files import reason
 
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            value = json_format.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{name}: line {number} is not JSON: {error}") from error
-        if isinstance(value, dict):
-            if column not in value:
-                raise DataError(
-                    f"{name}: line {number} has no {column!r}; it has: {', '.join(value)}; say --column"
-                )
-            value = value[column]
-        if not isinstance(value, (str, list)):
-            raise DataError(
-                f"{name}: line {number} holds {value!r:.60}; it must be a text, or a conversation"
-            )
-        yield value
-
-
-def _from_csv(text: str, name: str, column: str) -> Iterator[str]:
-    import csv
-    import io
-
-    from glassformer.errors import DataError
-
-    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    name = STDIN if file is None else str(file)
     try:
-        if column not in (rows.fieldnames or ()):
-            raise DataError(
-                f"{name}: has no column {column!r}; it has: {', '.join(rows.fieldnames or ()) or 'none'}; say --column"
-            )
-        for row in rows:
-            if row[column] is None:
-                raise DataError(f"{name}: line {rows.line_num} has no {column!r}; a cell is missing there")
-            yield row[column]
-    except csv.Error as error:
-        raise DataError(f"{name}: line {rows.line_num} is not CSV: {error}") from error
+        stream = sys.stdin.buffer if file is None else file.open("rb")
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {reason(error)}; give a text file") from error
+    with nullcontext() if file is None else stream:
+        lines = Lines(stream, name, limit=NO_LIMIT)
+        if file is None or file.suffix != ".jsonl":
+            yield from map(bare, lines)
+            return
+        for value in json_values(lines):
+            where = f"{name}: line {lines.line}"
+            if isinstance(value, dict) and column not in value:
+                raise DataError(f"{where}: {missing(column, value)}; say --column")
+            yield _text(value[column] if isinstance(value, dict) else value, where)
+
+
+def _text(value: Any, where: str) -> Any:
+    """A text, or a conversation. Raises: DataError: something else."""
+    from glassformer.errors import DataError
+
+    if not isinstance(value, (str, list)):
+        raise DataError(f"{where} holds {value!r:.60}; it must be a text, or a conversation")
+    return value
 
 
 def _setting(given: str) -> tuple[str, Any]:

@@ -21,7 +21,8 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output, Tape
-from glassformer.core.heads import Head, Pooler, cross_entropy, first_token, last_token
+from glassformer.core.heads import Head, Pooler, first_token, last_token
+from glassformer.core.losses import cross_entropy
 from glassformer.core.masks import Pattern, Segments
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.patches import Patches

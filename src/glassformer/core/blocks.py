@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.attention import Attention, CrossAttention
 from glassformer.core.block_sparse import BlockSparseAttention
@@ -128,6 +130,21 @@ class ParallelBlock(Node):
         """What self-attention reads of the stream at `before`, and the feed-forward layer too."""
         normed: Tensor = self.norm(x)
         return normed
+
+
+def run(block: Block | ParallelBlock, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+    """The stream after a block, with what the block computes on the way kept for the backward pass, or not.
+
+        kept          x ──block──> out, and all between them                              as much memory as layers
+        recomputed    x ──block──> out;   backward: x ──block──> all between them         one layer's, a third more work
+
+    Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 4.
+    """
+    if flow.recompute and torch.is_grad_enabled() and flow.tape is None and flow.cache is None:
+        y: Tensor = checkpoint(block, x, flow, use_reentrant=False)
+        return y
+    out: Tensor = block(x, flow)
+    return out
 
 
 def make_attention(spec: AttentionSpec) -> Attention:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.core.flow import Flow, Output
-from glassformer.core.heads import Classifier, Head, Labels
+from glassformer.core.heads import Classifier, Head, Labels, one_tensor
+from glassformer.core.losses import unsmoothed
 from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 
@@ -137,8 +138,13 @@ class CellSelection(Head):
             return selection.token_logits
         return grid.spread(cells)
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
+    def counts(self, labels: Labels) -> dict[str, int]:
+        """Tables count, each with all its tokens."""
+        return {"loss": len(one_tensor(labels))}
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Labels are 1 for tokens of the cells that answer, 0 for all others. [B, T]"""
+        unsmoothed(smoothing, "a cell answers or does not")
         assert isinstance(output, Selection)  # `select` makes it
         tokens = output.token_logits
         if not isinstance(labels, Tensor) or labels.shape != tokens.shape or not _zeros_and_ones(labels):
@@ -147,18 +153,20 @@ class CellSelection(Head):
                 "1 for tokens of the cells that answer, 0 for all others"
             )
         if not self.spec.learns_cells:
-            return tokens.new_zeros(())
+            return {"loss": tokens.new_zeros(())}
         wanted = labels.to(tokens.dtype)
-        return self._column_loss(output, wanted) if self.spec.one_column else self._token_loss(output, wanted)
+        judge = self._column_losses if self.spec.one_column else self._token_losses
+        return {"loss": judge(output, wanted).sum()}
 
-    def _token_loss(self, output: Selection, wanted: Float[Tensor, "B T"]) -> Tensor:
+    def _token_losses(self, output: Selection, wanted: Float[Tensor, "B T"]) -> Float[Tensor, "B"]:
         """Each token for itself, padding left out."""
         assert output.logits is not None
         weights = torch.where(wanted == 0, 1.0, self.spec.positive_weight)
         each = F.binary_cross_entropy_with_logits(output.logits, wanted, weights, reduction="none")
-        return ((each * output.shown).sum(dim=-1) / (output.shown.sum(dim=-1) + TINY)).mean()
+        losses: Tensor = (each * output.shown).sum(dim=-1) / (output.shown.sum(dim=-1) + TINY)
+        return losses
 
-    def _column_loss(self, output: Selection, wanted: Float[Tensor, "B T"]) -> Tensor:
+    def _column_losses(self, output: Selection, wanted: Float[Tensor, "B T"]) -> Float[Tensor, "B"]:
         """First which column, then which of its cells; where no cell answers, the column is 0 and has no cells."""
         grid = Grid(output.cells, self.spec.rows, self.spec.columns)
         answers = grid.gathered(wanted, "sum").sum(dim=1)  # [B, C]
@@ -169,7 +177,8 @@ class CellSelection(Head):
             grid.gathered(output.token_logits, "mean"), grid.gathered(wanted, "amax"), reduction="none"
         )
         cells = (each * here).sum(dim=(1, 2)) / (here.sum(dim=(1, 2)) + TINY)
-        return (which + cells * (answers.amax(dim=-1) > 0)).mean()
+        losses: Tensor = which + cells * (answers.amax(dim=-1) > 0)
+        return losses
 
 
 class CellsAndOperator(CellSelection):
@@ -192,8 +201,18 @@ class CellsAndOperator(CellSelection):
         selection = CellSelection.select(self, x, rows, columns, flow)
         return replace(selection, logits_aggregation=self.operator(x, flow).logits)
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        """The cells' loss, and the operator's.
+    def counts(self, labels: Labels) -> dict[str, int]:
+        cells, operator = self._both(labels)
+        return {"cells": super().counts(cells)["loss"], "operator": self.operator.counts(operator)["loss"]}
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        cells, operator = self._both(labels)
+        named = self.operator.sums(replace(output, logits=output.logits_aggregation), operator)["loss"]
+        chosen = super().sums(output, cells, smoothing=smoothing)["loss"]
+        return {"cells": chosen, "operator": self.spec.operator_weight * named}
+
+    def _both(self, labels: Labels) -> tuple[Tensor, Tensor]:
+        """The labels of cells, and of operators.
 
         Raises: UnsupportedError: the model is one that learns from the answer alone.
         """
@@ -205,10 +224,7 @@ class CellsAndOperator(CellSelection):
             )
         if not isinstance(labels, dict) or set(labels) != {"labels", "aggregation_labels"}:
             raise DataError("this head needs labels={'labels': [B, T], 'aggregation_labels': [B]}")
-        operator = self.operator.loss(
-            replace(output, logits=output.logits_aggregation), labels["aggregation_labels"]
-        )
-        return super().loss(output, labels["labels"]) + self.spec.operator_weight * operator
+        return labels["labels"], labels["aggregation_labels"]
 
 
 def _zeros_and_ones(labels: Tensor) -> bool:

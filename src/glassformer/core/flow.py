@@ -117,6 +117,8 @@ class Flow:
     segments: several texts in one row; each sees itself only (then keep is None and B is 1)
     memory: for cross-attention · cache: keys and values of earlier tokens · tape: who listens
     last: logits for the last so many positions only; 0 = all
+    recompute: keep of each block only what enters it, and compute the rest once more in the backward pass. Gradients
+        are the same, dropout included. Not done under a tape or with a cache, which must see each tensor once
     """
 
     keep: Tensor | None = None
@@ -126,6 +128,7 @@ class Flow:
     cache: KeyValueCache | None = None
     tape: Tape | None = None
     last: int = 0
+    recompute: bool = False
 
     # made once a call by the stack, for all its blocks
     masks: Mapping[Pattern, Mask] | None = None
@@ -257,6 +260,13 @@ class Tape:
         return f"Tape({', '.join(map(repr, self.patterns))}, edit={list(self.edit)}, holds {len(self.taps)} tensors)"
 
 
+def fits(pattern: str, name: str) -> bool:
+    """Does a pattern match the last parts of a name? See `match`."""
+    wanted = pattern.split(".")
+    parts = name.split(".")[-len(wanted) :]
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
 def match(pattern: str, names: Iterable[str]) -> list[str]:
     """The names whose last parts a pattern matches, part by part.
 
@@ -266,13 +276,8 @@ def match(pattern: str, names: Iterable[str]) -> list[str]:
 
     Within a part, `*`, `?` and `[0-3]` mean what they do in a shell.
     """
-    names, wanted = list(names), pattern.split(".")
-
-    def fits(name: str) -> bool:
-        parts = name.split(".")[-len(wanted) :]
-        return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
-
-    found = [name for name in names if fits(name)]
+    names = list(names)
+    found = [name for name in names if fits(pattern, name)]
     if not found:
         raise ConfigError(
             f"no tap matches {pattern!r}{nearest(pattern, names)}; model.taps() lists all {len(names)}"

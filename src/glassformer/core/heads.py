@@ -9,24 +9,39 @@
     Classifier                  one token a text           logits [B, labels]            labels of a text
     Tagger                      every position             logits [B, T, labels]         a label a token
     Span                        every position             start_logits, end_logits      where an answer lies
-    Transcriber                 every frame                logits [B, T, V]              what is said, not when
-    MeanClassifier              the mean of all            logits [B, labels]            labels of a sound
 
-Each head also knows its loss: labels of -100 do not count.
+Heads that read sounds stand in `frames.py`, pictures' regions in `regions.py`, tables' cells in `cells.py`.
+
+Each head also knows its loss, as sums and counts, since a step of training may be cut into several calls:
+
+    counts(labels)            how many labels count, by loss        added up over all calls of a step first
+    learn(x, flow, labels)    Σ of their losses, by loss            of one call; its gradients are those of Σ / count
+    loss(output, labels)      Σ / count, added up over losses       of one call alone, whose output is there whole
+
+Labels of -100 do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Flow, Node, Output
+from glassformer.core.losses import (
+    HIDDEN,
+    checked_labels,
+    count,
+    linear_cross_entropy,
+    shaped_labels,
+    summed_cross_entropy,
+    unsmoothed,
+)
 from glassformer.core.norms import make_norm
 from glassformer.core.specs import NormSpec
 from glassformer.errors import ConfigError, DataError
@@ -78,36 +93,11 @@ TOKENS = {"first": first_token, "last": last_token, "mean": mean_token}
 """What a classifier reads of a text, by name."""
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy over the labels that are not -100, in at least fp32."""
-    labels = checked_labels(logits, labels)
-    wide = logits.flatten(0, -2).to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(wide, labels.flatten(), ignore_index=-100)
-
-
-def checked_labels(logits: Tensor, labels: Tensor) -> Tensor:
-    """Labels that fit their logits [..., C]: whole numbers of shape [...], each a class from 0 to C - 1 or -100.
-
-    Raises: DataError: they do not.
-    """
-    wanted, classes = logits.shape[:-1], logits.shape[-1]
-    if labels.shape not in (wanted, (*wanted, 1)):
-        raise DataError(
-            f"labels have shape {list(labels.shape)}, logits {list(logits.shape)}; labels must be {list(wanted)}"
-        )
-    if labels.dtype not in (torch.int64, torch.int32):
-        raise DataError(f"labels are {labels.dtype}; a label is the number of a class: labels.long()")
-    classed = labels[labels != -100]
-    if classed.numel() and not 0 <= int(classed.min()) <= int(classed.max()) < classes:
-        raise DataError(
-            f"labels hold numbers from {int(classed.min())} to {int(classed.max())}; "
-            f"allowed: 0 to {classes - 1}, and -100 for what does not count"
-        )
-    return labels.long()
-
-
 class Head(Node):
-    """What every head has: `FIELDS`, the fields of Output that it fills and that can be tapped; and a loss."""
+    """What every head has: `FIELDS`, the fields of Output that it fills and that can be tapped; and a loss.
+
+    A head has to say its `sums`, or just its `loss`, which then is a mean over the labels that count.
+    """
 
     FIELDS: ClassVar[tuple[str, ...]] = ("logits",)
 
@@ -119,34 +109,105 @@ class Head(Node):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         raise NotImplementedError(f"{type(self).__name__} does not say what it reads off the final states")
 
+    def counts(self, labels: Labels) -> dict[str, int]:
+        """How many labels count, by loss.
+
+        Raises: DataError: labels of another kind than it takes.
+        """
+        return {"loss": count(one_tensor(labels))}
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        """Σ of the losses of the labels that count, by loss.
+
+        Args:
+            output: what `forward` gave
+            smoothing: the share of the truth that is spread over all classes, where labels are classes
+        Raises: ConfigError: the head has no loss, or cannot smooth. DataError: labels that do not fit.
+        """
+        if type(self).loss is Head.loss:  # which asks for sums
+            raise ConfigError(
+                f"{type(self).__name__} has no loss of its own; load the model with a task that has labels"
+            )
+        unsmoothed(smoothing, f"what {type(self).__name__} makes of labels is its own")
+        return {"loss": self.loss(output, labels) * self.counts(labels)["loss"]}
+
+    def learn(
+        self, x: Float[Tensor, "B T D"], flow: Flow, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        """`sums` from final states: for training, which has no use for the output itself."""
+        return self.sums(self(x, flow), labels, smoothing=smoothing)
+
     def loss(self, output: Output, labels: Labels) -> Tensor:
-        """What training makes small."""
-        raise ConfigError(
-            f"{type(self).__name__} has no loss of its own; load the model with a task that has labels"
+        """What training makes small; NaN where no label counts."""
+        sums = self.sums(output, labels)
+        counts = self.counts(labels)
+        return torch.stack([sums[name] / counts[name] for name in sums]).sum()
+
+
+class Vocabulary(Head):
+    """logits = f(x) Wᵀ + b: a number for each word at every position. W is often the embedding table itself.
+
+    `learn` makes logits only where labels count, and never all of them at once.
+    """
+
+    decoder: nn.Linear
+
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
+        return Output(logits=self.decoder(self.transformed(x[:, -flow.last :])))
+
+    def transformed(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """f: what is done to states before words are compared with them."""
+        return x
+
+    def bias(self) -> Float[Tensor, "V"] | None:
+        """b: what is added to each word's number."""
+        return self.decoder.bias
+
+    def aligned(self, labels: Tensor) -> Tensor:
+        """Each label where it should be said. [B, T]"""
+        return labels
+
+    def counts(self, labels: Labels) -> dict[str, int]:
+        return {"loss": count(self.aligned(one_tensor(labels)))}
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        logits = made(output.logits)
+        labels = self.aligned(shaped_labels(one_tensor(labels), logits.shape))
+        return {"loss": summed_cross_entropy(logits, labels, smoothing)}
+
+    def learn(
+        self, x: Float[Tensor, "B T D"], flow: Flow, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        shape = (*x.shape[:-1], self.decoder.out_features)
+        labels = checked_labels(self.aligned(shaped_labels(one_tensor(labels), shape)), shape)
+        counted = labels != HIDDEN
+        states = self.transformed(x[counted])  # [N, D]
+        found = linear_cross_entropy(
+            states, self.decoder.weight, self.bias(), labels[counted], smoothing=smoothing
         )
+        return {"loss": found}
 
 
-class LanguageModel(Head):
-    """logits = x Wᵀ, over the vocabulary: position t predicts token t + 1. W is often the embedding table itself.
+class LanguageModel(Vocabulary):
+    """logits = x Wᵀ, over the vocabulary: position t predicts token t + 1.
 
-    Source: tying: Press and Wolf 2017.
+    Labels are the input ids; the shift by one happens here, and nothing predicts the first of them.
+    Source: tying W to the embedding: Press and Wolf 2017.
     """
 
     def __init__(self, width: int, vocabulary: int, bias: bool = False) -> None:
         super().__init__()
         self.decoder = nn.Linear(width, vocabulary, bias=bias)
 
-    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(logits=self.decoder(x[:, -flow.last :]))
-
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        """Labels are the input ids; the shift by one happens here."""
-        logits = _logits(output)
-        labels = checked_labels(logits, _tensor(labels))
-        return cross_entropy(logits[:, :-1], labels[:, 1:])
+    def aligned(self, labels: Tensor) -> Tensor:
+        if labels.dim() < 2:
+            raise DataError(f"labels have shape {list(labels.shape)}; they must be [B, T], as the input ids")
+        following = labels.roll(-1, dims=1)
+        following[:, -1] = HIDDEN
+        return following
 
 
-class MaskedLanguageModel(Head):
+class MaskedLanguageModel(Vocabulary):
     """logits = norm(activation(x W)) Eᵀ + b, over the vocabulary, with E the embedding table.
 
     Source: Devlin et al. 2019, section 3.1; the transform is in the released code.
@@ -159,11 +220,9 @@ class MaskedLanguageModel(Head):
         self.norm = make_norm(norm)
         self.decoder = nn.Linear(width, vocabulary)
 
-    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(logits=self.decoder(self.norm(self.activation(self.transform(x[:, -flow.last :])))))
-
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        return cross_entropy(_logits(output), _tensor(labels))
+    def transformed(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        bent: Tensor = self.norm(self.activation(self.transform(x)))
+        return bent
 
 
 class Pooler(Head):
@@ -203,8 +262,8 @@ class NextSentence(Head):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         return Output(logits=self.classifier(self.pooler.pooled(x, flow)))
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        return cross_entropy(_logits(output), _tensor(labels))
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        return {"loss": summed_cross_entropy(made(output.logits), one_tensor(labels), smoothing)}
 
 
 class PreTraining(Head):
@@ -223,14 +282,37 @@ class PreTraining(Head):
             seq_relationship_logits=self.next_sentence(x, flow).logits,
         )
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
+    def counts(self, labels: Labels) -> dict[str, int]:
+        words, order = self._both(labels)
+        return {
+            "masked": self.masked.counts(words)["loss"],
+            "next": self.next_sentence.counts(order)["loss"],
+        }
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        words, order = self._both(labels)
+        masked = self.masked.sums(
+            replace(output, logits=output.prediction_logits), words, smoothing=smoothing
+        )
+        following = self.next_sentence.sums(
+            replace(output, logits=output.seq_relationship_logits), order, smoothing=smoothing
+        )
+        return {"masked": masked["loss"], "next": following["loss"]}
+
+    def learn(
+        self, x: Float[Tensor, "B T D"], flow: Flow, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        words, order = self._both(labels)
+        return {
+            "masked": self.masked.learn(x, flow, words, smoothing=smoothing)["loss"],
+            "next": self.next_sentence.learn(x, flow, order, smoothing=smoothing)["loss"],
+        }
+
+    @staticmethod
+    def _both(labels: Labels) -> tuple[Tensor, Tensor]:
         if not isinstance(labels, dict) or set(labels) != {"labels", "next_sentence_label"}:
             raise DataError("pre-training needs labels={'labels': [B, T], 'next_sentence_label': [B]}")
-        words = replace(output, logits=output.prediction_logits)
-        order = replace(output, logits=output.seq_relationship_logits)
-        return self.masked.loss(words, labels["labels"]) + self.next_sentence.loss(
-            order, labels["next_sentence_label"]
-        )
+        return labels["labels"], labels["next_sentence_label"]
 
 
 class Classifier(Head):
@@ -265,22 +347,33 @@ class Classifier(Head):
         token = TOKENS[self.reads](x, flow) if self.pooler is None else self.pooler.pooled(x, flow)
         return Output(logits=self.classifier(self.dropout(token)))
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        logits, labels = _logits(output), _tensor(labels)
-        floats = labels.is_floating_point()
-        problem = self.problem or ("regression" if logits.shape[-1] == 1 else "multi" if floats else "single")
+    def counts(self, labels: Labels) -> dict[str, int]:
+        labels = one_tensor(labels)
+        return {"loss": count(labels) if self._problem(labels) == "single" else labels.numel()}
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        logits, labels = made(output.logits), one_tensor(labels)
+        problem = self._problem(labels)
         if problem == "single":
-            return cross_entropy(logits, labels)
-        if not floats:
+            return {"loss": summed_cross_entropy(logits, labels, smoothing)}
+        unsmoothed(smoothing, f"this is a {problem} problem")
+        if not labels.is_floating_point():
             raise DataError(f"labels are {labels.dtype}; a {problem} problem needs floats: labels.float()")
         wanted = logits.shape if problem == "multi" or logits.shape[-1] > 1 else logits.shape[:1]
         if labels.shape not in (wanted, (*wanted, 1)):
             raise DataError(
                 f"labels have shape {list(labels.shape)}; a {problem} problem needs them to be {list(wanted)}"
             )
-        if problem == "multi":
-            return F.binary_cross_entropy_with_logits(logits, labels)
-        return F.mse_loss(logits, labels.view_as(logits))
+        judge = F.binary_cross_entropy_with_logits if problem == "multi" else F.mse_loss
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return {"loss": judge(wide, labels.view_as(logits).to(wide), reduction="sum")}
+
+    def _problem(self, labels: Tensor) -> Problem:
+        if self.problem is not None:
+            return self.problem
+        if self.classifier.out_features == 1:
+            return "regression"
+        return "multi" if labels.is_floating_point() else "single"
 
 
 class Tagger(Head):
@@ -294,14 +387,16 @@ class Tagger(Head):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         return Output(logits=self.classifier(self.dropout(x)))
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        return cross_entropy(_logits(output), _tensor(labels))
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        return {"loss": summed_cross_entropy(made(output.logits), one_tensor(labels), smoothing)}
 
 
 class Span(Head):
     """Two numbers at every position: does an answer start here, does it end here.
 
+    `learn` takes each softmax over the tokens of one text, whatever is packed beside it or pads it.
     Source: Devlin et al. 2019, section 4.2.
+    Differs: a position of -100 does not count; the reference library takes it for 0.
     """
 
     FIELDS = ("start_logits", "end_logits")
@@ -315,136 +410,83 @@ class Span(Head):
         start, end = self.classifier(self.dropout(x)).unbind(dim=-1)  # [B, T] each
         return Output(start_logits=start, end_logits=end)
 
+    def counts(self, labels: Labels) -> dict[str, int]:
+        return {name.removesuffix("_positions"): count(label) for name, label in self._both(labels).items()}
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        """Half of each sum, so that both make one loss."""
+        unsmoothed(smoothing, "a span is two positions")
+        both = self._both(labels)
+        logits = {"start": made(output.start_logits), "end": made(output.end_logits)}
+        return {name: _misplaced(x, both[f"{name}_positions"]) / 2 for name, x in logits.items()}
+
+    def learn(
+        self, x: Float[Tensor, "B T D"], flow: Flow, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        return self.sums(self.apart(self(x, flow), flow), labels, smoothing=smoothing)
+
     def loss(self, output: Output, labels: Labels) -> Tensor:
-        """Positions beyond the text mean that it holds no answer, and do not count."""
+        """Positions beyond the text mean that it holds no answer, and do not count either."""
+        both = self._both(labels)
+        tokens = made(output.start_logits).shape[1]
+        return super().loss(output, {name: x.masked_fill(x >= tokens, HIDDEN) for name, x in both.items()})
+
+    @staticmethod
+    def apart(output: Output, flow: Flow) -> Output:
+        """The logits of each text in a row of its own, -∞ behind its end. [texts, longest]
+
+        a a a b b c c c c   ──>   a a a ·
+                                  b b · ·
+                                  c c c c
+        """
+
+        def rows(logits: Tensor) -> Tensor:
+            if flow.segments is not None:
+                texts = logits[0].split(list(flow.segments.lengths))
+                return pad_sequence(texts, batch_first=True, padding_value=-torch.inf)
+            return logits if flow.keep is None else logits.masked_fill(~flow.keep[:, -1], -torch.inf)
+
+        start, end = made(output.start_logits), made(output.end_logits)
+        return replace(output, start_logits=rows(start), end_logits=rows(end))
+
+    @staticmethod
+    def _both(labels: Labels) -> dict[str, Tensor]:
         if not isinstance(labels, dict) or set(labels) != {"start_positions", "end_positions"}:
             raise DataError("a span needs labels={'start_positions': [B], 'end_positions': [B]}")
-        assert output.start_logits is not None and output.end_logits is not None
-        B, T = output.start_logits.shape
         for name, label in labels.items():
-            if not isinstance(label, Tensor) or label.shape != (B,) or label.dtype != torch.int64:
-                raise DataError(f"{name} must be int64 of shape [{B}], the position of a token in each text")
-        losses = [
-            F.cross_entropy(logits, labels[name].clamp(0, T), ignore_index=T)
-            for logits, name in (
-                (output.start_logits, "start_positions"),
-                (output.end_logits, "end_positions"),
-            )
-        ]
-        return (losses[0] + losses[1]) / 2
+            if not isinstance(label, Tensor) or label.dtype != torch.int64 or label.dim() != 1:
+                raise DataError(f"{name} must be int64 of shape [B], the position of a token in each text")
+        return labels
 
 
-class Transcriber(Head):
-    """logits = W x + b at every frame: a letter, or the blank, which stands for none.
+def _misplaced(logits: Float[Tensor, "B T"], positions: Tensor) -> Float[Tensor, ""]:
+    """Σ cross-entropy of where something stands.
 
-        frames    - t t - i - m e e -        runs of one letter are one, blanks are none: t i m e
-
-        loss of a row = -log Σ of the probabilities of all the ways in which its frames can spell its labels
-
-    Labels of -100, and blanks, do not count. Labels that are longer than their frames cannot be spelled: their loss is
-    infinite.
-
-    blank: its id · reduction: "sum" over the rows, or "mean" of each row's loss by its number of labels
-    forgives: an infinite loss counts as 0
-    Source: Graves et al. 2006, sections 3 and 4.
+    Raises: DataError: where no token of its text is.
     """
-
-    FIELDS = ("logits",)
-
-    def __init__(
-        self,
-        width: int,
-        vocabulary: int,
-        *,
-        blank: int = 0,
-        reduction: str = "sum",
-        forgives: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        if not 0 <= blank < vocabulary:
-            raise ConfigError(
-                f"the blank has id {blank}; it must be one of the {vocabulary} ids of the vocabulary "
-                "(config.json: pad_token_id, vocab_size)"
-            )
-        self.blank = blank
-        self.reduction = reduction
-        self.forgives = forgives
-        self.dropout = nn.Dropout(dropout)
-        self.decoder = nn.Linear(width, vocabulary)
-
-    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        B, T, _ = x.shape
-        frames = torch.full((B,), T, device=x.device) if flow.keep is None else flow.keep[:, 0].sum(-1)
-        return Output(logits=self.decoder(self.dropout(x)), frames=frames)
-
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        logits, labels = _logits(output), _tensor(labels)
-        assert output.frames is not None  # forward makes them
-        V = logits.shape[-1]
-        if labels.dim() != 2 or len(labels) != len(logits) or labels.dtype not in (torch.int64, torch.int32):
-            raise DataError(
-                f"labels are {labels.dtype} of shape {list(labels.shape)}; they must be whole numbers "
-                f"[{len(logits)}, letters], padded with -100"
-            )
-        counted = (labels != -100) & (labels != self.blank)
-        letters = labels[counted].long()  # [of all rows]
-        if letters.numel() and not 0 <= int(letters.min()) <= int(letters.max()) < V:
-            raise DataError(
-                f"labels hold numbers from {int(letters.min())} to {int(letters.max())}; "
-                f"allowed: 0 to {V - 1}, and -100 for what does not count"
-            )
-        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return F.ctc_loss(
-            wide.log_softmax(-1).transpose(0, 1),
-            letters,
-            output.frames,
-            counted.sum(-1),
-            blank=self.blank,
-            reduction=self.reduction,
-            zero_infinity=self.forgives,
+    if len(positions) != len(logits):
+        raise DataError(f"{len(positions)} positions for {len(logits)} texts; each text has one")
+    counted = positions != HIDDEN
+    logits, positions = logits[counted], positions[counted].clamp(min=0)
+    beyond = positions >= logits.shape[1]
+    if bool(beyond.any()) or bool(logits.gather(1, positions[:, None]).isneginf().any()):
+        raise DataError(
+            f"an answer stands at {positions.tolist()}, beyond its text's end; a text without one has -100"
         )
+    return summed_cross_entropy(logits, positions)
 
 
-class MeanClassifier(Head):
-    """logits = W mean(V x + c) + b: labels of a whole sound, read off the mean of its frames.
+def made(x: Tensor | None) -> Tensor:
+    """A field of the output that every head with this loss makes."""
+    assert x is not None
+    return x
 
-    Source: Yang et al. 2021, "SUPERB", section 3.
+
+def one_tensor(labels: Labels) -> Tensor:
+    """Labels of a head with one loss.
+
+    Raises: DataError: something else.
     """
-
-    def __init__(self, width: int, hidden: int, labels: int) -> None:
-        super().__init__()
-        self.projection = nn.Linear(width, hidden)
-        self.classifier = nn.Linear(hidden, labels)
-
-    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(logits=self.classifier(mean_token(self.projection(x), flow)))
-
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        return cross_entropy(_logits(output), _tensor(labels))
-
-
-class LayerMix(nn.Module):
-    """mix = Σ softmax(weights)_l · state_l, over the stream before the first block and after each.
-
-    Source: Peters et al. 2018, section 3.2, without the common factor; Yang et al. 2021, section 3.
-    """
-
-    def __init__(self, states: int) -> None:
-        super().__init__()
-        self.weights = nn.Parameter(torch.zeros(states))
-
-    def forward(self, states: Iterable[Tensor]) -> Tensor:
-        mixed: Tensor = torch.stack(list(states), dim=-1) @ self.weights.softmax(-1)
-        return mixed
-
-
-def _logits(output: Output) -> Tensor:
-    assert output.logits is not None  # every head with this loss makes them
-    return output.logits
-
-
-def _tensor(labels: Labels) -> Tensor:
     if isinstance(labels, dict):
         raise DataError(f"labels is a mapping with {sorted(labels)}; this head takes one tensor")
     if not isinstance(labels, Tensor):

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Flow, Node, Output
-from glassformer.core.heads import Head, Labels, MaskedLanguageModel, Pooler, checked_labels, cross_entropy
+from glassformer.core.heads import Head, Labels, MaskedLanguageModel, Pooler, made
+from glassformer.core.losses import checked_labels, count, summed_cross_entropy, unsmoothed
 from glassformer.core.norms import make_norm
 from glassformer.core.specs import LayerNormSpec, RegionsSpec, VisualPreTrainingSpec
 from glassformer.errors import DataError
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-3
 """How far beyond its picture a box may lie."""
+
+SCORES = {
+    "labels": "prediction_logits",
+    "matched_label": "cross_relationship_score",
+    "ans": "question_answering_score",
+}
+"""Labels of pre-training → the scores that they judge."""
 
 
 class RegionEmbedding(Node):
@@ -134,12 +141,11 @@ class VisualAnswer(TwoSided):
         scores: Tensor = self.classifier(self.norm(self.activation(self.dense(pooled))))
         return scores
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Labels are the numbers of answers. [B]"""
         if not isinstance(labels, Tensor):
             raise DataError("this head takes labels as one tensor [B], the numbers of the answers")
-        assert output.question_answering_score is not None  # `join` makes it
-        return cross_entropy(output.question_answering_score, labels)
+        return {"loss": summed_cross_entropy(made(output.question_answering_score), labels, smoothing)}
 
 
 class RegionQuestions(nn.Module):
@@ -203,42 +209,59 @@ class VisualPreTraining(TwoSided):
             regions={} if self.questions is None else self.questions(image),
         )
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        """The sum over the questions whose answers are given, of those that count.
+    def counts(self, labels: Labels) -> dict[str, int]:
+        """Words, texts and answers with a label, and regions."""
+        asked = self._asked(labels)
+        counts = {name: count(asked[name]) for name in SCORES if name in asked}
+        regions = asked.get("obj_labels") or {}
+        return counts | {name: sure.numel() for name, (_, sure) in regions.items()}
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        """Of the questions whose answers are given, those that count.
 
         labels [B, T] words · matched_label [B], 1 where the text fits · ans [B] numbers of answers
         obj_labels: "obj", "attr", "feat" → what each region shows, and how sure that is [B, R]
         """
         assert isinstance(output, Guesses)  # `join` makes it
-        known = ("labels", "matched_label", "ans", "obj_labels")
+        asked = self._asked(labels)
+        sums = {
+            name: summed_cross_entropy(made(output[score]), asked[name], smoothing)
+            for name, score in SCORES.items()
+            if name in asked
+        }
+        if "obj_labels" in asked:
+            unsmoothed(smoothing, "regions have labels of several kinds")
+            sums |= self._region_sums(output.regions, asked["obj_labels"])
+        return sums
+
+    def loss(self, output: Output, labels: Labels) -> Tensor:
+        """The sum over the questions that count; 0 where none does."""
+        if not self._asked(labels):
+            return made(output.prediction_logits).new_zeros(())
+        return super().loss(output, labels)
+
+    def _asked(self, labels: Labels) -> dict[str, Any]:
+        """The labels of the questions that count."""
+        known = (*SCORES, "obj_labels")
         if not isinstance(labels, dict) or not labels or not set(labels) <= set(known):
             raise DataError(f"pre-training takes labels as a dict, with some of {', '.join(known)}")
-        scores = (output.prediction_logits, output.cross_relationship_score, output.question_answering_score)
-        losses = [
-            cross_entropy(score, labels[name])
-            for name, score in zip(known, scores, strict=False)
-            if score is not None and name in labels and name in self.spec.counts
-        ]
-        if "obj_labels" in labels and self.questions is not None:
-            losses += self._region_losses(output.regions, labels["obj_labels"])
-        assert output.prediction_logits is not None
-        return torch.stack(losses).sum() if losses else output.prediction_logits.new_zeros(())
+        return {name: labels[name] for name in known if name in labels and name in self.spec.counts}
 
-    def _region_losses(self, guesses: dict[str, Tensor], labels: object) -> list[Tensor]:
-        """Each question's loss, weighed by how sure the detector was of each region."""
+    def _region_sums(self, guesses: dict[str, Tensor], labels: object) -> dict[str, Tensor]:
+        """Each question's losses, weighed by how sure the detector was of each region."""
         if not isinstance(labels, Mapping) or set(labels) != set(guesses):
             raise DataError(
                 f"obj_labels must be a dict with {', '.join(guesses)}: each a pair, labels and how sure they are [B, R]"
             )
-        losses = []
+        sums = {}
         for name, guess in guesses.items():
             shows, sure = _pair(name, labels[name], guess)
             if name == "feat":
                 each = F.smooth_l1_loss(guess, shows, reduction="none").mean(dim=-1)  # [B, R]
             else:
-                each = F.cross_entropy(guess.mT, checked_labels(guess, shows), reduction="none")
-            losses.append((each * sure).mean() * self.spec.region_weight)
-        return losses
+                each = F.cross_entropy(guess.mT, checked_labels(shows, guess.shape), reduction="none")
+            sums[name] = (each * sure).sum() * self.spec.region_weight
+        return sums
 
 
 def _pair(name: str, pair: object, guess: Float[Tensor, "B R kinds"]) -> tuple[Tensor, Tensor]:

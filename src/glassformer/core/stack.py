@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from glassformer.core.blocks import Block, ParallelBlock, make_block
+from glassformer.core.blocks import Block, ParallelBlock, make_block, run
 from glassformer.core.flow import Flow, Node
 from glassformer.core.masks import Mask
 from glassformer.core.positions import BucketedBias, Rotary
@@ -54,13 +54,13 @@ class Stack(Node):
         flow = self.prepared(x, flow)
         states = [x]
         for block in self:
-            states.append(block(states[-1], flow))
+            states.append(run(block, states[-1], flow))
         return states
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         flow = self.prepared(x, flow)
         for block in self:
-            x = block(x, flow)
+            x = run(block, x, flow)
         if flow.cache is not None:
             flow.cache.advance(x.shape[1])
         return x

@@ -64,4 +64,5 @@ def _hashed(x: np.ndarray) -> np.ndarray:
     """Each bit of the answer hangs on each bit of x. Source: Steele et al. 2014, "SplittableRandom", figure 16."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    return mixed

@@ -13,10 +13,8 @@ in the browser, are in it while the file stays small; which ones, `held` says.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -32,6 +30,7 @@ from glassformer.explorer.runs import Runs
 from glassformer.explorer.writings import Kept, command_options, ready
 from glassformer.inspect.session import Session
 from glassformer.inspect.tree import Step
+from glassformer.standalone import as_script, policy
 from glassformer.weights.write import atomic_file
 
 CAP_BYTES = 25_000_000
@@ -96,10 +95,10 @@ class Page:
 
     def parts(self, progress: Progress = lambda done, of: None) -> Iterator[str]:
         """The page from its beginning to its end."""
-        style, script = self._files["app.css"], _as_script(self._files["app.js"])
+        style, script = self._files["app.css"], as_script(self._files["app.js"])
         head, _, rest = self._files["index.html"].partition("</head>")
         body, _, end = rest.partition(SCRIPT)
-        yield head.replace("<head>", f"<head>\n{_policy(style, script)}").replace(
+        yield head.replace("<head>", f"<head>\n{policy(style, script)}").replace(
             STYLE, f"<style>{style}</style>"
         )
         yield f"</head>{body}"
@@ -261,21 +260,3 @@ def _frame(key: str, frame: bytes) -> str:
     return (
         f'<script type="application/octet-stream" class="frame" data-key="{key}">{_packed(frame)}</script>\n'
     )
-
-
-def _as_script(program: str) -> str:
-    """A program that can stand in HTML: there, what would end the element or begin a comment is written in escapes."""
-    return re.sub(r"<(?=/script|script|!--)", r"\\x3C", program, flags=re.IGNORECASE)
-
-
-def _policy(style: str, script: str) -> str:
-    """What the page may do: run this script, wear this style, and talk to nobody."""
-    rules = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
-        "connect-src 'none'; worker-src blob:; base-uri 'none'; form-action 'none'"
-    )
-    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

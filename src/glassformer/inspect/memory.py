@@ -3,13 +3,16 @@
     training    weights + gradients + optimiser + activations
     inference   weights + activations of one block + keys and values of earlier tokens
 
+Two ways to train with less, which are not the same: to recompute what blocks had kept (less memory, a third more work),
+and to offload it to the host's memory until the backward pass asks for it (the same work, and its way there and back).
+
 Nothing is run, so a network on the meta device will do.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -17,7 +20,7 @@ from torch import nn
 
 from glassformer.core.attention import Attention, CrossAttention
 from glassformer.core.block_sparse import BlockSparseAttention
-from glassformer.core.blocks import ParallelBlock
+from glassformer.core.blocks import Block, ParallelBlock
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward, QuickGELU
 from glassformer.core.flow import Node
@@ -60,6 +63,8 @@ class Memory:
     """What `memory` found, for `batch` texts of `tokens` tokens.
 
     training: all in float32 · mixed: 16-bit weights beside a float32 copy · inference: in the network's own dtype
+    recomputed: training, where blocks keep only what enters them (`Flow.recompute`)
+    offloaded: training, where the host's memory holds the activations; the device, those of one block
     """
 
     batch: int
@@ -67,10 +72,15 @@ class Memory:
     training: Use
     mixed: Use
     inference: Use
+    recomputed: Use
+    offloaded: Use
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, for JSON."""
-        uses = {name: getattr(self, name) for name in ("training", "mixed", "inference")}
+        uses = {
+            name: getattr(self, name)
+            for name in ("training", "mixed", "inference", "recomputed", "offloaded")
+        }
         return {
             "batch": self.batch,
             "tokens": self.tokens,
@@ -124,16 +134,21 @@ def memory(network: Node, *, batch: int = 1, tokens: int = 128) -> Memory:
         if isinstance(stack, Stack)
         for block in stack
     ]
+    entering = _kept(network, tokens, Fraction(tokens), forgets=True)
+    one_block = max((block.bytes(WIDE) for block in blocks), default=0)
+    training = Use(
+        weights=WIDE * count,
+        gradients=WIDE * count,
+        optimiser=2 * WIDE * count,
+        activations=batch * kept.bytes(WIDE),
+        cache=0,
+    )
     return Memory(
         batch=batch,
         tokens=tokens,
-        training=Use(
-            weights=WIDE * count,
-            gradients=WIDE * count,
-            optimiser=2 * WIDE * count,
-            activations=batch * kept.bytes(WIDE),
-            cache=0,
-        ),
+        training=training,
+        recomputed=replace(training, activations=batch * (entering.bytes(WIDE) + one_block)),
+        offloaded=replace(training, activations=batch * one_block),
         mixed=Use(
             weights=NARROW * count,
             gradients=NARROW * count,
@@ -161,13 +176,18 @@ class Kept(NamedTuple):
         return round(self.plain * width + self.wide * WIDE)
 
 
-def _kept(module: nn.Module, tokens: int, rows: Fraction) -> Kept:
-    """What a module and all below it keep of one text; `rows` vectors go through it."""
+def _kept(module: nn.Module, tokens: int, rows: Fraction, forgets: bool = False) -> Kept:
+    """What a module and all below it keep of one text; `rows` vectors go through it.
+
+    forgets: blocks keep what enters them, and nothing else
+    """
     rows = Fraction(1) if isinstance(module, ONCE_A_TEXT) else rows
+    if forgets and isinstance(module, (Block, ParallelBlock)):
+        return Kept(rows * module.attn.spec.width)
     plain, wide = _own(module, tokens)
     found = [Kept(rows * plain, rows * wide)]
     found += [
-        _kept(child, tokens, rows * share(module, inner))
+        _kept(child, tokens, rows * share(module, inner), forgets)
         for inner, child in module.named_children()
         if not _reads_what_another_does(module, inner)
     ]

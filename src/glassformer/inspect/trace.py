@@ -16,7 +16,8 @@ from torch import Tensor
 
 from glassformer.core.cells import CellSelection
 from glassformer.core.flow import Batch, Flow, Node, Tape
-from glassformer.core.heads import LanguageModel, MaskedLanguageModel, Transcriber
+from glassformer.core.frames import Transcriber
+from glassformer.core.heads import LanguageModel, MaskedLanguageModel
 from glassformer.engine.modes import evaluating
 from glassformer.models import Network
 

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from glassformer.core import init
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output
-from glassformer.core.heads import Head, Problem
+from glassformer.core.heads import Head, Labels, Problem
 from glassformer.core.sight import Sight, self_attention, stream_of
 from glassformer.core.specs import EmbeddingSpec, NormSpec, StackSpec
 from glassformer.core.stack import Stack
@@ -284,6 +284,31 @@ class Network(Node):
     def forward(self, batch: Batch, flow: Flow) -> Output:
         x = self.tap(flow, "final", self.states(batch, flow))
         return self.read(x, flow)
+
+    def learn(self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        """Σ of the losses of the labels that count, by loss: for training, which needs no output. See `Head.learn`.
+
+        Raises: ConfigError: there is no head, or it has no loss. DataError: labels that do not fit.
+        """
+        x = self.tap(flow, "final", self.states(batch, flow))
+        return self.judging_head().learn(x, flow, labels, smoothing=smoothing)
+
+    def learn_from_output(
+        self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        """`learn` of a recipe whose `forward` does more than hand the final states to the head."""
+        return self.judging_head().sums(self(batch, flow), labels, smoothing=smoothing)
+
+    def judging_head(self) -> Head:
+        """The head, of a network that has one.
+
+        Raises: ConfigError: it has none.
+        """
+        if self.head is None:
+            raise ConfigError(
+                "labels need a head, and this model has none; load it with a task that has labels"
+            )
+        return self.head
 
     def read(self, x: Tensor, flow: Flow) -> Output:
         """What the head reads off final states. [B, T, D] → Output"""

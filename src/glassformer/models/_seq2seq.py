@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output
-from glassformer.core.heads import Head, Labels, LanguageModel, cross_entropy
+from glassformer.core.heads import Head, Labels, LanguageModel, made
 from glassformer.core.norms import make_norm
 from glassformer.core.sight import Sight, cross_attention, self_attention
 from glassformer.core.specs import BlockSpec, CrossAttentionSpec, EmbeddingSpec, NormSpec, StackSpec
 from glassformer.core.stack import Stack
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError
 from glassformer.models._family import Network, reads_ids
 
 if TYPE_CHECKING:
@@ -113,10 +113,8 @@ class Translation(LanguageModel):
     inputs (`shifted_right`), so labels stand where they are predicted.
     """
 
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        if output.logits is None or isinstance(labels, dict):
-            raise DataError("translation takes labels as one tensor [B, T], beside decoder_input_ids [B, T]")
-        return cross_entropy(output.logits, labels)
+    def aligned(self, labels: Tensor) -> Tensor:
+        return labels
 
 
 class Constant(nn.Module):
@@ -142,7 +140,10 @@ class ShiftedTranslation(Translation):
         self.constant = Constant(vocabulary)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(logits=self.constant(self.decoder(x[:, -flow.last :])))
+        return Output(logits=self.constant(made(super().forward(x, flow).logits)))
+
+    def bias(self) -> Float[Tensor, "V"]:
+        return self.constant.values.detach()
 
 
 class EncoderDecoder(Network):
@@ -181,7 +182,8 @@ class EncoderDecoder(Network):
     def memory(self, batch: Batch, flow: Flow) -> Memory:
         """Run the encoder: its last states, and which of them a decoder may see."""
         states = self.encoder(
-            self.source(batch), Flow(keep=flow.keep, positions=flow.positions, tape=flow.tape)
+            self.source(batch),
+            Flow(keep=flow.keep, positions=flow.positions, tape=flow.tape, recompute=flow.recompute),
         )
         return Memory(self.tap(flow, "memory", states), flow.keep)
 
@@ -190,9 +192,17 @@ class EncoderDecoder(Network):
         return reads_ids(batch)
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
+        batch, flow = self.encoded(batch, flow)
+        assert flow.memory is not None  # `encoded` makes it
+        return replace(super().forward(batch, flow), encoder_last_hidden_state=flow.memory.states)
+
+    def learn(self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        return super().learn(*self.encoded(batch, flow), labels, smoothing=smoothing)
+
+    def encoded(self, batch: Batch, flow: Flow) -> tuple[Batch, Flow]:
+        """What the decoder reads, and the flow with its memory; the encoder runs where the caller brings none."""
         memory = self.memory(batch, flow) if flow.memory is None else flow.memory
-        output = super().forward(batch, replace(flow, memory=memory))
-        return replace(output, encoder_last_hidden_state=memory.states)
+        return batch, replace(flow, memory=memory)
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         if batch.decoder_input_ids is None:
@@ -200,7 +210,13 @@ class EncoderDecoder(Network):
                 "this model needs decoder_input_ids [B, T], begun with the start token; got none"
             )
         memory = self.memory(batch, flow) if flow.memory is None else flow.memory
-        seen = Flow(keep=batch.decoder_keep, memory=memory, cache=flow.cache, tape=flow.tape)
+        seen = Flow(
+            keep=batch.decoder_keep,
+            memory=memory,
+            cache=flow.cache,
+            tape=flow.tape,
+            recompute=flow.recompute,
+        )
         x: Tensor = self.decoder(batch.decoder_input_ids, seen)
         return x
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from glassformer.core import init
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.heads import Head, LayerMix, MeanClassifier, Tagger, Transcriber
+from glassformer.core.frames import LayerMix, MeanClassifier, Transcriber
+from glassformer.core.heads import Head, Tagger
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import ConvolvedPositions
 from glassformer.core.specs import FrameEmbeddingSpec, NormSpec, StackSpec, WaveSpec
@@ -90,6 +91,8 @@ class WaveNetwork(Network):
         features, flow = self.heard(batch, flow)
         x = self.tap(flow, "final", self.last(self.embed(features, flow), flow))
         return replace(self.read(x, flow), extract_features=features)
+
+    learn = Network.learn_from_output
 
     def heard(self, batch: Batch, flow: Flow) -> tuple[Tensor, Flow]:
         """The features of a wave [B, T, C], and the flow with `keep` of frames instead of samples."""

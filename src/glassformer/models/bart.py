@@ -167,13 +167,13 @@ class Bart(Translator):
             return EndClassifier(width, spec.labels, spec.classifier_dropout, spec.problem)
         return Span(width) if task == "question-answering" else super().make_head(spec, task)
 
-    def forward(self, batch: Batch, flow: Flow) -> Output:
+    def encoded(self, batch: Batch, flow: Flow) -> tuple[Batch, Flow]:
         if self.repeats and batch.decoder_input_ids is None:
             batch = self.again(batch, flow)
+        batch, flow = super().encoded(batch, flow)
         if isinstance(self.head, EndClassifier):
-            memory = self.memory(batch, flow) if flow.memory is None else flow.memory
-            flow = replace(flow, memory=memory, keep=self.ends(batch, flow))  # what the head may read
-        return super().forward(batch, flow)
+            flow = replace(flow, keep=self.ends(batch, flow))  # what the head may read
+        return batch, flow
 
     def again(self, batch: Batch, flow: Flow) -> Batch:
         """The source as the decoder's input: moved one place to the right, behind the start token."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from glassformer.core.embeddings import Embedding
 from glassformer.core.feed_forward import make_feed_forward
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.heads import Classifier, Head, Pooler, Span
+from glassformer.core.heads import Classifier, Head, Labels, Pooler, Span
 from glassformer.core.norms import make_norm
 from glassformer.core.specs import (
     AttentionSpec,
@@ -167,6 +167,9 @@ class Answering(BigBird):
         assert output.start_logits is not None and output.end_logits is not None  # what the head makes
         start, end = (logits - BARRED * question for logits in (output.start_logits, output.end_logits))
         return self.shown(replace(output, start_logits=start, end_logits=end), x, flow)
+
+    def learn(self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        return self.head.sums(self.head.apart(self(batch, flow), flow), labels, smoothing=smoothing)
 
     def _question(
         self, ids: Int[Tensor, "B T"], flow: Flow

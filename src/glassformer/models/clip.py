@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow, Node, Output
-from glassformer.core.heads import Classifier, Head, Labels, Problem, cross_entropy
+from glassformer.core.heads import Classifier, Head, Labels, Problem
+from glassformer.core.losses import cross_entropy
 from glassformer.core.norms import make_norm
 from glassformer.core.patches import Patches
 from glassformer.core.stack import Stack
@@ -110,13 +111,19 @@ class PictureTower(Node):
         self.final_norm = make_norm(spec.final_norm)
 
     def forward(self, pixels: Float[Tensor, "B C height width"], flow: Flow) -> Float[Tensor, "B T D"]:
-        flow = Flow(tape=flow.tape)  # masks and positions are the text's
+        flow = Flow(tape=flow.tape, recompute=flow.recompute)  # masks and positions are the text's
         return self.tap(flow, "final", self.blocks(self.embed(pixels, flow), flow))
 
     def pooled(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B D"]:
         """The state of the token before the patches, normed."""
         normed: Tensor = self.final_norm(x[:, 0])
         return normed
+
+
+WHOLE = (
+    "a contrastive loss compares all texts and pictures of a step with each other, so it cannot be added up over "
+    "several calls; give the whole batch in one call, with labels: its `loss` is that of the step"
+)
 
 
 class Contrast(Head):
@@ -144,6 +151,12 @@ class Contrast(Head):
             return Output(text_embeds=t, image_embeds=i)
         scores = self.scale.exp() * t @ i.T  # [texts, images]
         return Output(text_embeds=t, image_embeds=i, logits_per_text=scores, logits_per_image=scores.T)
+
+    def counts(self, labels: Labels) -> dict[str, int]:
+        raise ConfigError(WHOLE)
+
+    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        raise ConfigError(WHOLE)
 
     def loss(self, output: Output, labels: Labels) -> Tensor:
         """Labels say of each text which picture of the batch is its own: `torch.arange(N)` where they come in pairs."""
@@ -213,6 +226,8 @@ class Clip(Network):
         made = {name: x for name in self.head.FIELDS if (x := output[name]) is not None}
         tapped: dict[str, Tensor] = {name: self.tap(flow, name, x) for name, x in made.items()}
         return replace(output, **tapped)  # type: ignore[arg-type]
+
+    learn = Network.learn_from_output
 
     def _read(self, batch: Batch, flow: Flow) -> tuple[Tensor | None, Tensor | None]:
         if batch.input_ids is None and batch.pixel_values is None:

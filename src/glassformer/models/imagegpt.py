@@ -13,10 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isqrt
 
-from torch import Tensor
-
-from glassformer.core.flow import Batch, Output
-from glassformer.core.heads import Classifier, Head, Labels, LanguageModel
+from glassformer.core.flow import Batch
+from glassformer.core.heads import Classifier, Head, LanguageModel
 from glassformer.core.specs import BlockSpec, FeedForwardSpec, RMSNormSpec, StackSpec
 from glassformer.core.stack import Stack
 from glassformer.models import gpt2
@@ -43,17 +41,6 @@ def spec(reader: Reader) -> TextSpec:
     return replace(like_gpt2, blocks=blocks, final_norm=norm, tied=False)
 
 
-class NextColour(LanguageModel):
-    """logits = x Wᵀ, over the colours; the start token, which has the highest id, is never next."""
-
-    def loss(self, output: Output, labels: Labels) -> Tensor:
-        """Labels are the input ids; nothing predicts the first of them, which may be the start token."""
-        if isinstance(labels, Tensor) and labels.dim() == 2:
-            labels = labels.clone()
-            labels[:, 0] = -100
-        return super().loss(output, labels)
-
-
 class ImageGpt(Decoder):
     """A decoder of colours."""
 
@@ -65,7 +52,9 @@ class ImageGpt(Decoder):
     def _head(self, spec: TextSpec, task: str) -> Head | None:
         width = spec.blocks.width
         if task == "text-generation":
-            return NextColour(width, spec.embed.vocabulary - 1)
+            return LanguageModel(
+                width, spec.embed.vocabulary - 1
+            )  # the last id, the start token, is never next
         if task == "image-classification":
             return Classifier(width, spec.labels, reads="mean", bias=False, problem=spec.problem)
         return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from glassformer.core.blocks import Block
+from glassformer.core.blocks import Block, run
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow, Memory, Node, Output
 from glassformer.core.heads import MaskedLanguageModel
@@ -256,18 +256,20 @@ class Lxmert(Network):
             raise DataError(
                 f"visual_feats is of {len(features)} pictures, input_ids of {len(ids)} texts; each text has one picture"
             )
-        sees = Flow(keep=batch.visual_keep, tape=flow.tape)
+        sees = Flow(keep=batch.visual_keep, tape=flow.tape, recompute=flow.recompute)
         x = self.text.blocks(self.text.embed(ids, flow, batch.token_type_ids), flow)
         y = self.vision.blocks(self.vision.embed(features, boxes, sees), sees)
         for forth, back in zip(self.text.crossing(), self.vision.crossing(), strict=True):
             text, image = Memory(x, flow.keep), Memory(y, sees.keep)
-            x, y = forth(x, replace(flow, memory=image)), back(y, replace(sees, memory=text))
+            x, y = run(forth, x, replace(flow, memory=image)), run(back, y, replace(sees, memory=text))
         return x, y
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
         text, image = self.both(batch, flow)
         text = self.tap(flow, "final", text)
         return self.shown(self.head.join(text, image, flow), text, flow)
+
+    learn = Network.learn_from_output
 
 
 def names(spec: LxmertSpec, task: str) -> Names:

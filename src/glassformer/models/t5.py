@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from glassformer.core import init
 from glassformer.core.attention import Attention, CrossAttention
 from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head, Tagger
 from glassformer.core.positions import BucketedBias
 from glassformer.core.specs import (
@@ -137,8 +137,8 @@ class ScaledTranslation(Translation):
     Source: Raffel et al. 2020, released code.
     """
 
-    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return super().forward(x * x.shape[-1] ** -0.5, flow)
+    def transformed(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        return x * float(x.shape[-1] ** -0.5)
 
 
 class T5(Bart):

@@ -26,7 +26,7 @@ from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError
 from glassformer.files import shown
 from glassformer.models import bert
-from glassformer.models._family import MOST_ROWS, Family, Reader, TextSpec, reads_ids
+from glassformer.models._family import MOST_ROWS, Family, Network, Reader, TextSpec, reads_ids
 from glassformer.weights.names import Names
 
 COLUMN, ROW = 1, 2
@@ -166,6 +166,8 @@ class TableReader(Tapas):
         x = self.tap(flow, "final", self.states(batch, flow))
         numbers = self.numbers_of(batch)
         return self.shown(self.head.select(x, numbers[..., ROW], numbers[..., COLUMN], flow), x, flow)
+
+    learn = Network.learn_from_output
 
 
 def build(spec: TableSpec, task: str) -> Tapas:

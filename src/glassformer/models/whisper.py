@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from glassformer.core import init
 from glassformer.core.flow import Batch, Flow, Node
-from glassformer.core.heads import LayerMix, MeanClassifier
+from glassformer.core.frames import LayerMix, MeanClassifier
 from glassformer.core.spec_augment import drawn_spans
 from glassformer.core.specs import (
     AttentionSpec,

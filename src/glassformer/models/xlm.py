@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from glassformer.core import init
 from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Classifier, Head, MaskedLanguageModel, Span, Tagger
 from glassformer.core.positions import LearnedPositions, Sinusoidal
 from glassformer.core.specs import (
@@ -122,8 +122,8 @@ class Words(MaskedLanguageModel):
         Head.__init__(self)
         self.decoder = nn.Linear(width, vocabulary)
 
-    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(logits=self.decoder(x[:, -flow.last :]))
+    def transformed(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        return x
 
 
 class Xlm(Network):

@@ -6,27 +6,20 @@ rows.csv      article,highlights                       rows.jsonl   {"article": 
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
-from glassformer.errors import DataError, nearest
-from glassformer.files import open_regular, shown
+from glassformer.data.kinds import ENDINGS, ending, format_of
+from glassformer.data.lines import Lines, opened
+from glassformer.data.schema import missing
+from glassformer.errors import DataError
+from glassformer.files import shown
 
-KINDS: dict[str, dict[str, Any] | None] = {
-    ".csv": {"delimiter": ","},
-    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE},
-    ".jsonl": None,
-    ".ndjson": None,
-}
-"""The ends of names that are known, each perhaps with .gz behind it; of tables, how fields are told apart.
-
-Source: RFC 4180 for CSV; the registration of text/tab-separated-values, where a quote is a letter like any other.
-"""
+KINDS = ("csv", "tsv", "jsonl")
+LONGEST = 100_000_000  # bytes of a row: whole books are judged too
 
 
 @dataclass(frozen=True)
@@ -47,93 +40,31 @@ def read_rows(path: Path, text: str, reference: str, limit: int | None = None) -
         limit: no more than so many.
     Raises: DataError: what is wrong, with the line.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    kind = suffixes[-1] if suffixes else ""
-    if kind not in KINDS:
-        raise DataError(
-            f"{path}: rows come as CSV, TSV or JSONL; its name must end in {', '.join(KINDS)} (.gz)"
-        )
+    if ENDINGS.get(ending(path)) not in KINDS:
+        ends = ", ".join(end for end, kind in ENDINGS.items() if kind in KINDS)
+        raise DataError(f"{path}: rows come as CSV, TSV or JSONL; its name must end in {ends} (.gz)")
     if limit is not None and limit < 1:
         raise DataError(f"the limit is {limit} rows; take at least 1")
-    stream, _ = open_regular(path, DataError)
-    with stream, gzip.open(stream) if path.suffix.lower() == ".gz" else stream as opened:
-        lines = _lines(cast(BinaryIO, opened), path)
-        how = KINDS[kind]
-        fields = _json_rows(lines, path) if how is None else _table_rows(lines, path, how)
-        count = 0
-        for line, found in fields:
-            where = f"{path}: line {line}"
-            references = _field(found, reference, where)
+    how = format_of(ENDINGS[ending(path)], {})
+    with opened(path) as stream:
+        lines = Lines(stream, str(path), limit=LONGEST)
+        head, empty = how.begin(lines), True
+        for found in islice(how.rows(lines, head), limit):
+            empty = False
+            where = f"{path}: line {found.line}"
+            references = _field(found.row, reference, where)
             yield Row(
-                line,
-                " ".join(_texts(_field(found, text, where), text, where)),
+                found.line,
+                " ".join(_texts(_field(found.row, text, where), text, where)),
                 _texts(references, reference, where),
             )
-            count += 1
-            if count == limit:
-                return
-        if not count:
+        if empty:
             raise DataError(f"{path}: holds no row")
-
-
-def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
-    """The lines of a file with their ends. Raises: DataError: bytes that are no text, a broken archive."""
-    number = 0
-    try:
-        for number, line in enumerate(stream, start=1):
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: line {number} is not UTF-8 text; save the file as UTF-8") from error
-    except (OSError, EOFError) as error:
-        raise DataError(f"{path}: cannot be read behind line {number}: {error}") from error
-
-
-def _table_rows(
-    lines: Iterator[str], path: Path, how: dict[str, Any]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.reader(lines, strict=True, **how)
-    begun = 1
-    names: list[str] | None = None
-    try:
-        for values in reader:
-            if names is None:
-                names = values
-                if twice := sorted({name for name in names if names.count(name) > 1}):
-                    raise DataError(f"{path}: line 1 names the column {twice[0]!r} twice")
-            elif values:  # an empty line is none
-                if len(values) != len(names):
-                    hint = (
-                        ""
-                        if "quoting" in how
-                        else "; a comma or a line's end in a field needs double quotes around it"
-                    )
-                    raise DataError(
-                        f"{path}: line {begun} has {len(values)} fields, the first line names {len(names)}{hint}"
-                    )
-                yield begun, dict(zip(names, values, strict=True))
-            begun = reader.line_num + 1
-    except csv.Error as error:
-        hint = "; JSONL has no such limit" if "limit" in str(error) else ""
-        raise DataError(f"{path}: line {begun} cannot be read as a row: {error}{hint}") from error
-
-
-def _json_rows(lines: Iterator[str], path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}: line {number} is no JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise DataError(f"{path}: line {number} is no JSON object, but {shown(found)}")
-        yield number, found
 
 
 def _field(row: Mapping[str, Any], name: str, where: str) -> Any:
     if name not in row:
-        names = ", ".join(map(repr, list(row)[:20]))
-        raise DataError(f"{where}: no column {name!r}{nearest(name, row)}; there are: {names}")
+        raise DataError(f"{where}: {missing(name, row)}")
     return row[name]
 
 

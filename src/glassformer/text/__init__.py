@@ -16,6 +16,8 @@ Read in this order:
     stages.py      the four steps of one text, for people to look at
     long_text.py   texts beyond a million characters, in pieces with the same result
     chat.py        conversations to text, by the template of the folder; sandbox.py runs it
+    train.py       a tokenizer learned from a corpus: plan.py has all of it but its pieces, unigram.py learns those
+                     of one kind, the engine those of the others
     engine.py      the one boundary to the engine: its errors, its cheap copies
     sentences.py   where sentences begin and end
     files.py       reading small text files that nobody has vetted

@@ -4,7 +4,7 @@ vocab.txt                     word_piece.py     BERT and its kin
 vocab.json + merges.txt       byte_pairs.py     GPT-2, RoBERTa, BART, Whisper, CLIP, the first GPT
 vocab.json                    characters.py     wav2vec 2.0 and its kin
 spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT
-source.spm + vocab.json       sentencepiece.py  Marian
+source.spm + vocab.json       sentencepiece.py  Marian; target.spm in place of source.spm for what it writes
 
 The same names mean something else in each family, so the family picks the reader, never the name alone.
 """
@@ -53,6 +53,9 @@ READERS = (
 TOKENIZER_FILES = ("tokenizer.json", *dict.fromkeys(name for reader in READERS for name in reader.files))
 """Any of them makes a tokenizer's folder."""
 
+TARGET_FILE = "target.spm"
+"""The pieces of what a Marian model writes, beside those of what it reads."""
+
 
 def build_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
     """The engine that a folder describes, without padding or truncation, its special tokens in place.
@@ -72,7 +75,22 @@ def build_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
         return engine
     reader, path = _reader(folder, settings)
     settings = settings if settings.family else replace(settings, kind=reader.assumed)
-    engine = reader.build(path, settings)
+    return _completed(reader.build(path, settings), folder, settings)
+
+
+def build_target_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer | None:
+    """The engine of what a model writes, where that has pieces of its own: Marian's, with the ids of `vocab.json`.
+
+    Raises: as `build_engine`.
+    """
+    path = folder / TARGET_FILE
+    if settings.family != "marian" or not path.exists():
+        return None
+    return _completed(sentencepiece.build(path, settings), folder, settings)
+
+
+def _completed(engine: tokenizers.Tokenizer, folder: Path, settings: Settings) -> tokenizers.Tokenizer:
+    """An engine with the tokens that other files list, and the special ones that stand around a text."""
     _add_listed_tokens(engine, folder / "added_tokens.json")
     _add_special_tokens(engine, settings)
     frame(engine, settings, folder)

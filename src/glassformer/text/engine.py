@@ -8,6 +8,7 @@ that calls from several threads cannot disturb each other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import ParamSpec, TypeVar
 
 import tokenizers
@@ -87,6 +88,24 @@ def around_one_text(engine: tokenizers.Tokenizer) -> tuple[list[int], list[int]]
     special = encoding.special_tokens_mask
     middle = special.index(0)
     return encoding.ids[:middle], encoding.ids[middle + 1 :]
+
+
+def around_pair(engine: tokenizers.Tokenizer) -> tuple[list[list[int]], list[list[int]]]:
+    """The special ids that the engine puts before, between and after two texts; and what segment every part is.
+
+        [CLS] x [SEP] y [SEP]  ->  ids ([101], [102], [102])   segments ([0], [0], [0], [1], [1])
+
+    Returns: ids of the three frames; segment ids of the five parts, of a text the one that each of its tokens has.
+    """
+    probe = tokenizers.Tokenizer(models.WordLevel({"x": 0}, unk_token="x"))
+    probe.post_processor = engine.post_processor
+    encoding = probe.encode("x", "x")
+    first, second = (encoding.sequence_ids.index(text) for text in (0, 1))
+    cuts = (0, first, first + 1, second, second + 1, len(encoding.ids))
+    ids, types = (
+        [column[start:end] for start, end in pairwise(cuts)] for column in (encoding.ids, encoding.type_ids)
+    )
+    return ids[::2], types
 
 
 def check_ids(vocabulary: dict[str, int], source: str) -> None:

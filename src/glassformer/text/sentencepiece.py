@@ -101,7 +101,7 @@ def _model(path: Path, file: PieceFile, pieces: Sequence[Piece], unknown: int) -
 
 def _merges(path: Path, pieces: Sequence[Piece]) -> list[tuple[str, str]]:
     """The file names merged pieces, not merges: every cut of a piece into two others is one, best score first."""
-    plain = [piece for piece in pieces if piece.kind == NORMAL]
+    plain = [piece for piece in pieces if piece.kind == NORMAL and piece.score > FOREIGN]
     known = {piece.text for piece in plain}
     longest = max((piece.text for piece in plain), key=len, default="")
     if len(longest) > LONGEST_PIECE:

@@ -11,10 +11,20 @@ import tokenizers
 from tokenizers import processors
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.text.build import TOKENIZER_FILES, build_engine
+from glassformer.text.batches import (
+    PairRow,
+    WordRow,
+    cut_to,
+    framed_pair,
+    framed_words,
+    room_for_text,
+    shares_of,
+    word_of_each_token,
+)
+from glassformer.text.build import TOKENIZER_FILES, build_engine, build_target_engine
 from glassformer.text.chat import Chat, ChatTemplates, render
 from glassformer.text.encoding import Encoding, Row, to_encoding
-from glassformer.text.engine import around_one_text, guarded, sharing_copy
+from glassformer.text.engine import around_one_text, around_pair, guarded, sharing_copy
 from glassformer.text.long_text import LONG_TEXT, CountedOn, Joined, encode_in_pieces, ids_in_pieces
 from glassformer.text.request import Request, check_request
 from glassformer.text.special import Settings, complete_roles, read_settings
@@ -111,6 +121,13 @@ class Tokenizer:
         if any((folder / name).is_file() for name in TOKENIZER_FILES):
             return cls.from_folder(folder, model_type=model_type)
         return None
+
+    @classmethod
+    def find_target(cls, folder: Path, *, model_type: str | None = None) -> Tokenizer | None:
+        """The tokenizer of what a model writes, where that has pieces of its own (Marian's `target.spm`), else None."""
+        settings = read_settings(folder, model_type)
+        engine = build_target_engine(folder, settings)
+        return None if engine is None else cls(engine, settings)
 
     # ── text to ids ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -287,20 +304,69 @@ class Tokenizer:
         Returns: one list of ids a text, and how many texts were cut.
         """
         before, after = self._around
-        room = None if max_tokens is None else max_tokens - len(before) - len(after)
-        if room is not None and room < 0:
-            raise ConfigError(
-                f"max_tokens={max_tokens} leaves no room for the {len(before) + len(after)} special tokens"
-            )
+        room = room_for_text(max_tokens, len(before) + len(after))
+        side = self.truncation_side
         texts = _as_texts(texts)
         rows, cut = [], 0
         for start in range(0, len(texts), TEXTS_PER_CALL):
             for ids in self._plain_ids(texts[start : start + TEXTS_PER_CALL]):
-                if room is not None and len(ids) > room:
-                    cut += 1
-                    ids = ids[:room] if self._settings.truncation_side == "right" else ids[len(ids) - room :]
-                rows.append([*before, *ids, *after])
+                kept = cut_to(ids, room, side)
+                cut += len(kept) < len(ids)
+                rows.append([*before, *kept, *after])
         return rows, cut
+
+    def batch_pairs(
+        self, firsts: Sequence[str], seconds: Sequence[str], max_tokens: int | None
+    ) -> tuple[list[PairRow], int]:
+        """The ids and segments of many pairs of texts with special tokens, as fast as the engine goes.
+
+        Args:
+            max_tokens: of longer pairs the longer text is cut first; None cuts nothing.
+
+        Returns: ids and segment ids of each pair, and how many were cut.
+        """
+        frame, segments = guarded(
+            "the tokenizer's post-processor does not take pairs", around_pair, self._engine
+        )
+        room = room_for_text(max_tokens, sum(map(len, frame)))
+        side = self.truncation_side
+        firsts, seconds = _as_texts(firsts), _as_texts(seconds)
+        if len(firsts) != len(seconds):
+            raise DataError(f"each text needs one pair: got {len(firsts)} texts and {len(seconds)} pairs")
+        rows, cut = [], 0
+        for start in range(0, len(firsts), TEXTS_PER_CALL):
+            window = slice(start, start + TEXTS_PER_CALL)
+            for pair in zip(self._plain_ids(firsts[window]), self._plain_ids(seconds[window]), strict=True):
+                kept = [
+                    cut_to(ids, limit, side)
+                    for ids, limit in zip(pair, shares_of(room, *map(len, pair)), strict=True)
+                ]
+                cut += sum(map(len, kept)) < sum(map(len, pair))
+                rows.append(framed_pair(kept, frame, segments))
+        return rows, cut
+
+    def batch_words(self, texts: Sequence[Sequence[str]], max_tokens: int | None) -> list[WordRow]:
+        """The ids of many texts that come as words, and of each token the word that it is of.
+
+            time flies    ->    [CLS] time fl ##ies [SEP]        words  -1 0 1 1 -1
+
+        The words are read with a space between them, as text is; so they become the tokens that the model knows from
+        its training, with any tokenizer.
+        Differs: where tokens mark the beginning of a word, the reference library wants add_prefix_space=True for words,
+        and then marks the first as well; here the first is as at the beginning of any text.
+
+        Args:
+            max_tokens: longer rows are cut to it, their special tokens kept; None cuts nothing.
+        """
+        room = room_for_text(max_tokens, sum(map(len, self._around)))
+        rows = []
+        for start in range(0, len(texts), TEXTS_PER_CALL):
+            chunk = texts[start : start + TEXTS_PER_CALL]
+            found = self([" ".join(_as_texts(words)) for words in chunk], add_special_tokens=False).rows
+            for words, row in zip(chunk, found, strict=True):
+                owners = word_of_each_token(words, row.offsets)
+                rows.append(framed_words(row.ids, owners, self._around, room, self.truncation_side))
+        return rows
 
     def in_language(self, code: str) -> Tokenizer:
         """The same tokenizer for texts of another language, whose code stands among the special tokens around each.
@@ -392,6 +458,11 @@ class Tokenizer:
     def padding_side(self) -> str:
         """ "right" or "left"."""
         return self._settings.padding_side
+
+    @property
+    def truncation_side(self) -> str:
+        """ "right" or "left": where texts that are too long are cut."""
+        return self._settings.truncation_side
 
     @property
     def model_input_names(self) -> list[str]:

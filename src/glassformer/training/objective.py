@@ -6,6 +6,7 @@ row ──examples──> Example ──varied──> (masked, noised) ──pas
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -66,18 +67,43 @@ class Objective(ABC):
     """A task as training sees it. One is made for a model and the rows it learns from.
 
     TASK: whose head it needs · COLUMNS: what it reads of a row, by role: role → the column's usual name
-    METRIC: the figure that says which model is best · HIGHER: whether more of it is better
+    METRIC: the figure that says which model is best, of the class or, where labels decide it, of the instance
+    HIGHER: whether more of it is better
     """
 
     TASK: ClassVar[str]
     COLUMNS: ClassVar[Mapping[str, str]]
-    METRIC: ClassVar[str] = "loss"
-    HIGHER: ClassVar[bool] = False
+    METRIC: str = "loss"
+    HIGHER: bool = False
 
     def __init__(self, model: Model) -> None:
         self.model = model
         # One stack for text keeps the texts of a packed row apart; two, or pictures and sounds, need rectangles.
         self.packs = list(model.network.sides()) == ["text"]
+
+    @classmethod
+    def options(cls) -> list[str]:
+        """The names of its own options, beside the model and the columns."""
+        own = inspect.signature(cls).parameters.values()
+        return [p.name for p in own if p.kind is not p.VAR_KEYWORD and p.name not in ("model", "columns")]
+
+    @classmethod
+    def head_config(
+        cls,
+        rows: Rows,
+        config: Mapping[str, Any],
+        *,
+        own: bool,
+        columns: Mapping[str, str] | None,
+        options: Any,
+    ) -> dict[str, Any]:
+        """A model's config as the head needs it that is to learn from these rows.
+
+        Args:
+            config: of the checkpoint · own: whether it has a head for this very task
+            columns, options: as the objective will be made with
+        """
+        return dict(config)
 
     @abstractmethod
     def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
@@ -85,6 +111,12 @@ class Objective(ABC):
 
         Raises: DataError: a row that makes none, with its file and line.
         """
+
+    def length(self, example: Example) -> int:
+        """How many tokens an example takes of a pass."""
+        if "length" in example:
+            return int(example["length"])
+        return len(example["input_ids"]) + len(example.get("decoder_input_ids", ()))
 
     def varied(self, example: Example, draw: np.random.Generator) -> Example:
         """An example as it is shown this time; `draw` depends on (seed, epoch, example) alone."""
@@ -100,6 +132,16 @@ class Objective(ABC):
     @abstractmethod
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor | dict[str, Tensor]:
         """What the head should say of these examples, in the layout of their batch."""
+
+    def answers(self, output: Output, item: Pass) -> list[Any]:
+        """What the head says to each example of a pass: its logits, [labels] or [tokens, labels]."""
+        logits = output.logits
+        assert logits is not None  # heads that say something else have objectives that read it
+        if item.flow.segments is not None and logits.dim() == 3:
+            return list(logits[0].split(list(item.flow.segments.lengths)))
+        if item.flow.keep is not None and logits.dim() == 3:
+            return [row[: int(n)] for row, n in zip(logits, item.flow.keep[:, -1].sum(-1), strict=True)]
+        return list(logits)
 
     @abstractmethod
     def meter(self) -> Meter:

@@ -44,7 +44,8 @@ def fill(
     Args:
         dtype: None = the checkpoint's own (its most frequent floating dtype).
         strict: a tensor of the file that nothing uses is an error.
-        may_be_new: parameters that may be missing, and are then initialised by `initialise(module)`.
+        may_be_new: parameters that may be missing, or of another shape, and are then initialised by
+            `initialise(module)`.
     Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
     """
     report, spelled = LoadReport(), Spelled(checkpoint, names)
@@ -62,6 +63,9 @@ def fill(
         rule, theirs = _found(aliases, names, prefixed, spelled.tensors)
         absent = [name for name in theirs if name not in spelled.tensors]
         accounted.update(theirs)
+        shapes = list(zip(theirs, rule.shapes(tuple(parameter.shape)), strict=True))
+        if not absent and may_be_new(ours):  # a head for other labels than the file's
+            absent = [name for name, shape in shapes if tuple(spelled.tensors[name].shape) != shape]
         if absent:
             if len(absent) < len(theirs):
                 missing += [(name, ours) for name in absent]
@@ -74,7 +78,7 @@ def fill(
             else:
                 missing += [(name, ours) for name in absent]
             continue
-        for name, shape in zip(theirs, rule.shapes(tuple(parameter.shape)), strict=True):
+        for name, shape in shapes:
             if tuple(spelled.tensors[name].shape) != shape:
                 misshapen.append(
                     f"{name} is {list(spelled.tensors[name].shape)}, the config asks for {list(shape)}"

@@ -25,7 +25,7 @@ from glassformer.weights.header import MAX_TENSORS, Header, TensorInfo, read_fil
 from glassformer.weights.layout import Layout, find_weights
 from glassformer.weights.pickled import convert, read_ties
 
-__all__ = ["Checkpoint", "TensorInfo", "open_checkpoint"]
+__all__ = ["Checkpoint", "TensorInfo", "open_checkpoint", "open_file"]
 
 
 def open_checkpoint(folder: Path, *, allow_pickle: bool = False) -> Checkpoint:
@@ -52,6 +52,16 @@ def open_checkpoint(folder: Path, *, allow_pickle: bool = False) -> Checkpoint:
         for path, header in headers.items()
     }
     return Checkpoint(layout.files, _choose(layout, stored), _merged_metadata(headers))
+
+
+def open_file(path: Path) -> Checkpoint:
+    """Open one safetensors file of any name, by the same rules.
+
+    Raises: WeightsError: it is missing or damaged, and how.
+    """
+    header = read_file_header(path)
+    places = {name: _Place(path, name, info) for name, info in header.tensors.items()}
+    return Checkpoint((path,), places, header.metadata)
 
 
 def _open_pickled(layout: Layout) -> Checkpoint:

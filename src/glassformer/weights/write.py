@@ -65,7 +65,7 @@ def write_checkpoint(
     if not all(isinstance(text, str) for pair in texts.items() for text in pair):
         raise WeightsError(f"metadata must map texts to texts, got {shown(dict(texts))}")
     for name, tensor in tensors.items():
-        _check(name, tensor)
+        check_storable(name, tensor)
     with _clear_refusal(folder):
         folder.mkdir(parents=True, exist_ok=True)
         before = _shards_in_use(folder)
@@ -145,10 +145,10 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         with suppress(FileNotFoundError):  # what failed may be that it could not be made
             partial.unlink()
         raise
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Make renames and removals in `folder` outlast a power cut, on systems that can say so."""
     if os.name != "posix":
         return
@@ -201,7 +201,7 @@ def _bytes(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def _check(name: str, tensor: Tensor) -> None:
+def check_storable(name: str, tensor: Tensor) -> None:
     """Refuse what the format cannot hold, before anything is written."""
     if name == "__metadata__":
         raise WeightsError("no tensor can be named '__metadata__': the format uses that name itself")

@@ -31,6 +31,9 @@ FLAGS = [
     "--disable-sync",
 ]
 
+STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+Check = Callable[[Any, str], None]
+
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
@@ -66,6 +69,28 @@ def tab(chromium: Any) -> Iterator[Callable[..., Tab]]:
         one.close()
     assert not elsewhere, f"the page asked for something elsewhere: {elsewhere}"
     assert not complaints, f"the page's console has errors: {complaints}"
+
+
+@pytest.fixture(scope="session")
+def check() -> Check:
+    """check(page, where): axe-core finds nothing, once all movement has ended."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="needs axe-core to check accessibility: pip install axe-playwright-python",
+    ).Axe()
+
+    def run(page: Any, where: str) -> None:
+        page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
+        options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": STANDARD}}
+        found = axe.run(page, options=options).response["violations"]
+        told = [
+            f"{each['id']}: {node['html'][:160]}\n    {node['failureSummary'].splitlines()[-1].strip()}"
+            for each in found
+            for node in each["nodes"][:3]
+        ]
+        assert not found, f"{where}:\n" + "\n".join(told)
+
+    return run
 
 
 @pytest.fixture(scope="session")

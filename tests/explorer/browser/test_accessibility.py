@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from glassformer.explorer.look import Look
+from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab
 
 VIEWS = ("model", "head", "matrix", "neuron")
 THEMES = ("light", "dark")
 WIDTHS = {1440: 900, 390: 844}
-STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 MOVING = """() => [...document.querySelectorAll("*")].flatMap((e) => {
     const { transitionDuration, animationDuration, animationName, scrollBehavior } = getComputedStyle(e);
@@ -26,29 +26,6 @@ MOVING = """() => [...document.querySelectorAll("*")].flatMap((e) => {
 """What would move if it changed."""
 TABLE = re.compile("table$", re.IGNORECASE)
 Tabs = Callable[..., Tab]
-Check = Callable[[Any, str], None]
-
-
-@pytest.fixture(scope="session")
-def check() -> Check:
-    """check(page, where): axe-core finds nothing, once all movement has ended."""
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright",
-        reason="needs axe-core to check accessibility: pip install axe-playwright-python",
-    ).Axe()
-
-    def run(page: Any, where: str) -> None:
-        page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
-        options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": STANDARD}}
-        found = axe.run(page, options=options).response["violations"]
-        told = [
-            f"{each['id']}: {node['html'][:160]}\n    {node['failureSummary'].splitlines()[-1].strip()}"
-            for each in found
-            for node in each["nodes"][:3]
-        ]
-        assert not found, f"{where}:\n" + "\n".join(told)
-
-    return run
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -1,0 +1,180 @@
+"""`glassformer train CONFIG`, or `glassformer train --task classify --model FOLDER --data my.csv`."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.errors import ConfigError
+
+DATA, HOW, RUN = "Data", "How", "The run"
+
+
+def train(
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="A YAML file; options here win over what it says.", show_default=False),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task", "-t", help="classify, tag, answer, generate, fill, translate, summarise, denoise, …"
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A folder, or a name on the Hub.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", "-d", help="Rows to train on; may be given again.", rich_help_panel=DATA),
+    ] = None,
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            "--validation", "-v", help="A file, or the share to hold out: 0.1.", rich_help_panel=DATA
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", "-c", help="role=column: text=tweet, label=mood.", rich_help_panel=DATA),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="The folder of the run.", rich_help_panel=RUN)
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="How often through the data.", rich_help_panel=HOW)
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Instead: how many steps.", rich_help_panel=HOW)] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", "--lr", help="At its highest.", rich_help_panel=HOW)
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Examples a step.", rich_help_panel=HOW)] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16.", rich_help_panel=HOW)] = None,
+    seed: Annotated[int | None, typer.Option(help="Another one, another run.", rich_help_panel=HOW)] = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Any option by its place in the file: training.warmup=100, objective.block=256.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps or auto.", rich_help_panel=HOW)] = None,
+    tracker: Annotated[
+        list[str] | None,
+        typer.Option(help="tensorboard, wandb or trackio; may be given again.", rich_help_panel=RUN),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Do everything but change the weights.", rich_help_panel=RUN)
+    ] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the effective configuration, and end.", rich_help_panel=RUN)
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Refuse a folder that holds a run already.", rich_help_panel=RUN)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=RUN)] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RUN)
+    ] = False,
+) -> None:
+    """Train a model on rows of yours: what it learns, from which data, into which folder.
+
+    The folder holds the effective configuration, checkpoints, a log, curves, and the best model so far. The same
+    command again goes on where a run was stopped, to the last bit; Ctrl-C finishes the step and saves.
+
+    Examples:
+
+    glassformer train --task classify --model MODEL --data mood.csv --validation 0.1 --output runs/mood
+
+    glassformer train mood.yaml --set training.warmup=100        what the file says, but for the warm-up
+
+    glassformer train runs/mood/config.yaml --output runs/again        the same run once more
+
+    torchrun --nproc-per-node 2 -m glassformer train mood.yaml        with two processes
+
+    Exit codes: 0 done · 2 something to put right · 3 the loss became no number · 75 stopped and saved
+    """
+    from glassformer.training.run import as_yaml, config_of, read_config
+
+    values = {} if config is None else read_config(config)
+    named = {
+        "task": task, "model": model, "output": output, "device": device, "trackers": tracker,
+        "data.train": data[0] if data and len(data) == 1 else data,
+        "data.validation": validation if validation is None else _value(validation),
+        "training.epochs": epochs, "training.steps": steps, "training.learning_rate": learning_rate,
+        "training.batch_size": batch_size, "training.precision": precision, "training.seed": seed,
+        "training.dry_run": dry_run or None,
+    }  # fmt: skip
+    for place, value in named.items():
+        if value is not None:
+            put(values, place, value)
+    for pair in column or []:
+        put(values, *_pair(pair, "--column", "data.columns."))
+    for pair in set or []:
+        place, text = _pair(pair, "--set", "")
+        put(values, place, _value(text))
+    if model is not None:
+        values.pop("scratch", None)
+    asked = config_of({"output": f"runs/{values.get('task')}", **values})
+    if show:
+        print(as_yaml(asked), end="")
+        return
+    result = _run(asked, resume=not fresh, quiet=quiet or json)
+    if json:
+        print(json_format.dumps(result))
+
+
+def _run(asked: Any, *, resume: bool, quiet: bool) -> dict[str, Any]:
+    """Train, and leave the curves and a card beside the model."""
+    from glassformer.training.card import write_card
+    from glassformer.training.curves import write_page
+    from glassformer.training.progress import Progress
+    from glassformer.training.run import as_yaml, make_trainer
+    from glassformer.training.trackers import by_name
+
+    trainer = make_trainer(asked, [*([] if quiet else [Progress()]), *by_name(asked.trackers)])
+    if trainer.crew.main and not quiet:
+        print(as_yaml(asked), file=sys.stderr)
+    result = trainer.train(resume=resume)
+    if trainer.crew.main:
+        write_page(Path(asked.output), Path(asked.output) / "curves.html")
+        write_card(trainer, Path(asked.output) / "model")
+    trainer.crew.leave()
+    return {
+        "folder": asked.output,
+        "steps": result.steps,
+        "best_step": result.best_step,
+        "figures": result.figures,
+    }
+
+
+def _pair(text: str, option: str, prefix: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise ConfigError(f"{option} takes name=value; got {text!r}")
+    return prefix + name, value
+
+
+def _value(text: str) -> Any:
+    """A value as YAML reads it: 3, 1e-4, true, [a, b]."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{text!r} is no value: {' '.join(str(error).split())}") from error
+
+
+def put(values: dict[str, Any], place: str, value: Any) -> None:
+    """Set `training.seed` in nested names and values."""
+    *outer, last = place.split(".")
+    for name in outer:
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{place}: {name} is {inner!r}, which has no {last!r}")
+        values = inner
+    values[last] = value

@@ -1,0 +1,213 @@
+"""Losses over classes: labels that are checked first, sums that can be divided by a count known beforehand.
+
+    whole      logits = x Wᵀ + b   [positions, V]   ──> cross-entropy        `summed_cross_entropy`
+    in pieces  x ──> logits of some positions ──> their losses, their gradients; and on to the next
+                                                                             `linear_cross_entropy`
+
+Labels of -100 do not count. A sum, and not a mean, is what a step that is cut into passes can add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+HIDDEN = -100
+"""A label that does not count."""
+
+PIECE = 2**25
+"""How many logits `linear_cross_entropy` holds at a time: 128 MiB of them in fp32."""
+
+
+def count(labels: Tensor) -> int:
+    """How many labels count."""
+    return int((labels != HIDDEN).sum())
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean cross-entropy over the labels that are not -100, in at least fp32."""
+    return summed_cross_entropy(logits, labels) / count(labels)
+
+
+def summed_cross_entropy(
+    logits: Float[Tensor, "... C"], labels: Int[Tensor, "..."], smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """Σ cross-entropy over the labels that are not -100, in at least fp32.
+
+        loss = -(1 - s) · log p_label - s/C · Σ_c log p_c
+
+    Args:
+        logits: [..., C] · labels: [...], or [..., 1] · smoothing: s, from 0 up to 1
+    Raises: DataError: labels that do not fit. ConfigError: no share is that large.
+    Source: smoothing: Szegedy et al. 2016, section 7.
+    """
+    labels = checked_labels(labels, logits.shape)
+    wide = logits.flatten(0, -2).to(_wide(logits.dtype))
+    return F.cross_entropy(
+        wide, labels.flatten(), ignore_index=HIDDEN, reduction="sum", label_smoothing=checked_share(smoothing)
+    )
+
+
+def linear_cross_entropy(
+    x: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, "V"] | None,
+    labels: Int[Tensor, "N"],
+    *,
+    smoothing: float = 0.0,
+    piece: int = PIECE,
+) -> Float[Tensor, ""]:
+    """`summed_cross_entropy(x Wᵀ + b, labels, smoothing)`, of which the logits [N, V] are never whole.
+
+    They are made for some positions at a time. What is known of those at once, and costs no second product later, is
+    the gradient of the loss: p - target. So the forward pass also adds up the gradients of x, W and b (those of W and b
+    in fp32), and the backward pass only scales them. Under autocast, products are taken as those of a linear layer.
+
+    Args:
+        labels: classes, all of which count; `checked_labels` has seen them
+        piece: how many logits to hold at a time
+    Raises: RuntimeError: a gradient of the gradient is asked for, or a second backward pass; neither is supported.
+    Source: gradients in the forward pass, piece by piece: Hsu et al. 2024, "Liger Kernel", section 3.2;
+        why logits need not be stored: Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models".
+    """
+    learns = torch.is_grad_enabled()
+    rows = max(1, piece // weight.shape[0])
+    total: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        x, weight, bias, labels, checked_share(smoothing), rows, learns
+    )
+    return total
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        rows: int,
+        learns: bool,
+    ) -> Tensor:
+        device, V = x.device.type, weight.shape[0]
+        narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        wide = _wide(narrow)
+        needs_x, needs_weight, needs_bias = (learns and need for need in ctx.needs_input_grad[:3])
+        total = torch.zeros((), dtype=wide, device=x.device)
+        grads = (
+            torch.empty_like(x) if needs_x else None,
+            torch.zeros_like(weight, dtype=wide) if needs_weight else None,
+            torch.zeros_like(bias, dtype=wide) if needs_bias and bias is not None else None,
+        )
+        of_x, of_weight, of_bias = grads
+        with torch.autocast(device, enabled=False):
+            W, b = weight.to(narrow), None if bias is None else bias.to(narrow)
+            for start in range(0, len(x), rows):
+                here = slice(start, start + rows)
+                states, said = x[here].to(narrow), labels[here, None]
+                # Logits, until they become probabilities in their own place.
+                p = F.linear(states, W, b).to(wide)
+                top, target = p.amax(-1, keepdim=True), (1 - smoothing) * p.gather(-1, said)
+                if smoothing:
+                    target += smoothing * p.mean(-1, keepdim=True)
+                norm = p.sub_(top).exp_().sum(-1, keepdim=True)
+                total += (norm.log() + top - target).sum()
+                if not any(grad is not None for grad in grads):
+                    continue
+                p.div_(norm).scatter_add_(-1, said, torch.full_like(target, smoothing - 1))
+                if smoothing:
+                    p.sub_(smoothing / V)
+                if of_bias is not None:
+                    of_bias += p.sum(0)
+                error = p.to(narrow)
+                if of_x is not None:
+                    of_x[here] = error @ W
+                if of_weight is not None and narrow == wide:
+                    of_weight.addmm_(error.T, states)
+                elif of_weight is not None:
+                    of_weight += error.T @ states
+        ctx.grads = grads
+        ctx.dtypes = (x.dtype, weight.dtype, None if bias is None else bias.dtype)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True
+            raise RuntimeError(
+                "linear_cross_entropy has no gradient of its gradient; take the loss of whole logits"
+            )
+        if ctx.grads is None:
+            raise RuntimeError(
+                "linear_cross_entropy keeps its gradients for one backward pass, and that has been"
+            )
+        grads, ctx.grads = ctx.grads, None
+        scaled = [
+            None if grad is None else grad.mul_(above).to(dtype)
+            for grad, dtype in zip(grads, ctx.dtypes, strict=True)
+        ]
+        return (*scaled, None, None, None, None)
+
+
+def checked_labels(labels: Tensor, shape: Sequence[int]) -> Tensor:
+    """Labels that fit logits of a shape [..., C]: whole numbers [...], each a class from 0 to C - 1 or -100.
+
+    Raises: DataError: they do not.
+    """
+    labels, classes = shaped_labels(labels, shape), shape[-1]
+    classed = labels[labels != HIDDEN]
+    if classed.numel() and not 0 <= int(classed.min()) <= int(classed.max()) < classes:
+        raise DataError(
+            f"labels hold numbers from {int(classed.min())} to {int(classed.max())}; "
+            f"allowed: 0 to {classes - 1}, and -100 for what does not count"
+        )
+    return labels
+
+
+def shaped_labels(labels: Tensor, shape: Sequence[int]) -> Tensor:
+    """Labels that are whole numbers, one for each row of logits of this shape. [...]
+
+    Raises: DataError: they are not.
+    """
+    wanted = tuple(shape[:-1])
+    if labels.shape not in (wanted, (*wanted, 1)):
+        raise DataError(
+            f"labels have shape {list(labels.shape)}, logits {list(shape)}; labels must be {list(wanted)}"
+        )
+    if labels.dtype not in (torch.int64, torch.int32):
+        raise DataError(f"labels are {labels.dtype}; a label is the number of a class: labels.long()")
+    return labels.long().reshape(wanted)
+
+
+def checked_share(smoothing: float) -> float:
+    """How much of the truth is spread over all classes.
+
+    Raises: ConfigError: not a share.
+    """
+    if not 0 <= smoothing < 1:
+        raise ConfigError(f"smoothing is {smoothing}; it must be from 0 up to, but not including, 1")
+    return smoothing
+
+
+def unsmoothed(smoothing: float, what: str) -> None:
+    """Refuse to smooth labels that are no classes.
+
+    Raises: ConfigError: it was asked for.
+    """
+    if smoothing:
+        raise ConfigError(
+            f"smoothing is {smoothing}, but {what}; only labels that name a class can be smoothed"
+        )
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)

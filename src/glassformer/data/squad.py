@@ -1,0 +1,97 @@
+"""Questions of a SQuAD file, a row each.
+
+    {"data": [{"paragraphs": [{"context": "…", "qas": [{"id": "56be", "question": "…", "answers": […]}]}]}]}
+
+    row        {"id": "56be", "question": "…", "context": "…", "answers": [{"text": "6000 hours", "answer_start": 9}]}
+
+Source: Rajpurkar et al. 2016; unanswerable questions, of version 2: Rajpurkar et al. 2018.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.lines import BROKEN, opened
+from glassformer.data.records import read_value
+from glassformer.data.sequence import Row, Rows
+from glassformer.errors import DataError
+from glassformer.files import reason, shown
+
+
+class Questions(Rows):
+    """The questions of a file, in its order; see `read_squad`."""
+
+    columns = ("id", "question", "context", "answers")
+
+    def __init__(self, path: Path, rows: list[Row], fingerprint: str) -> None:
+        self._path, self._rows = path, rows
+        self.fingerprint = fingerprint
+        self.kinds = {name: "a list" if name == "answers" else "a text" for name in self.columns}
+
+    def row(self, index: int) -> Row:
+        return dict(self._rows[index])
+
+    def file(self, index: int) -> str:
+        return str(self._path)
+
+    def where(self, index: int) -> str:
+        return f"{self._path}: question {self._rows[index]['id']}"
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def read_squad(path: str | Path) -> Questions:
+    """The questions of a SQuAD file, version 1 or 2, perhaps with .gz behind its name.
+
+    Raises: DataError: the file cannot be read, is none of these, or holds no question.
+    """
+    path = Path(path)
+    try:
+        with opened(path) as stream:
+            data = stream.read()
+        found = read_value(data.decode("utf-8-sig"))
+    except BROKEN as problem:
+        raise DataError(f"{path}: cannot be read: {reason(problem)}") from problem
+    except UnicodeDecodeError as problem:
+        line = data.count(b"\n", 0, problem.start) + 1
+        raise DataError(f"{path}: line {line} is not UTF-8 text; save the file as UTF-8") from problem
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{path}: is no JSON: {problem}") from problem
+    rows = list(_questions(path, found))
+    if not rows:
+        raise DataError(f"{path}: holds no question")
+    return Questions(path, rows, hashlib.sha256(data).hexdigest())
+
+
+def _questions(path: Path, found: Any) -> Iterator[Row]:
+    for article in _list(path, found, "data", "the file"):
+        for paragraph in _list(path, article, "paragraphs", "an article"):
+            for question in _list(path, paragraph, "qas", "a paragraph"):
+                name = question.get("id") if isinstance(question, dict) else None
+                place = f"the question {shown(name)}"
+                yield {
+                    "id": _text(path, question, "id", "a question"),
+                    "question": _text(path, question, "question", place),
+                    "context": _text(path, paragraph, "context", "a paragraph"),
+                    "answers": _list(path, question, "answers", place),
+                }
+
+
+def _list(path: Path, holder: Any, key: str, what: str) -> list[Any]:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    if not isinstance(value, list):
+        raise DataError(
+            f"{path}: {what} has no list {key!r}; a SQuAD file is data > paragraphs > qas > answers"
+        )
+    return value
+
+
+def _text(path: Path, holder: Any, key: str, what: str) -> str:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    if not isinstance(value, str):
+        raise DataError(f"{path}: {what} has no text {key!r}; got {shown(value)}")
+    return value

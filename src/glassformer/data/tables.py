@@ -1,0 +1,107 @@
+"""CSV and TSV.
+
+    text,label                        read_rows("train.csv")
+    "one, two and ""three"" apples",joy
+
+    im feeling grouchy;anger          read_rows("train.txt", kind="csv", delimiter=";", quotes=False,
+                                                header=False, names=("text", "label"))
+
+Source: RFC 4180 for CSV; the registration of text/tab-separated-values, where a quote is a letter like any other.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from glassformer.data.formats import Format, Found, found
+from glassformer.data.lines import Lines
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import shown
+
+TYPES: dict[str, type] = {"text": str, "int": int, "float": float}
+
+
+@dataclass(frozen=True)
+class Table(Format):
+    """Rows of fields with a character between them; every value is a text unless `types` says otherwise.
+
+    Args:
+        delimiter: one character · quotes: whether double quotes may stand around a field
+        header: whether the first line names the columns · names: of the columns, where it does not
+        types: column → "int" or "float", for columns of numbers
+    """
+
+    delimiter: str = ","
+    quotes: bool = True
+    header: bool = True
+    names: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (
+            isinstance(self.delimiter, str) and len(self.delimiter) == 1 and self.delimiter not in '"\r\n'
+        ):
+            raise ConfigError(
+                f"delimiter is {self.delimiter!r}; it must be one character, such as ',' or ';'"
+            )
+        if self.header == bool(self.names):
+            raise ConfigError("a table has a header, or header=False and names=(…): give one of them")
+        if unknown := [kind for kind in self.types.values() if kind not in TYPES]:
+            raise ConfigError(f"types has {unknown[0]!r}; a column is one of: {', '.join(TYPES)}")
+
+    def begin(self, lines: Lines) -> tuple[str, ...]:
+        if not self.header:
+            names = tuple(self.names)
+        else:
+            names = next((tuple(fields) for fields in self._fields(lines)), ())
+            if not names:
+                return ()  # an empty file: the reader says so
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            lines.refuse(f"names the column {twice[0]!r} twice")
+        if missing := [name for name in self.types if name not in names]:
+            raise DataError(
+                f"{lines.name}: types names {missing[0]!r}, which is no column{nearest(missing[0], names)}; "
+                f"there are: {', '.join(map(repr, names))}"
+            )
+        return names
+
+    def rows(self, lines: Lines, head: tuple[str, ...]) -> Iterator[Found]:
+        hint = "; a delimiter or a line's end in a field needs double quotes around it" if self.quotes else ""
+        for fields in self._fields(lines):
+            if len(fields) != len(head):
+                where = "the first line names" if self.header else "names has"
+                lines.refuse(f"has {len(fields)} fields, {where} {len(head)}{hint}")
+            row: dict[str, Any] = dict(zip(head, fields, strict=True))
+            for name, kind in self.types.items():
+                row[name] = _typed(row[name], name, kind, lines)
+            yield found(lines, row)
+
+    def _fields(self, lines: Lines) -> Iterator[list[str]]:
+        """The fields of each row; an empty line is none."""
+        # The process has a limit of its own, for one field. It is only ever raised: ours is checked before.
+        csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quotes else csv.QUOTE_NONE
+        reader = csv.reader(lines, strict=True, delimiter=self.delimiter, quoting=quoting)
+        lines.begin()
+        try:
+            for fields in reader:
+                if fields:
+                    yield fields
+                lines.begin()
+        except csv.Error as error:
+            raise DataError(f"{lines.name}: line {lines.line} cannot be read as a row: {error}") from error
+
+
+def _typed(value: str, name: str, kind: str, lines: Lines) -> Any:
+    try:
+        number = TYPES[kind](value)
+    except ValueError:
+        number = math.nan
+    if isinstance(number, float) and not math.isfinite(number):
+        what = "a whole number" if kind == "int" else "a number"
+        lines.refuse(f"has {shown(value)} as {name!r}; it must be {what}")
+    return number

@@ -1,0 +1,214 @@
+"""A run folder belongs to one process: a lock that comes free when its holder ends, however it ends.
+
+    lock      held by `flock`, where the file system has it: the system lets go for a process that is gone
+    lock.d/   elsewhere: a folder of one file, whose name says who holds it, or `free`
+
+The one file is taken, given back, and taken over from a process that is gone, by renaming it. No two holders have the
+same name, so of all who would rename a file they saw, the system lets one: the others find it gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from glassformer.errors import ConfigError
+
+if sys.platform != "win32":
+    import fcntl
+
+_NOT_HERE = {
+    errno.ENOLCK,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EINVAL,
+}  # what file systems without flock say
+_PAUSE = 0.01  # seconds between two looks at a lock that is held
+_FREE = "free"
+
+
+class Lock:
+    """Held by one process at a time, and by none that is gone.
+
+        with Lock(run / "lock"):
+            ...
+
+    Processes forked meanwhile do not hold it: it comes free with its holder even where those live on.
+
+    Args:
+        path: the file; its folder must be there. It stays when the lock is free: removing it would be a race.
+        wait: seconds to wait for another holder to let go.
+
+    Raises:
+        ConfigError: on entering: another process holds it; which one, where, and since when.
+        OSError: on entering: as the system refuses (no such folder, read-only).
+    """
+
+    def __init__(self, path: Path, *, wait: float = 0.0) -> None:
+        self.path = Path(path)
+        self.wait = wait
+        self._folder = self.path.with_name(f"{self.path.name}.d")
+        self._holder: int | None = None  # the process that took it; a fork of it is another
+        self._handle: int | None = None  # of the file that is flocked
+        self._name: Path | None = None  # or the file that bears our name
+
+    def __enter__(self) -> Self:
+        if self._holder == os.getpid():
+            raise ConfigError(f"{self.path}: this lock is held already; make another to ask again")
+        until = time.monotonic() + self.wait
+        while not self._taken():
+            if time.monotonic() >= until:
+                raise ConfigError(self._held())
+            time.sleep(_PAUSE)
+        self._holder = os.getpid()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._holder != os.getpid():
+            return
+        self._holder = None
+        if self._handle is not None:
+            with suppress(OSError):  # what it says is for messages; it is the system that holds and lets go
+                os.ftruncate(self._handle, 0)
+            _handles.discard(self._handle)
+            os.close(self._handle)
+            self._handle = None
+        elif self._name is not None:
+            with suppress(FileNotFoundError):  # a run folder may be moved away under its run
+                os.rename(self._name, self._folder / _FREE)
+            self._name = None
+
+    def _taken(self) -> bool:
+        flocked = self._flocked()
+        return self._renamed() if flocked is None else flocked
+
+    def _flocked(self) -> bool | None:
+        """Whether the system granted it; None where it has no such locks."""
+        if sys.platform == "win32":
+            return None
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            os.close(handle)
+            if problem.errno in _NOT_HERE:
+                return None
+            if problem.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                return False
+            raise
+        self._handle = handle
+        _handles.add(handle)
+        with suppress(OSError):  # a full disk: the lock is held all the same
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, _own_name().encode(), 0)
+        return True
+
+    def _renamed(self) -> bool:
+        """Whether the one file of the folder has come to bear our name."""
+        if not self._folder.exists():
+            self._make_folder()
+        names = self._names()
+        if len(names) != 1 or not _is_free(names[0]):  # none or two: it is being renamed this instant
+            return False
+        own = self._folder / _own_name()
+        with suppress(FileNotFoundError):  # another was quicker
+            os.rename(self._folder / names[0], own)
+        if not own.exists():
+            return False
+        self._name = own
+        return True
+
+    def _make_folder(self) -> None:
+        """Make it with its file in it, in one step: only the first of several has a place to rename to."""
+        new = Path(tempfile.mkdtemp(prefix=f".{self._folder.name}.", dir=self._folder.parent))
+        (new / _FREE).touch()
+        try:
+            os.rename(new, self._folder)
+        except OSError:
+            shutil.rmtree(new)
+            if not self._folder.exists():
+                raise
+
+    def _names(self) -> list[str]:
+        return [name for name in os.listdir(self._folder) if name == _FREE or _NAME.fullmatch(name)]
+
+    def _held(self) -> str:
+        """What to say to who comes second."""
+        by_name = self._folder.exists()
+        holder = self._names() if by_name else [self.path.read_text("utf-8", "replace")]
+        said = re.fullmatch(_NAME, holder[0]) if len(holder) == 1 else None
+        who = f"process {said['pid']} on {said['host']} since {said['since']}" if said else "another process"
+        return (
+            f"{self.path.parent}: is in use by {who}; wait for it to end, stop it, or use another folder"
+            + (f"; if it is gone, delete {self._folder}" if by_name else "")
+        )
+
+
+_handles: set[int] = set()
+
+
+def _let_go_after_fork() -> None:
+    """A child has copies of its parent's handles, and a lock is held as long as one of them is open."""
+    while _handles:
+        os.close(_handles.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_after_fork)
+
+# Who holds it, so that it can be told whether that process is still there; and four bytes that make it the only one.
+_NAME = re.compile(r"(?P<host>[^~]*)~(?P<pid>[0-9]+)~(?P<started>[^~]*)~(?P<since>[^~]*)~[0-9a-f]{8}")
+
+
+def _own_name() -> str:
+    since = time.strftime("%Y-%m-%d %H.%M.%S")
+    return f"{_host()}~{os.getpid()}~{_started(os.getpid())}~{since}~{secrets.token_hex(4)}"
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.-]", "_", socket.gethostname())
+
+
+def _is_free(name: str) -> bool:
+    """Nobody holds it, or one that is known to be gone; whoever cannot be looked up must be taken to be there."""
+    holder = _NAME.fullmatch(name)
+    if holder is None:
+        return True
+    if holder["host"] != _host():
+        return False
+    started = _started(int(holder["pid"]))
+    return started is None or (started != "" and started != holder["started"])
+
+
+def _started(pid: int) -> str | None:
+    """When a process began, which tells it from a later one of the same number; "" = unknown, None = it is gone."""
+    if not Path("/proc/self/stat").exists():
+        if os.name == "posix":
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return None
+            except PermissionError:  # it is there, and someone else's
+                return ""
+        return ""
+    try:
+        # After the name in brackets: field 3 is the state, field 22 the ticks since the machine started.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[0] in "ZX":  # it ended; its parent has not asked yet
+        return None
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[19]}"

@@ -1,0 +1,151 @@
+"""Which weights are trained, how fast, and which of them decay.
+
+    by the module that owns it                                        decays    learning rate
+    matrix of a linear layer or convolution                           yes       the stack's
+    bias · norm · embedding, also as a head's matrix · lone vector    no        the stack's
+    new head                                                          as above  its own, if one is given
+    block l of L, from below                                          as above  times decay^(L - l), if one is given
+
+Names decide nothing: GPT-2 calls its norms `ln_1`, T5 calls them `layer_norm`, and both are norms.
+
+Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization"; which weights decay: Radford et al. 2018,
+section 4.1 ("all non bias or gain weights"), here without embeddings; rates by depth: Howard and Ruder 2018,
+section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.core.stack import Stack
+from glassformer.errors import ConfigError, nearest
+
+DECAYED = (nn.Linear, nn.Conv1d, nn.Conv2d)
+"""What owns matrices that decay."""
+
+OPTIMISERS = ("adamw", "adafactor")
+
+FUSED = ("cpu", "cuda")
+"""Devices on which torch takes an AdamW step in one pass over each parameter."""
+
+
+def decays(network: nn.Module) -> dict[str, bool]:
+    """Each trained parameter by its name, those that two modules share once; True = it decays.
+
+    A matrix that is an embedding too counts as an embedding.
+    """
+    owners: dict[int, set[bool]] = {}
+    for module in network.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            matrix = isinstance(module, DECAYED) and name == "weight"
+            owners.setdefault(id(parameter), set()).add(matrix)
+    return {
+        name: owners[id(parameter)] == {True}
+        for name, parameter in network.named_parameters()
+        if parameter.requires_grad
+    }
+
+
+def depths(network: nn.Module) -> dict[str, int]:
+    """How far each parameter is below the top: 1 for the last block, 2 for the one before it, and so on.
+
+    What a module has before its stack of blocks, such as embeddings, is one below the first of them; the rest is at 0.
+    """
+    found: dict[str, int] = {}
+    for path, stack in network.named_modules():
+        if not isinstance(stack, Stack):
+            continue
+        owner = f"{path.rpartition('.')[0]}.".lstrip(".")
+        for name, _ in network.named_parameters():
+            inside = name.startswith(f"{path}.")
+            block = name.removeprefix(f"{path}.").split(".")[0]
+            if inside and block.isdigit():
+                found[name] = len(stack) - int(block)
+            elif name.startswith(owner) and name not in found:
+                found[name] = 1 + len(stack)
+            if inside:
+                owner = f"{path}."  # what comes now is not before the blocks
+    return {name: found.get(name, 0) for name, _ in network.named_parameters()}
+
+
+def parameter_groups(
+    network: nn.Module,
+    *,
+    learning_rate: float,
+    weight_decay: float = 0.01,
+    head_learning_rate: float | None = None,
+    layer_decay: float = 1.0,
+) -> list[dict[str, Any]]:
+    """Parameters by what is done to them, as torch's optimisers take them.
+
+    Args:
+        learning_rate: at the peak of the schedule
+        weight_decay: how much of a matrix is taken off it each step, times the learning rate
+        head_learning_rate: another one for the head, where it is new and the rest is not
+        layer_decay: the share of the learning rate that is left with each block below the last
+    Returns: groups with `params`, `names`, `weight_decay`, `lr`, and `peak`, which `lr` is set from by `set_rate`.
+    Raises: ConfigError: a number that makes no sense, or nothing to train.
+    """
+    for name, value in (("learning_rate", learning_rate), ("head_learning_rate", head_learning_rate)):
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"{name} is {value}; it must be a number above 0")
+    if not 0 <= weight_decay < float("inf"):
+        raise ConfigError(f"weight_decay is {weight_decay}; it must be a number from 0 up")
+    if not 0 < layer_decay <= 1:
+        raise ConfigError(f"layer_decay is {layer_decay}; it must be above 0 and at most 1, which is none")
+    below, parameters = depths(network), dict(network.named_parameters())
+    groups: dict[tuple[float, float], dict[str, Any]] = {}
+    for name, decayed in decays(network).items():
+        own = head_learning_rate if name.startswith("head.") else None
+        rate = (own or learning_rate) * layer_decay ** below[name]
+        decay = weight_decay if decayed else 0.0
+        empty = {"params": [], "names": [], "weight_decay": decay, "lr": rate, "peak": rate}
+        group = groups.setdefault((decay, rate), empty)
+        group["params"].append(parameters[name])
+        group["names"].append(name)
+    if not groups:
+        raise ConfigError("there is nothing to train: no parameter of the model asks for a gradient")
+    return list(groups.values())
+
+
+def make_optimiser(
+    network: nn.Module,
+    name: str = "adamw",
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    **rates: Any,
+) -> torch.optim.Optimizer:
+    """An optimiser for what is trained of a network.
+
+    Args:
+        name: "adamw", or "adafactor", which keeps a row and a column of each matrix's second moment and no first one
+        beta1, beta2, epsilon: AdamW's
+        rates: as in `parameter_groups`
+    Raises: ConfigError: an unknown name, or a number that makes no sense.
+    Source: AdamW: Loshchilov and Hutter 2019; Adafactor: Shazeer and Stern 2018.
+    """
+    if name not in OPTIMISERS:
+        raise ConfigError(
+            f"optimiser is {name!r}; allowed: {', '.join(OPTIMISERS)}{nearest(str(name), OPTIMISERS)}"
+        )
+    for which, value in (("beta1", beta1), ("beta2", beta2)):
+        if not 0 <= value < 1:
+            raise ConfigError(f"{which} is {value}; it must be from 0 up to, but not including, 1")
+    if not 0 < epsilon < 1:
+        raise ConfigError(f"epsilon is {epsilon}; it must be a small number above 0")
+    groups = parameter_groups(network, **rates)
+    if name == "adafactor":
+        return torch.optim.Adafactor(groups, lr=groups[0]["lr"])
+    fused = groups[0]["params"][0].device.type in FUSED
+    return torch.optim.AdamW(groups, betas=(beta1, beta2), eps=epsilon, fused=fused)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, factor: float) -> None:
+    """Set each group's learning rate to this share of its peak; `schedules.py` gives the share."""
+    for group in optimiser.param_groups:
+        group["lr"] = group["peak"] * factor

@@ -1,0 +1,98 @@
+"""Chance that can be repeated: the libraries' generators as tensors, and one for every example by its number.
+
+Dropout draws from torch's own generator, whose state a checkpoint keeps. What is drawn for an example (masks, noise,
+spans) depends on (seed, epoch, example) alone: in whatever order, by whichever process, the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError, WeightsError
+
+
+def generator(seed: int, epoch: int, index: int) -> np.random.Generator:
+    """The generator of one example in one epoch; no two share a number drawn, and making one costs microseconds.
+
+    Philox enciphers a counter with a key. The seed is the key; epoch and example are the upper half of the counter,
+    of which drawing counts the lower half: 2^128 blocks to each.
+
+    Args:
+        seed: 0 … 2^128 - 1 · epoch, index: 0 … 2^64 - 1
+    Raises: ConfigError: a number out of range.
+
+    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
+    """
+    if not (0 <= seed < 1 << 128 and 0 <= epoch < 1 << 64 and 0 <= index < 1 << 64):
+        raise ConfigError(
+            f"seed, epoch and example are whole numbers from 0 on, of 128, 64 and 64 bits; got {seed}, {epoch}, {index}"
+        )
+    return np.random.Generator(np.random.Philox(key=seed, counter=epoch << 128 | index << 192))
+
+
+def seed_all(seed: int) -> None:
+    """Seed Python's, numpy's and torch's generators, those of accelerators too.
+
+    Raises: ConfigError: not a whole number from 0 to 2^32 - 1: numpy takes no more, and torch's CPU generator would
+        take a larger one for another, smaller one.
+    """
+    if not 0 <= seed < 1 << 32:
+        raise ConfigError(f"a seed is a whole number from 0 to 2^32 - 1, got {seed}")
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def capture() -> dict[str, Tensor]:
+    """The state of every generator that training may draw from, this process's accelerator included.
+
+    Returns: tensors by names such as `torch`, for a checkpoint.
+
+    Raises: ConfigError: numpy's global generator is another than its own.
+    """
+    _, words, gauss = random.getstate()
+    of_numpy: Any = np.random.get_state(legacy=False)
+    if of_numpy["bit_generator"] != "MT19937":
+        raise ConfigError(
+            f"numpy's global generator was replaced by {of_numpy['bit_generator']}; only its own, MT19937, can be kept"
+        )
+    states = {
+        "python": torch.tensor(words, dtype=torch.int64),
+        "python.gauss": torch.tensor([] if gauss is None else [gauss], dtype=torch.float64),
+        "numpy": torch.tensor([*of_numpy["state"]["key"].tolist(), of_numpy["state"]["pos"]]),
+        "numpy.gauss": torch.tensor(
+            [of_numpy["gauss"]] if of_numpy["has_gauss"] else [], dtype=torch.float64
+        ),
+        "torch": torch.get_rng_state(),
+    }
+    device = torch.accelerator.current_accelerator(check_available=True)
+    if device is not None:
+        states[f"torch.{device.type}"] = torch.get_device_module(device).get_rng_state()
+    return states
+
+
+def restore(states: Mapping[str, Tensor]) -> None:
+    """Go on drawing where `capture` left off. An accelerator's state is used where there is one of its type.
+
+    Raises: WeightsError: a state is missing, or not one.
+    """
+    try:
+        words, gauss = states["python"].tolist(), states["python.gauss"].tolist()
+        random.setstate((3, tuple(words), gauss[0] if gauss else None))
+        *keys, place = states["numpy"].tolist()
+        normal = states["numpy.gauss"].tolist()
+        np.random.set_state(("MT19937", np.array(keys, np.uint32), place, len(normal), *(normal or [0.0])))
+        torch.set_rng_state(states["torch"])
+        device = torch.accelerator.current_accelerator(check_available=True)
+        if device is not None and f"torch.{device.type}" in states:
+            torch.get_device_module(device).set_rng_state(states[f"torch.{device.type}"])
+    except KeyError as missing:
+        raise WeightsError(f"the state of the random numbers lacks {missing}") from None
+    except (ValueError, TypeError, RuntimeError) as problem:
+        raise WeightsError(f"the state of the random numbers cannot be restored: {problem}") from problem

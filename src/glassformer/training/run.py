@@ -1,0 +1,268 @@
+"""A run from its configuration: data read, model loaded, objective made, and all of it handed to a `Trainer`.
+
+task: classify                            what is learnt: one of OBJECTIVES
+model: path-or-name                       what it begins with
+output: runs/mood                         where checkpoints, the log and the best model go
+data: {train: mood.csv, validation: 0.1, columns: {text: tweet, label: mood}}
+training: {epochs: 3, learning_rate: 3e-5}
+
+glassformer train mood.yaml               glassformer train runs/mood/config.yaml --output runs/again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from glassformer.compression.adapters import AdapterSpec, adapt
+from glassformer.data.rows import read_rows
+from glassformer.data.splits import split
+from glassformer.errors import ConfigError, nearest
+from glassformer.files import open_regular, shown
+from glassformer.model import Model, load
+from glassformer.models.presets import PRESETS
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training import randomness
+from glassformer.training.callbacks import Callback, Training
+from glassformer.training.folder import CONFIG
+from glassformer.training.objective import Objective, Rows
+from glassformer.training.options import Options, read_record
+from glassformer.training.presets import preset
+from glassformer.training.trainer import Trainer
+from glassformer.weights.strict_json import read_object
+from glassformer.weights.write import atomic_file
+
+MOST_CONFIG_BYTES = 1_000_000
+
+OBJECTIVES = {
+    "classify": "classify.Classify",
+    "tag": "tag.Tag",
+    "answer": "span.Answer",
+    "generate": "causal.Causal",
+    "instruct": "causal.Answers",
+    "fill": "masked.Masked",
+    "translate": "sequence.SequenceToSequence",
+    "summarise": "sequence.SequenceToSequence",
+    "next-sentence": "next_sentence.NextSentence",
+    "pre-train": "next_sentence.PreTraining",
+    "denoise": "denoise.Denoising",
+    "gap-sentences": "denoise.GapSentences",
+    "span-corruption": "denoise.SpanCorruption",
+}
+"""What can be learnt → the module and class in `objectives/`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Which rows.
+
+    train: a file, or several, one behind the other · validation: files, or the share of the training rows held out
+    columns: role → column, where they have other names · format: how files are read: `delimiter`, `names`, …
+    cache: keep what is made of the rows in the output folder, for rows that do not fit in memory
+    """
+
+    train: str | list[str]
+    validation: str | list[str] | float | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    format: dict[str, Any] = field(default_factory=dict)
+    cache: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All of a run.
+
+    model: a folder or a name on the Hub · scratch: begin with new weights instead: a published name (`glassformer
+        sizes`), a config.json, or its keys; the tokenizer is then that of `tokenizer`
+    overrides: keys of config.json that shall be read otherwise, such as {hidden_dropout_prob: 0}
+    objective: options of what is learnt, such as {block: 256}
+    adapter: train low-rank adapters instead of all weights, such as {rank: 8, places: [q, v]}
+    """
+
+    task: str
+    output: str
+    data: Data
+    model: str | None = None
+    scratch: str | dict[str, Any] | None = None
+    tokenizer: str | None = None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    objective: dict[str, Any] = field(default_factory=dict)
+    training: Options = field(default_factory=Options)
+    adapter: AdapterSpec | None = None
+    trackers: list[str] = field(default_factory=list)
+    device: str = "cpu"
+    sharded: bool = False
+
+    def __post_init__(self) -> None:
+        if self.task not in OBJECTIVES:
+            raise ConfigError(
+                f"task is {shown(self.task)}{nearest(self.task, OBJECTIVES)}; allowed: {', '.join(OBJECTIVES)}"
+            )
+        if (self.model is None) == (self.scratch is None):
+            raise ConfigError("give either model, whose weights it begins with, or scratch, for new ones")
+        if self.scratch is not None and self.tokenizer is None:
+            raise ConfigError(
+                "a model from scratch needs a tokenizer: the folder of one (glassformer tokenizer train)"
+            )
+        if isinstance(self.data.validation, float) and not 0 < self.data.validation < 1:
+            raise ConfigError(
+                f"data.validation is {self.data.validation}; it is a share between 0 and 1, or a file"
+            )
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML or JSON file.
+
+    Raises: ConfigError: no such file, no YAML, or no mapping.
+    """
+    import yaml
+
+    stream, size = open_regular(path, ConfigError)
+    with stream:
+        if size > MOST_CONFIG_BYTES:
+            raise ConfigError(f"{path}: has {size} bytes; that is no configuration")
+        try:
+            found = yaml.safe_load(stream)
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+            raise ConfigError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: must hold names and values, such as `task: classify`; got {shown(found)}")
+    return found
+
+
+def config_of(values: Mapping[str, Any]) -> Config:
+    """A configuration, each key of it known; what a `preset` names holds where nothing else is said."""
+    given = dict(values)
+    if (name := given.pop("preset", None)) is not None:
+        known = preset(name)
+        block = {"block": known.pop("block")} if "block" in known else {}
+        for place, options in (("training", known), ("objective", block)):
+            said = given.get(place) or {}
+            if not isinstance(said, Mapping):
+                raise ConfigError(f"{place}: expected names and values, got {shown(said)}")
+            given[place] = {**options, **said}
+    return read_record(Config, given)
+
+
+def as_yaml(config: Config) -> str:
+    """The effective configuration: with every option, also those that nobody named."""
+    import yaml
+
+    text: str = yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+def make_trainer(config: Config, callbacks: Sequence[Callback] = ()) -> Trainer:
+    """Read, load and make all that a configuration names.
+
+    Raises: GlassformerError: what is wrong with any of it.
+    """
+    kind = objective_class(config.task)
+    check_options(kind, config.objective)
+    train, validation = rows_of(config)
+    randomness.seed_all(config.training.seed)  # of a new head, too
+    model = _model(config, kind, train)
+    objective = kind(model, columns=config.data.columns or None, **config.objective)  # type: ignore[call-arg]
+    adapters = None
+    if config.adapter is not None:
+        # A head that is new knows nothing yet, and is small: it is trained whole.
+        whole = config.adapter.whole or (("head",) if model.report.new else ())
+        adapters = adapt(model.network, replace(config.adapter, whole=whole))
+    cache = Path(config.output) / "examples" if config.data.cache else None
+    return Trainer(
+        model,
+        objective,
+        config.training,
+        train=objective.examples(train, cache=cache and cache / "train"),
+        validation=None
+        if validation is None
+        else objective.examples(validation, cache=cache and cache / "validation"),
+        folder=config.output,
+        callbacks=[KeepConfig(config), *callbacks],
+        adapters=adapters,
+        sharded=config.sharded,
+    )
+
+
+def objective_class(task: str) -> type[Objective]:
+    """What is learnt, by name."""
+    module, _, name = OBJECTIVES[task].partition(".")
+    found: type[Objective] = getattr(import_module(f"glassformer.training.objectives.{module}"), name)
+    return found
+
+
+def check_options(kind: type[Objective], options: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: an option that the objective does not have."""
+    known = kind.options()
+    for name in options:
+        if name not in known:
+            raise ConfigError(
+                f"objective: {shown(name)} is no option of {kind.__name__}{nearest(name, known)}; "
+                f"allowed: {', '.join(known) or 'none'}"
+            )
+
+
+def rows_of(config: Config) -> tuple[Rows, Rows | None]:
+    """The rows to train and to validate on."""
+    data = config.data
+    train = read_rows(data.train, **data.format)
+    if not isinstance(data.validation, float):
+        return train, None if data.validation is None else read_rows(data.validation, **data.format)
+    held_in, held_out = split(len(train), (1 - data.validation, data.validation), seed=config.training.seed)
+    return train.select(held_in), train.select(held_out)
+
+
+class KeepConfig(Callback):
+    """Writes the effective configuration into the run's folder, from which the run can be repeated."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def on_begin(self, trainer: Training) -> None:
+        with atomic_file(Path(self.config.output) / CONFIG) as stream:
+            stream.write(as_yaml(self.config).encode())
+
+
+def _model(config: Config, kind: type[Objective], rows: Rows) -> Model:
+    """The model, its head made for what the rows hold."""
+
+    def fitted(read: Mapping[str, Any], own: bool) -> dict[str, Any]:
+        changed = kind.head_config(rows, read, own=own, columns=config.data.columns, options=config.objective)
+        return {**changed, **config.overrides}
+
+    if config.model is not None:
+        seen = load(config.model, task=kind.TASK, device="meta")  # shapes and names alone
+        overrides = fitted(seen.config, own=not seen.report.new)
+        changed = {key: value for key, value in overrides.items() if seen.config.get(key) != value}
+        return load(config.model, task=kind.TASK, overrides=changed, device=config.device)
+    assert config.tokenizer is not None  # Config has made sure of it
+    tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=str(_scratch(config).get("model_type")))
+    if tokenizer is None:
+        raise ConfigError(
+            f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train"
+        )
+    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    known = {name: number for name, number in special.items() if number is not None}
+    made = {**_scratch(config), "vocab_size": tokenizer.largest_id + 1, **known}
+    return Model.from_config(
+        fitted(made, own=False), task=kind.TASK, tokenizer=tokenizer, device=config.device
+    )
+
+
+def _scratch(config: Config) -> Mapping[str, Any]:
+    """The config.json of a model that begins with new weights."""
+    if isinstance(config.scratch, Mapping):
+        return config.scratch
+    assert config.scratch is not None
+    if config.scratch in PRESETS:
+        return PRESETS[config.scratch].config
+    path = Path(config.scratch)
+    if path.suffix != ".json":
+        raise ConfigError(
+            f"scratch is {config.scratch!r}, no published model{nearest(config.scratch, PRESETS)}; give one of those "
+            "that `glassformer sizes` lists, a config.json, or its keys"
+        )
+    return read_object(path, ConfigError)

@@ -1,0 +1,189 @@
+"""Trackers on request: TensorBoard, Weights & Biases, trackio. The log of the run is there without any of them.
+
+Each goes on in the same run when a training is resumed. A tracker that fails (no network, no account) says so once and
+is silent from then on: training never stops for it. Figures are named `train/loss`, `validation/f1`, … in all of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from glassformer.errors import ConfigError, MissingExtraError, nearest
+from glassformer.training.callbacks import Callback, Report, Training
+
+
+class Tracker(Callback, ABC):
+    """What trackers share: what is sent when, and that none of them ever stops a training.
+
+    NAME: what users call it, and the package that it needs · MODULE: what of it is imported
+    Raises: MissingExtraError: the package is not installed.
+    """
+
+    NAME: ClassVar[str]
+    MODULE: ClassVar[str]
+
+    def __init__(self) -> None:
+        try:
+            self.package = import_module(self.MODULE)
+        except ImportError as error:
+            raise MissingExtraError(self.NAME, "track", f"tracking by {self.NAME}") from error
+        self.failed = False
+
+    @abstractmethod
+    def start(self, trainer: Training) -> None:
+        """Open a run, or the one that this training had before it was interrupted."""
+
+    @abstractmethod
+    def log(self, figures: dict[str, float], step: int) -> None:
+        """Send figures of a step."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Close the run."""
+
+    def on_begin(self, trainer: Training) -> None:
+        self._try(self.start, trainer)
+
+    def on_step(self, trainer: Training, report: Report) -> None:
+        figures = asdict(report)
+        step = figures.pop("step")
+        self._try(self.log, {f"train/{name}": value for name, value in figures.items()}, step)
+
+    def on_validation(self, trainer: Training, figures: Mapping[str, float]) -> None:
+        named = {f"validation/{name}": value for name, value in figures.items()}
+        self._try(self.log, named, trainer.state.step)
+
+    def on_end(self, trainer: Training, result: Any) -> None:
+        self._try(self.finish)
+
+    def _try(self, act: Callable[..., None], *arguments: Any) -> None:
+        if self.failed:
+            return
+        try:
+            act(*arguments)
+        except Exception as error:
+            self.failed = True
+            warnings.warn(
+                f"{self.NAME} failed ({type(error).__name__}: {error}); it hears no more of this run. Training goes "
+                "on, and its own log has everything",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+class TensorBoard(Tracker):
+    """Event files in `RUN/tensorboard`; a resumed run hides what the interrupted one wrote behind its checkpoint."""
+
+    NAME = "tensorboard"
+    MODULE = "torch.utils.tensorboard"
+
+    def start(self, trainer: Training) -> None:
+        step = trainer.state.step
+        self._writer = self.package.SummaryWriter(
+            str(_folder(trainer) / "tensorboard"), purge_step=step + 1 if step else None
+        )
+
+    def log(self, figures: dict[str, float], step: int) -> None:
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+
+    def finish(self) -> None:
+        self._writer.close()
+
+    def on_checkpoint(self, trainer: Training, folder: Path | None) -> None:
+        self._try(lambda: self._writer.flush())  # what a checkpoint stands on, no kill takes away
+
+
+class Wandb(Tracker):
+    """A run of Weights & Biases, whose id is kept in `RUN/wandb.id`; steps that it has already are ignored by it.
+
+    `WANDB_MODE=offline` needs no account; `WANDB_PROJECT` names the project, else the folder above the run does.
+    """
+
+    NAME = "wandb"
+    MODULE = "wandb"
+
+    def start(self, trainer: Training) -> None:
+        folder = _folder(trainer)
+        self._run = self.package.init(
+            id=_run_id(folder / "wandb.id", fresh=trainer.state.step == 0),
+            resume="allow",
+            name=folder.name,
+            dir=str(folder),
+            config=_options(trainer),
+            settings=self.package.Settings(silent=True),
+        )
+
+    def log(self, figures: dict[str, float], step: int) -> None:
+        self._run.log(figures, step=step)
+
+    def finish(self) -> None:
+        self._run.finish()
+
+
+class Trackio(Tracker):
+    """A run of trackio on this machine, of the same name as the run's folder.
+
+    It keeps every value it is sent: steps between the checkpoint and the interruption stand there twice, with the same
+    numbers.
+    """
+
+    NAME = "trackio"
+    MODULE = "trackio"
+
+    def start(self, trainer: Training) -> None:
+        folder = _folder(trainer).absolute()
+        self.package.init(
+            project=folder.parent.name or "glassformer",
+            name=folder.name,
+            resume="allow" if trainer.state.step else "never",
+            config=_options(trainer),
+        )
+
+    def log(self, figures: dict[str, float], step: int) -> None:
+        self.package.log(figures, step=step)
+
+    def finish(self) -> None:
+        self.package.finish()
+
+
+TRACKERS: dict[str, type[Tracker]] = {each.NAME: each for each in (TensorBoard, Wandb, Trackio)}
+
+
+def by_name(names: Iterable[str]) -> list[Callback]:
+    """The trackers of these names, for the main process alone.
+
+    Raises: ConfigError: no such tracker. MissingExtraError: its package is not installed.
+    """
+    for name in (names := list(names)):
+        if name not in TRACKERS:
+            raise ConfigError(
+                f"no tracker {name!r}; there are {', '.join(TRACKERS)}{nearest(name, TRACKERS)}"
+            )
+    return [TRACKERS[name]() for name in dict.fromkeys(names)]
+
+
+def _folder(trainer: Training) -> Path:
+    if trainer.folder is None:
+        raise ConfigError("the training has no folder; give it one, so that a run can be found again")
+    return trainer.folder
+
+
+def _options(trainer: Training) -> dict[str, Any]:
+    options = trainer.options
+    return asdict(options) if is_dataclass(options) and not isinstance(options, type) else dict(options)
+
+
+def _run_id(path: Path, *, fresh: bool) -> str:
+    """The id that a run keeps over interruptions; a run that begins anew has a new one."""
+    if not fresh and path.is_file():
+        return path.read_text("ascii").strip()
+    path.write_text(found := secrets.token_hex(4), "ascii")
+    return found

@@ -1,0 +1,143 @@
+"""`glassformer data`: inspect, split, card."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from glassformer.cli.app import app
+from glassformer.data.rows import read_rows
+from glassformer.errors import GlassformerError
+
+ROWS = [("so glad", "joy"), ("So glad", "anger"), ("leave", "anger"), ("\x1b[31mred", "joy")] + [
+    (f"number {i}", "joy" if i % 4 else "fear") for i in range(40)
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+    path = tmp_path / "all.csv"
+    path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in ROWS), encoding="utf-8")
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["data", *map(str, arguments)])
+
+
+def said(*arguments: object) -> str:
+    done = run(*arguments)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output
+
+
+def refused(*arguments: object) -> str:
+    done = run(*arguments)
+    assert isinstance(done.exception, GlassformerError), (done.output, done.exception)
+    return str(done.exception)
+
+
+def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
+    out = said("inspect", table, "--label", "label")
+    assert "44 rows" in out and "32 · 72.7%" in out and "██" in out
+    assert "! 1 text there before with another label" in out and "line 3: anger" in out
+    assert "\x1b" not in out and "\\x1b[31mred" in out
+
+
+def test_inspect_as_json_and_as_a_page(table: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    found = json.loads(said("inspect", table, "--label", "label", "--json", "--html", page))
+    assert found["files"][0]["classes"] == {"joy": 32, "fear": 10, "anger": 2}
+    assert {each["kind"] for each in found["findings"]} == {"conflict", "repeat", "damaged"}
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_inspect_counts_tokens_of_a_model(table: Path, minilm: Path) -> None:
+    found = json.loads(said("inspect", table, "--tokenizer", minilm, "--limit", 4, "--json"))
+    tokens = found["files"][0]["lengths"]["tokens"]
+    assert (tokens["limit"], tokens["least"], tokens["50%"]) == (4, 3, 4)
+    assert tokens["beyond"] == 1  # the one with control characters
+    assert "512" in said("inspect", table, "--tokenizer", minilm, "--json")
+    assert "--tokenizer" in refused("inspect", table, "--limit", 4)
+
+
+def test_inspect_reads_tables_of_any_form_and_leaks_between_files(tmp_path: Path) -> None:
+    form = ("--kind", "csv", "--delimiter", ";", "--names", "said,mood", "--no-quotes")
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text('im "fine;joy\n' + f"only {name};joy\n", encoding="utf-8")
+    files = (tmp_path / "a.txt", tmp_path / "b.txt")
+    out = said("inspect", *files, "--text", "said", "--label", "mood", *form)
+    assert "! 1 text of" in out and "learned by heart" in " ".join(out.split())
+
+
+def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_path: Path) -> None:
+    out = said("split", table, "--by", "label", "--unique", "text", "--seed", 1, "--out", tmp_path / "parts")
+    assert "1 of 44 rows repeat an earlier text" in out
+    parts = [read_rows(tmp_path / "parts" / f"{name}.csv") for name in ("train", "validation", "test")]
+    assert [len(part) for part in parts] == [35, 4, 4]
+    assert [sum(row["label"] == "fear" for row in part) for part in parts] == [8, 1, 1]
+    texts = [row["text"] for part in parts for row in part]
+    assert sorted(texts) == sorted({text for text, _ in ROWS} - {"So glad"})
+    assert "is there already" in refused("split", table, "--out", tmp_path / "parts")
+
+
+def test_split_by_groups_into_another_format(table: Path, tmp_path: Path) -> None:
+    said(
+        "split",
+        table,
+        "--group",
+        "label",
+        "--fractions",
+        "0.6,0.4",
+        "--format",
+        "jsonl",
+        "--out",
+        tmp_path / "g",
+    )
+    train, validation = (read_rows(tmp_path / "g" / f"{name}.jsonl") for name in ("train", "validation"))
+    assert not {row["label"] for row in train} & {row["label"] for row in validation}
+
+
+def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> None:
+    card = tmp_path / "CARD.md"
+    options = (
+        "--title",
+        "Moods",
+        "--licence",
+        "CC0-1.0",
+        "--bias",
+        "Short.",
+        "--bias",
+        "Mine.",
+        "--out",
+        card,
+    )
+    said("card", table, "--label", "label", *options)
+    text = card.read_text("utf-8")
+    assert "# Moods" in text and "CC0-1.0" in text and "- Mine." in text and "| joy | 32 (72.7%) |" in text
+    assert "is there already" in refused("card", table, *options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("inspect", "{}", "--text", "txt"), "no column 'txt'; nearest: 'text'"),
+        (("split", "{}", "--out", "x", "--fractions", "0.5;0.5"), "numbers with commas between"),
+        (("split", "{}", "--out", "x", "--fractions", "0.5,0.1"), "make 0.6"),
+        (("split", "{}", "--out", "x", "--by", "lable"), "nearest: 'label'"),
+        (("split", "{}", "--out", "x", "--format", "xlsx"), "csv, tsv, jsonl"),
+        (("inspect", "no.csv"), "no.csv"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    table: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(table.parent)
+    assert message in refused(*(argument.format(table) for argument in arguments))
+    assert not (table.parent / "x").exists()

@@ -1,0 +1,82 @@
+"""`glassformer tokenizer train`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from glassformer.cli.app import app
+from glassformer.errors import GlassformerError
+from glassformer.text import Tokenizer
+from glassformer.text.train import train_tokenizer
+from tests.text.families import lines
+
+LINES = [line for line in lines()[:200] if line.strip()]
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["tokenizer", "train", *map(str, arguments)])
+    if isinstance(done.exception, GlassformerError):
+        raise done.exception
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output
+
+
+def test_texts_tables_and_objects_give_what_python_gives(tmp_path: Path) -> None:
+    text, rows = tmp_path / "a.txt.gz", tmp_path / "b.jsonl"
+    with gzip.open(text, "wt", encoding="utf-8") as file:
+        file.write("\n".join(LINES[:100]))
+    rows.write_text("".join(json.dumps({"n": i, "said": line}) + "\n" for i, line in enumerate(LINES[100:])))
+    options = ("--column", "said", "--kind", "wordpiece", "--lower", "--special", "<user>", "--size", 400)
+    out = run(text, rows, *options, "--out", tmp_path / "there")
+    expected = train_tokenizer(LINES, kind="wordpiece", lower=True, special=["<user>"], size=400)
+    found = Tokenizer.from_folder(tmp_path / "there")
+    assert found.engine.to_str() == expected.engine.to_str()
+    assert "400" in out and "[PAD] 0 [UNK] 1 [CLS] 2" in out and "0.000% of the tokens" in out
+
+
+def test_like_a_model_with_a_report_for_programs(tmp_path: Path, minilm: Path) -> None:
+    (tmp_path / "a.csv").write_text("text\n" + "time flies like an arrow\n" * 5, encoding="utf-8")
+    out = run(tmp_path / "a.csv", "--like", minilm, "--size", 40, "--out", tmp_path / "there", "--json")
+    report = json.loads(out)
+    assert report["tokens"] == 40 and report["special"]["[PAD]"] == 0
+    assert report["measured_on"] == {"texts": 5, "words": 25} and report["unknown_share"] == 0
+    assert Tokenizer.from_folder(tmp_path / "there").model_max_length == 512
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("", (), "a.txt: holds no row"),
+        ("ab", ("--kind", "wordpiece", "--size", 5), "give a size above"),
+        ("ab", ("--size", 300), "size 257"),
+        ("ab", ("--for", "bort"), "nearest: 'bert'"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(
+    tmp_path: Path, content: str, options: tuple[object, ...], message: str
+) -> None:
+    (tmp_path / "a.txt").write_text(content)
+    with pytest.raises(GlassformerError, match=message):
+        run(tmp_path / "a.txt", *options, "--out", tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+
+
+def test_places_are_named_and_tokenizers_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": 5}\n')
+    with pytest.raises(GlassformerError, match=r"a\.jsonl: line 1: 'text' is 5, which is no text"):
+        run(tmp_path / "a.jsonl", "--out", tmp_path / "there")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "vocab.txt").write_text("mine")
+    with pytest.raises(GlassformerError, match=r"vocab\.txt: is there already"):
+        run(tmp_path / "a.jsonl", "--out", tmp_path / "there")

@@ -1,0 +1,152 @@
+"""What is said of rows: their figures, and what is odd about them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.data.report import Lengths, Report, inspect
+from glassformer.data.rows import read_rows
+from glassformer.data.sequence import Listed
+from glassformer.errors import DataError
+
+TRAIN = Listed(
+    [
+        {"text": "so glad", "label": "joy"},
+        {"text": "So  GLAD", "label": "anger"},
+        {"text": "leave me be", "label": "anger"},
+        {"text": "leave me be", "label": "anger"},
+        {"text": " ", "label": "joy"},
+        {"text": "WHAT A DAY", "label": None},
+        {"text": "broken \ufffd bytes", "label": "fear"},
+    ],
+    name="train.csv",
+)
+TEST = Listed(
+    [
+        {"text": "Leave me be", "label": "anger"},
+        {"text": "new", "label": "love"},
+        {"text": "newer", "label": "love"},
+    ],
+    name="test.csv",
+)
+
+
+def found(report: Report) -> dict[str, Any]:
+    return {each.kind: each for each in report.findings}
+
+
+def test_figures_of_each_file() -> None:
+    report = inspect({"train.csv": TRAIN, "test.csv": TEST}, text="text", label="label")
+    first = report.parts[0]
+    assert (first.rows, first.classes, first.gaps) == (7, {"anger": 3, "joy": 2, "fear": 1}, {"label": 1})
+    assert first.lengths["words"].values.tolist() == [2, 2, 3, 3, 0, 3, 3]
+    assert first.lengths["characters"].values.tolist() == [7, 8, 11, 11, 1, 10, 14]
+    assert {name: values.tolist() for name, values in first.by_class("words").items()} == {
+        "anger": [2, 3, 3],
+        "joy": [2, 0],
+        "fear": [3],
+    }
+    assert report.classes == ["anger", "joy", "love", "fear"] and report.unit == "words"
+    assert json.loads(json.dumps(report.to_dict()))["files"][0]["by_class"]["joy"]["most"] == 2
+
+
+def test_everything_odd_is_found_with_its_place() -> None:
+    odd = found(inspect({"train.csv": TRAIN, "test.csv": TEST}, text="text", label="label"))
+    assert set(odd) == {
+        "leak",
+        "conflict",
+        "no label",
+        "empty",
+        "repeat",
+        "damaged",
+        "capitals",
+        "single",
+        "only",
+    }
+    assert all(each.count == 1 for kind, each in odd.items() if kind not in ("repeat", "only", "single"))
+    assert odd["leak"].places == ("train.csv: row 2 · test.csv: row 0 · “Leave me be”",)
+    assert odd["conflict"].places == ("train.csv: row 0: joy · train.csv: row 1: anger · “So GLAD”",)
+    assert odd["empty"].places == ("train.csv: row 4",)
+    assert odd["no label"].places == ("train.csv: row 5: “WHAT A DAY”",)
+    assert odd["repeat"].count == 2
+    assert "1 class has one row alone" in odd["single"].said and odd["single"].places == ("fear",)
+    assert odd["only"].said == "1 class has rows in test.csv alone: love"
+
+
+def test_nothing_odd() -> None:
+    rows = Listed([{"text": f"number {i}", "label": "ab"[i % 2]} for i in range(8)])
+    assert inspect({"a": rows}, text="text", label="label").findings == ()
+    assert inspect({"a": rows}, text="text").classes == []
+
+
+def test_a_text_in_three_files_leaks_into_each() -> None:
+    files = {name: Listed([{"text": "same"}, {"text": "same"}], name=name) for name in ("{a}", "b", "c")}
+    leaking = [each for each in inspect(files, text="text").findings if each.kind == "leak"]
+    assert [(each.said.split()[3], each.said.split()[6].strip(":"), each.count) for each in leaking] == [
+        ("b", "{a}", 2),
+        ("c", "{a}", 2),
+        ("c", "b", 2),
+    ]
+
+
+def test_tokens_are_counted_a_thousand_texts_at_a_time_and_held_against_the_limit() -> None:
+    calls: list[int] = []
+
+    def counted(texts: Any) -> list[int]:
+        calls.append(len(texts))
+        return [len(text) for text in texts]
+
+    rows = Listed([{"text": "x" * (1 + i % 10) + str(i)} for i in range(2_500)])
+    report = inspect({"a.csv": rows}, text="text", tokens=counted, limit=12)
+    assert calls == [1000, 1000, 500] and report.unit == "tokens"
+    tokens = report.parts[0].lengths["tokens"]
+    assert len(tokens.values) == 2_500 and tokens.beyond == sum(len(row["text"]) > 12 for row in rows) > 0
+    assert found(report)["beyond"].count == tokens.beyond
+    assert report.to_dict()["files"][0]["lengths"]["tokens"]["limit"] == 12
+
+
+def test_words_with_tags_and_several_labels() -> None:
+    tagged = Listed(
+        [{"tokens": ["Sioux", "Falls"], "tags": ["B-LOC", "I-LOC"]}, {"tokens": ["a"], "tags": ["O"]}]
+    )
+    part = inspect({"x": tagged}, text="tokens", label="tags").parts[0]
+    assert part.classes == {"B-LOC": 1, "I-LOC": 1, "O": 1} and part.lengths["words"].values.tolist() == [
+        2,
+        1,
+    ]
+    assert part.of_class.tolist() == [-1, -1]
+    several = Listed([{"text": "a", "labels": ["x", "y"]}, {"text": "A", "labels": ["y", "x"]}])
+    report = inspect({"x": several}, text="text", label="labels")
+    assert report.parts[0].classes == {"x": 2, "y": 2} and "conflict" not in found(report)
+
+
+def test_quantiles_are_lengths_that_the_share_does_not_exceed() -> None:
+    quantiles = Lengths("words", np.arange(1, 101)).quantiles()
+    assert (
+        quantiles["50%"] == 50
+        and quantiles["95%"] == 95
+        and quantiles["least"] == 1
+        and quantiles["most"] == 100
+    )
+
+
+def test_what_cannot_be_looked_at() -> None:
+    with pytest.raises(DataError, match="no file"):
+        inspect({}, text="text")
+    with pytest.raises(DataError, match="a: no column 'txt'; nearest: 'text'"):
+        inspect({"a": Listed([{"text": "x"}])}, text="txt")
+    with pytest.raises(DataError, match=r"the list: row 1: 'text' is 5, a number; it must be a text"):
+        inspect({"a": Listed([{"text": None}, {"text": 5}])}, text="text")
+
+
+def test_emotion_has_the_classes_that_its_readme_states(shared: Path) -> None:
+    form: dict[str, Any] = {"delimiter": ";", "quotes": False, "header": False, "names": ("text", "label")}
+    rows = read_rows(shared / "data/emotion/train.txt.gz", kind="csv", **form)
+    part = inspect({"train": rows}, text="text", label="label").parts[0]
+    stated = {"joy": 5362, "sadness": 4664, "anger": 2159, "fear": 1937, "love": 1304, "surprise": 572}
+    assert (part.rows, part.classes) == (15_998, stated)

@@ -1,0 +1,101 @@
+"""The page of a report: one file, nothing fetched, every text only text; plots that say what the figures say."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+
+from glassformer.data.plots import bars, boxes, histogram, scale
+from glassformer.data.report import inspect
+from glassformer.data.report_page import page
+from glassformer.data.sequence import Listed
+
+EVIL = '<script>alert("x")</script> & <img src=x onerror=y>'
+
+
+class Reader(HTMLParser):
+    """The elements of a page, and its text; each must be closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.opened: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not {"src", "href"} & {name for name, _ in attrs}
+        if tag != "meta":
+            self.opened.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def numbers(drawn: str, name: str) -> list[float]:
+    return [float(found) for found in re.findall(rf'<rect class="s0"[^>]* {name}="([\d.]+)"', drawn)]
+
+
+def test_one_file_in_which_texts_are_texts() -> None:
+    rows = [{"text": f"{EVIL} {i // 2}", "label": EVIL if i % 3 else "b"} for i in range(12)]
+    report = inspect({EVIL: Listed(rows, name=EVIL), "b.csv": Listed(rows[:3])}, text="text", label="label")
+    text = page(report)
+    found = Reader(text)
+    assert not found.opened and {"script", "img", "link", "iframe"}.isdisjoint(found.tags)
+    assert found.tags.count("svg") == 4 and found.tags.count("table") == 2
+    assert "://" not in text and "default-src 'none'" in text and "light dark" in text
+    assert any(EVIL in word for word in found.words)
+    said = " ".join(found.words)
+    assert all(each.said in said for each in report.findings) and len(report.findings) >= 3
+
+
+def test_a_page_without_labels_and_findings() -> None:
+    text = page(inspect({"a.txt": Listed([{"text": "one"}, {"text": "two"}])}, text="text"))
+    assert "Nothing odd was found." in text and "Rows a class" not in text and not Reader(text).opened
+
+
+def test_bars_are_as_long_as_shares() -> None:
+    wide = numbers(bars({"a": [75], "b": [25], "c": [0]}, [100], ["x"]), "width")
+    assert wide[1] / wide[0] == 1 / 3 and wide[2] == 0
+
+
+def test_a_histogram_draws_every_text_once_or_says_how_many_it_leaves_out() -> None:
+    values = np.array([1] * 10 + [2] * 20 + [3] * 5)
+    step, count = scale([values])
+    tall = numbers(histogram(values, "words", 0, step, count), "height")
+    assert (step, len(tall)) == (1, 4)
+    assert tall[0] == 0 and abs(tall[1] / tall[2] - 1 / 2) < 0.01 and abs(tall[3] / tall[2] - 1 / 4) < 0.01
+    far = np.append(np.arange(1_000) % 50, 9_000)
+    drawn = histogram(far, "words", 0, *scale([far]), limit=20)
+    assert "1 longer, up to 9,000" in drawn and "limit 20" in drawn
+    said = [int(found) for found in re.findall(r"words: (\d+) texts", drawn)]
+    assert sum(said) == 1_000
+
+
+def test_a_box_stands_where_the_quantiles_are() -> None:
+    drawn = boxes({"a": np.arange(101)}, "words")
+    assert "half of the texts have 25 to 75 words, the median 50" in drawn
+    left, wide = (
+        float(re.findall(rf'class="box" [^>]*(?<=[ "]){name}="([\d.]+)"', drawn)[0])
+        for name in ("x", "width")
+    )
+    median = float(re.findall(r'class="median" x1="([\d.]+)"', drawn)[0])
+    assert abs(median - (left + wide / 2)) < 0.2
+
+
+def test_many_classes_are_folded_away_and_none_is_lost() -> None:
+    rows = Listed([{"text": f"word {i}", "label": f"class {i % 50}"} for i in range(100)])
+    text = page(inspect({"a": rows}, text="text", label="label"))
+    found = Reader(text)
+    assert not found.opened and text.count("20 more classes") == 2
+    drawn = [word for word in found.words if word.startswith("class ") and ":" not in word]
+    assert len(set(drawn)) == 50 and len(drawn) == 100

@@ -1,0 +1,358 @@
+"""Rows from files of every kind: what they hold, what is said of a wrong one, and how little memory they take."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer import ConfigError, DataError
+from glassformer.data.rows import read_rows
+
+CSV = 'text,label\r\n"so ""glad"",\nreally",joy\r\n\r\nüber,anger\r\n'
+READ = [{"text": 'so "glad",\nreally', "label": "joy"}, {"text": "über", "label": "anger"}]
+
+
+def put(path: Path, text: str | bytes) -> Path:
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+KINDS: list[tuple[str, str, dict[str, Any], list[dict[str, Any]], list[int]]] = [
+    ("a.csv", CSV, {}, READ, [2, 5]),
+    ("a.CSV.gz", "\ufeff" + CSV, {}, READ, [2, 5]),
+    ("a.tsv", 'text\tn\n"so\t1\n', {"types": {"n": "int"}}, [{"text": '"so', "n": 1}], [2]),
+    (
+        "a.tsv",
+        'text\tn\n"s\to"\t1.5',
+        {"quotes": True, "types": {"n": "float"}},
+        [{"text": "s\to", "n": 1.5}],
+        [2],
+    ),
+    (
+        "a.txt.gz",
+        "i am glad;joy\ni am 5' 2\";fear\n",
+        {"kind": "csv", "delimiter": ";", "quotes": False, "header": False, "names": ["text", "label"]},
+        [{"text": "i am glad", "label": "joy"}, {"text": "i am 5' 2\"", "label": "fear"}],
+        [1, 2],
+    ),
+    ("a.jsonl", '{"t": "a"}\n\n  {"t": "\\ud83d\\ude00"}', {}, [{"t": "a"}, {"t": "😀"}], [1, 3]),
+    ("a.ndjson.gz", '\ufeff{"t": [1]}\n', {}, [{"t": [1]}], [1]),
+    ("a.json", '\ufeff\n [{"t": "ü"},\n\n {"t":\n 2.5 , "u": {}}\n]\n', {"columns": ["u"]}, [], []),
+    (
+        "b.json",
+        '\ufeff\n [{"t": "ü"},\n\n {"t":\n "a" , "u": {}}\n]\n',
+        {},
+        [{"t": "ü"}, {"t": "a", "u": {}}],
+        [2, 4],
+    ),
+    ("c.json", '[{"t":"[]{,"},{"t":"\\"}"}]', {}, [{"t": "[]{,"}, {"t": '"}'}], [1, 1]),
+    ("d.json", '{"t": 1}\n{"t": 2}\n', {}, [{"t": 1}, {"t": 2}], [1, 2]),
+    (
+        "a.conll",
+        "-DOCSTART- O\n\nA b\tB-X\nc\tO\n\n\n\nd\tO",
+        {},
+        [{"tokens": ["A b", "c"], "tags": ["B-X", "O"]}, {"tokens": ["d"], "tags": ["O"]}],
+        [3, 8],
+    ),
+    (
+        "a.bio",
+        "# id 1\nVinken NNP  O\n# more\njoins VBZ O\n",
+        {"fields": {"tokens": 0, "pos": 1}, "comment": "# "},
+        [{"tokens": ["Vinken", "joins"], "pos": ["NNP", "VBZ"]}],
+        [1],
+    ),
+    ("a.txt", " a \r\n\n\nb", {}, [{"text": " a "}, {"text": "b"}], [1, 4]),
+    ("a.txt", " a \r\n\nb", {"blank": True, "name": "x"}, [{"x": " a "}, {"x": ""}, {"x": "b"}], [1, 2, 3]),
+    (
+        "a.txt",
+        "\na\n\nb\n<|e|>\nc\n<|e|>\n\n<|e|>\n",
+        {"separator": "<|e|>"},
+        [{"text": "a\n\nb"}, {"text": "c"}],
+        [2, 6],
+    ),
+    ("a.txt", "a\nb\n\n \nc", {"separator": ""}, [{"text": "a\nb"}, {"text": "c"}], [1, 5]),
+    ("a.txt", "\na\n\nb\n", {"whole": True}, [{"text": "a\n\nb"}], [2]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "options", "said", "lines"), KINDS)
+def test_kinds(
+    tmp_path: Path, name: str, text: str, options: dict[str, Any], said: list[Any], lines: list[int]
+) -> None:
+    path = put(tmp_path / name, text)
+    if not said:
+        with pytest.raises(DataError, match="line 2: no column 'u'; there are: 't'"):
+            read_rows(path, **options)
+        return
+    rows = read_rows(str(path), **options)
+    assert list(rows) == said == [rows[index] for index in range(len(rows))]
+    assert [rows.where(index) for index in range(len(rows))] == [f"{path}: line {line}" for line in lines]
+    assert rows[-1] == said[-1] and rows.file(0) == str(path)
+    assert list(rows.columns) == list({column: None for row in said for column in row})
+    with pytest.raises(IndexError, match="there is no row"):
+        rows[len(rows)]
+
+
+WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
+    ("a.csv", "", {}, "a.csv: holds no row"),
+    ("a.csv", "text,label\n", {}, "holds no row"),
+    ("a.jsonl", "\n\n", {}, "holds no row"),
+    ("a.json", "[]", {}, "holds no row"),
+    ("a.json", "", {}, "holds no row"),
+    ("a.conll", "\n\n", {}, "holds no row"),
+    (
+        "a.csv",
+        "text,lable\na,b\n",
+        {"columns": ["text", "label"]},
+        "line 2: no column 'label'; nearest: 'lable'",
+    ),
+    ("a.csv", "text,text\na,b\n", {}, "line 1 names the column 'text' twice"),
+    (
+        "a.csv",
+        "text,label\na,b\na,b,c\n",
+        {},
+        "line 3 has 3 fields, the first line names 2; .* double quotes",
+    ),
+    ("a.csv", "a;b;c\n", {"header": False, "names": ["x", "y"]}, "line 1 has 1 fields, names has 2"),
+    ("a.csv", 'text,label\na,b\nc,"d\ne,f\n', {}, "line 3 cannot be read as a row: unexpected end"),
+    (
+        "a.csv",
+        'text,label\na,b\nc,"d\n' + "e,f\n" * 50,
+        {"limit": 100},
+        "line 3 begins a row of more than 100 bytes",
+    ),
+    ("a.csv", "text,label\na," + "b" * 1_000_000, {}, "line 2 begins a row of more than 1,000,000 bytes"),
+    ("a.csv", b"text,label\na,\xff\n", {}, "line 2 is not UTF-8"),
+    (
+        "a.csv",
+        "text,n\na,1\nb,joy\n",
+        {"types": {"n": "int"}},
+        "line 3 has 'joy' as 'n'; it must be a whole number",
+    ),
+    ("a.csv", "text,n\na,nan\n", {"types": {"n": "float"}}, "line 2 has 'nan' as 'n'; it must be a number"),
+    ("a.csv", "text,n\na,1\n", {"types": {"m": "int"}}, "types names 'm', which is no column"),
+    ("a.jsonl", '{"n": 1}\n{"n": 2.5}\n{"n": "joy"}', {}, "line 3: 'n' is 'joy', a text, where .* a number"),
+    ("a.jsonl", '{"n": 1}\n{"n": true}', {}, "line 2: 'n' is True, true or false"),
+    ("a.jsonl", '{"n": 1}\n{"n": null}', {"columns": ["n"]}, "line 2: 'n' is empty"),
+    ("a.jsonl", '{"n": 1}\n{"m": 1}', {"columns": ["n"]}, "line 2: no column 'n'"),
+    ("a.jsonl", '{"n": 1, "n": 2}', {}, "line 1 is no JSON: the key 'n' stands there twice"),
+    ("a.jsonl", '{"n": 1}\n{"n": NaN}', {}, "line 2 is no JSON: NaN"),
+    ("a.jsonl", '{"n": "\\ud83d"}', {}, "line 1 is no JSON: half of a surrogate pair"),
+    ("a.jsonl", '{"n": 1}\n{"n"', {}, "line 2 is no JSON"),
+    ("a.jsonl", "[1]", {}, r"line 1 is no JSON object, but \[1\]"),
+    ("a.jsonl", '{"n": "' + "b" * 500 + '"}', {"limit": 400}, "line 1 begins a row of more than 400 bytes"),
+    ("a.jsonl", b'{"n": "a"}\n\n{"n": "\xe4"}', {}, "line 3 is not UTF-8"),
+    ("a.json", '[{"n": 1},\n {"n": 2}\n {"n": 3}]', {}, "line 3 is no JSON: a comma is missing"),
+    ("a.json", '[{"n": 1},\n]', {}, "line 2 is no list of JSON objects: .* with ']'"),
+    ("a.json", '[{"n": 1},\n 5]', {}, "line 2 is no list of JSON objects: .* with '5'"),
+    ("a.json", '[{"n": 1},\n {"n": }]', {}, "line 2 is no JSON: Expecting value"),
+    ("a.json", '[{"n": 1},\n {"n":\n NaN}]', {}, "line 2 is no JSON: NaN"),
+    ("a.json", '[{"n": 1}', {}, "the file ends before the list does"),
+    ("a.json", '[{"n": 1}]\n\n x', {}, "line 3 is no JSON: 'x' stands behind the end"),
+    ("a.json", '"abc"', {}, "line 1 begins neither a list of objects"),
+    ("a.json", b'[{"n": "a"},\n {"n": "\xe4"}]', {}, "line 2 is not UTF-8"),
+    (
+        "a.json",
+        '[{"n": 1},\n{"n": "' + "b" * 200_000 + '"}]',
+        {"limit": 70_000},
+        "line 2 begins a row of more than 70,000",
+    ),
+    ("a.conll", "a\tO\nb\n", {}, "line 2 has 1 fields, and the sentence has 2"),
+    ("a.conll", "a\tO\n\tO\n", {}, "line 2 has nothing as 'tokens'"),
+    (
+        "a.conll",
+        "a O\n",
+        {"fields": {"tokens": 0, "tags": 3}},
+        "line 1 has 2 fields, and 'tags' should be number 3",
+    ),
+    ("a.txt", b"a\n\nb\xff", {}, "line 3 is not UTF-8"),
+    ("a.txt", "a\nb\nc\n" * 9, {"separator": "--", "limit": 20}, "line 1 begins a row of more than 20 bytes"),
+    ("a.csv.gz", b"no archive", {}, "a.csv.gz: cannot be unpacked"),
+    ("a.parquet", b"PAR1 no parquet", {}, "a.parquet: cannot be read as Parquet"),
+    ("a.doc", "", {}, "its name does not say what it holds; it should end in .csv"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "options", "said"), WRONG)
+def test_what_is_wrong_is_said_with_its_line(
+    tmp_path: Path, name: str, text: str | bytes, options: dict[str, Any], said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(DataError, match=said) as caught:
+        read_rows(path, **options)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kind": "cvs"}, "kind is 'cvs'; nearest: 'csv'"),
+        (
+            {"delimeter": ";"},
+            "'delimeter' is no option of csv; nearest: 'delimiter'; it has: delimiter, quotes",
+        ),
+        ({"delimiter": "::"}, "delimiter is '::'; it must be one character"),
+        ({"quotes": "no"}, "quotes is 'no'; it must be true or false"),
+        ({"header": False}, "a table has a header, or header=False and names"),
+        ({"names": ["a"]}, "a table has a header, or"),
+        ({"types": {"text": "number"}}, "types has 'number'; a column is one of: text, int, float"),
+        ({"kind": "text", "whole": True, "blank": True}, "give one of them"),
+        ({"kind": "conll", "fields": {"tokens": "0"}}, "it must say column: number"),
+        ({"kind": "jsonl", "header": True}, "'header' is no option of jsonl; it has none"),
+        ({"columns": "text"}, "columns is 'text'; give the names"),
+        ({"columns": ["text", "text"]}, "each once"),
+        ({"limit": 0}, "limit is 0 bytes"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        read_rows(put(tmp_path / "a.csv", CSV), **options)
+
+
+def test_a_limit_is_of_the_row_not_of_the_line(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", 'text\n"' + "b\n" * 100 + '"\nc\n')
+    assert len(read_rows(path, limit=202)) == 2
+    with pytest.raises(DataError, match="line 2 begins a row of more than 201 bytes"):
+        read_rows(path, limit=201)
+
+
+def test_several_files_are_put_one_behind_the_other(tmp_path: Path) -> None:
+    german, french = (
+        put(tmp_path / "de.csv", "text,label\na,1\n"),
+        put(tmp_path / "fr.csv", "label,text\n2,b\n3,c\n"),
+    )
+    rows = read_rows([german, str(french)])
+    assert [row["text"] for row in rows] == ["a", "b", "c"] == [rows[index]["text"] for index in range(3)]
+    assert [rows.where(index) for index in (0, 2)] == [f"{german}: line 2", f"{french}: line 3"]
+    assert [rows.file(index) for index in range(3)] == [str(german), str(french), str(french)]
+    assert list(read_rows(str(tmp_path / "*.csv"))) == list(rows) == list(read_rows(tmp_path))
+    put(tmp_path / "it.csv", "text,tag\na,1\n")
+    with pytest.raises(DataError, match=r"it.csv has the columns text, tag, and .*de.csv has text, label"):
+        read_rows(tmp_path)
+    assert len(read_rows(tmp_path, columns=["text"])) == 4
+    put(tmp_path / "c.jsonl", '{"text": 5}')
+    with pytest.raises(DataError, match=r"c.jsonl: 'text' is a number, and in .*de.csv a text"):
+        read_rows([german, tmp_path / "c.jsonl"], columns=["text"])
+    with pytest.raises(DataError, match="files of several kinds: csv, jsonl; name the files"):
+        read_rows(tmp_path)
+
+
+def test_places_without_rows(tmp_path: Path) -> None:
+    for source, said in (
+        (tmp_path / "none.csv", "none.csv: cannot be opened: No such file"),
+        (str(tmp_path / "*.csv"), "no file fits this pattern"),
+        (tmp_path, "holds neither sound nor rows"),
+        (5, "got int"),
+        ({}, "names a file of lines for each column, and not none"),
+        ([], "the list: holds no row"),
+        ([5], "row 0 is 5; a row is a dict"),
+    ):
+        with pytest.raises(DataError, match=said):
+            read_rows(source)  # type: ignore[arg-type]
+
+
+def test_a_file_that_changes_is_not_read_on(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.jsonl", '{"t": 1}\n{"t": 2}\n')
+    rows = read_rows(path)
+    path.write_text('{"t": 1}\n{"t": 200}\n')
+    with pytest.raises(DataError, match=r"a\.jsonl: was changed after it had been read"):
+        rows[1]
+
+
+def test_fingerprints_are_of_the_content(tmp_path: Path) -> None:
+    first = read_rows(put(tmp_path / "a.csv", CSV))
+    assert first.fingerprint == read_rows(put(tmp_path / "b.csv", CSV)).fingerprint
+    others = [
+        read_rows(put(tmp_path / "c.csv", CSV.replace("joy", "Joy"))),
+        read_rows(tmp_path / "a.csv", columns=["text"]),
+        first.select([0]),
+        first.select([1, 0]),
+        read_rows([tmp_path / "a.csv", tmp_path / "b.csv"]),
+    ]
+    assert len({rows.fingerprint for rows in [first, *others]}) == 6
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.fixed_dictionaries({"a": TEXTS, "b": TEXTS}), min_size=1, max_size=5),
+    st.sampled_from([None, 1, "\n"]),
+)
+def test_what_json_and_csv_write_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, str]], indent: Any
+) -> None:
+    import csv
+
+    folder = tmp_path_factory.mktemp("json")
+    (folder / "a.json").write_text(
+        json.dumps(rows, indent=indent, ensure_ascii=False), encoding="utf-8", newline=""
+    )
+    assert list(read_rows(folder / "a.json")) == rows
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert list(read_rows(folder / "a.jsonl")) == rows
+    with (folder / "a.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["a", "b"], quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(rows)
+    found = read_rows(folder / "a.csv")
+    assert list(found) == rows == [found[index] for index in range(len(found))]
+
+
+def test_a_list_in_json_longer_than_what_is_held_of_it(tmp_path: Path) -> None:
+    rows = [{"n": number, "text": "ü" * (number % 97)} for number in range(3_000)]
+    for indent in (None, 2):
+        found = read_rows(put(tmp_path / "a.json", json.dumps(rows, indent=indent, ensure_ascii=False)))
+        assert list(found) == rows and found[1_234] == rows[1_234]
+        assert found.where(2_999).endswith(": line 1" if indent is None else f": line {2 + 4 * 2_999}")
+
+
+def test_memory_stays_far_below_the_size_of_a_file(tmp_path: Path) -> None:
+    """24 MB in a process of its own, which may take a quarter of that."""
+    row = '{},"' + "lorem ipsum, dolor " * 40 + '",label\n'
+    path = put(tmp_path / "a.csv", "id,text,label\n" + "".join(map(row.format, range(1_000))) * 30)
+    code = f"""
+        import re
+        from glassformer.data.rows import read_rows
+        def most():
+            return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+        before = most()
+        rows = read_rows({str(path)!r})
+        words = sum(len(row["text"]) for row in rows)
+        assert rows[29_999]["id"] == "999" and words == 30_000 * 760, words
+        print(most() - before)
+    """
+    if not Path("/proc/self/status").exists():
+        pytest.skip("the peak of memory is read from /proc, which this system has not")
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    size = path.stat().st_size / 2**20
+    assert size > 20 and float(done.stdout) < size / 4
+
+
+def test_the_real_sets(shared: Path) -> None:
+    data = shared / "data"
+    emotion = read_rows(
+        data / "emotion/train.txt.gz",
+        **{"kind": "csv", "delimiter": ";", "quotes": False, "header": False, "names": ("text", "label")},
+    )
+    assert (len(emotion), emotion[2]) == (15_998, {"text": "i am feeling grouchy", "label": "anger"})
+    assert len(read_rows(data / "multi30k/val.{en,de}.gz")) == 1_014
+    stories = read_rows(data / "tinystories/stories.txt.gz", separator="<|endoftext|>")
+    assert len(stories) == 2_000 and "<|endoftext|>" not in stories[1_999]["text"]
+    assert len(read_rows([data / f"wikiann/{name}.val.conll.gz" for name in ("es", "nl")])) == 5_000
+    assert len(read_rows(data / "subjqa_electronics/dev.csv.gz")) == 261
+    assert len(read_rows(data / "speech")) == 45

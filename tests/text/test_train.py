@@ -1,0 +1,194 @@
+"""Tokenizers that are learned: the same at every run, the same ids here and in the reference library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glassformer
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.text import Tokenizer
+from glassformer.text.plan import KINDS
+from glassformer.text.train import coverage, train_tokenizer
+from tests.text.conftest import wild_texts
+from tests.text.families import lines
+
+LINES = lines()[:250]
+
+EVERY: list[dict[str, Any]] = [
+    *({"kind": kind} for kind in KINDS),
+    {"kind": "wordpiece", "lower": True, "special": ("<user>",)},
+    {"kind": "byte-bpe", "family": "roberta"},
+    {"kind": "byte-bpe", "family": "llama", "lower": True},
+    {"kind": "unigram", "family": "t5", "lower": True},
+    {"kind": "unigram", "family": "marian"},
+]
+
+
+@cache
+def learned(**options: Any) -> Tokenizer:
+    return train_tokenizer(LINES, size=600, **options)
+
+
+def named(options: dict[str, Any]) -> str:
+    return "-".join(map(str, options.values()))
+
+
+@pytest.mark.parametrize("options", EVERY, ids=named)
+def test_the_same_ids_here_saved_and_in_the_reference_library(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    transformers = pytest.importorskip(
+        "transformers", reason="compares with it: pip install 'glassformer[reference]'"
+    )
+    found = learned(**options)
+    found.save(tmp_path)
+    again, reference = Tokenizer.from_folder(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in [*LINES[:60], *wild_texts(60, seed=1)]:
+        ids = found.encode(text)
+        assert again.encode(text) == ids == reference(text)["input_ids"], text
+    pair = found("fruit flies", "like a banana")
+    assert dict(reference("fruit flies", "like a banana")) == dict(pair)
+    assert len(found) == 600 + 100 * (options.get("family") == "t5")
+    for role in ("cls", "sep", "pad", "mask", "unk", "eos"):
+        if token := found.token_of(role):
+            assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(
+                token
+            ) == found.id_of(role)
+
+
+def test_special_tokens_stand_where_the_families_have_them() -> None:
+    def shown(text: str, **options: Any) -> list[str]:
+        return [piece.token for piece in learned(**options).explain(text).final]
+
+    def first(count: int, **options: Any) -> list[str]:
+        return list(learned(**options).convert_ids_to_tokens(range(count)))
+
+    assert first(5, kind="wordpiece") == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert first(1, kind="byte-bpe") == ["<|endoftext|>"]
+    assert first(5, kind="unigram") == ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    assert first(3, kind="unigram", family="t5", lower=True) == ["<pad>", "</s>", "<unk>"]
+    assert first(6, kind="wordpiece", special=("<user>", "[MASK]"))[-1] == "<user>"
+    assert shown("the", kind="wordpiece") == ["[CLS]", "the", "[SEP]"]
+    assert shown(" the", kind="byte-bpe") == ["Ġthe"]
+    assert shown("the", kind="unigram") == ["<s>", "▁the", "</s>"]
+    assert shown("the", kind="unigram", family="t5", lower=True) == ["▁the", "</s>"]
+    t5 = learned(kind="unigram", family="t5", lower=True)
+    assert t5.convert_tokens_to_ids(["<extra_id_99>", "<extra_id_0>"]) == [600, 699]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_process_learns_the_same_file(tmp_path: Path, kind: str) -> None:
+    """Within one process, the engine's hash tables might happen to agree."""
+    program = (
+        "import sys; from glassformer.text.train import train_tokenizer; from tests.text.test_train import LINES\n"
+        f"train_tokenizer(LINES, kind={kind!r}, size=600).save(sys.argv[1])"
+    )
+    learned(kind=kind).save(tmp_path / "here")
+    root = Path(__file__).parents[2]
+    subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "there")], check=True, cwd=root, timeout=120
+    )
+    here, there = (tmp_path / name / "tokenizer.json" for name in ("here", "there"))
+    assert here.read_bytes() == there.read_bytes()
+
+
+def test_like_a_model_learns_its_tokenizer_anew(tmp_path: Path, minilm: Path) -> None:
+    found = train_tokenizer(LINES, like=minilm, size=600)
+    plain = train_tokenizer(iter(LINES), kind="wordpiece", lower=True, size=600)
+    assert found.engine.get_vocab(True) == plain.engine.get_vocab(True)
+    assert found.model_max_length == 512 and found.special_tokens == plain.special_tokens
+    found.save(tmp_path)
+    transformers = pytest.importorskip(
+        "transformers", reason="compares with it: pip install 'glassformer[reference]'"
+    )
+    reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert type(reference).__name__.startswith("BertTokenizer")
+    for text in [*LINES[:20], "[MASK] İstanbul"]:
+        assert reference(text)["input_ids"] == found.encode(text) == plain.encode(text)
+
+
+@pytest.mark.parametrize("options", EVERY[:6], ids=named)
+def test_like_what_was_learned_here_gives_the_same_again(tmp_path: Path, options: dict[str, Any]) -> None:
+    train_tokenizer(LINES[150:], size=450, **options).save(tmp_path)
+    again = train_tokenizer(LINES, size=600, like=tmp_path)
+    assert again.engine.to_str() == learned(**options).engine.to_str()
+
+
+def test_like_leaves_out_the_list_of_old_ids(tmp_path: Path) -> None:
+    learned(kind="wordpiece").save(tmp_path / "old")
+    path = tmp_path / "old" / "tokenizer_config.json"
+    config = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**config, "added_tokens_decoder": {"103": {"content": "[MASK]"}}}))
+    train_tokenizer(LINES, size=600, like=tmp_path / "old").save(tmp_path / "new")
+    assert json.loads((tmp_path / "new" / "tokenizer_config.json").read_text("utf-8")) == config
+
+
+def test_like_llama_pieces_do_not_reach_over_spaces(shared: Path) -> None:
+    found = train_tokenizer(LINES, like=shared / "models" / "stories260k", size=600)
+    pieces = [piece for piece in found.engine.get_vocab(False) if "▁" in piece.strip("▁")]
+    assert not pieces and found.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]
+    assert found.decode(found.encode("Once upon a time ✓"), skip_special_tokens=True) == "Once upon a time ✓"
+
+
+def test_coverage_counts_words_tokens_and_what_is_unknown() -> None:
+    tokenizer = train_tokenizer(["time flies like an arrow"] * 3, kind="wordpiece", size=40)
+    seen = coverage(tokenizer, ["time flies", "Ω time"])
+    assert (seen.texts, seen.words, seen.unknown) == (2, 4, 1)
+    assert seen.tokens_per_word == seen.tokens / 4 and seen.unknown_share == 1 / seen.tokens
+    bytes_ = train_tokenizer(["time flies"] * 3, size=258)
+    assert coverage(bytes_, ["Ω <|endoftext|>"]).unknown == 0
+
+
+def test_special_tokens_in_texts_are_not_learned_from() -> None:
+    clean = train_tokenizer(LINES, size=400)
+    marked = train_tokenizer([f"{line}<|endoftext|>" for line in LINES], size=400)
+    assert not [piece for piece in marked.engine.get_vocab(False) if "endof" in piece and piece[0] != "<"]
+    assert len(clean) == len(marked) == 400
+
+
+def test_it_is_a_name_of_the_package() -> None:
+    assert glassformer.train_tokenizer is train_tokenizer
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "error", "said"),
+    [
+        ([], {}, DataError, "holds no text"),
+        (["", " \n"], {}, DataError, "holds no text"),
+        ([" "], {"kind": "wordpiece"}, DataError, "holds no text"),
+        ([""], {"kind": "unigram"}, DataError, "holds no text"),
+        ("one text", {}, DataError, "several texts, not one"),
+        (["a", 5], {}, DataError, "text 1 is int"),
+        (["ab \ud800"], {}, DataError, "text 0 holds '\\\\ud800' at character 3"),
+        (["abc"], {"size": 100}, ConfigError, r"size is 100, but the alphabet has 256 .* a size above 257"),
+        (["abc"], {"kind": "wordpiece", "size": 9}, ConfigError, "give a size above 10"),
+        (["abc"], {"kind": "unigram", "size": 8}, ConfigError, "there are 5 special tokens"),
+        (["abc abc"], {"size": 500}, DataError, "makes 259 tokens, not 500.* or size 259"),
+        (["abc abc"], {"kind": "unigram", "size": 50}, DataError, "makes 15 tokens, not 50"),
+        (["a"], {"kind": "wordpeice"}, ConfigError, "nearest: 'wordpiece'"),
+        (["a"], {"family": "bort"}, ConfigError, "nearest: 'bert'"),
+        (["a"], {"kind": "unigram", "family": "gpt2"}, ConfigError, "take byte-bpe"),
+        (["a"], {"like": "x", "kind": "unigram"}, ConfigError, "like= says kind"),
+        (["a"], {"like": "no/such/folder"}, DataError, "no/such/folder"),
+    ],
+)
+def test_what_cannot_be_learned(
+    texts: Any, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        train_tokenizer(texts, **options)
+
+
+def test_a_vocabulary_of_whole_words_is_not_learned(tmp_path: Path) -> None:
+    from tests.e2e.tiny_models import word_tokenizer
+
+    word_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(UnsupportedError, match="WordLevel"):
+        train_tokenizer(["a"], like=tmp_path)

@@ -1,0 +1,115 @@
+"""Tiny models of any family that are about to learn, with a tokenizer of whole and of broken words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tokenizers
+import torch
+from tokenizers import models, pre_tokenizers, processors
+
+from glassformer.model import Model
+from glassformer.models import FAMILIES
+from glassformer.text.special import Settings
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.objective import Objective
+from glassformer.training.passes import Pass
+from tests.e2e.tiny_models import SMALL
+
+WORDS = "[PAD] [CLS] [SEP] [UNK] time flies like an arrow fruit a banana . ##s ##e ##an dean jeff works at ?".split()
+PAD, CLS, SEP, UNK, *_ = range(len(WORDS))
+NUMBER = {word: number for number, word in enumerate(WORDS)}
+
+
+def pieces(*, framed: bool = True) -> tokenizers.Tokenizer:
+    """BERT's way: words are split at spaces and signs, and broken into pieces: works ?, dean + ##s."""
+    engine = tokenizers.Tokenizer(models.WordPiece(NUMBER, unk_token="[UNK]"))
+    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    if framed:
+        engine.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
+        )
+    engine.add_special_tokens(WORDS[:4])
+    return engine
+
+
+def tokenizer_of(family: str, *, framed: bool = True, limit: int | None = None) -> Tokenizer:
+    segments = family in ("bert", "big_bird")
+    return Tokenizer(
+        pieces(framed=framed), Settings(model_type=family, segments=segments, model_max_length=limit)
+    )
+
+
+def learner(
+    family: str,
+    task: str,
+    head: Mapping[str, Any] | None = None,
+    *,
+    framed: bool = True,
+    limit: int | None = None,
+    **config: Any,
+) -> Model:
+    """A model of a family with a fresh head, whose config says what `head` says; always the same numbers."""
+    whole = {
+        **FAMILIES[family].tiny,
+        **SMALL.get(family, {}),
+        "vocab_size": 32,
+        "eos_token_id": SEP,  # by which some classifiers find the end of a text
+        "pad_token_id": PAD,
+        **config,
+        **(head or {}),
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Model.from_config(
+            whole, task=task, tokenizer=tokenizer_of(family, framed=framed, limit=limit)
+        )
+    model.network.eval()  # no dropout: the same text gives the same loss
+    return model
+
+
+def learn(objective: Objective, item: Pass) -> dict[str, float]:
+    sums = objective.model.network.learn(item.batch, item.flow, item.labels)
+    return {name: float(x.detach()) for name, x in sums.items()}
+
+
+def check_passes(objective: Objective, examples: Any) -> None:
+    """All texts in one pass have the losses and gradients that each has alone."""
+    network = objective.model.network
+    single: dict[str, float] = {}
+    for index in range(len(examples)):
+        for name, x in learn(objective, objective.passed([examples[index]], [index])).items():
+            single[name] = single.get(name, 0.0) + x
+    item = objective.passed([examples[i] for i in range(len(examples))], range(len(examples)))
+    together = learn(objective, item)
+    assert together == pytest_approx(single), (together, single)
+    assert all(0 < x < 1e4 for x in together.values())
+    sums = network.learn(item.batch, item.flow, item.labels)
+    sum(sums.values()).backward()  # type: ignore[union-attr]
+    gradient = max(float(p.grad.abs().max()) for p in network.head.parameters() if p.grad is not None)
+    assert 0 < gradient < 1e4
+    meter = objective.meter()
+    with torch.no_grad():
+        meter.add(network(item.batch, item.flow), item)
+    counts = network.head.counts(item.labels)
+    loss = sum(together[name] / counts[name] for name in together)
+    assert meter.figures()["loss"] == pytest_approx(loss)
+    assert objective.METRIC in meter.figures()
+
+
+def pytest_approx(expected: Any) -> Any:
+    import pytest
+
+    return pytest.approx(expected, rel=2e-5, abs=1e-6)
+
+
+def families_for(task: str) -> list[str]:
+    """The families that have a head for a task and read nothing but text."""
+    return [
+        name
+        for name, family in FAMILIES.items()
+        if task in family.tasks and family.opens is None and name != "lxmert"
+    ]

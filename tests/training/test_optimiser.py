@@ -1,0 +1,168 @@
+"""Weights decay by what they are, in every family; rates by group; steps equal to a loop written out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from glassformer import Model
+from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.positions import LearnedPositions
+from glassformer.errors import ConfigError
+from glassformer.models import FAMILIES, Family, Reader
+from glassformer.training.optimiser import decays, depths, make_optimiser, parameter_groups, set_rate
+
+
+def names_below(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> set[str]:
+    """Every parameter that a module of these kinds owns, tied ones by their first name."""
+    owned = {
+        id(p) for module in network.modules() if isinstance(module, kinds) for p in module.parameters(False)
+    }
+    return {name for name, p in network.named_parameters() if id(p) in owned}
+
+
+@pytest.mark.parametrize(
+    ("family", "task"),
+    [(family, task) for family in FAMILIES.values() for task in family.tasks],
+    ids=[f"{family.model_type}-{task}" for family in FAMILIES.values() for task in family.tasks],
+)
+def test_tr_15_each_parameter_of_every_family_decays_or_does_not(family: Family, task: str) -> None:
+    network = family.blank(family.spec(Reader(family.tiny)), task)
+    found = decays(network)
+    groups = parameter_groups(network, learning_rate=1e-3, weight_decay=0.1)
+    grouped = [id(p) for group in groups for p in group["params"]]
+    assert sorted(grouped) == sorted(map(id, network.parameters())), "each is in exactly one group, once"
+
+    decayed = {name for name, yes in found.items() if yes}
+    assert decayed == {name for group in groups if group["weight_decay"] for name in group["names"]}
+    spared = names_below(network, (LayerNorm, RMSNorm, nn.Embedding, LearnedPositions))
+    assert spared and not decayed & spared
+    parameters = dict(network.named_parameters())
+    for name, parameter in parameters.items():
+        if parameter.dim() < 2 or name.endswith(".bias"):
+            assert name not in decayed
+    matrices = names_below(network, (nn.Linear, nn.Conv1d, nn.Conv2d)) - spared
+    assert decayed == {name for name in matrices if parameters[name].dim() > 1}
+    assert decayed
+
+
+def test_bug_29_norms_by_any_name_are_norms() -> None:
+    """GPT-2's files call them ln_1, ln_2 and ln_f, which a search for "LayerNorm" does not find."""
+    network = Model.from_config(FAMILIES["gpt2"].tiny, task="text-generation").network
+    found = decays(network)
+    norms = [name for name, module in network.named_modules() if isinstance(module, LayerNorm)]
+    assert len(norms) == 2 * 3 + 1
+    assert not any(found[f"{name}.{leaf}"] for name in norms for leaf in ("weight", "bias"))
+    assert found["blocks.0.attn.qkv.weight"] and not found["embed.tokens.weight"]
+    assert "head.decoder.weight" not in found, "tied: it is the embedding, once"
+
+
+@pytest.mark.parametrize("family", ["bert", "mixtral", "t5", "wav2vec2"])
+def test_after_a_step_without_gradients_only_what_decays_is_smaller(family: str) -> None:
+    network = Model.from_config(FAMILIES[family].tiny).network
+    before = {name: p.detach().clone() for name, p in network.named_parameters()}
+    optimiser = make_optimiser(network, learning_rate=0.1, weight_decay=0.5)
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimiser.step()
+    for name, parameter in network.named_parameters():
+        torch.testing.assert_close(
+            parameter.detach(), before[name] * (0.95 if decays(network)[name] else 1.0)
+        )
+
+
+def test_a_step_is_that_of_adamw_written_out() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    optimiser = make_optimiser(
+        network, learning_rate=0.01, weight_decay=0.1, beta1=0.8, beta2=0.95, epsilon=1e-6
+    )
+    weight = network[0].weight
+    ours, first, second = weight.detach().double(), torch.zeros(3, 4).double(), torch.zeros(3, 4).double()
+    for step in range(1, 6):
+        set_rate(optimiser, step / 5)
+        gradients = [torch.randn_like(p) for p in network.parameters()]
+        for parameter, gradient in zip(network.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+        optimiser.step()
+        g, rate = gradients[0].double(), 0.01 * step / 5
+        first, second = 0.8 * first + 0.2 * g, 0.95 * second + 0.05 * g * g
+        ours = ours * (1 - rate * 0.1)
+        ours -= rate * (first / (1 - 0.8**step)) / ((second / (1 - 0.95**step)).sqrt() + 1e-6)
+    torch.testing.assert_close(weight.detach().double(), ours, atol=1e-7, rtol=1e-6)
+
+
+def test_rates_of_a_head_and_by_depth() -> None:
+    network = Model.from_config(FAMILIES["bert"].tiny, task="text-classification").network
+    below = depths(network)
+    assert below["head.classifier.weight"] == 0
+    assert [below[f"blocks.{i}.attn.qkv.weight"] for i in range(3)] == [3, 2, 1]
+    assert below["embed.tokens.weight"] == 4
+    groups = parameter_groups(network, learning_rate=1.0, head_learning_rate=5.0, layer_decay=0.5)
+    rates = {name: group["lr"] for group in groups for name in group["names"]}
+    assert rates["head.classifier.weight"] == 5.0
+    assert rates["blocks.2.ffn.up.bias"] == 0.5 and rates["embed.norm.weight"] == 0.0625
+    optimiser = make_optimiser(network, learning_rate=1.0, layer_decay=0.5)
+    set_rate(optimiser, 0.1)
+    for group in optimiser.param_groups:
+        assert math.isclose(group["lr"], 0.1 * group["peak"])
+    llama = depths(Model.from_config(FAMILIES["llama"].tiny).network)
+    assert llama["final_norm.weight"] == 0
+
+
+@pytest.mark.parametrize("name", ["adamw", "adafactor"])
+def test_every_optimiser_learns_and_goes_on_from_its_state(name: str) -> None:
+    def run(steps: int, state: dict[str, Any] | None = None, weights: Any = None) -> Any:
+        torch.manual_seed(0)
+        network = nn.Linear(5, 1)
+        if weights is not None:
+            network.load_state_dict(weights)
+        optimiser = make_optimiser(network, name, learning_rate=0.05, weight_decay=0.01)
+        if state is not None:
+            optimiser.load_state_dict(state)
+        x = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+        losses = []
+        for _ in range(steps):
+            optimiser.zero_grad()
+            loss = (network(x) - x.sum(1, keepdim=True)).pow(2).mean()
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+        return losses, optimiser.state_dict(), network.state_dict()
+
+    losses, _, whole = run(40)
+    assert losses[-1] < 0.5 * losses[0]
+    _, state, half = run(20)
+    _, _, resumed = run(20, state, half)
+    assert all(torch.equal(resumed[key], whole[key]) for key in whole)
+
+
+def test_frozen_weights_are_in_no_group() -> None:
+    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    network[0].requires_grad_(False)
+    groups = parameter_groups(network, learning_rate=1e-3)
+    assert {name for group in groups for name in group["names"]} == {"1.weight", "1.bias"}
+    with pytest.raises(ConfigError, match="nothing to train"):
+        parameter_groups(network.requires_grad_(False), learning_rate=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"name": "adam"}, "optimiser is 'adam'; allowed: adamw, adafactor; nearest: 'adamw'"),
+        ({"learning_rate": 0.0}, r"learning_rate is 0\.0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"head_learning_rate": -1.0}, "head_learning_rate is -1"),
+        ({"weight_decay": -0.1}, r"weight_decay is -0\.1"),
+        ({"layer_decay": 0.0}, "layer_decay is 0"),
+        ({"beta2": 1.0}, r"beta2 is 1\.0"),
+        ({"epsilon": 0.0}, "epsilon is 0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        make_optimiser(nn.Linear(2, 2), **{"learning_rate": 1e-3, **options})
