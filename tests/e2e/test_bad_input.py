@@ -631,7 +631,7 @@ def test_the_encoder_decoder_says_what_it_needs(models: dict[str, Model]) -> Non
             "question-answering",
             {"start_positions": IDS, "end_positions": IDS},
             DataError,
-            "start_positions must be int64 of shape [2]",
+            "it must be int64 of shape [B]",
         ),
         ("pre-training", IDS, DataError, "pre-training needs labels="),
     ],

@@ -43,7 +43,7 @@ def until(trainer: Any, steps: int) -> None:
         while trainer.state.step < steps:
             trainer.train_step()
         trainer.save()
-    trainer._feed.close()
+    trainer.gradients.feed.close()
 
 
 @pytest.mark.parametrize("sharded", [False, True], ids=["copies", "shards"])

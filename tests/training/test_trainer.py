@@ -98,12 +98,12 @@ def test_passes_change_nothing(config: dict[str, Any], kind: type[Texts]) -> Non
             **cut,
         )
         trainer.network.train()
-        items, loss, tokens = trainer._backward()
+        items, loss, tokens = trainer.gradients.of(trainer.state, print)
         gradients = {n: p.grad.clone() for n, p in trainer.network.named_parameters() if p.grad is not None}
         trainer.optimizer.zero_grad()
         trainer.train_step()
         results.append((len(items), loss, tokens, gradients, weights_of(trainer)))
-        trainer._feed.close()
+        trainer.gradients.feed.close()
     whole = results[0]
     assert whole[0] == 1 and results[2][0] == 8
     for part in results[1:]:
@@ -124,7 +124,7 @@ def test_a_batch_of_tokens() -> None:
 
 def test_no_number_is_never_applied_and_never_hidden(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, steps=60)
-    real, broken = trainer._gradients, set(range(2, 61, 2))
+    real, broken = trainer.gradients.added_up, set(range(2, 61, 2))
     before: dict[int, str] = {}
 
     def poisoned(items: Any) -> Any:
@@ -135,7 +135,7 @@ def test_no_number_is_never_applied_and_never_hidden(tmp_path: Path) -> None:
             next(iter(trainer.network.parameters())).grad.fill_(math.nan)
         return (math.nan if step % 4 == 2 else loss), tokens
 
-    trainer._gradients = poisoned  # type: ignore[method-assign]
+    trainer.gradients.added_up = poisoned  # type: ignore[method-assign]
     with pytest.warns(UserWarning, match="was not applied"):
         trainer.train()
     after = {**before, 61: digest(trainer)}
@@ -149,13 +149,13 @@ def test_no_number_is_never_applied_and_never_hidden(tmp_path: Path) -> None:
 
 def test_too_often_no_number_goes_back_and_then_ends(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, save_every=4)
-    real = trainer._gradients
+    real = trainer.gradients.added_up
 
     def poisoned(items: Any) -> Any:
         loss, tokens = real(items)
         return (math.nan if trainer.state.step >= 6 else loss), tokens
 
-    trainer._gradients = poisoned  # type: ignore[method-assign]
+    trainer.gradients.added_up = poisoned  # type: ignore[method-assign]
     with (
         pytest.warns(UserWarning, match="was not applied"),
         pytest.raises(Diverged, match="learning_rate") as error,
@@ -179,7 +179,7 @@ def test_out_of_memory_halves_the_pass_and_keeps_the_batch(tmp_path: Path) -> No
     expected = trainer_of(**same)
     expected.train()
     trainer = trainer_of(tmp_path, **same)
-    real, learner = trainer.learner.forward, trainer.learner
+    real, learner = trainer.gradients.learner.forward, trainer.gradients.learner
 
     def tight(item: Any, learn: bool = True) -> Any:
         if item.tokens > 30:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.screen import visible
+from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
     from glassformer.generation.sample import Generated
@@ -217,10 +214,10 @@ def generate(
     if watch:
         from glassformer.cli.watch import watch as show_choices
 
-        with _notes():
+        with notes():
             show_choices(loaded, text, options)
         return
-    with _notes():
+    with notes():
         if not (json or top or beams > 1 or answers > 1):
             _stream(loaded, text, options)
             return
@@ -246,15 +243,6 @@ def _show(prompt: str, found: Generated, tokenizer: Tokenizer, *, json: bool) ->
         typer.echo(_shown(answer))
         if found.top_ids is not None and found.top_ids.shape[-1]:
             _show_steps(row, found, tokenizer)
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Warnings, such as that a prompt was cut, each in one line."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_, **__: typer.echo(f"note: {message}", err=True)
-        yield
 
 
 def _schema(text: str) -> Any:

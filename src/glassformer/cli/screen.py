@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -37,3 +42,12 @@ def bar(share: float, width: int) -> str:
 def visible(text: str) -> str:
     """The text with control characters written out, so that no text can steer the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+@contextmanager
+def notes() -> Iterator[None]:
+    """Warnings, such as that texts were cut, each in one line on standard error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)
+        yield

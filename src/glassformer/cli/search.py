@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.screen import notes
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def search(
 
     Examples:
 
-    glassformer search mood.yaml --trials 20
+    [cyan]glassformer search mood.yaml --trials 20[/]
 
-    glassformer train runs/search/best.yaml --output runs/best
+    [cyan]glassformer train runs/search/best.yaml --output runs/best[/]
     """
     import yaml
 
@@ -87,7 +88,7 @@ def search(
             said = ", ".join(f"{name} {value}" for name, value in trial.settings.items())
             typer.echo(f"trial {trial.number}: {said}: {trial.state}, {metric} {figure}", err=True)
 
-    with Lock(place / "lock"):
+    with Lock(place / "lock"), notes():
         found = search_for(
             make_trial,
             asked.space,

@@ -100,17 +100,20 @@ class Texts:
     """The texts of some files one after the other, streamed anew each time."""
 
     def __init__(self, files: Sequence[Path], column: str) -> None:
-        from glassformer.data.kinds import kind_of_file
+        from glassformer.data.kinds import ENDINGS, ending
 
-        self._files = {file: "text" if kind_of_file(file) == "text" else column for file in files}
+        # A corpus may have any name: what no table or list is called is text.
+        self._kinds = {file: ENDINGS.get(ending(file), "text") for file in files}
+        self._column = column
 
     def __iter__(self) -> Iterator[str]:
         from glassformer.data.streams import stream_rows
         from glassformer.errors import DataError
         from glassformer.files import shown
 
-        for file, column in self._files.items():
-            rows = stream_rows(file, columns=[column], buffer=1)
+        for file, kind in self._kinds.items():
+            column = "text" if kind == "text" else self._column
+            rows = stream_rows(file, kind=kind, columns=[column], buffer=1)
             for row in rows:
                 if not isinstance(row[column], str):
                     raise DataError(f"{rows.where}: {column!r} is {shown(row[column])}, which is no text")

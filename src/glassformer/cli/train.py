@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from glassformer.cli.screen import notes
 from glassformer.errors import ConfigError
 
 DATA, HOW, RUN = "Data", "How", "The run"
@@ -41,6 +42,10 @@ def train(
     column: Annotated[
         list[str] | None,
         typer.Option("--column", "-c", help="role=column: text=tweet, label=mood.", rich_help_panel=DATA),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that nothing is learnt from; '*': all such.", rich_help_panel=DATA),
     ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="The folder of the run.", rich_help_panel=RUN)
@@ -84,19 +89,19 @@ def train(
     """Train a model on rows of yours: what it learns, from which data, into which folder.
 
     The folder holds the effective configuration, checkpoints, a log, curves, and the best model so far. The same
-    command again goes on where a run was stopped, to the last bit; Ctrl-C finishes the step and saves.
+    command goes on where a run was stopped, to the last bit; Ctrl-C finishes the step and saves.
+
+    Exit codes: 0 done · 2 something to put right · 3 the loss became no number · 75 stopped and saved
 
     Examples:
 
-    glassformer train --task classify --model MODEL --data mood.csv --validation 0.1 --output runs/mood
+    [cyan]glassformer train -t classify -m MODEL -d mood.csv -v 0.1 -o runs/mood[/]  a tenth of the rows judges
 
-    glassformer train mood.yaml --set training.warmup=100        what the file says, but for the warm-up
+    [cyan]glassformer train mood.yaml --set training.warmup=100[/]  what the file says, but for the warm-up
 
-    glassformer train runs/mood/config.yaml --output runs/again        the same run once more
+    [cyan]glassformer train runs/mood/config.yaml --output runs/again[/]  the same run once more
 
-    torchrun --nproc-per-node 2 -m glassformer train mood.yaml        with two processes
-
-    Exit codes: 0 done · 2 something to put right · 3 the loss became no number · 75 stopped and saved
+    [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  two processes that act as one
     """
     from glassformer.training.run import as_yaml, config_of, read_config
 
@@ -104,6 +109,7 @@ def train(
     named = {
         "task": task, "model": model, "output": output, "device": device, "trackers": tracker,
         "data.train": data[0] if data and len(data) == 1 else data,
+        "data.ignore": ignore,
         "data.validation": validation if validation is None else _value(validation),
         "training.epochs": epochs, "training.steps": steps, "training.learning_rate": learning_rate,
         "training.batch_size": batch_size, "training.precision": precision, "training.seed": seed,
@@ -123,7 +129,8 @@ def train(
     if show:
         print(as_yaml(asked), end="")
         return
-    result = _run(asked, resume=not fresh, quiet=quiet or json)
+    with notes():
+        result = _run(asked, resume=not fresh, quiet=quiet or json)
     if json:
         print(json_format.dumps(result))
 

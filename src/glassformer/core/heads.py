@@ -455,7 +455,14 @@ class Span(Head):
             raise DataError("a span needs labels={'start_positions': [B], 'end_positions': [B]}")
         for name, label in labels.items():
             if not isinstance(label, Tensor) or label.dtype != torch.int64 or label.dim() != 1:
-                raise DataError(f"{name} must be int64 of shape [B], the position of a token in each text")
+                what = (
+                    f"{label.dtype} of shape {list(label.shape)}"
+                    if isinstance(label, Tensor)
+                    else type(label)
+                )
+                raise DataError(
+                    f"{name} is {what}; it must be int64 of shape [B], the position of a token in each text"
+                )
         return labels
 
 

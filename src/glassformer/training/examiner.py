@@ -7,7 +7,6 @@ examples ─ windows ─ sorted by length ─ passes ─ network ─┬─ losse
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.training.faults import is_out_of_memory
 from glassformer.training.feed import cut
+from glassformer.training.gradients import Gradients
 from glassformer.training.objective import Examples, Objective
-from glassformer.training.parallel import Crew, Learner
 from glassformer.training.passes import Example, Pass
 from glassformer.training.randomness import generator
 
@@ -29,26 +28,17 @@ class Examiner:
     """Asks in eval mode, each process a share of the examples.
 
     Args:
-        tokens, size: what a pass holds at most; for want of memory it is halved, apart from training's
-        precision: a context in which products have the run's precision
+        gradients: whose network is asked, and how · tokens: what a pass holds at most; for want of memory it is halved,
+            apart from training's
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        objective: Objective,
-        crew: Crew,
-        device: torch.device,
-        *,
-        tokens: int,
-        size: int | None,
-        precision: Any,
-    ) -> None:
-        self.learner, self.objective, self.crew, self.device = learner, objective, crew, device
-        self.tokens, self.size, self.precision = tokens, size, precision
+    def __init__(self, gradients: Gradients, objective: Objective, *, tokens: int) -> None:
+        self.gradients, self.objective, self.tokens = gradients, objective, tokens
+        self.learner, self.crew, self.device = gradients.learner, gradients.crew, gradients.device
 
-    def figures(self, head: Head, examples: Examples) -> dict[str, float]:
+    def figures(self, examples: Examples) -> dict[str, float]:
         """The mean loss of all labels, and what the objective's meter says."""
+        head = self.gradients.head
         meter = self.objective.meter()
         sums: dict[str, float] = {}
         for output, item in self._answers(
@@ -95,7 +85,7 @@ class Examiner:
                 window = chosen[start : start + WINDOW].tolist()
                 # The same draw each time: figures of two validations differ by the weights alone.
                 seen = [self.objective.varied(examples[i], generator(0, 0, i)) for i in window]
-                items = cut(self.objective, seen, window, self.tokens, self.size)
+                items = cut(self.objective, seen, window, self.tokens, None)
                 for _ in range(self.crew.most(len(items)) - len(items)):
                     self._asked(cut(self.objective, [examples[0]], [0], 1, None)[0])  # as often as the others
                 for item in items:
@@ -115,17 +105,10 @@ class Examiner:
             yield answer
             return
         self.tokens = max(self.tokens // 2, 1)
-        self.size = None if self.size is None else max(self.size // 2, 1)
-        for part in cut(
-            self.objective, [seen[i] for i in item.indices], item.indices, self.tokens, self.size
-        ):
+        for part in cut(self.objective, [seen[i] for i in item.indices], item.indices, self.tokens, None):
             yield from self._answered(part, seen)
 
     def _asked(self, item: Pass) -> tuple[Output, Pass]:
         placed = item.to(self.device)
-        with torch.no_grad(), self._precise():
+        with torch.no_grad(), self.gradients.precise():
             return self.learner(placed, learn=False), placed
-
-    def _precise(self) -> AbstractContextManager[None]:
-        found: AbstractContextManager[None] = self.precision()
-        return found

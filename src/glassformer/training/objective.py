@@ -69,12 +69,14 @@ class Objective(ABC):
     TASK: whose head it needs · COLUMNS: what it reads of a row, by role: role → the column's usual name
     METRIC: the figure that says which model is best, of the class or, where labels decide it, of the instance
     HIGHER: whether more of it is better
+    columns: what this one reads: role → column
     """
 
     TASK: ClassVar[str]
     COLUMNS: ClassVar[Mapping[str, str]]
     METRIC: str = "loss"
     HIGHER: bool = False
+    columns: Mapping[str, str]
 
     def __init__(self, model: Model) -> None:
         self.model = model

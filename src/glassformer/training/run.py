@@ -19,7 +19,7 @@ from typing import Any
 
 from glassformer.compression.adapters import AdapterSpec, adapt
 from glassformer.data.rows import read_rows
-from glassformer.data.splits import split
+from glassformer.data.splits import column, split
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import open_regular, shown
 from glassformer.model import Model, load
@@ -60,13 +60,15 @@ class Data:
     """Which rows.
 
     train: a file, or several, one behind the other · validation: files, or the share of the training rows held out
-    columns: role → column, where they have other names · format: how files are read: `delimiter`, `names`, …
+    columns: role → column, where they have other names · ignore: columns that nothing is learnt from, or "*": all such
+    format: how files are read: `delimiter`, `names`, …
     cache: keep what is made of the rows in the output folder, for rows that do not fit in memory
     """
 
     train: str | list[str]
     validation: str | list[str] | float | None = None
     columns: dict[str, str] = field(default_factory=dict)
+    ignore: list[str] = field(default_factory=list)
     format: dict[str, Any] = field(default_factory=dict)
     cache: bool = False
 
@@ -162,10 +164,11 @@ def make_trainer(config: Config, callbacks: Sequence[Callback] = ()) -> Trainer:
     """
     kind = objective_class(config.task)
     check_options(kind, config.objective)
-    train, validation = rows_of(config)
+    train, validation = rows_of(config, kind)
     randomness.seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
     objective = kind(model, columns=config.data.columns or None, **config.objective)  # type: ignore[call-arg]
+    check_columns(train, objective, config.data.ignore)
     adapters = None
     if config.adapter is not None:
         # A head that is new knows nothing yet, and is small: it is trained whole.
@@ -205,13 +208,35 @@ def check_options(kind: type[Objective], options: Mapping[str, Any]) -> None:
             )
 
 
-def rows_of(config: Config) -> tuple[Rows, Rows | None]:
-    """The rows to train and to validate on."""
+def check_columns(rows: Rows, objective: Objective, ignored: Sequence[str]) -> None:
+    """Raises: ConfigError: a column that nothing reads, or one to ignore that is not there."""
+    if missing := [name for name in ignored if name != "*" and name not in rows.columns]:
+        raise ConfigError(
+            f"data.ignore names {missing[0]!r}{nearest(missing[0], rows.columns)}; the columns are: "
+            f"{', '.join(rows.columns)}"
+        )
+    read = objective.columns.values()
+    unused = [
+        name for name in rows.columns if name not in read and name not in ignored and "*" not in ignored
+    ]
+    if unused:
+        roles = ", ".join(f"{role}={name}" for role, name in objective.columns.items())
+        raise ConfigError(
+            f"nothing is learnt from the columns {', '.join(map(repr, unused))}; say which are read "
+            f"(data.columns; now {roles}), or that these do not matter: --ignore {unused[0]!r}, or --ignore '*'"
+        )
+
+
+def rows_of(config: Config, kind: type[Objective]) -> tuple[Rows, Rows | None]:
+    """The rows to train and to validate on; a share that is held out has each label in its share."""
     data = config.data
     train = read_rows(data.train, **data.format)
     if not isinstance(data.validation, float):
         return train, None if data.validation is None else read_rows(data.validation, **data.format)
-    held_in, held_out = split(len(train), (1 - data.validation, data.validation), seed=config.training.seed)
+    label = data.columns.get("label", kind.COLUMNS.get("label"))
+    labels = None if label is None else column(train, label)
+    shares = (1 - data.validation, data.validation)
+    held_in, held_out = split(len(train), shares, seed=config.training.seed, labels=labels)
     return train.select(held_in), train.select(held_out)
 
 

@@ -12,11 +12,10 @@ the labels of the whole step. So a run is the same however it is cut: into passe
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,18 +23,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.heads import Head
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.training import randomness
 from glassformer.training.callbacks import Callback, Report
 from glassformer.training.examiner import Examiner
-from glassformer.training.faults import Diverged, is_number, is_out_of_memory, what_is_wrong
+from glassformer.training.faults import Diverged, is_number, what_is_wrong
 from glassformer.training.feed import Feed
 from glassformer.training.folder import Nowhere, RunFolder
+from glassformer.training.gradients import Gradients
 from glassformer.training.objective import Examples, Objective
 from glassformer.training.optimiser import make_optimiser, set_rate
 from glassformer.training.options import Options
-from glassformer.training.parallel import Learner, gather_crew
+from glassformer.training.parallel import gather_crew
 from glassformer.training.passes import Pass
 from glassformer.training.plan import Plan
 from glassformer.training.schedules import Schedule
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
     from glassformer.model import Model
 
-PASS_TOKENS = {"cpu": 2_048}
-"""Tokens a pass: on a CPU so few that they stay in its caches."""
-MOST_PASS_TOKENS = 16_384
 LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits", "wer", "cer", "mse"})
 CHANGEABLE = frozenset(
     "micro_batch_tokens micro_batch_size keep log_every max_skipped max_failed_saves save_every deterministic".split()
@@ -102,12 +98,8 @@ class Trainer:
         self.crew, self.device = gather_crew(model.device, sharded=sharded)
         self.network = model.network.to(self.device)
         _own_memory(self.network)
-        self.learner = Learner(
-            self.network,
-            smoothing=self.options.label_smoothing,
-            recompute=self.options.gradient_checkpointing,
-        )
-        self.wrapped: nn.Module = self.crew.wrapped(self.learner)
+        feed = Feed(objective, train, self.plan, (self.crew.rank, self.crew.world))
+        self.gradients = Gradients(self.network, feed, self.options, self.crew, self.device)
         self.optimizer = make_optimiser(
             self.network,
             self.options.optimizer,
@@ -125,7 +117,6 @@ class Trainer:
             floor=self.options.floor,
             width=self.network.width,
         )
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.options.precision == "fp16")
         self.home: Nowhere = (
             RunFolder(self.folder, keep=self.options.keep, crew=self.crew)
             if self.folder is not None
@@ -133,16 +124,7 @@ class Trainer:
         )
         self.state = State()
         self.metric = self.options.metric or objective.METRIC
-        self._feed = Feed(objective, train, self.plan, (self.crew.rank, self.crew.world))
-        self._examiner = Examiner(
-            self.learner,
-            objective,
-            self.crew,
-            self.device,
-            tokens=self._pass_tokens(),
-            size=self._pass_size(),
-            precision=self._narrow_numbers,
-        )
+        self._examiner = Examiner(self.gradients, objective, tokens=self.gradients.tokens(self.state))
         self._failed_saves = 0
         self._saved_step: int | None = None
 
@@ -197,13 +179,17 @@ class Trainer:
         began, state = time.perf_counter(), self.state
         factor = self.schedule(state.step + 1) * 0.5**state.rollbacks
         set_rate(self.optimizer, factor)
-        items, loss, tokens = self._backward()
-        norm = self._clipped()
-        applied = is_number(loss) and (is_number(norm) or self.scaler.is_enabled())
+        self.network.train()
+        items, loss, tokens = self.gradients.of(state, self.home.log)
+        norm = self.gradients.clipped(self.optimizer)
+        scaler = (
+            self.gradients.scaler
+        )  # which passes over gradients that are too large for 16 bits, and learns
+        applied = is_number(loss) and (is_number(norm) or scaler.is_enabled())
         wrong = "" if applied else self._what_is_wrong(items)
         if applied and not self.options.dry_run:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+            scaler.step(self.optimizer)
+            scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         speed = tokens / (time.perf_counter() - began)
         state.step, state.place, state.tokens = state.step + 1, state.place + 1, state.tokens + tokens
@@ -227,7 +213,7 @@ class Trainer:
         chosen = examples if examples is not None else self.validation_examples
         if chosen is None or not len(chosen):
             raise ConfigError("there is nothing to validate on; give validation examples")
-        return self._examiner.figures(self._head, chosen)
+        return self._examiner.figures(chosen)
 
     def predict(self, examples: Examples) -> Iterator[Any]:
         """What the head says to each example, in their order, as the objective reads it."""
@@ -238,7 +224,7 @@ class Trainer:
         if self.state.step == self._saved_step:
             return
         self.state.journals = [int(x) for x in self.crew.each(torch.tensor(self.home.mark()))]
-        tensors, values = snapshot(self.network, self.optimizer, self.scaler, self.state, self.crew)
+        tensors, values = snapshot(self.network, self.optimizer, self.gradients.scaler, self.state, self.crew)
         failed, place = None, None
         if self.crew.main:
             try:
@@ -259,62 +245,6 @@ class Trainer:
 
     # ------------------------------------------------------------------------------------------- inside a step
 
-    def _backward(self) -> tuple[list[Pass], float, int]:
-        """Gradients of the step's mean loss, and its tokens; for want of memory, all over again in smaller passes."""
-        drawn = randomness.capture()
-        while True:
-            items = self._feed.passes(
-                self.state.epoch, self.state.place, self._pass_tokens(), self._pass_size()
-            )
-            try:
-                return items, *self._gradients(items)
-            except Exception as error:
-                if not is_out_of_memory(error) or self.crew.world > 1:
-                    raise
-                if all(len(item.indices) <= 1 for item in items):
-                    raise ConfigError(
-                        f"there is no memory for a single example of {max(item.tokens for item in items)} tokens; try "
-                        "gradient_checkpointing, precision bf16, or shorter texts"
-                    ) from error
-                narrowed = error
-            self.optimizer.zero_grad(set_to_none=True)
-            randomness.restore(drawn)
-            self.state.narrowed += 1
-            self.home.log(
-                "memory",
-                step=self.state.step,
-                pass_tokens=self._pass_tokens(),
-                reason=str(narrowed).split("\n")[0],
-            )
-
-    def _gradients(self, items: list[Pass]) -> tuple[float, int]:
-        rounds = self.crew.most(len(items))  # all processes call their network equally often
-        idle = self._feed.idle() if rounds > len(items) else items[0]
-        names = list(self._head.counts(idle.labels))
-        counted = [{"tokens": item.tokens, **self._head.counts(item.labels)} for item in items]
-        counts = self.crew.added({name: sum(one[name] for one in counted) for name in ("tokens", *names)})
-        weights = {name: self.crew.world / max(counts[name], 1) for name in names}
-        sums = {name: torch.zeros((), device=self.device) for name in names}
-        for i in range(rounds):
-            item = items[i] if i < len(items) else idle
-            real = float(i < len(items))
-            with self.crew.accumulating(self.wrapped, last=i == rounds - 1):
-                with self._narrow_numbers(), self._kept():
-                    found = self.wrapped(item.to(self.device))
-                    loss = sum(x * (real * weights[name]) for name, x in found.items())
-                self.scaler.scale(loss).backward()
-            for name, x in found.items():
-                sums[name] = sums[name] + real * x.detach()
-        total = self.crew.added({name: float(x) for name, x in sums.items()})
-        return sum(total[name] / max(counts[name], 1) for name in names), int(counts["tokens"])
-
-    def _clipped(self) -> float:
-        """The norm of the whole gradient, before it is clipped."""
-        self.scaler.unscale_(self.optimizer)
-        found = [p for p in self.network.parameters() if p.grad is not None]
-        norm = nn.utils.clip_grad_norm_(found, self.options.clip or math.inf)
-        return float(self.crew.whole(norm))
-
     def _note(self, report: Report) -> None:
         """A line of the log every so many steps: the mean of their losses, what they read, and how fast."""
         since = self.state.since
@@ -334,7 +264,7 @@ class Trainer:
 
     def _what_is_wrong(self, items: list[Pass]) -> str:
         again = items if self.crew.world == 1 else []  # several would have to agree on each pass
-        return what_is_wrong(self.network, self.learner, [item.to(self.device) for item in again])
+        return what_is_wrong(self.network, self.gradients.learner, [item.to(self.device) for item in again])
 
     def _skipped(self, report: Report, module: str, indices: list[int]) -> None:
         """A step that was not applied is told; too many in a row send the run back to its last checkpoint."""
@@ -360,24 +290,6 @@ class Trainer:
         self._saved_step = self.state.step
         self.home.log("rolled back", to=self.state.step, lr_factor=0.5**rollbacks)
 
-    def _pass_tokens(self) -> int:
-        whole = self.options.micro_batch_tokens or PASS_TOKENS.get(self.device.type, MOST_PASS_TOKENS)
-        return max(whole >> self.state.narrowed, 1)
-
-    def _pass_size(self) -> int | None:
-        size = self.options.micro_batch_size
-        return None if size is None else max(size >> self.state.narrowed, 1)
-
-    @contextmanager
-    def _narrow_numbers(self) -> Iterator[None]:
-        narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.options.precision)
-        with torch.autocast(self.device.type, dtype=narrow, enabled=narrow is not None):
-            yield
-
-    def _kept(self) -> AbstractContextManager[Any]:
-        """Where what the backward pass needs is kept."""
-        return torch.autograd.graph.save_on_cpu() if self.options.offload else nullcontext()
-
     # ---------------------------------------------------------------------------------------- around the steps
 
     def _judge(self) -> None:
@@ -385,7 +297,9 @@ class Trainer:
         figures, state = self.validate(), self.state
         if self.metric not in figures:
             raise ConfigError(f"metric is {self.metric!r}; validation gives {', '.join(figures)}")
-        value, lower = figures[self.metric], self.metric in LOWER_IS_BETTER
+        value = figures[self.metric]
+        own = self.metric == self.objective.METRIC
+        lower = not self.objective.HIGHER if own else self.metric in LOWER_IS_BETTER
         better = is_number(value) and (
             state.best is None or (value < state.best if lower else value > state.best)
         )
@@ -395,12 +309,6 @@ class Trainer:
             self._publish()
         self.home.log("validation", step=state.step, figures=figures, best=better)
         self._tell("on_validation", figures)
-
-    @property
-    def _head(self) -> Head:
-        if self.network.head is None:
-            raise ConfigError("this model has no head, so there is nothing to learn; load it with a task")
-        return self.network.head
 
     @property
     def _had_enough(self) -> bool:
@@ -435,18 +343,23 @@ class Trainer:
 
     def _restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         self.state = restore(
-            tensors, values, self.network, self.optimizer, self.scaler, self.crew, seed=self.options.seed
+            tensors,
+            values,
+            self.network,
+            self.optimizer,
+            self.gradients.scaler,
+            self.crew,
+            seed=self.options.seed,
         )
         self._saved_step = self.state.step
 
     @contextmanager
     def _training(self) -> Iterator[None]:
-        self.network.train()
         try:
             yield
         finally:
             self.network.eval()
-            self._feed.close()
+            self.gradients.feed.close()
 
     def _end(self) -> Result:
         self.save()

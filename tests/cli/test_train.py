@@ -1,0 +1,163 @@
+"""`glassformer train` and `search`, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from glassformer.cli.app import main
+from tests.e2e.tiny_models import word_tokenizer
+
+BERT = {
+    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 16,
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A file that says what a small run is."""
+    rows = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
+    (tmp_path / "rows.csv").write_text("text,mood\n" + "\n".join(rows) + "\n")
+    (tmp_path / "words").mkdir()
+    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
+    values = {
+        "task": "classify",
+        "scratch": BERT,
+        "tokenizer": str(tmp_path / "words"),
+        "output": str(tmp_path / "run"),
+        "data": {"train": str(tmp_path / "rows.csv"), "validation": 0.2},
+        "training": {"steps": 3, "batch_size": 8},
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    return tmp_path / "run.yaml"
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, str, str]:
+    """Exit code, output and messages of a command."""
+    with pytest.raises(SystemExit) as done:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return done.value.code or 0, said.out, said.err
+
+
+def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = typed(capsys, "train", config, "--column", "label=mood", "--set", "training.seed=3")
+    assert code == 0 and not out and "seed: 3" in err and "validation: loss" in err
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names >= {"config.yaml", "journal.jsonl", "checkpoints", "curves.html", "model"}
+    assert {"README.md", "metrics.json", "config.json"} <= {
+        p.name for p in (tmp_path / "run" / "model").iterdir()
+    }
+
+    code, out, _ = typed(capsys, "train", tmp_path / "run" / "config.yaml", "--json")
+    assert code == 0 and json.loads(out)["steps"] == 3, "a finished run is not trained again"
+    for words, message in (
+        (("--lr", "1"), "another configuration: learning_rate was 5e-05, is now 1.0"),
+        (("--fresh",), "holds a run already"),
+        (("--set", "training.step=3"), "'step' is no option"),
+        (("--set", "training"), "--set takes name=value"),
+        (("--set", "task.name=3"), "task is 'classify', which has no 'name'"),
+        (("--column", "label=none"), "no column 'none'"),
+    ):
+        code, _, err = typed(capsys, "train", tmp_path / "run" / "config.yaml", *words)
+        assert code == 2 and message in err and "Traceback" not in err
+
+
+def test_without_a_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(capsys, "train", config, "-c", "label=mood", "-q")
+    words = (
+        "-t",
+        "classify",
+        "-m",
+        tmp_path / "run" / "model",
+        "-d",
+        tmp_path / "rows.csv",
+        "-c",
+        "label=mood",
+    )
+    code, out, _ = typed(
+        capsys, "train", *words, "-o", tmp_path / "more", "--steps", "2", "--dry-run", "--json"
+    )
+    assert code == 0 and json.loads(out)["steps"] == 2
+    code, out, _ = typed(capsys, "train", *words, "-v", "0.5", "--epochs", "2", "--show")
+    shown = yaml.safe_load(out)
+    assert code == 0 and shown["training"]["epochs"] == 2 and shown["data"]["validation"] == 0.5
+    assert shown["output"] == "runs/classify" and not Path("runs").exists()
+
+
+def test_a_search(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = yaml.safe_load(config.read_text())
+    values["data"]["columns"] = {"label": "mood"}
+    values["search"] = {
+        "space": {"training.learning_rate": [1e-3, 1e-2], "training.batch_size": [4, 99999999]},
+        "trials": 2,
+    }
+    config.write_text(yaml.safe_dump(values))
+    code, out, _ = typed(capsys, "search", config, "-o", tmp_path / "found", "--json")
+    found = json.loads(out)
+    assert code == 0 and len(found["trials"]) == 2
+    best = yaml.safe_load((tmp_path / "found" / "best.yaml").read_text())
+    assert best["training"]["learning_rate"] == found["best"]["settings"]["training.learning_rate"]
+    code, out, err = typed(capsys, "search", config, "-o", tmp_path / "found", "--trials", "3")
+    assert code == 0 and "trial 2" in err and "trial 1" not in err, "it goes on where it was"
+    assert not list((tmp_path / "found").glob("trial-*"))
+    del values["data"]["validation"]
+    config.write_text(yaml.safe_dump(values))
+    code, _, err = typed(capsys, "search", config)
+    assert code == 2 and "judges by validation" in err
+
+
+def test_interrupted_it_saves_and_says_how_to_go_on(config: Path, tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "glassformer",
+        "train",
+        str(config),
+        "-c",
+        "label=mood",
+        "--steps",
+        "100000",
+    ]
+    run = subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    journal, until = tmp_path / "run" / "journal.jsonl", time.monotonic() + 60
+    while not (journal.exists() and '"step"' in journal.read_text()) and time.monotonic() < until:
+        time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 75, said
+    assert "which is saved; the same command goes on from there" in said and "Traceback" not in said
+    assert list((tmp_path / "run" / "checkpoints").glob("step-*/manifest.json"))
+
+
+def test_two_processes(config: Path, tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "glassformer",
+        "train",
+    ]
+    done = subprocess.run(
+        [*words, str(config), "-c", "label=mood", "-q"],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "run" / "model" / "README.md").is_file() and (
+        tmp_path / "run" / "journal-1.jsonl"
+    ).is_file()

@@ -1,0 +1,166 @@
+"""A run from its configuration: what is read, what is refused, and that it can be repeated."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import glassformer
+from glassformer.errors import ConfigError, DataError
+from glassformer.training.presets import PRESETS
+from glassformer.training.run import (
+    OBJECTIVES,
+    as_yaml,
+    config_of,
+    make_trainer,
+    objective_class,
+    read_config,
+)
+from tests.e2e.tiny_models import word_tokenizer
+
+WORDS = "time flies like an arrow fruit a banana".split()
+BERT = {
+    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 16,
+}  # fmt: skip
+GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16}
+
+
+@pytest.fixture
+def values(tmp_path: Path) -> dict[str, Any]:
+    """A configuration of a small run."""
+    with open(tmp_path / "rows.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        writer.writerows(
+            [" ".join([WORDS[i % 8], WORDS[i * 3 % 8], "like"]), "time" if i % 2 else "fruit"]
+            for i in range(40)
+        )
+    (tmp_path / "words").mkdir()
+    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
+    return {
+        "task": "classify",
+        "scratch": dict(BERT),
+        "tokenizer": str(tmp_path / "words"),
+        "output": str(tmp_path / "run"),
+        "data": {"train": str(tmp_path / "rows.csv"), "validation": 0.2},
+        "training": {"steps": 3, "batch_size": 8},
+    }
+
+
+def test_it_trains_and_is_repeated(values: dict[str, Any], tmp_path: Path) -> None:
+    first = make_trainer(config_of(values)).train()
+    again = read_config(tmp_path / "run" / "config.yaml")
+    assert config_of(again) == config_of(values), "what is saved is the effective configuration"
+    second = make_trainer(config_of({**again, "output": str(tmp_path / "again")})).train()
+    assert first.figures == second.figures
+    one, two = (glassformer.load(tmp_path / name / "model") for name in ("run", "again"))
+    assert one.config["id2label"] == {"0": "fruit", "1": "time"}
+    assert all((a == b).all() for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+def test_a_share_held_out_has_each_label(values: dict[str, Any]) -> None:
+    trainer = make_trainer(config_of(values))
+    assert trainer.validation_examples is not None
+    labels = [int(e["labels"]) for e in (trainer.validation_examples[i] for i in range(8))]
+    assert sorted(labels) == [0] * 4 + [1] * 4
+
+
+def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
+    changed = {**values, "task": "generate", "scratch": dict(GPT2), "objective": {"block": 8}}
+    changed["data"] = {**values["data"], "ignore": ["label"]}
+    result = make_trainer(config_of(changed)).train()
+    assert result.figures["perplexity"] > 1
+    assert glassformer.load(tmp_path / "run" / "model").config["model_type"] == "gpt2"
+
+
+def test_adapters_are_merged_into_what_is_saved(values: dict[str, Any], tmp_path: Path) -> None:
+    make_trainer(config_of(values)).train()
+    changed = {**values, "output": str(tmp_path / "adapted"), "adapter": {"rank": 2, "places": ["q", "v"]}}
+    changed |= {"model": str(tmp_path / "run" / "model"), "scratch": None, "tokenizer": None}
+    trainer = make_trainer(config_of(changed))
+    trained = [name for name, p in trainer.network.named_parameters() if p.requires_grad]
+    assert trained and all("adapters" in name for name in trained)
+    trainer.train()
+    before, after = (glassformer.load(tmp_path / name / "model") for name in ("run", "adapted"))
+    changed_names = {
+        name for name, x in before.named_parameters() if not (x == dict(after.named_parameters())[name]).all()
+    }
+    assert changed_names == {"blocks.0.attn.qkv.weight"}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("task", "clasify", "task is 'clasify'; nearest: 'classify'"),
+        ("modle", "x", "'modle' is no option; nearest: 'model'"),
+        ("model", "x", "either model, .* or scratch"),
+        ("scratch", None, "either model, .* or scratch"),
+        ("tokenizer", None, "needs a tokenizer"),
+        ("scratch", "gtp2", "no published model; nearest: .*'gpt2'"),
+        ("data.validation", 1.5, "a share between 0 and 1"),
+        ("data.columns", {"labl": "x"}, "labl"),
+        ("data.columns", {"label": "mood"}, "no column 'mood'"),
+        ("data.ignore", ["id"], "data.ignore names 'id'"),
+        ("objective", {"blok": 3}, "'blok' is no option of Classify"),
+        ("training.warmpu", 3, "'warmpu' is no option; nearest: 'warmup'"),
+        ("training.warmup", 99, "longer than the 3 steps"),
+        ("preset", "gtp", "preset is 'gtp'"),
+    ],
+)
+def test_what_is_refused(values: dict[str, Any], place: str, value: Any, message: str) -> None:
+    outer, _, inner = place.rpartition(".")
+    (values[outer] if outer else values)[inner] = value
+    with pytest.raises((ConfigError, DataError), match=message):
+        make_trainer(config_of(values))
+
+
+def test_a_column_that_nothing_reads_is_an_error(values: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(
+        "id,text,label\n" + "\n".join(f"{i},time flies,{i % 2}" for i in range(20))
+    )
+    with pytest.raises(ConfigError, match=r"columns 'id'; .* --ignore 'id'"):
+        make_trainer(config_of(values))
+    for ignored in (["id"], ["*"]):
+        values["data"]["ignore"] = ignored
+        make_trainer(config_of(values))
+
+
+def test_a_label_that_only_validation_has(values: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("text,label\ntime flies,space\n")
+    values["data"]["validation"] = str(tmp_path / "more.csv")
+    with pytest.raises(DataError, match=r"more.csv: line 2: the label 'space'"):
+        make_trainer(config_of(values))
+
+
+@pytest.mark.parametrize("task", OBJECTIVES)
+def test_every_objective_is_there(task: str) -> None:
+    kind = objective_class(task)
+    assert kind.COLUMNS and "model" not in kind.options()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_options(name: str, values: dict[str, Any]) -> None:
+    values |= {"preset": name, "training": {"seed": 9}}
+    made = config_of(values)
+    assert made.training.seed == 9 and made.training.learning_rate == PRESETS[name]["learning_rate"]
+    assert made.objective == ({"block": PRESETS[name]["block"]} if "block" in PRESETS[name] else {})
+
+
+def test_a_configuration_is_yaml(values: dict[str, Any], tmp_path: Path) -> None:
+    made = config_of(values)
+    assert config_of(yaml.safe_load(as_yaml(made))) == made
+    for text, message in (
+        ("task: [", "is no YAML"),
+        ("- a", "must hold names and values"),
+        ("", "must hold"),
+    ):
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            read_config(tmp_path / "bad.yaml")
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        read_config(tmp_path / "none.yaml")
