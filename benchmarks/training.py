@@ -145,7 +145,7 @@ def ours(
         examples = meter = None  # type: ignore[assignment]
 
     Given.__abstractmethods__ = frozenset()
-    model = glassformer.load(folder, task=None if case.tokens else "classify", overrides=overrides(case))
+    model = glassformer.load(folder)
     losses, times = [], [time.perf_counter()]
 
     class Clock(Callback):
@@ -161,16 +161,12 @@ def ours(
     return losses, [b - a for a, b in itertools.pairwise(times)]
 
 
-def overrides(case: Case) -> dict[str, Any]:
-    return {} if case.tokens else {"num_labels": 6, **STILL}
-
-
 def theirs(case: Case, folder: Path) -> Any:
     import transformers
 
     if case.config == "gpt2":
         return transformers.AutoModelForCausalLM.from_pretrained(folder)
-    return transformers.AutoModelForSequenceClassification.from_pretrained(folder, **overrides(case))
+    return transformers.AutoModelForSequenceClassification.from_pretrained(folder)
 
 
 def collate(case: Case, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -264,11 +260,17 @@ def child(case: Case, folder: Path, system: str, precision: str) -> None:
 
 def folder_of(case: Case, place: Path) -> Path | None:
     """A model folder; None where it is not to be had here."""
-    if not case.tokens:
-        return minilm() if shared().is_dir() else None
     import glassformer
 
-    folder = place / case.config
+    folder, real = place / case.config, minilm()
+    if not case.tokens:
+        if real is None or not shared().is_dir():
+            return None
+        if not folder.exists():  # the new head is drawn once, for all
+            glassformer.load(real, task="classify", overrides={"num_labels": 6, **STILL}).save_pretrained(
+                folder
+            )
+        return folder
     if not folder.exists():
         import torch
 

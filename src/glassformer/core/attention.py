@@ -110,10 +110,16 @@ class _Attention(Node):
         z = self.tap(flow, "z", z)  # [B, H, T, E]
         return self.tap(flow, "out", self.out(z.transpose(1, 2).flatten(2)))
 
-    def heads(self, x: Tensor, count: int) -> Tensor:
-        """[B, T, count · E] → [B, count, T, E]"""
-        cut: Tensor = x.unflatten(-1, (count, self.spec.E))
-        return cut.transpose(1, 2)
+    def heads(self, x: Tensor, *counts: int) -> tuple[Tensor, ...]:
+        """[B, T, Σ counts · E] → [B, count, T, E] for each count.
+
+        Cut first and turned then, so that on the way back one copy lays the gradients side by side again.
+        """
+        E = self.spec.E
+        parts = x.split([count * E for count in counts], dim=-1)
+        return tuple(
+            part.unflatten(-1, (count, E)).transpose(1, 2) for part, count in zip(parts, counts, strict=True)
+        )
 
 
 class Attention(_Attention):
@@ -147,7 +153,7 @@ class Attention(_Attention):
     def project(self, x: Tensor, flow: Flow) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, H, T, E], k and v [B, K, T, E] of the tokens at hand, q and k turned by their positions."""
         H, K = self.spec.heads, self.spec.K
-        q, k, v = self.heads(self.qkv(x), H + 2 * K).split([H, K, K], dim=1)
+        q, k, v = self.heads(self.qkv(x), H, K, K)
         if flow.rotation is not None:
             q, k = rotate(q, flow.rotation), rotate(k, flow.rotation)
         return self.tap(flow, "q", q), self.tap(flow, "k", k), self.tap(flow, "v", v)
@@ -172,16 +178,19 @@ class Attention(_Attention):
                 places = flow.segments.positions(q.device)[0]
                 bias = bias[:, :, places[:, None], places[None, :]]
             return self.mix(q, k, v, mask, bias, flow)
+        groups = [(texts, length) for _, texts, length in flow.segments.groups()]
+        # One split and one cat, not a slice a group: the way back of a slice fills a whole row with zeros.
+        sizes = [texts * length for texts, length in groups]
+        cut = [t.squeeze(0).split(sizes, dim=1) if len(sizes) > 1 else (t.squeeze(0),) for t in (q, k, v)]
         parts = []
-        for start, texts, length in flow.segments.groups():
-            rows = slice(start, start + texts * length)
-            # [1, H, tokens, E] → [texts, H, length, E]
-            group = [t[0, :, rows].unflatten(1, (texts, length)).transpose(0, 1) for t in (q, k, v)]
+        for (texts, length), *rows in zip(groups, *cut, strict=True):
+            # [H, texts · length, E] → [texts, H, length, E]
+            group = [t.unflatten(1, (texts, length)).transpose(0, 1) for t in rows]
             mask = Mask.join(self.pattern, None, length, length, q.device)
             bias = None if flow.bias is None else flow.bias[:, :, :length, :length]
             part = self.mix(group[0], group[1], group[2], mask, bias, flow)
             parts.append(part.transpose(1, 2).flatten(0, 1))  # [texts · length, H, E]
-        return torch.cat(parts).transpose(0, 1)[None]
+        return (torch.cat(parts) if len(parts) > 1 else parts[0]).transpose(0, 1)[None]
 
 
 class CrossAttention(_Attention):
@@ -225,9 +234,9 @@ class CrossAttention(_Attention):
             raise ConfigError("cross-attention needs flow.memory, the encoder's output; got None")
 
         def keys_and_values() -> tuple[Tensor, Tensor]:
-            k, v = self.heads(self.kv(memory.states), 2 * self.spec.K).chunk(2, dim=1)  # [B, K, S, E] each
+            k, v = self.heads(self.kv(memory.states), self.spec.K, self.spec.K)  # [B, K, S, E] each
             return k, v
 
-        q = self.tap(flow, "q", self.heads(self.q(x), self.spec.heads))
+        q = self.tap(flow, "q", self.heads(self.q(x), self.spec.heads)[0])
         k, v = flow.cache.memory(self, keys_and_values) if flow.cache is not None else keys_and_values()
         return q, self.tap(flow, "k", k), self.tap(flow, "v", v)

@@ -104,8 +104,11 @@ class Gradients:
         """The norm of the whole gradient, before it is clipped."""
         self.scaler.unscale_(optimizer)
         found = [p for p in self.network.parameters() if p.grad is not None]
-        norm = nn.utils.clip_grad_norm_(found, self.options.clip or math.inf)
-        return float(self.crew.whole(norm))
+        total = nn.utils.get_total_norm([p.grad for p in found if p.grad is not None])
+        norm = float(self.crew.whole(total))
+        if norm > (self.options.clip or math.inf):  # else there is nothing to multiply
+            nn.utils.clip_grads_with_norm_(found, self.options.clip or math.inf, total)
+        return norm
 
     @contextmanager
     def precise(self) -> Iterator[None]:

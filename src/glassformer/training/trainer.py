@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.training import randomness
+from glassformer.training.allocator import keep_freed_memory
 from glassformer.training.callbacks import Callback, Report
 from glassformer.training.examiner import Examiner
 from glassformer.training.faults import Diverged, is_number, what_is_wrong
@@ -96,6 +97,8 @@ class Trainer:
         self.plan = Plan(self.options, train.lengths)
         self.steps = self.plan.total()
         self.crew, self.device = gather_crew(model.device, sharded=sharded)
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self.network = model.network.to(self.device)
         _own_memory(self.network)
         feed = Feed(objective, train, self.plan, (self.crew.rank, self.crew.world))

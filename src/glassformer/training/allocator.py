@@ -1,0 +1,26 @@
+"""Memory that a step frees, kept for the next one.
+
+A step allocates and frees the same large tensors over and over. The C library gives large pieces back to the system at
+once, and the system clears each page anew when it is touched again: on a CPU a fifth of a step's time.
+
+Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4  # malloc.h of the GNU C library
+AHEAD = 64 << 20  # bytes that are asked for at once
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep what it frees, for good; False where the C library is another, and nothing changes."""
+    if not sys.platform.startswith("linux"):
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):  # another library's mallopt may mean something else
+        return False
+    settings = ((MMAP_MAX, 0), (TRIM_THRESHOLD, 2**31 - 1), (TOP_PAD, AHEAD))
+    return all(library.mallopt(name, value) == 1 for name, value in settings)

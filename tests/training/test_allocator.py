@@ -1,0 +1,40 @@
+"""Freed memory stays with the process, where the C library lets it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from glassformer.training import allocator
+
+# Pages that are touched anew are counted by the system: a step that allocates what it freed has none.
+PROGRAM = """
+import resource, sys, torch
+if sys.argv[1] == "kept":
+    from glassformer.training.allocator import keep_freed_memory
+    if not keep_freed_memory():
+        raise SystemExit(3)
+torch.empty(12_000_000).fill_(1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    torch.empty(12_000_000).fill_(1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(how: str) -> int:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=60)
+    if done.returncode == 3:
+        pytest.skip("this system's C library is not GNU's")
+    return int(done.stdout)
+
+
+def test_pages_are_touched_once() -> None:
+    assert faults("kept") < 1_000 < faults("as usual")
+
+
+def test_elsewhere_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocator.sys, "platform", "darwin")
+    assert allocator.keep_freed_memory() is False
