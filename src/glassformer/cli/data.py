@@ -225,7 +225,9 @@ def _report(
     from glassformer.data.rows import read_rows
     from glassformer.errors import ConfigError
 
-    rows = {str(file): read_rows(file, **options) for file in files}
+    # Their folders are told with each line; beside each other, names do where they differ.
+    short = len({file.name for file in files}) == len(files)
+    rows = {file.name if short else str(file): read_rows(file, **options) for file in files}
     if model is None:
         if limit is not None:
             raise ConfigError("--limit counts tokens; name whose with --tokenizer MODEL")
