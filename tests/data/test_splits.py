@@ -156,3 +156,10 @@ def test_a_column_that_is_not_there() -> None:
     assert column(rows, "label") == [None, "x"]
     with pytest.raises(DataError, match=r"my.csv: no column 'lable'; nearest: 'label'"):
         column(rows, "lable")
+
+
+def test_numbers_are_no_labels() -> None:
+    """Thousands of different values would take hours to keep in their shares."""
+    scores = [f"{number / 7:.3f}" for number in range(3000)]
+    with pytest.raises(DataError, match=r"3,000 different labels, such as '.*'; at most 600"):
+        split(3000, (0.9, 0.1), labels=scores)

@@ -70,6 +70,14 @@ def test_a_share_held_out_has_each_label(values: dict[str, Any]) -> None:
     assert sorted(labels) == [0] * 4 + [1] * 4
 
 
+def test_a_share_of_scores_is_held_out_by_chance(values: dict[str, Any], tmp_path: Path) -> None:
+    rows = "\n".join(f"time flies,{number / 7:.3f}" for number in range(1000))
+    (tmp_path / "rows.csv").write_text("text,label\n" + rows)
+    trainer = make_trainer(config_of(values))
+    assert trainer.metric == "pearson" and trainer.validation_examples is not None
+    assert len(trainer.validation_examples) == 200
+
+
 def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
     changed = {**values, "task": "generate", "scratch": dict(GPT2), "objective": {"block": 8}}
     changed["data"] = {**values["data"], "ignore": ["label"]}

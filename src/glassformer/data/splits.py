@@ -23,6 +23,14 @@ from glassformer.data.schema import missing
 from glassformer.data.sequence import Rows
 from glassformer.errors import ConfigError, DataError
 
+MOST_LABELS = 600
+"""Keeping shares takes time that grows with the square of the labels, and more: seconds for so many."""
+
+
+def are_many(labels: Sequence[Any]) -> bool:
+    """Are there more different labels than can be kept in their shares, as where they are numbers?"""
+    return len({name for value in labels for name in _as_set(value)}) > MOST_LABELS
+
 
 def column(rows: Rows, name: str) -> list[Any]:
     """The values of one column, None where a row has none.
@@ -193,6 +201,11 @@ def _kinds(labels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     for kind in numbers:
         for name in sorted(kind, key=str):  # a set has no order of its own
             names.setdefault(name, len(names))
+    if len(names) > MOST_LABELS:
+        raise DataError(
+            f"there are {len(names):,} different labels, such as {next(iter(names))!r}; at most {MOST_LABELS} can be "
+            "kept in their shares: is the column a number or a text? then leave the labels out"
+        )
     kinds = np.zeros((len(numbers), len(names)), dtype=np.int64)
     for kind, number in numbers.items():
         kinds[number, [names[name] for name in kind]] = 1

@@ -19,7 +19,7 @@ from typing import Any
 
 from glassformer.compression.adapters import AdapterSpec, adapt
 from glassformer.data.rows import read_rows
-from glassformer.data.splits import column, split
+from glassformer.data.splits import are_many, column, split
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import open_regular, shown
 from glassformer.model import Model, load
@@ -235,6 +235,8 @@ def rows_of(config: Config, kind: type[Objective]) -> tuple[Rows, Rows | None]:
         return train, None if data.validation is None else read_rows(data.validation, **data.format)
     label = data.columns.get("label", kind.COLUMNS.get("label"))
     labels = None if label is None else column(train, label)
+    if labels is not None and are_many(labels):  # numbers, such as scores: chance shares them out well enough
+        labels = None
     shares = (1 - data.validation, data.validation)
     held_in, held_out = split(len(train), shares, seed=config.training.seed, labels=labels)
     return train.select(held_in), train.select(held_out)
