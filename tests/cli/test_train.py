@@ -147,6 +147,7 @@ def test_two_processes(config: Path, tmp_path: Path) -> None:
         sys.executable,
         "-m",
         "torch.distributed.run",
+        "--standalone",
         "--nproc-per-node",
         "2",
         "-m",

@@ -27,9 +27,10 @@ def together(work: Callable[[], Any], folder: Path, world: int = 2, *, limit_s: 
         if child == 0:
             code = 1
             try:
-                import signal
+                import faulthandler
 
-                signal.alarm(int(limit_s))  # a crew that waits for a lost one ends too
+                # A crew that waits for a lost one ends too, and says where it waited.
+                faulthandler.dump_traceback_later(limit_s, exit=True, file=sys.__stderr__)
                 os.environ |= {
                     "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world),
                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),

@@ -13,6 +13,7 @@ Source: Li et al. 2020, "PyTorch Distributed"; Zhao et al. 2023, "PyTorch FSDP".
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -143,6 +144,10 @@ class Copies(Crew):
         return [x.to(tensor.device) for x in found]
 
     def leave(self) -> None:
+        dist.barrier()  # nobody goes while another still waits for it
+        # The group's own threads free Python objects, for which they need the interpreter. Whoever frees the group holds
+        # the interpreter and waits for those threads: let them come to rest first.
+        time.sleep(0.2)
         dist.destroy_process_group()
 
 
