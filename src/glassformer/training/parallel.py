@@ -145,7 +145,7 @@ class Copies(Crew):
 
     def leave(self) -> None:
         dist.barrier()  # nobody goes while another still waits for it
-        # The group's own threads free Python objects, for which they need the interpreter. Whoever frees the group holds
+        # The group's own threads free Python objects, for which they need the interpreter. Who frees the group holds
         # the interpreter and waits for those threads: let them come to rest first.
         time.sleep(0.2)
         dist.destroy_process_group()
