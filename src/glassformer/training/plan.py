@@ -55,7 +55,8 @@ class Plan:
 
     def _starts(self, epoch: int) -> np.ndarray:
         """Where the steps of an epoch begin, and its end: each as full as its budget allows; kept for one epoch."""
-        if self._of[0] != epoch:
+        kept = self._of  # once: the thread that makes steps ahead asks for the next epoch meanwhile
+        if kept[0] != epoch:
             budget = self.options.batch_tokens or 0
             ends = np.cumsum(self.lengths[self.order.at(epoch, range(self.order.count))])
             starts, filled = [0], 0
@@ -63,5 +64,5 @@ class Plan:
                 fits = int(np.searchsorted(ends, filled + budget, side="right"))
                 starts.append(max(fits, starts[-1] + 1))  # one that is longer than a step is a step
                 filled = int(ends[starts[-1] - 1])
-            self._of = (epoch, np.asarray(starts, dtype=np.int64))
-        return self._of[1]
+            self._of = kept = (epoch, np.asarray(starts, dtype=np.int64))
+        return kept[1]
