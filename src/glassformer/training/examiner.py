@@ -15,7 +15,7 @@ import torch
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.training.faults import is_out_of_memory
-from glassformer.training.feed import cut
+from glassformer.training.feed import cut, first_pass
 from glassformer.training.gradients import Gradients
 from glassformer.training.objective import Examples, Objective
 from glassformer.training.passes import Example, Pass
@@ -72,7 +72,7 @@ class Examiner:
         """The sums of all processes; one that had no share names its zeros."""
         if self.crew.world == 1:
             return sums
-        names = head.counts(cut(self.objective, [examples[0]], [0], 1, None)[0].labels)
+        names = head.counts(first_pass(self.objective, examples).labels)
         keys = [f"{kind} {name}" for name in names for kind in ("sum", "count")]
         return self.crew.added({key: sums.get(key, 0.0) for key in keys})
 
@@ -87,7 +87,7 @@ class Examiner:
                 seen = [self.objective.varied(examples[i], generator(0, 0, i)) for i in window]
                 items = cut(self.objective, seen, window, self.tokens, None)
                 for _ in range(self.crew.most(len(items)) - len(items)):
-                    self._asked(cut(self.objective, [examples[0]], [0], 1, None)[0])  # as often as the others
+                    self._asked(first_pass(self.objective, examples))  # as often as the others
                 for item in items:
                     yield from self._answered(item, dict(zip(window, seen, strict=True)))
         finally:

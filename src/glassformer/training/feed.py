@@ -48,7 +48,7 @@ class Feed:
 
     def idle(self) -> Pass:
         """A pass for a process that has nothing to do, and must call the network as often as the others."""
-        return cut(self.objective, [self.examples[0]], [0], 1, None)[0]
+        return first_pass(self.objective, self.examples)
 
     def close(self) -> None:
         """Nothing is made ahead any more, until it is asked again."""
@@ -80,3 +80,8 @@ def cut(
     if size is not None:
         groups = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
     return [objective.passed([examples[i] for i in group], [indices[i] for i in group]) for group in groups]
+
+
+def first_pass(objective: Objective, examples: Examples) -> Pass:
+    """The first example alone, for those who need any pass at all."""
+    return cut(objective, [examples[0]], [0], 1, None)[0]

@@ -266,14 +266,15 @@ def _model(config: Config, kind: type[Objective], rows: Rows) -> Model:
         changed = {key: value for key, value in overrides.items() if seen.config.get(key) != value}
         return load(config.model, task=kind.TASK, overrides=changed, device=config.device)
     assert config.tokenizer is not None  # Config has made sure of it
-    tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=str(_scratch(config).get("model_type")))
+    begun = _scratch(config)
+    tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=str(begun.get("model_type")))
     if tokenizer is None:
         raise ConfigError(
             f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train"
         )
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     known = {name: number for name, number in special.items() if number is not None}
-    made = {**_scratch(config), "vocab_size": tokenizer.largest_id + 1, **known}
+    made = {**begun, "vocab_size": tokenizer.largest_id + 1, **known}
     return Model.from_config(
         fitted(made, own=False), task=kind.TASK, tokenizer=tokenizer, device=config.device
     )

@@ -290,7 +290,6 @@ class Trainer:
         rollbacks = self.state.rollbacks + 1
         self._restore(*found)
         self.state.rollbacks = rollbacks
-        self._saved_step = self.state.step
         self.home.log("rolled back", to=self.state.step, lr_factor=0.5**rollbacks)
 
     # ---------------------------------------------------------------------------------------- around the steps
