@@ -84,3 +84,11 @@ def test_a_local_folder_imports_neither_the_client_nor_torch_and_opens_no_socket
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert done.stdout.splitlines() == [str(tmp_path), "[]"], done.stderr
+
+
+def test_a_folder_that_an_installed_package_carries() -> None:
+    assert resolve("package:glassformer/explorer").name == "explorer"
+    with pytest.raises(DataError, match="no package 'no_such_package'"):
+        resolve("package:no_such_package/model")
+    with pytest.raises(DataError, match=r"has no folder '\.\./'"):
+        resolve("package:glassformer/../")

@@ -37,6 +37,7 @@ COMMANDS = (
     "train",
     "search",
     "curves",
+    "evaluate",
     "parity",
     "bench",
 )

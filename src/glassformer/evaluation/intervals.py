@@ -104,7 +104,7 @@ class Tally(ABC):
         Raises: DataError: no row was judged. ConfigError: no samples.
         """
         whole, drawn = self._drawn(resamples, seed)
-        return {name: _interval(whole[name], drawn[name], len(self)) for name in whole}
+        return {name: interval_of(whole[name], drawn[name], len(self)) for name in whole}
 
     def differences(self, first: Tally, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
         """How far every figure lies above that of another system on the same rows.
@@ -119,7 +119,7 @@ class Tally(ABC):
         mine, my_draws = self._drawn(resamples, seed)
         theirs, their_draws = first._drawn(resamples, seed)
         return {
-            name: _interval(mine[name] - theirs[name], my_draws[name] - their_draws[name], len(self))
+            name: interval_of(mine[name] - theirs[name], my_draws[name] - their_draws[name], len(self))
             for name in mine
         }
 
@@ -166,7 +166,8 @@ def judge_all(tally: Tally, outputs: Iterable[str], references: Iterable[str | S
         tally.add(output, reference)
 
 
-def _interval(value: float, drawn: np.ndarray, rows: int) -> Interval:
+def interval_of(value: float, drawn: np.ndarray, rows: int) -> Interval:
+    """A figure with its 95 % interval, from those of the samples. drawn: [S]"""
     if rows == 1:
         return Interval(value)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

@@ -1,14 +1,19 @@
-"""From what a user typed to a folder: a folder that exists wins, another name is the Hub's."""
+"""From what a user typed to a folder: a folder that exists wins, another name is the Hub's.
+
+package:NAME/folder is a folder that an installed package carries; the package itself is not imported.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from glassformer.errors import DataError
 
+PACKAGE = "package:"
 # The Hub's own rule: an optional organisation and a name, letters, digits, `-`, `_` and `.`.
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -30,7 +35,7 @@ def resolve(
     a newer one; pass a `revision` for that. What is fetched is verified before it is returned, once.
 
     Args:
-        name_or_folder: a folder, or a name on the Hub: `org/name`.
+        name_or_folder: a folder, a name on the Hub: `org/name`, or `package:NAME/folder`.
         revision: a branch, tag or commit on the Hub; `main` by default.
         offline: never open a connection; so does HF_HUB_OFFLINE=1.
         allow_pickle: also fetch `*.bin` and `*.pt`, where there are no safetensors.
@@ -49,6 +54,8 @@ def resolve(
     path = _expanded(name_or_folder)
     if path.is_dir():
         return path
+    if isinstance(name_or_folder, str) and name_or_folder.startswith(PACKAGE):
+        return _in_package(name_or_folder.removeprefix(PACKAGE))
     if path.exists():
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
@@ -64,6 +71,19 @@ def resolve(
         check=check,
     )
     return fetch(request, offline=offline or is_offline())
+
+
+def _in_package(name: str) -> Path:
+    """The folder that an installed package carries."""
+    package, _, inner = name.partition("/")
+    spec = find_spec(package) if package.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise DataError(f"{PACKAGE}{name}: no package {package!r} is installed here; install it with pip")
+    home = Path(spec.origin).parent
+    folder = (home / inner).resolve()
+    if not folder.is_dir() or not folder.is_relative_to(home.resolve()):
+        raise DataError(f"{PACKAGE}{name}: the package {package!r} has no folder {inner!r}")
+    return folder
 
 
 def is_offline() -> bool:

@@ -15,20 +15,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec, adapt
-from glassformer.data.rows import read_rows
+from glassformer.data.rows import Rows, read_rows
 from glassformer.data.splits import are_many, column, split
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import open_regular, shown
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.train import train_tokenizer
 from glassformer.training import randomness
 from glassformer.training.callbacks import Callback, Training
 from glassformer.training.folder import CONFIG
-from glassformer.training.objective import Objective, Rows
+from glassformer.training.objective import Objective
 from glassformer.training.options import Options, read_record
 from glassformer.training.presets import preset
 from glassformer.training.trainer import Trainer
@@ -59,18 +60,38 @@ OBJECTIVES = {
 class Data:
     """Which rows.
 
+    folder: where the files are, if not in the folder that the command is run in
     train: a file, or several, one behind the other · validation: files, or the share of the training rows held out
+    held_out: such a share is drawn, each label in its share, or it is the last rows, of a single text its end
     columns: role → column, where they have other names · ignore: columns that nothing is learnt from, or "*": all such
     format: how files are read: `delimiter`, `names`, …
     cache: keep what is made of the rows in the output folder, for rows that do not fit in memory
     """
 
     train: str | list[str]
+    folder: str = "."
     validation: str | list[str] | float | None = None
+    held_out: Literal["drawn", "last"] = "drawn"
     columns: dict[str, str] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
     format: dict[str, Any] = field(default_factory=dict)
     cache: bool = False
+
+    def read(self, files: str | list[str]) -> Rows:
+        """The rows of files in the folder."""
+        if isinstance(files, str):
+            return read_rows(str(Path(self.folder, files)), **self.format)
+        return read_rows([str(Path(self.folder, name)) for name in files], **self.format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """A tokenizer that is learnt from the training rows, before the model begins: see `train_tokenizer`."""
+
+    size: int
+    kind: Literal["byte-bpe", "wordpiece", "unigram"] = "byte-bpe"
+    family: str | None = None
+    lower: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +99,8 @@ class Config:
     """All of a run.
 
     model: a folder or a name on the Hub · scratch: begin with new weights instead: a published name (`glassformer
-        sizes`), a config.json, or its keys; the tokenizer is then that of `tokenizer`
+        sizes`), a config.json, or its keys; the tokenizer is then that of the folder `tokenizer`, or learnt from the
+        training rows, such as {size: 5000, family: bart}
     overrides: keys of config.json that shall be read otherwise, such as {hidden_dropout_prob: 0}
     objective: options of what is learnt, such as {block: 256}
     adapter: train low-rank adapters instead of all weights, such as {rank: 8, places: [q, v]}
@@ -89,7 +111,7 @@ class Config:
     data: Data
     model: str | None = None
     scratch: str | dict[str, Any] | None = None
-    tokenizer: str | None = None
+    tokenizer: str | Pieces | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
     objective: dict[str, Any] = field(default_factory=dict)
     training: Options = field(default_factory=Options)
@@ -107,7 +129,8 @@ class Config:
             raise ConfigError("give either model, whose weights it begins with, or scratch, for new ones")
         if self.scratch is not None and self.tokenizer is None:
             raise ConfigError(
-                "a model from scratch needs a tokenizer: the folder of one (glassformer tokenizer train)"
+                "a model from scratch needs a tokenizer: the folder of one (glassformer tokenizer train), or "
+                "{size: 5000} to learn one from the training rows"
             )
         if isinstance(self.data.validation, float) and not 0 < self.data.validation < 1:
             raise ConfigError(
@@ -230,9 +253,11 @@ def check_columns(rows: Rows, objective: Objective, ignored: Sequence[str]) -> N
 def rows_of(config: Config, kind: type[Objective]) -> tuple[Rows, Rows | None]:
     """The rows to train and to validate on; a share that is held out has each label in its share."""
     data = config.data
-    train = read_rows(data.train, **data.format)
+    train = data.read(data.train)
     if not isinstance(data.validation, float):
-        return train, None if data.validation is None else read_rows(data.validation, **data.format)
+        return train, None if data.validation is None else data.read(data.validation)
+    if data.held_out == "last":
+        return parted(train, 1 - data.validation)
     label = data.columns.get("label", kind.COLUMNS.get("label"))
     labels = None if label is None else column(train, label)
     if labels is not None and are_many(labels):  # numbers, such as scores: chance shares them out well enough
@@ -240,6 +265,22 @@ def rows_of(config: Config, kind: type[Objective]) -> tuple[Rows, Rows | None]:
     shares = (1 - data.validation, data.validation)
     held_in, held_out = split(len(train), shares, seed=config.training.seed, labels=labels)
     return train.select(held_in), train.select(held_out)
+
+
+def parted(rows: Rows, share: float) -> tuple[Rows, Rows]:
+    """The first rows and the last; a single row, such as a book, is parted within its text.
+
+    Raises: ConfigError: a part would be empty.
+    """
+    if len(rows) == 1 and rows.columns == ["text"]:
+        text = rows[0]["text"]
+        at = round(share * len(text))
+        if 0 < at < len(text):
+            return read_rows([{"text": text[:at]}]), read_rows([{"text": text[at:]}])
+    at = round(share * len(rows))
+    if not 0 < at < len(rows):
+        raise ConfigError(f"data.validation: of {len(rows)} rows the last {1 - share:g} leave a part empty")
+    return rows.select(range(at)), rows.select(range(at, len(rows)))
 
 
 class KeepConfig(Callback):
@@ -265,19 +306,29 @@ def _model(config: Config, kind: type[Objective], rows: Rows) -> Model:
         overrides = fitted(seen.config, own=not seen.report.new)
         changed = {key: value for key, value in overrides.items() if seen.config.get(key) != value}
         return load(config.model, task=kind.TASK, overrides=changed, device=config.device)
-    assert config.tokenizer is not None  # Config has made sure of it
     begun = _scratch(config)
-    tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=str(begun.get("model_type")))
-    if tokenizer is None:
-        raise ConfigError(
-            f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train"
-        )
+    tokenizer = _tokenizer(config, kind, rows, str(begun.get("model_type")))
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     known = {name: number for name, number in special.items() if number is not None}
     made = {**begun, "vocab_size": tokenizer.largest_id + 1, **known}
     return Model.from_config(
         fitted(made, own=False), task=kind.TASK, tokenizer=tokenizer, device=config.device
     )
+
+
+def _tokenizer(config: Config, kind: type[Objective], rows: Rows, model_type: str) -> Tokenizer:
+    """The tokenizer of a folder, or one that is learnt from all texts of the rows."""
+    assert config.tokenizer is not None  # Config has made sure of it
+    if isinstance(config.tokenizer, Pieces):
+        columns = [name for name in {**kind.COLUMNS, **config.data.columns}.values() if name in rows.columns]
+        texts = [row[name] for row in iter(rows) for name in columns if isinstance(row[name], str)]
+        return train_tokenizer(texts, **asdict(config.tokenizer))
+    found = Tokenizer.find(Path(config.tokenizer), model_type=model_type)
+    if found is None:
+        raise ConfigError(
+            f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train"
+        )
+    return found
 
 
 def _scratch(config: Config) -> Mapping[str, Any]:

@@ -1,0 +1,93 @@
+"""Intervals for any figure: rows that were judged are drawn again and again, each so many times.
+
+    rows              1 2 3 4 5       figures of all rows: each counts once
+    a sample          2 5 5 1 3       times = 1 1 1 0 2, and the figures of that; a thousand such give the interval
+
+What was judged keeps counts of each row, and computes its figures for any `times`; so a figure that is no mean, such as
+F1, is drawn as simply as one that is. `Tally` (intervals.py) is the same for texts, whose counts are few and add up.
+
+Source: Efron, Bootstrap methods (1979).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.evaluation.intervals import RESAMPLES, Interval, interval_of
+
+CELLS_AT_ONCE = 2**20
+
+
+class Sampled(ABC):
+    """What was judged, row by row.
+
+    methods: figure → how it was computed: which package in which version, with which settings
+    """
+
+    methods: Mapping[str, str]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows were judged."""
+
+    @abstractmethod
+    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
+        """The figures of S samples, in which each row stands so many times. [S, N] → [S] each"""
+
+    def values(self) -> dict[str, float]:
+        """The figures of the rows as they are.
+
+        Raises: DataError: no row was judged.
+        """
+        if not len(self):
+            raise DataError("there is no row to judge")
+        whole = self.figures(np.ones((1, len(self)), dtype=np.int64))
+        return {name: float(figure[0]) for name, figure in whole.items()}
+
+
+def intervals(judged: Sampled, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+    """Every figure with its 95 % interval.
+
+    Raises: DataError: no row was judged. ConfigError: no samples.
+    """
+    values, drawn = judged.values(), _drawn(judged, resamples, seed)
+    return {name: interval_of(value, drawn[name], len(judged)) for name, value in values.items()}
+
+
+def differences(
+    judged: Sampled, other: Sampled, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Interval]:
+    """How far every figure lies above that of another system on the same rows, drawn in the same samples.
+
+    Raises: DataError: not the same number of rows. Else as `intervals`.
+    """
+    if len(judged) != len(other):
+        raise DataError(
+            f"one system was judged on {len(judged)} rows, the other on {len(other)}; a difference needs the same rows"
+        )
+    mine, theirs = judged.values(), other.values()
+    my_draws, their_draws = _drawn(judged, resamples, seed), _drawn(other, resamples, seed)
+    return {
+        name: interval_of(mine[name] - theirs[name], my_draws[name] - their_draws[name], len(judged))
+        for name in mine
+        if name in theirs
+    }
+
+
+def _drawn(judged: Sampled, resamples: int, seed: int) -> dict[str, np.ndarray]:
+    """The figures of each sample; which rows it has depends on their number and the seed alone. [S] each"""
+    if resamples < 1:
+        raise ConfigError(f"resamples is {resamples}; draw at least 1, better {RESAMPLES}")
+    count, generator = len(judged), np.random.default_rng(seed)
+    at_once = max(1, CELLS_AT_ONCE // count)
+    parts = []
+    for start in range(0, resamples, at_once):
+        samples = min(at_once, resamples - start)
+        picks = generator.integers(count, size=(samples, count)) + count * np.arange(samples)[:, None]
+        times = np.bincount(picks.ravel(), minlength=samples * count).reshape(samples, count)
+        parts.append(judged.figures(times))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,14 @@
+"""From a trained model to a report that one can believe.
+
+    rows ──judge──> records (what was said of each row, and its loss) ──> figures with intervals ─┐
+      └── baselines ──> what they say of the same rows ──────────────> figures ──────────────────┴─> Report
+
+report.py     what is told           records.py    what was said of each row        judge.py, judges/   one a task
+evaluate.py   from rows to a report  baselines.py  what it takes to be better than  runs.py             folders of runs
+"""
+
+from glassformer.judging.evaluate import Evaluation, evaluate
+from glassformer.judging.records import Record
+from glassformer.judging.report import Report
+
+__all__ = ["Evaluation", "Record", "Report", "evaluate"]

@@ -1,0 +1,46 @@
+"""Asking a model about examples, in their order, laid out as in training: packed without padding where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from glassformer.training.feed import cut
+from glassformer.training.objective import Examples, Objective
+from glassformer.training.randomness import generator
+
+WINDOW, TOKENS = 1_024, 4_096
+"""Examples that are sorted among themselves, and tokens of a pass: they change the time it takes, and no figure."""
+
+
+def answers(
+    objective: Objective,
+    examples: Examples,
+    *,
+    tokens: int = TOKENS,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Any]:
+    """What the head says to each example, as the objective reads it.
+
+    Args: tokens: of a pass at most · progress: called with how many more examples are answered
+    """
+    network, device = objective.model.network, objective.model.device
+    training = network.training
+    network.eval()
+    try:
+        for start in range(0, len(examples), WINDOW):
+            window = list(range(start, min(start + WINDOW, len(examples))))
+            seen = [objective.varied(examples[i], generator(0, 0, i)) for i in window]
+            found: dict[int, Any] = {}
+            for item in cut(objective, seen, window, tokens, None):
+                placed = item.to(device)
+                with torch.inference_mode():
+                    output = network(placed.batch, placed.flow)
+                    found.update(zip(item.indices, objective.answers(output, placed), strict=True))
+                if progress is not None:
+                    progress(len(item.indices))
+            yield from (found[i] for i in window)
+    finally:
+        network.train(training)

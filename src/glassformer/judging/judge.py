@@ -1,0 +1,102 @@
+"""How a task is judged: what is said of each row, what of it is right, and what it takes to be better than.
+
+    Judge.records     the model is asked about each row
+    Judge.judged      records → figures of any sample of them
+    Judge.baselines   what else could answer, by name; their answers are judged in the same way
+
+A task is a class here and a line in `JUDGES`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from glassformer.errors import UnsupportedError
+from glassformer.evaluation.samples import Sampled
+from glassformer.judging.records import Record
+from glassformer.training.objective import Objective, Rows
+
+JUDGES = {
+    "classify": "classify.ClassifyJudge",
+}
+"""A task of `glassformer train` → the module and class in `judges/`."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Something simple that answers the same rows.
+
+    name: such as "most frequent" · about: how it does so, in half a sentence
+    records: as the model's, with what it said; their order is the same
+    """
+
+    name: str
+    about: str
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """Figures of each class, label or type of entity by name, and for classes what was taken for what.
+
+    each: name → precision, recall, f1, support; None where a figure is not defined, because nothing is true or said
+    confusion: rows are what is true, columns what was said, in the order of `names`; None where a row has no one class
+    """
+
+    names: list[str]
+    each: dict[str, dict[str, float | None]]
+    confusion: list[list[int]] | None = None
+
+
+class Judge(ABC):
+    """The judge of a task.
+
+    METRIC: the figure that matters most · HIGHER: whether more of it is better
+
+    Args:
+        objective: of the model that is judged; it reads the rows as in training
+        options: of the task, such as `beams` where texts are written
+    """
+
+    METRIC: str
+    HIGHER: bool = True
+
+    def __init__(self, objective: Objective, **options: Any) -> None:
+        self.objective = objective
+        self.model = objective.model
+
+    @abstractmethod
+    def records(self, rows: Rows, progress: Callable[[int], None] | None = None) -> Iterator[Record]:
+        """What the model says of each row, in their order.
+
+        Raises: DataError: a row that cannot be judged, with its file and line.
+        """
+
+    @abstractmethod
+    def judged(self, records: Sequence[Record]) -> Sampled:
+        """Figures of what was said."""
+
+    def baselines(self, train: Rows | None, records: Sequence[Record]) -> Iterator[Baseline]:
+        """What simple means say of the same rows, having seen the rows that the model learnt from, if there are any."""
+        yield from ()
+
+    def classes(self, records: Sequence[Record]) -> Classes | None:
+        """Figures of each class, for tasks that have classes."""
+        return None
+
+    def notes(self, records: Sequence[Record]) -> list[str]:
+        """What should be known beside the figures: classes that no row has, answers that were cut, …"""
+        return []
+
+
+def judge_of(task: str, objective: Objective, **options: Any) -> Judge:
+    """The judge of a task of `glassformer train`. Raises: UnsupportedError: it has none."""
+    if task not in JUDGES:
+        raise UnsupportedError(f"the task {task!r} cannot be judged; those that can: {', '.join(JUDGES)}")
+    module, _, name = JUDGES[task].partition(".")
+    made: Judge = getattr(import_module(f"glassformer.judging.judges.{module}"), name)(objective, **options)
+    return made

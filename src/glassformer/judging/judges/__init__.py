@@ -1,0 +1,1 @@
+"""How each task is judged: one module a task."""
