@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,41 +45,41 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 def test_one_text(bert: str, capsys: Any) -> None:
     words = ["flies", "like", "banana"]
-    predict(bert, [GAP], task="fill-mask", top_k=2, target=words)
+    predict("fill-mask", bert, [GAP], top_k=2, target=words)
     best, second = capsys.readouterr().out.splitlines()
     expected = pipeline("fill-mask", bert, top_k=2, targets=words)(GAP)
     assert best.split()[:2] == [f"{expected[0].score:.2%}", expected[0].token_str]
     assert second.endswith(expected[1].sequence)
-    predict(bert, ["[MASK] flies like [MASK]"], task="fill", target=["time", "banana"])
+    predict("fill", bert, ["[MASK] flies like [MASK]"], target=["time", "banana"])
     assert len(capsys.readouterr().out.split("\n\n")) == 3
 
 
 def test_several_texts_a_line_each(bert: str, capsys: Any) -> None:
-    predict(bert, [GAP, "[MASK] flies"], task="fill-mask")
+    predict("fill-mask", bert, [GAP, "[MASK] flies"])
     fill = pipeline("fill-mask", bert)
     assert capsys.readouterr().out.splitlines() == fill.texts([GAP, "[MASK] flies"])
-    predict(bert, [GAP, "[MASK] flies"], task="fill-mask", json=True)
+    predict("fill-mask", bert, [GAP, "[MASK] flies"], json=True)
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["text"] for row in rows] == [GAP, "[MASK] flies"]
     assert rows[0]["results"] == [dict(result) for result in fill(GAP)]
 
 
 def test_a_precision(bert: str, capsys: Any) -> None:
-    predict(bert, [GAP], task="fill-mask", json=True, precision="bf16")
+    predict("fill-mask", bert, [GAP], json=True, precision="bf16")
     answered = json.loads(capsys.readouterr().out)["results"]
     fill = pipeline("fill-mask", bert)
     fill.model.prepare("bf16")
     assert [dict(one) for one in fill(GAP)] == answered
     with pytest.raises(ConfigError, match="precision is 'fp61'"):
-        predict(bert, [GAP], task="fill-mask", precision="fp61")
+        predict("fill-mask", bert, [GAP], precision="fp61")
 
 
 def test_writing(stories: str, capsys: Any) -> None:
-    predict(stories, ["Once upon a time"], task="text-generation", max_new_tokens=9)
+    predict("text-generation", stories, ["Once upon a time"], max_new_tokens=9)
     write = pipeline("text-generation", stories)
     assert capsys.readouterr().out == write("Once upon a time", max_new_tokens=9)[0].text + "\n"
     given = ["do_sample=true", "seed=1", "top_p=0.9", 'stop_strings=["."]', "prefix=One day"]
-    predict(stories, [" she"], task="generate", set=given, max_new_tokens=9)
+    predict("generate", stories, [" she"], set=given, max_new_tokens=9)
     asked = {"do_sample": True, "seed": 1, "top_p": 0.9, "stop_strings": ["."], "prefix": "One day"}
     assert capsys.readouterr().out == write(" she", max_new_tokens=9, **asked)[0].text + "\n"
 
@@ -95,7 +97,7 @@ def test_writing(stories: str, capsys: Any) -> None:
 )
 def test_files(bert: str, tmp_path: Path, name: str, content: str, column: str) -> None:
     (tmp_path / name).write_bytes(content.encode())
-    predict(bert, task="fill-mask", input=tmp_path / name, output=tmp_path / "out.jsonl", column=column)
+    predict("fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl", column=column)
     rows = lines_of(tmp_path / "out.jsonl")
     assert [row["text"] for row in rows] == [GAP, "[MASK] flies"]
     fill = pipeline("fill-mask", bert)
@@ -104,48 +106,49 @@ def test_files(bert: str, tmp_path: Path, name: str, content: str, column: str) 
 
 def test_standard_input(bert: str, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(f"{GAP}\n[MASK] flies\n".encode())))
-    predict(bert, ["-"], task="fill-mask")
+    predict("fill-mask", bert, ["-"])
     assert len(capsys.readouterr().out.splitlines()) == 2
     for content, said in (
         (b"", "standard input is empty"),
         (b"a\n\xff", "standard input: line 2 is not UTF-8"),
+        (b"a\nb\n\0c", "standard input: line 3 holds a NUL byte, so this is no text"),
     ):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
         with pytest.raises(DataError, match=said):
-            predict(bert, ["-"], task="fill-mask")
+            predict("fill-mask", bert, ["-"])
 
 
 def test_what_is_there_is_not_overwritten(bert: str, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    asked = {"task": "fill-mask", "output": out, "batch_size": 1}
-    predict(bert, [GAP], **asked)
+    asked: dict[str, Any] = {"output": out, "batch_size": 1}
+    predict("fill-mask", bert, [GAP], **asked)
     kept = out.read_bytes()
     with pytest.raises(
         DataError, match="is there already; --resume goes on where it ends, --overwrite replaces it"
     ):
-        predict(bert, [GAP], **asked)
+        predict("fill-mask", bert, [GAP], **asked)
     assert out.read_bytes() == kept
-    predict(bert, [GAP, "[MASK] flies"], resume=True, **asked)
+    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **asked)
     assert out.read_bytes().startswith(kept) and len(lines_of(out)) == 2
     whole = out.read_bytes()
-    predict(bert, [GAP, "[MASK] flies"], resume=True, **asked)  # all is done
+    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **asked)  # all is done
     assert out.read_bytes() == whole
     out.write_bytes(whole[:-9])  # stopped in the middle of a line
-    predict(bert, [GAP, "[MASK] flies"], resume=True, **asked)
+    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **asked)
     assert out.read_bytes() == whole
     with pytest.raises(DataError, match="holds answers to other texts"):
-        predict(bert, ["[MASK] flies"], resume=True, **asked)
-    predict(bert, ["[MASK] flies"], overwrite=True, **asked)
+        predict("fill-mask", bert, ["[MASK] flies"], resume=True, **asked)
+    predict("fill-mask", bert, ["[MASK] flies"], overwrite=True, **asked)
     assert len(lines_of(out)) == 1
     out.write_text("no answers\n")
     with pytest.raises(DataError, match="is no file of answers"):
-        predict(bert, [GAP], resume=True, **asked)
+        predict("fill-mask", bert, [GAP], resume=True, **asked)
 
 
 def test_a_bad_text_loses_nothing_before_it(bert: str, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     with pytest.raises(DataError, match="text 2: the text 'flies' has no gap"):
-        predict(bert, [GAP, "[MASK] flies", "flies", GAP], task="fill-mask", output=out, batch_size=1)
+        predict("fill-mask", bert, [GAP, "[MASK] flies", "flies", GAP], output=out, batch_size=1)
     assert [row["text"] for row in lines_of(out)] == [GAP, "[MASK] flies"]
 
 
@@ -154,10 +157,8 @@ def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:
     texts.write_text("".join(f"Once upon a time {i}\n" for i in range(5_000)))
     asked = [
         "predict",
-        "-t",
         "text-generation",
         stories,
-        "-i",
         str(texts),
         "-o",
         str(out),
@@ -180,25 +181,30 @@ def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:
 
 
 def test_in_a_process_of_its_own(bert: str, tmp_path: Path) -> None:
-    done = run("predict", "--task", "fill-mask", bert, GAP, "--json")
+    done = run("predict", "fill-mask", bert, GAP, "--json")
     assert (done.returncode, done.stderr) == (0, "") and json.loads(done.stdout)["text"] == GAP
     gpt2 = make_folder(tmp_path / "gpt2", "gpt2")
-    done = run("predict", "-t", "fill-mask", str(gpt2), GAP)
+    done = run("predict", "fill-mask", str(gpt2), GAP)
     assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
     assert "a decoder reads from left to right" in done.stderr
     done = run("predict", "--help")
-    for word in ("Examples", "--task", "--resume", "--target", "--column", "summaries.jsonl"):
+    for word in ("Examples", "task", "--resume", "--target", "--column", "summaries.jsonl"):
         assert word in done.stdout
 
 
 @pytest.mark.parametrize(
     ("texts", "asked", "kind", "said"),
     [
-        ([GAP], {"task": ""}, ConfigError, "--task is missing"),
+        ([GAP], {"task": ""}, UnsupportedError, "no pipeline for the task ''"),
         ([GAP], {"task": "juggling"}, UnsupportedError, "no pipeline for the task 'juggling'"),
-        ([], {}, DataError, "give texts on the command line, or --input FILE, or -"),
-        ([GAP], {"input": Path("x")}, DataError, "give texts on the command line"),
-        ([], {"input": Path("nowhere.txt")}, DataError, "nowhere.txt: cannot be read"),
+        ([], {}, DataError, "give texts, files, or - for standard input"),
+        (["-", "-"], {}, DataError, "give it once"),
+        (["nowhere.txt"], {}, DataError, "nowhere.txt: no such file; if it is meant as a text"),
+        (["tests/cli"], {}, DataError, "tests/cli: is no regular file"),
+        ([GAP], {"pair": "b"}, DataError, "--pair names a column, 'b'; pairs come from tables"),
+        ([GAP], {"all_scores": True, "top_k": 2}, ConfigError, "--all-scores and --top-k 2 were both given"),
+        ([GAP], {"plot": True, "json": True}, ConfigError, "--plot draws on the screen"),
+        ([GAP], {"aggregation": "none"}, ConfigError, "takes no 'aggregation_strategy'"),
         ([GAP], {"set": ["a"]}, ConfigError, "must be name=value"),
         ([GAP], {"set": ["num_beams=4"]}, ConfigError, "takes no 'num_beams'"),
         ([GAP], {"output": Path("nowhere/out")}, DataError, "name a file in a folder that exists"),
@@ -209,7 +215,7 @@ def test_bad_requests(
     bert: str, texts: list[str], asked: dict[str, Any], kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind, match=said):
-        predict(bert, texts, **{"task": "fill-mask", **asked})
+        predict(asked.pop("task", "fill-mask"), bert, texts, **asked)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +230,111 @@ def test_bad_requests(
         ("a.csv", 'text\n"a\n', "line 2 cannot be read as a row"),
         ("a.json", '[{"text": 5}]', "line 1 holds 5"),
         ("a.txt", "", "is empty"),
+        ("a.txt", "x\n\0", "line 2 holds a NUL byte, so this is no text"),
     ],
 )
 def test_bad_files(bert: str, tmp_path: Path, name: str, content: str, said: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=said):
-        predict(bert, task="fill-mask", input=tmp_path / name)
+        predict("fill-mask", bert, [str(tmp_path / name)])
+
+
+def test_binary_files(bert: str, tmp_path: Path) -> None:
+    for name, content, said in (
+        ("picture.png", b"\x89PNG\r\n\x1a\n\0\0", "line 1 is not UTF-8"),
+        ("numbers", b"ok\n" + bytes(range(256)), "line 2 holds a NUL byte"),
+        ("utf16.txt", "wide".encode("utf-16"), "line 1 is not UTF-8"),
+        ("a.csv", b"text\n\xff\xfe\n", "line 2 is not UTF-8"),
+        ("a.parquet", b"PAR1 or not", "a.parquet"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=said):
+            predict("fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl")
+        assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_texts_files_and_standard_input_in_one_line(
+    bert: str, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gaps").write_text("a [MASK]\nan [MASK]\n")  # no ending says what it is; it is there
+    Path("packed.txt.gz").write_bytes(gzip.compress(b"the [MASK]\n"))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"[MASK] flies\n")))
+    predict("fill", bert, [GAP, "gaps", "-", "packed.txt.gz"], json=True)
+    captured = capsys.readouterr()
+    texts = [json.loads(line)["text"] for line in captured.out.splitlines()]
+    assert texts == [GAP, "a [MASK]", "an [MASK]", "[MASK] flies", "the [MASK]"]
+    assert captured.err == "gaps: read as a file, 2 texts\npacked.txt.gz: read as a file, 1 text\n"
+
+
+# ------------------------------------------------------------------------------------------------- tasks that read
+
+LABELS = {"id2label": {"0": "bad", "1": "\x1b[31mgood"}, "label2id": {"bad": 0, "\x1b[31mgood": 1}}
+TAGS = {"id2label": {"0": "B-PER", "1": "I-PER"}, "label2id": {"B-PER": 0, "I-PER": 1}}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    root = tmp_path_factory.mktemp("readers")
+
+    def make(task: str, **changes: Any) -> str:
+        return str(make_folder(root / str(len(list(root.iterdir()))), "bert", task=task, **changes))
+
+    return make
+
+
+def test_classes(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> None:
+    folder = reader("classify", **LABELS)
+    classify = pipeline("classify", folder)
+    predict("classify", folder, ["time flies"], all_scores=True)
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 2 and all("█" in row for row in rows) and "\x1b" not in "".join(rows)
+    assert f"{classify('time flies')[0].score:.2%}" in rows[0]
+    predict("classify", folder, ["time flies"])
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    predict("classify", folder, ["time flies", "fruit"])
+    told = ["\\x1b[31mgood" if label != "bad" else label for label in classify.texts(["time flies", "fruit"])]
+    assert capsys.readouterr().out.splitlines() == told  # a label a line, for a file
+    predict("classify", folder, ["time flies", "fruit"], plot=True, top_k=1)
+    assert capsys.readouterr().out.split("\n\n")[1].startswith("fruit\n")
+    (tmp_path / "pairs.jsonl").write_text('{"a": "time", "b": "flies"}\n')
+    predict(
+        "classify", folder, [str(tmp_path / "pairs.jsonl")], column="a", pair="b", json=True, all_scores=True
+    )
+    row = json.loads(capsys.readouterr().out)
+    assert row["text"] == {"text": "time", "text_pair": "flies"} and len(row["results"]) == 2
+    predict("classify", folder, ["time " * 30, "a"], set=["truncation=true"])
+    assert capsys.readouterr().err == "note: 1 of 2 texts were cut to 16 tokens\n"
+    with pytest.raises(DataError, match="have more than 16 tokens"):
+        predict("classify", folder, ["time " * 30], set=["truncation=false"])
+
+
+def test_labels_that_hold_together(reader: Callable[..., str], capsys: Any) -> None:
+    folder = reader("classify", problem_type="multi_label_classification", **LABELS)
+    predict("classify", folder, ["time", "a"], threshold=0.0)
+    assert all(", " in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> None:
+    folder = reader("tag", **TAGS)
+    predict("tag", folder, ["time flies like an arrow"])
+    found = pipeline("tag", folder)("time flies like an arrow")
+    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == ["PER"] * len(found)
+    predict("tag", folder, ["time flies"], aggregation="none")
+    assert [row.split()[2] for row in capsys.readouterr().out.splitlines()] == ["time", "flies"]
+    (tmp_path / "rows.jsonl").write_text('{"tokens": ["time", "flies"]}\n{"tokens": ["a"]}\n')
+    out = tmp_path / "out.jsonl"
+    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column="tokens", output=out)
+    whole = out.read_bytes()
+    assert (
+        lines_of(out)[0]["text"] == {"tokens": ["time", "flies"]}
+        and lines_of(out)[1]["results"][0]["end"] == 1
+    )
+    out.write_bytes(whole[:-5])
+    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column="tokens", output=out, resume=True)
+    assert out.read_bytes() == whole
+    capsys.readouterr()
+    predict("features", folder, ["time flies"])
+    assert capsys.readouterr().out.startswith("4 × 8 numbers; --json")
+    predict("features", folder, ["time flies"], set=["pooling=mean"], json=True)
+    assert len(json.loads(capsys.readouterr().out)["results"]) == 8

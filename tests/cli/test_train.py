@@ -52,7 +52,7 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, 
 
 def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = typed(capsys, "train", config, "--column", "label=mood", "--set", "training.seed=3")
-    assert code == 0 and not out and "seed: 3" in err and "validation: loss" in err
+    assert code == 0 and "run on 8 rows" in out and "seed: 3" in err and "validation: loss" in err
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names >= {"config.yaml", "journal.jsonl", "checkpoints", "curves.html", "model"}
     assert {"README.md", "metrics.json", "config.json"} <= {

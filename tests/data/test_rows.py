@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer import ConfigError, DataError
+from glassformer.data.records import PIECE
 from glassformer.data.rows import read_rows
+from glassformer.data.streams import stream_rows
 
 CSV = 'text,label\r\n"so ""glad"",\nreally",joy\r\n\r\nüber,anger\r\n'
 READ = [{"text": 'so "glad",\nreally', "label": "joy"}, {"text": "über", "label": "anger"}]
@@ -57,6 +59,28 @@ KINDS: list[tuple[str, str, dict[str, Any], list[dict[str, Any]], list[int]]] = 
         [2, 4],
     ),
     ("c.json", '[{"t":"[]{,"},{"t":"\\"}"}]', {}, [{"t": "[]{,"}, {"t": '"}'}], [1, 1]),
+    (
+        "p.json",
+        '{"a": 12,\n "train": [["x", "joy"],\n ["[]", "anger"]], "skip": [{"u": [1]}, [2, 3]], "none": [],\n'
+        ' "more": [ ["y",\n "joy"] ], "b": {"c": null}}\n',
+        {"part": ["more", "train"], "names": ["t", "label"]},
+        [{"t": "x", "label": "joy"}, {"t": "[]", "label": "anger"}, {"t": "y", "label": "joy"}],
+        [2, 3, 4],
+    ),
+    (
+        "p.json.gz",
+        '{"val": [{"t": 1}, {"t": 2}], "train": [{"t": "x"}]}',
+        {"part": "val"},
+        [{"t": 1}, {"t": 2}],
+        [1, 1],
+    ),
+    (
+        "l.json",
+        '[["a", 1],\n["b", 2]]',
+        {"names": ["t", "n"]},
+        [{"t": "a", "n": 1}, {"t": "b", "n": 2}],
+        [1, 2],
+    ),
     ("d.json", '{"t": 1}\n{"t": 2}\n', {}, [{"t": 1}, {"t": 2}], [1, 2]),
     (
         "a.conll",
@@ -154,13 +178,54 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.jsonl", '{"n": "' + "b" * 500 + '"}', {"limit": 400}, "line 1 begins a row of more than 400 bytes"),
     ("a.jsonl", b'{"n": "a"}\n\n{"n": "\xe4"}', {}, "line 3 is not UTF-8"),
     ("a.json", '[{"n": 1},\n {"n": 2}\n {"n": 3}]', {}, "line 3 is no JSON: a comma is missing"),
-    ("a.json", '[{"n": 1},\n]', {}, "line 2 is no list of JSON objects: .* with ']'"),
-    ("a.json", '[{"n": 1},\n 5]', {}, "line 2 is no list of JSON objects: .* with '5'"),
+    ("a.json", '[{"n": 1},\n]', {}, "line 2 is no list of rows: .* with ']'"),
+    ("a.json", '[{"n": 1},\n 5]', {}, "line 2 is no list of rows: .* with '5'"),
     ("a.json", '[{"n": 1},\n {"n": }]', {}, "line 2 is no JSON: Expecting value"),
     ("a.json", '[{"n": 1},\n {"n":\n NaN}]', {}, "line 2 is no JSON: NaN"),
     ("a.json", '[{"n": 1}', {}, "the file ends before the list does"),
     ("a.json", '[{"n": 1}]\n\n x', {}, "line 3 is no JSON: 'x' stands behind the end"),
-    ("a.json", '"abc"', {}, "line 1 begins neither a list of objects"),
+    ("a.json", '"abc"', {}, "line 1 begins neither a list of rows"),
+    (
+        "a.json",
+        '{"train": [{"n": 1}]}',
+        {"part": "trian"},
+        "no part 'trian'; nearest: 'train'; there are: 'train'",
+    ),
+    ("a.json", '{"a": [{"n": 1}]}', {"part": ["a", "b"]}, "no part 'b'; there are: 'a'"),
+    ("a.json", "{}", {"part": "a"}, "no part 'a'; there are: none"),
+    ("a.json", '{"a": []}', {"part": "a"}, "holds no row"),
+    ("a.json", '{\n"a": [],\n"a": []}', {"part": "a"}, "line 3 is no JSON: the key 'a' stands there twice"),
+    ("a.json", '{"a": {}}', {"part": "a"}, r"line 1 is no JSON: \[ is missing before '{'"),
+    ("a.json", '{"b": [1, ],\n"a": []}', {"part": "a"}, "line 1 is no JSON: Expecting value"),
+    ("a.json", '{"b": [1 2]}', {"part": "a"}, "line 1 is no JSON: ] is missing before '2'"),
+    (
+        "a.json",
+        '{"a": [{"n": 1}],\n b',
+        {"part": "a"},
+        "line 2 is no JSON: the name of a list, .* before 'b'",
+    ),
+    ("a.json", '{"a": [{"n": 1}]', {"part": "a"}, "is no JSON: } is missing before the end of the file"),
+    (
+        "a.json",
+        '{"a": [{"n": 1}]}\n]',
+        {"part": "a"},
+        "line 2 is no JSON: ']' stands behind the end of the object",
+    ),
+    (
+        "a.json",
+        '{"a": [["x", 1],\n["y"]]}',
+        {"part": "a", "names": ["t", "n"]},
+        "line 2 has 1 values, and names has 2",
+    ),
+    (
+        "a.json",
+        '{"a": [["x", 1]]}',
+        {"part": "a"},
+        r"line 1 is no list of rows: .* name their columns: names=",
+    ),
+    ("a.json", '[{"n": 1}]', {"names": ["n"]}, r"line 1 is no list of rows: .* a list \(\[\) is needed"),
+    ("a.json", '[{"n": 1}]', {"part": "a"}, "line 1 begins a list, which has no parts"),
+    ("a.json", '{\n"a": [{"n": 1}]}', {}, "line 1 is no JSON: .* say which to read: part="),
     ("a.json", b'[{"n": "a"},\n {"n": "\xe4"}]', {}, "line 2 is not UTF-8"),
     (
         "a.json",
@@ -211,6 +276,9 @@ def test_what_is_wrong_is_said_with_its_line(
         ({"kind": "text", "whole": True, "blank": True}, "give one of them"),
         ({"kind": "conll", "fields": {"tokens": "0"}}, "it must say column: number"),
         ({"kind": "jsonl", "header": True}, "'header' is no option of jsonl; it has none"),
+        ({"kind": "json", "part": ["a", "a"]}, "part is ('a', 'a'); give one name or more, each once"),
+        ({"kind": "json", "part": 3}, "part is 3; give one name"),
+        ({"kind": "json", "names": [1]}, "names is (1,); give one name"),
         ({"columns": "text"}, "columns is 'text'; give the names"),
         ({"columns": ["text", "text"]}, "each once"),
         ({"limit": 0}, "limit is 0 bytes"),
@@ -219,6 +287,40 @@ def test_what_is_wrong_is_said_with_its_line(
 def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
         read_rows(put(tmp_path / "a.csv", CSV), **options)
+
+
+def test_parts_across_pieces(tmp_path: Path) -> None:
+    for before in range(PIECE - 30, PIECE):  # the number, the name or the row lies across two pieces
+        text = json.dumps({"pad": "x" * (before - 10), "n": 123456, "train": [["ü", 1]], "val": [["v", 2]]})
+        path = put(tmp_path / "a.json", text)
+        assert list(read_rows(path, part=("train", "val"), names=("t", "n"))) == [
+            {"t": "ü", "n": 1},
+            {"t": "v", "n": 2},
+        ]
+
+
+def test_parts_are_streamed_from_any_row_on(tmp_path: Path) -> None:
+    parts = {"train": [["a", 1], ["b", 2]], "skip": [["c", 3]], "more": [["d", 4]]}
+    path, options = (
+        put(tmp_path / "a.json", json.dumps(parts)),
+        {"part": ("train", "more"), "names": ("t", "n")},
+    )
+    whole = list(stream_rows(path, buffer=1, **options))
+    assert [row["t"] for row in whole] == ["a", "b", "d"]
+    for count in range(4):
+        stream = stream_rows(path, buffer=1, **options)
+        assert [next(stream) for _ in range(count)] == whole[:count]
+        again = stream_rows(path, buffer=1, **options).restore(json.loads(json.dumps(stream.state())))
+        assert list(again) == whole[count:]
+
+
+def test_intents_of_several_parts(shared: Path) -> None:
+    path, names = shared / "data" / "clinc150" / "data.json.gz", ("text", "label")
+    rows = read_rows(path, part=("train", "oos_train"), names=names)
+    assert len(rows) == 15_100 and len({row["label"] for row in rows}) == 151
+    with gzip.open(path) as file:
+        data = json.load(file)
+    assert [[row["text"], row["label"]] for row in rows] == data["train"] + data["oos_train"]
 
 
 def test_a_limit_is_of_the_row_not_of_the_line(tmp_path: Path) -> None:

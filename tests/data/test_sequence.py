@@ -9,6 +9,7 @@ import pytest
 
 from glassformer import DataError
 from glassformer.data.rows import read_rows
+from glassformer.data.sequence import Renamed
 
 ROWS = [{"text": f"<b>{number}</b>", "label": number % 2} for number in range(7)]
 
@@ -61,6 +62,23 @@ def test_selections() -> None:
         rows[3:3]
     with pytest.raises(DataError, match="rows go from 0 to 6; got 2 to 7"):
         rows.select([2, 7])
+
+
+def test_labels_of_other_names() -> None:
+    rows = read_rows([{"tokens": ["a", "b"], "tags": ["B-MISC", "O"]}, {"tokens": ["c"], "tags": ["B-PER"]}])
+    other = Renamed(rows, "tags", {"B-MISC": "O", "I-MISC": "O"})
+    assert [row["tags"] for row in other] == [["O", "O"], ["B-PER"]] == [other[0]["tags"], other[1]["tags"]]
+    assert (
+        other.absent() == ["I-MISC"]
+        and other.where(1) == rows.where(1)
+        and rows[0]["tags"] == ["B-MISC", "O"]
+    )
+    assert other.fingerprint != rows.fingerprint != Renamed(rows, "tags", {"O": "B-MISC"}).fingerprint
+    assert list(other.select([1])) == [{"tokens": ["c"], "tags": ["B-PER"]}] == list(other[1:])
+    numbers = Renamed(read_rows([{"label": 1}, {"label": None}, {"label": 0}]), "label", {"1": "good"})
+    assert [row["label"] for row in numbers] == ["good", None, "0"] and numbers.kinds["label"] == "a text"
+    with pytest.raises(DataError, match="no column 'tag'; nearest: 'tags'"):
+        Renamed(rows, "tag", {})
 
 
 def test_a_filter() -> None:

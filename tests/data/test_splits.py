@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import Listed
-from glassformer.data.splits import column, distinct, folds, leaks, normal, slices, split
+from glassformer.data.splits import column, distinct, folds, leaks, normal, sample, slices, split
 from glassformer.errors import ConfigError, DataError
 
 SIZES = (8, 16, 32, 64, 128, 220)
@@ -94,6 +94,16 @@ def test_no_speaker_is_in_two_parts() -> None:
 def test_the_last_groups_fill_parts_that_are_empty() -> None:
     parts = split(9, (0.9, 0.05, 0.05), groups=list("aaabbbccc"))
     assert [len(part) for part in parts] == [3, 3, 3]
+
+
+def test_a_smaller_sample_lies_within_a_larger_one() -> None:
+    small, large = sample(100, 10, seed=3), sample(100, 60, seed=3)
+    assert set(small) < set(large) and len(set(large)) == 60 and list(large) == sorted(large)
+    assert set(sample(100, 10, seed=4)) != set(small) and list(sample(5, 5)) == [0, 1, 2, 3, 4]
+    with pytest.raises(DataError, match="a sample of 6 rows cannot be had of 5"):
+        sample(5, 6)
+    with pytest.raises(ConfigError, match="1 row or more; got 0"):
+        sample(5, 0)
 
 
 def test_folds_hold_each_row_out_once() -> None:

@@ -110,7 +110,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "demo": ("demo", TEXT, "fruit flies like a banana", "--model", "{bert}", "--html", "{home}/demo.html"),
     "look": ("look", "{bert}", TEXT, "--html", "{home}/look.html"),
     "trace": ("trace", "{llama}", TEXT),
-    "predict": ("predict", "--task", "text-generation", "{gpt2}", "time flies", "-n", "3"),
+    "predict": ("predict", "text-generation", "{gpt2}", "time flies", "-n", "3"),
     "compare": ("compare", "--data", "{home}/rows.csv", "lead-1", "{transformer}", "-n", "4"),
     "bench": ("bench", "{bert}", "--count", "4", "--repeats", "1"),
 }

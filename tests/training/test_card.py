@@ -47,7 +47,13 @@ def trainer(folder: Path, **changes: Any) -> Any:
     (run / "config.yaml").write_text(CONFIG)
     model.save_pretrained(run / "model")
     state = SimpleNamespace(
-        step=1200, tokens=345_678, best=0.91, best_step=900, figures={"f1": 0.9123456, "loss": float("nan")}
+        step=1200,
+        tokens=345_678,
+        seconds=61.04,
+        cpu_seconds=99.96,
+        best=0.91,
+        best_step=900,
+        figures={"f1": 0.9123456, "loss": float("nan")},
     )
     found = SimpleNamespace(
         model=model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import yaml
 
 import glassformer
 from glassformer.errors import ConfigError, DataError
+from glassformer.training.objectives.classify import Classify
+from glassformer.training.objectives.tag import Tag
 from glassformer.training.presets import PRESETS
 from glassformer.training.run import (
     OBJECTIVES,
@@ -19,6 +22,7 @@ from glassformer.training.run import (
     make_trainer,
     objective_class,
     read_config,
+    rows_of,
 )
 from tests.e2e.tiny_models import word_tokenizer
 
@@ -78,6 +82,46 @@ def test_a_share_of_scores_is_held_out_by_chance(values: dict[str, Any], tmp_pat
     assert len(trainer.validation_examples) == 200
 
 
+def test_a_book_is_parted_within_its_text(values: dict[str, Any], tmp_path: Path) -> None:
+    book = "time flies like an arrow\n" * 40
+    (tmp_path / "book.txt").write_text(book)
+    data = {"folder": str(tmp_path), "train": "book.txt", "validation": 0.25, "held_out": "last"}
+    whole = {**data, "format": {"whole": True}}
+    train, last = rows_of(config_of({**values, "data": whole}), objective_class("generate"))
+    assert last is not None and train[0]["text"] + last[0]["text"] == book.strip()
+    assert len(last[0]["text"]) == pytest.approx(len(book) / 4, abs=1) and "book.txt" in last.where(0)
+    lines, after = rows_of(config_of({**values, "data": data}), objective_class("generate"))
+    assert (len(lines), after and len(after)) == (30, 10)
+    with pytest.raises(ConfigError, match="leave a part empty"):
+        rows_of(config_of({**values, "data": {**data, "validation": 0.001}}), objective_class("generate"))
+
+
+def test_a_tokenizer_is_learnt_from_sentences_and_summaries(values: dict[str, Any], tmp_path: Path) -> None:
+    lines = '{"source": ["time flies", "like an arrow"], "target": ["fruit flies", "a banana"]}\n' * 8
+    (tmp_path / "rows.jsonl").write_text(lines)
+    scratch = {
+        "model_type": "transformer",
+        "architectures": ["TransformerForConditionalGeneration"],
+        "d_model": 16,
+        "num_heads": 2,
+        "d_ff": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "decoder_start_token_id": 2,
+    }
+    changed = {
+        **values,
+        "task": "summarise",
+        "scratch": scratch,
+        "tokenizer": {"size": 270, "family": "bart"},
+    }
+    changed["data"] = {"train": str(tmp_path / "rows.jsonl")}
+    trainer = make_trainer(config_of(changed))
+    assert "fruit" in trainer.model.tokenizer.decode(trainer.train_examples[0]["labels"])
+    assert len(trainer.model.tokenizer) == 270
+    trainer.train()
+
+
 def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
     changed = {**values, "task": "generate", "scratch": dict(GPT2), "objective": {"block": 8}}
     changed["data"] = {**values["data"], "ignore": ["label"]}
@@ -114,6 +158,10 @@ def test_adapters_are_merged_into_what_is_saved(values: dict[str, Any], tmp_path
         ("data.columns", {"labl": "x"}, "labl"),
         ("data.columns", {"label": "mood"}, "no column 'mood'"),
         ("data.ignore", ["id"], "data.ignore names 'id'"),
+        ("data.limit", 0, "data.limit is 0"),
+        ("data.limit", [3, None], "data.limit has 2 numbers, and data.train names 1 files"),
+        ("data.limit", 99, "data.limit is 99; there are 32 training rows"),
+        ("data.validation_format", {"part": "val"}, "data.validation names none"),
         ("objective", {"blok": 3}, "'blok' is no option of Classify"),
         ("training.warmpu", 3, "'warmpu' is no option; nearest: 'warmup'"),
         ("training.warmup", 99, "longer than the 3 steps"),
@@ -138,6 +186,66 @@ def test_a_column_that_nothing_reads_is_an_error(values: dict[str, Any], tmp_pat
         make_trainer(config_of(values))
 
 
+def test_parts_of_one_file_renamed_and_without_leaks(values: dict[str, Any], tmp_path: Path) -> None:
+    parts = {
+        "train": [[f"time flies {word}", "time" if i % 2 else "odd"] for i, word in enumerate(WORDS * 2)],
+        "val": [["fruit like", "time"], ["Time  FLIES an", "fruit"], ["a banana", "odd"]],
+    }
+    (tmp_path / "parts.json").write_text(json.dumps(parts))
+    values["data"] = {
+        "train": "parts.json",
+        "folder": str(tmp_path),
+        "validation": "parts.json",
+        "format": {"part": "train", "names": ["text", "label"]},
+        "validation_format": {"part": "val"},
+        "rename": {"odd": "fruit"},
+        "without_leaks": True,
+    }
+    with pytest.warns(UserWarning, match="1 of 3 validation rows are left out"):
+        train, validation = rows_of(config_of(values), Classify)
+    assert validation is not None
+    assert {row["label"] for row in train} == {"time", "fruit"} and len(train) == 16
+    assert list(validation) == [
+        {"text": "fruit like", "label": "time"},
+        {"text": "a banana", "label": "fruit"},
+    ]
+    with pytest.warns(UserWarning, match="are left out"):
+        assert make_trainer(config_of(values)).train().figures["accuracy"] >= 0
+    values["data"] |= {"rename": {"odd": "fruit", "od": "x"}, "without_leaks": False}
+    with pytest.warns(UserWarning, match="data.rename names 'od'; no training row is labelled so"):
+        rows_of(config_of(values), Classify)
+    values["data"] |= {"rename": {}, "validation_format": {"part": "train"}, "without_leaks": True}
+    with pytest.raises(DataError, match="all 16 validation rows stand in the training rows too"):
+        rows_of(config_of(values), Classify)
+    values["data"] |= {"columns": {"label": "mood"}, "rename": {"odd": "fruit"}}
+    values["data"]["format"] = {"part": "train", "names": ["text", "odd"]}
+    with pytest.raises(ConfigError, match="neither 'label' nor 'tags' among its columns 'text', 'odd'"):
+        rows_of(config_of(values), Classify)
+
+
+def test_fewer_training_rows_lie_within_more(values: dict[str, Any]) -> None:
+    def texts(limit: int, seed: int) -> tuple[list[str], list[Any]]:
+        values["data"]["limit"], values["training"]["seed"] = limit, seed
+        train, validation = rows_of(config_of(values), Classify)
+        return [train.where(i) for i in range(limit)], list(validation or [])
+
+    (few, held_out), (more, same) = texts(5, 1), texts(20, 1)
+    assert set(few) < set(more) and held_out == same and len(set(more)) == 20
+    assert set(texts(20, 2)[0]) != set(more)
+    rows = values["data"]["train"]
+    values["data"] |= {"train": [rows, rows], "limit": [3, None], "validation": None}
+    train, _ = rows_of(config_of(values), Classify)
+    assert len(train) == 43 and len({train.where(i) for i in range(3)}) == 3
+
+
+def test_tags_without_leaks(shared: Path) -> None:
+    data = {"folder": str(shared / "data" / "wikiann"), "train": "en.train.conll.gz", "without_leaks": True}
+    values = {"task": "tag", "model": "x", "output": "y", "data": {**data, "validation": "en.val.conll.gz"}}
+    with pytest.warns(UserWarning, match="162 of 5,000 validation rows are left out"):
+        _, validation = rows_of(config_of(values), Tag)
+    assert validation is not None and len(validation) == 4_838
+
+
 def test_a_label_that_only_validation_has(values: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text("text,label\ntime flies,space\n")
     values["data"]["validation"] = str(tmp_path / "more.csv")
@@ -157,6 +265,13 @@ def test_presets_are_options(name: str, values: dict[str, Any]) -> None:
     made = config_of(values)
     assert made.training.seed == 9 and made.training.learning_rate == PRESETS[name]["learning_rate"]
     assert made.objective == ({"block": PRESETS[name]["block"]} if "block" in PRESETS[name] else {})
+
+
+@pytest.mark.parametrize("name", ["emotion", "clinc150", "sst2", "wikiann-en", "wnut17", "multi30k"])
+def test_examples_are_configurations(name: str, shared: Path) -> None:
+    config = config_of(read_config(Path(__file__).parents[2] / "examples" / f"{name}.yaml"))
+    assert config.output == f"runs/{name}" and config.data.folder.startswith("../shared/")
+    assert (shared / config.data.folder.removeprefix("../shared/")).is_dir()
 
 
 def test_a_configuration_is_yaml(values: dict[str, Any], tmp_path: Path) -> None:

@@ -38,6 +38,10 @@ COMMANDS = (
     "search",
     "curves",
     "evaluate",
+    "reproduce",
+    "study",
+    "errors",
+    "review",
     "parity",
     "bench",
 )
@@ -100,7 +104,7 @@ def _print_version(asked: bool) -> None:
     "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  from text to ids\n\n"
     "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentences to vectors\n\n"
     "[cyan]glassformer generate MODEL 'Once upon a time'[/]  what it writes, as it writes it\n\n"
-    "[cyan]glassformer predict --task fill-mask MODEL 'Time [MASK] like an arrow.'[/]  a task, from text to answer\n\n"
+    "[cyan]glassformer predict classify MODEL 'so glad to see you'[/]  a task, from text to answer\n\n"
     "[cyan]glassformer compare --data rows.csv lead-3 MODEL[/]  systems side by side, judged\n\n"
     "[cyan]glassformer train --task classify --model MODEL --data rows.csv[/]  a model of your own\n\n"
     "[cyan]glassformer curves RUN --html page.html[/]  how a training went\n\n"

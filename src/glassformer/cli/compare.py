@@ -1,11 +1,10 @@
-"""`glassformer compare --data FILE lead-3 MODEL …`: systems side by side, judged against references."""
+"""`glassformer compare RUN RUN …`, or `compare --data FILE lead-3 MODEL …`: systems side by side, judged."""
 
 from __future__ import annotations
 
 import re
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,12 +21,14 @@ def compare(
     systems: Annotated[
         list[str],
         typer.Argument(
-            help="lead-3 (the first three sentences), model folders, or names on the Hub.", show_default=False
+            help="Folders of runs; with --data also lead-3 (the first three sentences), models, or names on the Hub.",
+            show_default=False,
         ),
     ],
     data: Annotated[
-        Path, typer.Option(help="The rows: .csv, .tsv or .jsonl, perhaps .gz.", show_default=False)
-    ],
+        Path | None,
+        typer.Option(help="Rows to write about: .csv, .tsv or .jsonl, perhaps .gz.", show_default=False),
+    ] = None,
     text: Annotated[str, typer.Option(help="The column of the texts.")] = "article",
     reference: Annotated[str, typer.Option(help="The column of what a good system writes.")] = "highlights",
     task: Annotated[
@@ -50,6 +51,9 @@ def compare(
         Path | None, typer.Option(help="Write it there as a page, one file.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    latency: Annotated[
+        bool, typer.Option("--latency", help="Of runs: also time a hundred rows, one by one.")
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
     dtype: Annotated[
         str | None,
@@ -65,12 +69,15 @@ def compare(
         bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
     ] = False,
 ) -> None:
-    """Let systems write about the rows of a file, and judge them side by side, with 95 % intervals.
+    """Put trained runs side by side, or let systems write about the rows of a file, judged with 95 % intervals.
 
-    The first system is what the others are compared with, so a baseline stands well there. Ctrl-C ends it early and
-    shows what was judged by then.
+    The first is what the others are compared with. Runs are folders of `glassformer train`, of several seeds, or of
+    evaluations; one that was not evaluated yet is evaluated first. With --data each system writes about the same rows;
+    Ctrl-C ends that early and shows what was judged by then.
 
     Examples:
+
+    [cyan]glassformer compare runs/small runs/large --html page.html[/]
 
     [cyan]glassformer compare --data rows.csv lead-3 lead-1 MODEL[/]
 
@@ -78,6 +85,7 @@ def compare(
 
     [cyan]glassformer compare --data pairs.tsv --text en --reference de --task translation MODEL[/]
     """
+    from glassformer.cli.screen import counted
     from glassformer.tasks.compare import compare as judged
     from glassformer.tasks.compare import judges
     from glassformer.tasks.compare_page import page
@@ -86,6 +94,11 @@ def compare(
 
     if html is not None:
         _check_place(html)
+    if data is None:
+        from glassformer.cli.compare_runs import compare_runs
+
+        compare_runs(systems, html=html, json=json, latency=latency)
+        return
     count = sum(1 for _ in read_rows(data, text, reference, limit))  # every row is looked at before any work
     judges(
         task, stemming=stemming, language=language
@@ -101,7 +114,7 @@ def compare(
             max_new_tokens=max_new_tokens,
             num_beams=beams,
         )
-        with _bar(count) as advance:
+        with counted(count, "judging") as advance:
             result = judged(
                 read_rows(data, text, reference, limit),
                 found,
@@ -152,21 +165,6 @@ def _notes() -> Iterator[None]:
         warnings.simplefilter("always")
         warnings.showwarning = note
         yield
-
-
-@contextmanager
-def _bar(rows: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on standard error, where a person sees it."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("judging", total=rows)
-        yield lambda done: bar.advance(task, done)
 
 
 def _show(result: Comparison) -> None:

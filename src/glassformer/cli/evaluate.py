@@ -2,31 +2,216 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.screen import notes
+if TYPE_CHECKING:
+    from glassformer.data.rows import Rows
+    from glassformer.judging.evaluate import Evaluation
+
+ROWS, MODEL = "Rows", "A model that is no run"
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a run, or of several seeds; with --task any model.", show_default=False
+        ),
+    ],
     data: Annotated[
-        list[str] | None, typer.Option("--data", "-d", help="Other rows than its validation part.")
+        list[str] | None,
+        typer.Option(
+            "--data",
+            "-d",
+            help="Other rows than its validation part; may be given again.",
+            rich_help_panel=ROWS,
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    format: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="name=value: how they are read, where not as the run's own: kind=csv, delimiter=';'.",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", "-c", help="role=column: text=tweet, label=mood.", rich_help_panel=ROWS),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that nothing reads; '*': all such.", rich_help_panel=ROWS),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Judge so many of the rows, drawn by the seed.", rich_help_panel=ROWS),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Which rows are drawn; the same ones each time.", rich_help_panel=ROWS),
+    ] = 0,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--as", help="Keep it as RUN/evaluation/NAME; default: the file's name.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Or keep it in this folder.", show_default=False)
+    ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Judge simple means beside it.")
+    ] = True,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, mps or auto; default: where it was trained.", show_default=False),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", "-t", help="What it does: classify, tag, answer, …", rich_help_panel=MODEL),
+    ] = None,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Rows that baselines learn from; may be given again.",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, for programs.")] = False,
 ) -> None:
-    """Judge a trained model, beside its baselines, with 95 % intervals."""
-    from glassformer.judging.runs import VALIDATION, open_run
+    """Judge a trained model, beside its baselines, with 95 % intervals.
 
-    opened = open_run(run)
+    The folder of an evaluation holds report.json, and examples.jsonl: what was said of each row, with its loss.
+
+    Examples:
+
+    [cyan]glassformer evaluate runs/mood[/]  on the rows that its training held out; of several seeds, each
+
+    [cyan]glassformer evaluate runs/mood --data test.csv --column text=tweet --ignore id[/]
+
+    [cyan]glassformer evaluate MODEL --task classify --data test.csv --train train.csv[/]  a published checkpoint
+    """
+    from glassformer.cli.screen import counted, notes
+    from glassformer.cli.train import value_of
+    from glassformer.cli.train_seeds import show as show_seeds
+    from glassformer.judging.seeds import seed_folders, summarise
+    from glassformer.judging.slices import drawn
+
+    chosen = partial(drawn, count=limit, seed=seed)
+    named = {"columns": _pairs(column, "--column"), "ignore": ignore or [], "device": device}
+    reading = None
+    if format is not None:
+        reading = {key: value_of(text) for key, text in _pairs(format, "--format").items()}
+    if task is None and not data and limit is None and seed_folders(Path(run)):
+        with notes(), counted(None, "judging") as progress:
+            show_seeds(summarise(Path(run), progress), json=json)
+        return
     with notes():
-        found = opened.evaluate(data)
-    found.save(opened.place(VALIDATION if not data else Path(data[0]).name.split(".")[0]))
+        if task is None:
+            found, place = _of_run(run, data, reading, name, baselines, train, named, chosen)
+        else:
+            found, place = _of_model(run, task, data, reading, name, baselines, train, named, chosen), None
+        place = output or place
+        if place is not None:
+            found.save(place)
     if json:
         import json as json_format
 
         typer.echo(json_format.dumps(found.report.to_dict(), ensure_ascii=False, indent=2))
-    else:
-        typer.echo(str(found.report))
+        return
+    from glassformer.cli.report_screen import show
+
+    show(found.report)
+    typer.echo("\nnot kept; --output FOLDER keeps it" if place is None else f"\nkept in {place}")
+
+
+def _of_run(
+    folder: str,
+    data: list[str] | None,
+    reading: dict[str, Any] | None,
+    name: str | None,
+    baselines: bool,
+    train: list[str] | None,
+    named: dict[str, Any],
+    chosen: Callable[[Rows], Rows],
+) -> tuple[Evaluation, Path]:
+    """Judge a run, and where to keep it."""
+    from glassformer.cli.screen import counted
+    from glassformer.errors import ConfigError
+    from glassformer.judging.judge import check_task
+    from glassformer.judging.runs import VALIDATION, name_of, open_run
+
+    if train is not None:
+        raise ConfigError(
+            "--train is for a model that is no run, with --task; a run knows what it learnt from"
+        )
+    if reading is not None and not data:
+        raise ConfigError("--format says how --data is read; name the files too")
+    if not Path(folder, "config.yaml").is_file() and Path(folder, "config.json").is_file():
+        raise ConfigError(
+            f"{folder}: is a model, and no run; say what it does, and on what to judge it: --task classify --data FILE"
+        )
+    run = open_run(folder, **named)
+    check_task(run.config.task)
+    there = run.rows(data, format=reading)
+    rows = chosen(there)
+    own = not data and len(rows) == len(there)
+    place = run.place(
+        name or (VALIDATION if own else name_of(data[0]) if data else f"{VALIDATION}-{len(rows)}")
+    )
+    with counted(len(rows), "judging") as advance:
+        return run.evaluate(None if own else rows, baselines=baselines, progress=advance), place
+
+
+def _of_model(
+    model: str,
+    task: str,
+    data: list[str] | None,
+    reading: dict[str, Any] | None,
+    name: str | None,
+    baselines: bool,
+    train: list[str] | None,
+    named: dict[str, Any],
+    chosen: Callable[[Rows], Rows],
+) -> Evaluation:
+    """Judge a model that is no run."""
+    from glassformer.cli.screen import counted
+    from glassformer.data.rows import read_rows
+    from glassformer.errors import ConfigError
+    from glassformer.judging.runs import evaluate_model
+
+    if not data:
+        raise ConfigError(
+            "a model that is no run has no rows of its own to be judged on; name them: --data FILE"
+        )
+    if name is not None:
+        raise ConfigError(
+            "--as names an evaluation within a run; a model that is no run needs --output FOLDER"
+        )
+    rows = chosen(read_rows(data, **(reading or {})))
+    learnt_from = None if train is None else read_rows(train, **(reading or {}))
+    with counted(len(rows), "judging") as advance:
+        return evaluate_model(
+            model,
+            task,
+            rows,
+            train=learnt_from,
+            columns=named["columns"],
+            ignore=named["ignore"],
+            device=named["device"] or "cpu",
+            baselines=baselines,
+            progress=advance,
+        )
+
+
+def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    """`name=value`, each value a text."""
+    from glassformer.cli.train import pair_of
+
+    return dict(pair_of(each, option) for each in texts or [])

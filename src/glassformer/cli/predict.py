@@ -1,4 +1,4 @@
-"""`glassformer predict --task TASK MODEL TEXT…`: a task, from texts to answers, on the screen or into a file."""
+"""`glassformer predict TASK MODEL INPUT…`: a task, from texts to answers, on the screen or into a file."""
 
 from __future__ import annotations
 
@@ -6,53 +6,49 @@ import json as json_format
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.screen import visible
+from glassformer.cli.answers import show
+from glassformer.cli.inputs import inputs
+from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
     from glassformer.tasks import Pipeline
 
 WRITING = "Writing"
 FILLING = "Filling gaps"
+JUDGING = "Classes and tags"
 FILES = "Many texts"
 LOADING = "Loading"
 
-STDIN = "standard input"
-NO_LIMIT = 1 << 40  # bytes of a text: who asks by hand knows how long it is
-
 
 def predict(
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts, in quotes; - reads standard input, a text a line.")
-    ] = None,
     task: Annotated[
         str,
-        typer.Option(
-            "--task",
-            "-t",
-            help="text-generation, text2text-generation, summarization, translation, translation_en_to_de, fill-mask.",
-            show_default=False,
+        typer.Argument(
+            help="classify, tag, features, fill, summarise, translate, translation_en_to_de, generate; or by Hugging "
+            "Face's name: text-classification, …"
         ),
-    ] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each text.")] = False,
+    ],
+    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
     input: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            "-i",
-            help="A file: a text a line, or .jsonl, .json, .csv, .tsv, .parquet.",
-            rich_help_panel=FILES,
+        list[str],
+        typer.Argument(
+            help="Texts, in quotes; files: a text a line, or .jsonl, .json, .csv, .tsv, .parquet, .conll; - reads "
+            "standard input, a text a line."
         ),
-    ] = None,
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each text.")] = False,
     column: Annotated[
         str, typer.Option(help="Which column of a table or .jsonl holds the texts.", rich_help_panel=FILES)
     ] = "text",
+    pair: Annotated[
+        str | None,
+        typer.Option(help="Which column holds the second text of each pair.", rich_help_panel=FILES),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -67,8 +63,9 @@ def predict(
         bool, typer.Option("--overwrite", help="Replace the file of answers.", rich_help_panel=FILES)
     ] = False,
     batch_size: Annotated[
-        int, typer.Option(min=1, help="How many texts go through the model together.", rich_help_panel=FILES)
-    ] = 8,
+        int | None,
+        typer.Option(min=1, help="How many texts go through the model together.", rich_help_panel=FILES),
+    ] = None,
     max_new_tokens: Annotated[
         int | None, typer.Option("--max-new-tokens", "-n", min=1, help="At most.", rich_help_panel=WRITING)
     ] = None,
@@ -88,12 +85,35 @@ def predict(
     set: Annotated[
         list[str] | None,
         typer.Option(
-            help="Any option of generate, as name=value; may be given again: --set do_sample=true.",
-            rich_help_panel=WRITING,
+            help="Any other option of the task, or of generate, as name=value; may be given again.",
         ),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="How many words for each gap.", rich_help_panel=FILLING)
+        int | None,
+        typer.Option(min=1, help="How many labels of a text, or words for a gap.", rich_help_panel=JUDGING),
+    ] = None,
+    all_scores: Annotated[
+        bool,
+        typer.Option("--all-scores", help="All labels, with bars on the screen.", rich_help_panel=JUDGING),
+    ] = False,
+    plot: Annotated[
+        bool,
+        typer.Option(
+            "--plot", help="Draw the scores: of all labels, or of the best --top-k.", rich_help_panel=JUDGING
+        ),
+    ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="From which probability on a label holds, where several may.", rich_help_panel=JUDGING
+        ),
+    ] = None,
+    aggregation: Annotated[
+        str | None,
+        typer.Option(
+            help="first: a word has the tag of its first token; none: each token has its own.",
+            rich_help_panel=JUDGING,
+        ),
     ] = None,
     target: Annotated[
         list[str] | None,
@@ -121,29 +141,30 @@ def predict(
         bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
     ] = False,
 ) -> None:
-    """Put a model to a task: summaries, translations, continued texts, filled gaps.
+    """Put a model to a task: classes, names, summaries, translations, continued texts, filled gaps.
 
     One text shows all its answers, several the first of each, a line a text. In a file each text has a line of JSON,
     written as soon as it is answered; --resume goes on after a run that was stopped.
 
     Examples:
 
-    [cyan]glassformer predict --task fill-mask MODEL 'Time [MASK] like an arrow.' --target flies --target goes[/]
+    [cyan]glassformer predict classify MODEL 'so glad to see you' --all-scores[/]
 
-    [cyan]glassformer predict --task summarization MODEL --input articles.txt --output summaries.jsonl[/]
+    [cyan]glassformer predict tag MODEL 'Jeff Dean works at Google in California.'[/]
 
-    [cyan]glassformer predict --task translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
+    [cyan]glassformer predict fill MODEL 'Time [MASK] like an arrow.' --target flies --target goes[/]
 
-    [cyan]glassformer predict --task text-generation MODEL 'Once upon a time' --set do_sample=true --set seed=1[/]
+    [cyan]glassformer predict summarise MODEL articles.csv --column body --output summaries.jsonl[/]
+
+    [cyan]glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
+
+    [cyan]glassformer predict generate MODEL 'Once upon a time' --set do_sample=true --set seed=1[/]
     """
-    from glassformer.errors import ConfigError
     from glassformer.tasks import pipeline
 
-    if not task:
-        raise ConfigError("--task is missing; say what is to be done, such as --task fill-mask (see --help)")
-    found = _texts(texts or [], input, column)
-    done = 0 if output is None else _finished(output, found, resume=resume, overwrite=overwrite)
+    found = inputs(input, column, pair)
     options = {
+        "batch_size": batch_size,
         "max_new_tokens": max_new_tokens,
         "num_beams": beams,
         "prefix": prefix,
@@ -151,107 +172,60 @@ def predict(
         "tgt_lang": tgt_lang,
         "top_k": top_k,
         "targets": target or None,
-        **dict(_setting(given) for given in set or ()),
+        "threshold": threshold,
+        "aggregation_strategy": aggregation,
     }
-    pipe = pipeline(
-        task,
-        model,
-        device=device,
-        dtype=dtype,
-        revision=revision,
-        allow_pickle=allow_pickle,
-        offline=offline,
-        batch_size=batch_size,
-        **{name: value for name, value in options.items() if value is not None},
-    )
-    if precision is not None:
-        pipe.model.prepare(precision)
-    answers = _answers(pipe, found[done:], bar=output is not None or not sys.stdout.isatty())
-    if output is not None:
-        with output.open("a", encoding="utf-8") as file:
-            for text, answer in zip(found[done:], answers, strict=True):
-                file.write(_line(text, answer) + "\n")
-                file.flush()  # what is answered is kept, whatever comes
-        typer.echo(f"{len(found) - done:,} texts answered, in {output}", err=True)
-        return
-    for text, answer in zip(found, answers, strict=True):
-        if json:
-            typer.echo(_line(text, answer))
-        elif len(found) > 1:
-            typer.echo(visible(_first(answer)))
-        else:
-            _show(answer)
-        sys.stdout.flush()
-
-
-# --------------------------------------------------------------------------------------------------- what is answered
-
-
-def _texts(given: list[str], file: Path | None, column: str) -> list[Any]:
-    """The texts of the command line, of standard input, or of a file.
-
-    Raises: DataError: none, or from two places, or a file that is not what its name says.
-    """
-    from glassformer.errors import DataError
-
-    if bool(given) == (file is not None):
-        raise DataError("give texts on the command line, or --input FILE, or - for standard input")
-    if file is None and given != ["-"]:
-        return list(given)
-    found = list(_rows_of(file, column) if file is not None and _is_table(file) else _lines_of(file, column))
-    if not found:
-        raise DataError(f"{file or STDIN} is empty; give at least one text")
-    return found
-
-
-def _is_table(file: Path) -> bool:
-    """Whether rows with columns lie in it; a file of JSON lines may also hold texts, a line each."""
-    from glassformer.data.kinds import ENDINGS, ending
-
-    return ENDINGS.get(ending(file)) in ("csv", "tsv", "json", "parquet")
-
-
-def _rows_of(file: Path, column: str) -> Iterator[Any]:
-    """A column of a table."""
-    from glassformer.data.rows import read_rows
-
-    rows = read_rows(file, columns=(column,), limit=NO_LIMIT)
-    return (_text(row[column], rows.where(number)) for number, row in enumerate(rows))
-
-
-def _lines_of(file: Path | None, column: str) -> Iterator[Any]:
-    """The lines of a file or of standard input; of JSON, the text or conversation of each."""
-    from glassformer.data.lines import Lines
-    from glassformer.data.records import json_values
-    from glassformer.data.schema import missing
-    from glassformer.data.texts import bare
-    from glassformer.errors import DataError
-    from glassformer.files import reason
-
-    name = STDIN if file is None else str(file)
-    try:
-        stream = sys.stdin.buffer if file is None else file.open("rb")
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read: {reason(error)}; give a text file") from error
-    with nullcontext() if file is None else stream:
-        lines = Lines(stream, name, limit=NO_LIMIT)
-        if file is None or file.suffix != ".jsonl":
-            yield from map(bare, lines)
+    asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    asked |= _scores(all_scores=all_scores, plot=plot, top_k=top_k, elsewhere=json or output is not None)
+    loading = {
+        "device": device,
+        "dtype": dtype,
+        "revision": revision,
+        "allow_pickle": allow_pickle,
+        "offline": offline,
+    }
+    done = 0 if output is None else _finished(output, found, resume=resume, overwrite=overwrite)
+    with notes():
+        pipe = pipeline(task, model, **{**loading, **asked, **dict(_setting(given) for given in set or ())})
+        if precision is not None:
+            pipe.model.prepare(precision)
+        answers = _answers(pipe, found[done:], bar=output is not None or not sys.stdout.isatty())
+        if output is not None:
+            with output.open("a", encoding="utf-8") as file:
+                for text, answer in zip(found[done:], answers, strict=True):
+                    file.write(_line(text, answer) + "\n")
+                    file.flush()  # what is answered is kept, whatever comes
+            typer.echo(f"{len(found) - done:,} texts answered, in {output}", err=True)
             return
-        for value in json_values(lines):
-            where = f"{name}: line {lines.line}"
-            if isinstance(value, dict) and column not in value:
-                raise DataError(f"{where}: {missing(column, value)}; say --column")
-            yield _text(value[column] if isinstance(value, dict) else value, where)
+        for text, answer in zip(found, answers, strict=True):
+            if json:
+                typer.echo(_line(text, answer))
+            elif len(found) == 1:
+                show(answer)
+            elif plot or all_scores:
+                typer.echo(visible(text if isinstance(text, str) else " | ".join(text.values())))
+                show(answer)
+                typer.echo()
+            else:
+                typer.echo(visible(pipe.in_words(answer)))
+            sys.stdout.flush()
 
 
-def _text(value: Any, where: str) -> Any:
-    """A text, or a conversation. Raises: DataError: something else."""
-    from glassformer.errors import DataError
+# ------------------------------------------------------------------------------------------------- what is asked for
 
-    if not isinstance(value, (str, list)):
-        raise DataError(f"{where} holds {value!r:.60}; it must be a text, or a conversation")
-    return value
+
+def _scores(*, all_scores: bool, plot: bool, top_k: int | None, elsewhere: bool) -> dict[str, None]:
+    """What the task is told where all scores are asked for.
+
+    Raises: ConfigError: options that contradict each other.
+    """
+    from glassformer.errors import ConfigError
+
+    if all_scores and top_k is not None:
+        raise ConfigError(f"--all-scores and --top-k {top_k} were both given; give one of them")
+    if plot and elsewhere:
+        raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
+    return {"top_k": None} if all_scores or (plot and top_k is None) else {}
 
 
 def _setting(given: str) -> tuple[str, Any]:
@@ -310,26 +284,8 @@ def _answers(pipe: Pipeline, texts: list[Any], *, bar: bool) -> Iterator[Any]:
 
 def _line(text: Any, answer: Any) -> str:
     def plain(value: Any) -> Any:
+        if hasattr(value, "tolist"):  # vectors
+            return value.tolist()
         return [plain(each) for each in value] if isinstance(value, list) else dict(value)
 
     return json_format.dumps({"text": text, "results": plain(answer)}, ensure_ascii=False)
-
-
-def _first(answer: Any) -> str:
-    from glassformer.tasks.base import first_text
-
-    return first_text(answer)
-
-
-def _show(answer: Any) -> None:
-    """All answers to one text: a line each, the lines of a text kept; of a gap, the words and their probability."""
-    from glassformer.tasks.results import Filling
-
-    for result in answer:
-        if isinstance(result, list):  # one of several gaps
-            _show(result)
-            typer.echo()
-        elif isinstance(result, Filling):
-            typer.echo(f"{result.score:7.2%}  {visible(result.token_str):12}  {visible(result.sequence)}")
-        else:
-            typer.echo("\n".join(visible(line) for line in result.text.split("\n")))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -51,3 +55,50 @@ def notes() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)
         yield
+
+
+@contextmanager
+def counted(total: int | None, what: str) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on standard error, where a person sees it; it is told how many more are done.
+
+    Args: total: None = nobody knows beforehand; then it is a count
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done: shown.advance(task, done)
+
+
+def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:
+    """A table whose first `left` columns stand to the left; where the terminal is too narrow, intervals go below."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    def made(rows: Sequence[Sequence[str]]) -> Table:
+        table = Table(
+            title=Text(visible(title)) if title else None,
+            title_justify="left",
+            box=None,
+            header_style="bold cyan",
+            pad_edge=False,
+        )
+        for i, heading in enumerate(headings):
+            named = i < left
+            table.add_column(
+                visible(heading), justify="left" if named else "right", no_wrap=named, overflow="fold"
+            )
+        for row in rows:
+            table.add_row(*(Text("\n".join(map(visible, cell.split("\n")))) for cell in row))
+        return table
+
+    wide, console = made(rows), Console()
+    if console.measure(wide).maximum <= console.width:
+        return wide
+    return made([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json as json_format
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.screen import notes
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, GlassformerError
+
+if TYPE_CHECKING:
+    from glassformer.judging.report import Report
+    from glassformer.training.run import Config
 
 DATA, HOW, RUN = "Data", "How", "The run"
 
@@ -60,6 +65,10 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="Examples a step.", rich_help_panel=HOW)] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16.", rich_help_panel=HOW)] = None,
     seed: Annotated[int | None, typer.Option(help="Another one, another run.", rich_help_panel=HOW)] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="Several, one after the other: how many, or which: 0,1,2.", rich_help_panel=HOW),
+    ] = None,
     set: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,6 +81,14 @@ def train(
         list[str] | None,
         typer.Option(help="tensorboard, wandb or trackio; may be given again.", rich_help_panel=RUN),
     ] = None,
+    evaluate: Annotated[
+        bool,
+        typer.Option(
+            "--evaluate/--no-evaluate",
+            help="At the end, judge the best model on the validation rows, beside baselines.",
+            rich_help_panel=RUN,
+        ),
+    ] = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Do everything but change the weights.", rich_help_panel=RUN)
     ] = False,
@@ -88,8 +105,9 @@ def train(
 ) -> None:
     """Train a model on rows of yours: what it learns, from which data, into which folder.
 
-    The folder holds the effective configuration, checkpoints, a log, curves, and the best model so far. The same
-    command goes on where a run was stopped, to the last bit; Ctrl-C finishes the step and saves.
+    The folder holds the effective configuration, checkpoints, a log, curves, and the best model so far, which at the
+    end is judged on the validation rows, beside baselines (as glassformer evaluate does). The same command goes on
+    where a run was stopped, to the last bit; Ctrl-C finishes the step and saves.
 
     Exit codes: 0 done · 2 something to put right · 3 the loss became no number · 75 stopped and saved
 
@@ -101,6 +119,8 @@ def train(
 
     [cyan]glassformer train runs/mood/config.yaml --output runs/again[/]  the same run once more
 
+    [cyan]glassformer train mood.yaml --seeds 3[/]  three runs, and how much of their figures is luck
+
     [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  two processes that act as one
     """
     from glassformer.training.run import as_yaml, config_of, read_config
@@ -110,7 +130,7 @@ def train(
         "task": task, "model": model, "output": output, "device": device, "trackers": tracker,
         "data.train": data[0] if data and len(data) == 1 else data,
         "data.ignore": ignore,
-        "data.validation": validation if validation is None else _value(validation),
+        "data.validation": validation if validation is None else value_of(validation),
         "training.epochs": epochs, "training.steps": steps, "training.learning_rate": learning_rate,
         "training.batch_size": batch_size, "training.precision": precision, "training.seed": seed,
         "training.dry_run": dry_run or None,
@@ -118,25 +138,35 @@ def train(
     for place, value in named.items():
         if value is not None:
             put(values, place, value)
-    for pair in column or []:
-        put(values, *_pair(pair, "--column", "data.columns."))
-    for pair in set or []:
-        place, text = _pair(pair, "--set", "")
-        put(values, place, _value(text))
+    for each in column or []:
+        role, name = pair_of(each, "--column")
+        put(values, f"data.columns.{role}", name)
+    for each in set or []:
+        place, text = pair_of(each, "--set")
+        put(values, place, value_of(text))
     if model is not None:
         values.pop("scratch", None)
     asked = config_of({"output": f"runs/{values.get('task')}", **values})
     if show:
         print(as_yaml(asked), end="")
         return
+    if seeds is not None:
+        from glassformer.cli.train_seeds import train_seeds
+
+        train_seeds(asked, seeds, partial(_run, judge=evaluate), fresh=fresh, quiet=quiet or json, json=json)
+        return
     with notes():
-        result = _run(asked, resume=not fresh, quiet=quiet or json)
+        result, report = _run(asked, resume=not fresh, quiet=quiet or json, judge=evaluate and not dry_run)
     if json:
         print(json_format.dumps(result))
+    elif report is not None and not quiet:
+        from glassformer.cli import report_screen
+
+        report_screen.show(report)
 
 
-def _run(asked: Any, *, resume: bool, quiet: bool) -> dict[str, Any]:
-    """Train, and leave the curves and a card beside the model."""
+def _run(asked: Config, *, resume: bool, quiet: bool, judge: bool) -> tuple[dict[str, Any], Report | None]:
+    """Train, judge, and leave the curves and a card beside the model."""
     from glassformer.training.card import write_card
     from glassformer.training.curves import write_page
     from glassformer.training.progress import Progress
@@ -147,26 +177,69 @@ def _run(asked: Any, *, resume: bool, quiet: bool) -> dict[str, Any]:
     if trainer.crew.main and not quiet:
         print(as_yaml(asked), file=sys.stderr)
     result = trainer.train(resume=resume)
+    trainer.crew.leave()
+    report = None
     if trainer.crew.main:
         write_page(Path(asked.output), Path(asked.output) / "curves.html")
-        write_card(trainer, Path(asked.output) / "model")
-    trainer.crew.leave()
-    return {
+        try:
+            report = _judged(asked, quiet) if judge else None
+        finally:  # the card stands, also where somebody is tired of waiting for baselines
+            write_card(
+                trainer, Path(asked.output) / "model", beside=None if report is None else report.beside()
+            )
+    facts = {
         "folder": asked.output,
         "steps": result.steps,
         "best_step": result.best_step,
         "figures": result.figures,
+        **({} if report is None else {"beside": report.beside()}),
     }
+    return facts, report
 
 
-def _pair(text: str, option: str, prefix: str) -> tuple[str, str]:
+def _judged(asked: Config, quiet: bool) -> Report | None:
+    """The report on the run's validation rows, kept in its folder; one that is there already is not made again."""
+    from glassformer.cli.screen import counted
+    from glassformer.judging.evaluate import REPORT
+    from glassformer.judging.judge import JUDGES
+    from glassformer.judging.report import Report
+    from glassformer.judging.runs import open_run
+
+    if asked.data.validation is None:
+        return None
+    if asked.task not in JUDGES:
+        _note(
+            f"the task {asked.task} has no judge yet, so no baseline stands beside the figures of its validation"
+        )
+        return None
+    run = open_run(asked.output)
+    try:
+        if run.is_judged():
+            return Report.load(run.place() / REPORT)
+        if not quiet:
+            typer.echo("judging the best model, and baselines beside it", err=True)
+        with counted(len(run.rows()), "judging") as advance:
+            found = run.evaluate(progress=advance)
+        found.save(run.place())
+        return found.report
+    except GlassformerError as error:  # the training is done, whatever becomes of this
+        _note(f"the model is trained, and could not be judged: {error}")
+        return None
+
+
+def _note(text: str) -> None:
+    typer.echo(f"note: {text}", err=True)
+
+
+def pair_of(text: str, option: str) -> tuple[str, str]:
+    """The name and the value of `name=value`."""
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise ConfigError(f"{option} takes name=value; got {text!r}")
-    return prefix + name, value
+    return name, value
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """A value as YAML reads it: 3, 1e-4, true, [a, b]."""
     import yaml
 

@@ -1,7 +1,10 @@
-"""JSON: an object a line, or a file that is a list of objects.
+"""JSON: an object a line, a file that is one list of rows, or one of several lists, each under a name.
 
     {"text": "so glad", "label": "joy"}          [{"text": "so glad", "label": "joy"},
     {"text": "leave me", "label": "anger"}        {"text": "leave me", "label": "anger"}]
+
+    {"train": [["so glad", "joy"], …],           read_rows("data.json", part="train", names=("text", "label"))
+     "val": [["leave me", "anger"], …]}
 
 A key that stands twice, NaN, and half a surrogate pair are no JSON text (RFC 8259) and are refused.
 """
@@ -16,7 +19,7 @@ from typing import Any, NoReturn
 
 from glassformer.data.formats import Format, Found, found
 from glassformer.data.lines import Lines
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import shown
 
 PIECE = 1 << 16
@@ -80,45 +83,112 @@ class JsonLines(Format):
 
 @dataclass(frozen=True)
 class JsonList(Format):
-    """A file that is one list of objects, read piece by piece; or, as some name them .json too, an object a line."""
+    """A file that is one list of rows, read piece by piece; or, as some name them .json too, an object a line.
 
-    def begin(self, lines: Lines) -> bool:
-        """Whether it is a list; the reader then stands behind its bracket."""
+    Args:
+        part: of a file that is an object of lists, the name of the one to read, or of several, which are read in the
+            order in which they stand there
+        names: of the columns, where a row is a list of values instead of an object
+    """
+
+    part: str | tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for option, given in (("part", self._parts), ("names", self.names)):
+            named = isinstance(given, tuple) and all(isinstance(name, str) and name for name in given)
+            if not named or len(set(given)) < len(given):
+                raise ConfigError(f"{option} is {shown(given)}; give one name or more, each once")
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return (self.part,) if isinstance(self.part, str) else self.part
+
+    def begin(self, lines: Lines) -> int | None:
+        """The place behind the bracket with which the list, or the object of lists, begins; None = an object a line."""
         pieces = _Pieces(lines)
         lines.begin()
         first = pieces.peek()
         lines.line = pieces.number + 1
         if first not in ("[", "{", ""):
-            lines.refuse("begins neither a list of objects ([) nor an object ({)")
-        lines.go(pieces.place + (first == "["), pieces.number)
-        return first == "["
+            lines.refuse("begins neither a list of rows ([) nor an object ({)")
+        if self._parts and first == "[":
+            lines.refuse("begins a list, which has no parts; leave part= out")
+        opened = first == ("{" if self._parts else "[")
+        lines.go(pieces.place + opened, pieces.number)
+        return lines.place if opened else None
 
-    def rows(self, lines: Lines, head: bool) -> Iterator[Found]:
-        if not head:
+    def rows(self, lines: Lines, head: int | None) -> Iterator[Found]:
+        if head is None:
+            yield from self._a_line_each(lines)
+        elif self._parts:
+            yield from self._in_parts(lines, whole=lines.place == head)
+        else:
+            pieces = _Pieces(lines)
+            yield from self._listed(pieces, lines)
+            pieces.end("list")
+
+    def _a_line_each(self, lines: Lines) -> Iterator[Found]:
+        try:
             yield from JsonLines().rows(lines, None)
-            return
-        pieces, comma = _Pieces(lines), False
+        except DataError as error:
+            if lines.number > 1:
+                raise
+            raise DataError(
+                f"{error}; if the file is one object that holds lists, say which to read: part="
+            ) from error
+
+    def _in_parts(self, lines: Lines, *, whole: bool) -> Iterator[Found]:
+        """The rows of the parts from here on; `whole`: from before the first name, and not from within a list."""
+        pieces, seen = _Pieces(lines), []
+        if whole:
+            more = pieces.peek() != "}"
+        else:
+            yield from self._listed(pieces, lines)
+            more = pieces.took(",")
+        while more:
+            if pieces.peek() != '"':
+                pieces.refuse(f"the name of a list, in quotes, is needed before {shown(pieces.peek())}")
+            name = pieces.value()
+            if name in seen:
+                pieces.refuse(f"the key {shown(name)} stands there twice")
+            seen.append(name)
+            pieces.take(":")
+            if name in self._parts:
+                pieces.take("[")
+                yield from self._listed(pieces, lines)
+            else:
+                pieces.skip()
+            more = pieces.took(",")
+        pieces.take("}")
+        pieces.end("object")
+        if whole and (absent := [name for name in self._parts if name not in seen]):
+            raise DataError(
+                f"{lines.name}: no part {shown(absent[0])}{nearest(absent[0], seen)}; there are: "
+                f"{', '.join(map(shown, seen)) or 'none'}"
+            )
+
+    def _listed(self, pieces: _Pieces, lines: Lines) -> Iterator[Found]:
+        """The rows of a list from here to its bracket."""
+        begins, what = ("[", "a list ([)") if self.names else ("{", "an object ({)")
+        comma = False
         while (sign := pieces.peek()) != "]" or comma:
             start, lines.start, lines.line = pieces.place, pieces.place, pieces.number + 1
-            if sign != "{":
-                what = (
-                    "the file ends before the list does"
-                    if not sign
-                    else f"the list goes on with {shown(sign)}"
+            if sign != begins:
+                found = (
+                    f"the list goes on with {shown(sign)}" if sign else "the file ends before the list does"
                 )
-                lines.refuse(f"is no list of JSON objects: {what}; an object ({{) is needed here")
+                hint = "; where rows are lists, name their columns: names=" if sign == "[" else ""
+                lines.refuse(f"is no list of rows: {found}; {what} is needed here{hint}")
             row = pieces.value()
-            comma = pieces.peek() == ","
-            if comma:
-                pieces.step(1)
-            elif pieces.peek() not in ("]", ""):
-                lines.line = pieces.number + 1
-                lines.refuse(f"is no JSON: a comma is missing before {shown(pieces.peek())}")
+            if self.names:
+                if len(row) != len(self.names):
+                    lines.refuse(f"has {len(row)} values, and names has {len(self.names)}")
+                row = dict(zip(self.names, row, strict=True))
+            if not (comma := pieces.took(",")) and pieces.peek() not in ("]", ""):
+                pieces.refuse(f"a comma is missing before {shown(pieces.peek())}")
             yield Found(lines.line, start, pieces.place, pieces.number, row)
         pieces.step(1)
-        if pieces.peek():
-            lines.line = pieces.number + 1
-            lines.refuse(f"is no JSON: {shown(pieces.peek())} stands behind the end of the list")
 
 
 class _Pieces:
@@ -149,24 +219,54 @@ class _Pieces:
         self.number += self._text.count("\n", self._at, end)
         self._at = end
 
-    def value(self) -> dict[str, Any]:
-        """The object that begins here."""
+    def took(self, sign: str) -> bool:
+        """Go behind the next character, if it is this one."""
+        if found := self.peek() == sign:
+            self.step(1)
+        return found
+
+    def take(self, sign: str) -> None:
+        """Go behind the next character, which must be this one."""
+        if not self.took(sign):
+            self.refuse(
+                f"{sign} is missing before {shown(self.peek()) if self.peek() else 'the end of the file'}"
+            )
+
+    def end(self, of: str) -> None:
+        """Nothing may stand here."""
+        if self.peek():
+            self.refuse(f"{shown(self.peek())} stands behind the end of the {of}")
+
+    def skip(self) -> None:
+        """Go behind the value that begins here, of a list one by one."""
+        if not self.took("["):
+            self.value()
+            return
+        more = self.peek() != "]"
+        while more:
+            self.value()
+            more = self.took(",")
+        self.take("]")
+
+    def value(self) -> Any:
+        """The value that begins here."""
+        self.peek()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
                 _check_text(self._text[self._at : end], value)
-                break
+                if end < len(self._text) or not self._more():  # else a number may be cut
+                    break
             except json.JSONDecodeError as error:  # perhaps only cut
                 if len(self._text) - self._at > self._lines.limit:
                     self._lines.refuse_long(f" ({error.msg} at the end)")
                 if not self._more():
-                    self._refuse(error.msg, self._text.count("\n", self._at, error.pos))
+                    self.refuse(error.msg, self._text.count("\n", self._at, error.pos))
             except (ValueError, RecursionError) as error:
-                self._refuse(str(error))
+                self.refuse(str(error))
         if end - self._at > self._lines.limit:
             self._lines.refuse_long()
         self.step(end - self._at)
-        assert isinstance(value, dict)
         return value
 
     def _more(self) -> bool:
@@ -187,6 +287,6 @@ class _Pieces:
                 return True
         return False
 
-    def _refuse(self, what: str, line: int = 0) -> NoReturn:
+    def refuse(self, what: str, line: int = 0) -> NoReturn:
         self._lines.line = self.number + 1 + line
         self._lines.refuse(f"is no JSON: {what}")

@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from glassformer.data.schema import Schema
+from glassformer.data.schema import Schema, missing
 from glassformer.errors import DataError, MissingExtraError
 
 Row = dict[str, Any]
@@ -188,6 +188,51 @@ class Narrowed(Rows):
         return len(self._rows)
 
 
+class Renamed(Rows):
+    """The same rows, where labels of one column have other names; those of a list, or tags, one by one.
+
+    Args:
+        names: what a label is called → what it shall be called; two may become one
+    Raises: DataError: no such column.
+    """
+
+    def __init__(self, rows: Rows, column: str, names: Mapping[str, str]) -> None:
+        if column not in rows.columns:
+            raise DataError(f"{rows.file(0)}: {missing(column, rows.columns)}")
+        self._rows, self._column, self._names = rows, column, dict(names)
+        self.columns, self.kinds = rows.columns, rows.kinds
+        if rows.kinds[column] != "a list":
+            self.kinds = {**rows.kinds, column: "a text"}
+        self.fingerprint = _hashed(rows.fingerprint.encode(), json.dumps([column, self._names]).encode())
+
+    def row(self, index: int) -> Row:
+        return self._renamed(self._rows.row(index))
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._renamed, self._rows)
+
+    def file(self, index: int) -> str:
+        return self._rows.file(index)
+
+    def where(self, index: int) -> str:
+        return self._rows.where(index)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def absent(self) -> list[str]:
+        """The labels to rename that no row has."""
+        seen = {_label(each) for row in self._rows for each in _labels(row.get(self._column))}
+        return [name for name in self._names if name not in seen]
+
+    def _renamed(self, row: Row) -> Row:
+        value = row.get(self._column)
+        names = [
+            None if each is None else self._names.get(_label(each), _label(each)) for each in _labels(value)
+        ]
+        return {**row, self._column: names if _is_list(value) else names[0]}
+
+
 class Joined(Rows):
     """Rows of several sources, one behind the other. Raises: DataError: their columns are not the same."""
 
@@ -233,6 +278,20 @@ class Joined(Rows):
     def _found(self, index: int) -> tuple[Rows, int]:
         number = bisect_right(self._ends, index)
         return self._parts[number], index - (self._ends[number - 1] if number else 0)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple, np.ndarray))
+
+
+def _labels(value: Any) -> list[Any]:
+    """The labels that a column holds: those of a list, or the one."""
+    return list(value) if _is_list(value) else [value]
+
+
+def _label(value: Any) -> str:
+    """What a label is called: a text as it is, a number or a truth by its letters."""
+    return str(value).lower() if isinstance(value, (bool, np.bool_)) else str(value)
 
 
 def as_row(value: Any, where: str) -> Row:

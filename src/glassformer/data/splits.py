@@ -2,6 +2,7 @@
 
     rows ──split──> train | validation | test        by chance · each label in its share · no group in two parts
     rows ──slices─> 8 ⊂ 16 ⊂ 32 ⊂ …                  for curves of quality over the number of labelled rows
+    rows ──sample─> 1,000                            by chance, each sample within all larger ones of its seed
     rows ──folds──> (rest, held out) × k
 
 Everything here takes numbers of rows, labels and texts, and answers with numbers of rows.
@@ -82,6 +83,19 @@ def split(
     shares = np.array(sizes) / count
     wanted = np.outer(shares, np.bincount(kind_of, minlength=len(kinds)) @ kinds)
     return _numbers(_stratified(kinds, kind_of, np.array(sizes), wanted, seed), len(sizes))
+
+
+def sample(count: int, size: int, *, seed: int = 0) -> np.ndarray:
+    """So many of `count` rows by chance; a smaller sample of the same seed lies within a larger one.
+
+    Returns: the numbers of the rows, in rising order.
+    Raises: DataError: more than there are · ConfigError: none.
+    """
+    if size < 1:
+        raise ConfigError(f"a sample has 1 row or more; got {size}")
+    if size > count:
+        raise DataError(f"a sample of {size:,} rows cannot be had of {count:,}; ask for fewer")
+    return np.sort(_shuffled(count, seed)[:size])
 
 
 def slices(labels: Sequence[Any], sizes: Sequence[int], *, seed: int = 0) -> list[np.ndarray]:

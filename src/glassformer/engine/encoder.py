@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -24,7 +25,7 @@ from glassformer.core.masks import Segments
 from glassformer.engine.modes import evaluating
 from glassformer.engine.passes import plan_passes
 from glassformer.engine.prepare import prepare, prepare_plain
-from glassformer.engine.sentences import SentenceSettings, read_settings
+from glassformer.engine.sentences import SentenceSettings, pooling_of, read_settings
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import shown
 from glassformer.models import Network
@@ -47,6 +48,7 @@ def encode(
     texts: Sequence[str],
     folder: Path | None = None,
     *,
+    pooling: str | None = None,
     precision: str | None = None,
     truncate: bool = True,
     pass_tokens: int = PASS_TOKENS,
@@ -58,6 +60,8 @@ def encode(
         network: any family with one stack; its head is not run.
         texts: strings.
         folder: where the model lies; its `modules.json` decides pooling and normalisation, else the mean over tokens.
+        pooling: instead of what the folder says, and without its normalisation: "cls", the state of the first token,
+            "mean", "max", "lasttoken", …
         precision: "fp32", "fp16", "bf16" or "int8": prepare the network so first. None = as it is; a plain fp32
             network is prepared in fp32, which changes no result, once there are texts enough to pay for it.
         truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
@@ -79,6 +83,8 @@ def encode(
     elif len(texts) >= WORTH_PACKING:
         prepare_plain(network)
     settings = read_settings(folder, network.POOLING)
+    if pooling is not None:
+        settings = replace(settings, poolings=(pooling_of(pooling),), normalise=False)
     limits = [limit for limit in (settings.max_tokens, network.max_tokens) if limit is not None]
     max_tokens = min(limits, default=None)
     vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import open_regular, reason, shown
 from glassformer.weights.strict_json import read_object
 
@@ -57,6 +57,15 @@ class SentenceSettings:
         """Vectors of texts of one length. [texts, T, D] → [texts, D · poolings]"""
         pooled = torch.cat([POOLINGS[name](states) for name in self.poolings], dim=-1).float()
         return torch.nn.functional.normalize(pooled, dim=-1) if self.normalise else pooled
+
+
+def pooling_of(name: str) -> str:
+    """The name of a pooling. Raises: ConfigError: there is none of this name."""
+    if name not in POOLINGS:
+        raise ConfigError(
+            f"pooling is {shown(name)}{nearest(str(name), POOLINGS)}; allowed: {', '.join(POOLINGS)}"
+        )
+    return name
 
 
 def read_settings(folder: Path | None, pooling: str = "mean") -> SentenceSettings:

@@ -12,8 +12,11 @@ Source: Tjong Kim Sang and De Meulder 2003, "Introduction to the CoNLL-2003 shar
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from importlib.metadata import version
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,6 +24,8 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Head
+from glassformer.errors import MissingExtraError
+from glassformer.evaluation.classes import SaidKinds, averages
 from glassformer.evaluation.meters import Losses, counted_labels, per_name, ratio
 
 if TYPE_CHECKING:
@@ -72,6 +77,70 @@ class Entities(Losses):
         """Precision, recall, F1 and number of entities of each type."""
         counts = (self.state[name].numpy() for name in ("hits", "said", "true"))
         return per_name(self.types, *counts)
+
+
+class SaidEntities(SaidKinds):
+    """The entities of rows, judged as wholes, and the accuracy of their tags. f1, precision and recall are micro means.
+
+    Args: names: of the tags · true, said: a tag for each word of each row
+    Raises: MissingExtraError: without the package seqeval.
+    """
+
+    def __init__(self, names: Sequence[str], true: Sequence[list[str]], said: Sequence[list[str]]) -> None:
+        self.true, self.said, self._metrics = true, said, seqeval_metrics()
+        number, runs = {name: i for i, name in enumerate(names)}, Runs(names)
+        rows = np.repeat(np.arange(len(true)), [len(tags) for tags in true])
+        tags = [np.array([number[tag] for tag in chain.from_iterable(side)]) for side in (true, said)]
+        (begins, kinds, ends), (said_begins, said_kinds, said_ends) = (runs.of(side, rows) for side in tags)
+        both = begins & said_begins & (kinds == said_kinds) & (ends == said_ends)
+        super().__init__(
+            runs.types,
+            len(true),
+            true=(rows[begins], kinds[begins]),
+            said=(rows[said_begins], said_kinds[said_begins]),
+            both=(rows[both], kinds[both]),
+        )
+        self._right = np.bincount(rows[tags[0] == tags[1]], minlength=len(true))
+        self._words = np.bincount(rows, minlength=len(true))
+        package = f"seqeval {version('seqeval')}"
+        micro = f"{package}, average='micro', zero_division=0, as conlleval reads tags"
+        self.methods = {
+            **dict.fromkeys(("f1", "precision", "recall"), micro),
+            "f1_macro": micro.replace("micro", "macro"),
+            "accuracy": package,
+        }
+
+    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
+        both, said, true = self.counts(times)
+        found = averages(both, said, true, seen=said + true > 0)
+        micro = {name: found[f"{name}_micro"] for name in ("f1", "precision", "recall")}
+        accuracy = times @ self._right / (times @ self._words)
+        return {**micro, "f1_macro": found["f1_macro"], "accuracy": accuracy}
+
+    def packaged(self) -> dict[str, float]:
+        metrics, sides = self._metrics, (list(self.true), list(self.said))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of figures that are not defined, which the judge tells
+            found = {
+                "f1": metrics.f1_score(*sides, zero_division=0),
+                "precision": metrics.precision_score(*sides, zero_division=0),
+                "recall": metrics.recall_score(*sides, zero_division=0),
+                "accuracy": metrics.accuracy_score(*sides),
+            }
+            if any(
+                row["f1"] is not None for row in self.each().values()
+            ):  # it fails where there is no entity at all
+                found["f1_macro"] = metrics.f1_score(*sides, average="macro", zero_division=0)
+        return {name: float(value) for name, value in found.items()}
+
+
+def seqeval_metrics() -> Any:
+    """Raises: MissingExtraError: without the package seqeval."""
+    try:
+        import seqeval.metrics
+    except ImportError as error:
+        raise MissingExtraError("seqeval", "evaluate", "judging entities") from error
+    return seqeval.metrics
 
 
 class Runs:

@@ -4,7 +4,8 @@
     a sample          2 5 5 1 3       times = 1 1 1 0 2, and the figures of that; a thousand such give the interval
 
 What was judged keeps counts of each row, and computes its figures for any `times`; so a figure that is no mean, such as
-F1, is drawn as simply as one that is. `Tally` (intervals.py) is the same for texts, whose counts are few and add up.
+F1, is drawn as simply as one that is. Where counts add up they are `Counted`, as a `Tally` of texts is.
+The value of a figure is that of the package that the field reports it by; ours, for rows that count once, must agree.
 
 Source: Efron, Bootstrap methods (1979).
 """
@@ -12,14 +13,15 @@ Source: Efron, Bootstrap methods (1979).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.intervals import RESAMPLES, Interval, interval_of
+from glassformer.evaluation.intervals import RESAMPLES, Interval, Tally, interval_of
 
 CELLS_AT_ONCE = 2**20
+AGREEMENT = 1e-9
 
 
 class Sampled(ABC):
@@ -38,15 +40,91 @@ class Sampled(ABC):
     def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
         """The figures of S samples, in which each row stands so many times. [S, N] → [S] each"""
 
+    def packaged(self) -> dict[str, float]:
+        """The figures of the rows as they are, by the packages of `methods`, where there are such."""
+        return {}
+
     def values(self) -> dict[str, float]:
-        """The figures of the rows as they are.
+        """The figures of the rows as they are: the packages' own, where ours agree with them.
 
         Raises: DataError: no row was judged.
         """
         if not len(self):
             raise DataError("there is no row to judge")
         whole = self.figures(np.ones((1, len(self)), dtype=np.int64))
-        return {name: float(figure[0]) for name, figure in whole.items()}
+        ours, theirs = {name: float(figure[0]) for name, figure in whole.items()}, self.packaged()
+        for name, value in theirs.items():
+            if not abs(value - ours[name]) <= AGREEMENT * max(1.0, abs(value)):
+                raise RuntimeError(
+                    f"{name} is {value!r} by {self.methods[name]}, and {ours[name]!r} by our counts"
+                )
+        return {**ours, **theirs}
+
+
+class Counted(Sampled):
+    """Rows whose figures follow from the sums of a few counts, as a mean or a ratio does.
+
+    Args:
+        rows: the counts of each. [N, K]
+        of: the figures of S samples from their sums. [S, K] → [S] each
+        methods: as in `Sampled`
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        of: Callable[[np.ndarray], Mapping[str, np.ndarray]],
+        methods: Mapping[str, str],
+    ) -> None:
+        self.rows, self.of, self.methods = rows, of, methods
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
+        return dict(self.of(times @ self.rows))
+
+
+class Means(Counted):
+    """Figures that are means over rows. Args: figures: name → what each row has [N] · methods: as of `Sampled`"""
+
+    def __init__(self, figures: Mapping[str, np.ndarray], methods: Mapping[str, str]) -> None:
+        def means(sums: np.ndarray) -> dict[str, np.ndarray]:
+            return {name: sums[:, i] / sums[:, -1] for i, name in enumerate(figures)}
+
+        columns = [*figures.values(), np.ones(len(next(iter(figures.values()))))]
+        super().__init__(np.stack(columns, axis=-1), means, methods)
+
+
+def tallied(tally: Tally, methods: Mapping[str, str]) -> Counted:
+    """What a tally counted; of its figures those that `methods` names."""
+    rows = tally.rows
+
+    def named(sums: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: each for name, each in tally.figures(sums, len(rows)).items() if name in methods}
+
+    return Counted(rows, named, methods)
+
+
+class Together(Sampled):
+    """Several ways in which the same rows were judged.
+
+    Raises: DataError: they were not judged on as many rows.
+    """
+
+    def __init__(self, *parts: Sampled) -> None:
+        if len({len(part) for part in parts}) != 1:
+            raise DataError(
+                f"these were judged on {', '.join(str(len(part)) for part in parts)} rows; they differ"
+            )
+        self.parts = parts
+        self.methods = {name: method for part in parts for name, method in part.methods.items()}
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: figure for part in self.parts for name, figure in part.figures(times).items()}
 
 
 def intervals(judged: Sampled, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:

@@ -74,12 +74,15 @@ def _head(query: Query) -> dict[str, Any]:
     return {"map": query.text("map"), "layer": query.whole("layer"), "head": query.whole("head")}
 
 
-def build(runs: Runs, writings: Writings, token: str, texts: Sequence[str]) -> ASGIApp:
+def build(
+    runs: Runs, writings: Writings, token: str, texts: Sequence[str], more: Sequence[Route] = ()
+) -> ASGIApp:
     """The application.
 
     Args:
         token: what callers of /api must know.
         texts: those of a page that names none.
+        more: routes of whoever serves something beside the explorer, behind the same guard.
     Raises: PageMissingError: this installation lacks the page's files.
     """
     routes = [
@@ -88,6 +91,7 @@ def build(runs: Runs, writings: Writings, token: str, texts: Sequence[str]) -> A
         *(Route(f"/api/{name}", caught(_view(runs, *view))) for name, view in VIEWS.items()),
         Route("/api/page", caught(_page(runs, writings))),
         *write_routes(runs, writings, texts[0]),
+        *more,
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: answers.nothing_here}), token)
 

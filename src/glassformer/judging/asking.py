@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
+from glassformer.core.flow import Output
 from glassformer.training.feed import cut
 from glassformer.training.objective import Examples, Objective
+from glassformer.training.passes import Example, Pass
 from glassformer.training.randomness import generator
 
 WINDOW, TOKENS = 1_024, 4_096
@@ -17,15 +19,19 @@ WINDOW, TOKENS = 1_024, 4_096
 
 def answers(
     objective: Objective,
-    examples: Examples,
+    examples: Examples | Sequence[Example],
     *,
+    read: Callable[[Output, Pass], list[Any]] | None = None,
     tokens: int = TOKENS,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Any]:
     """What the head says to each example, as the objective reads it.
 
-    Args: tokens: of a pass at most · progress: called with how many more examples are answered
+    Args:
+        read: what is kept of a pass, one thing an example; None = the objective's `answers`
+        tokens: of a pass at most · progress: called with how many more examples are answered
     """
+    read = read or objective.answers
     network, device = objective.model.network, objective.model.device
     training = network.training
     network.eval()
@@ -38,7 +44,7 @@ def answers(
                 placed = item.to(device)
                 with torch.inference_mode():
                     output = network(placed.batch, placed.flow)
-                    found.update(zip(item.indices, objective.answers(output, placed), strict=True))
+                    found.update(zip(item.indices, read(output, placed), strict=True))
                 if progress is not None:
                     progress(len(item.indices))
             yield from (found[i] for i in window)

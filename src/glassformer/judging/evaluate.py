@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -46,7 +48,7 @@ def evaluate(
     resamples: int = RESAMPLES,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Judge a model on rows, beside its baselines.
+    """Judge a model on rows, beside its baselines. What is warned of meanwhile stands among the report's notes.
 
     Args:
         train: what it learnt from, which the baselines learn from too; without it only those that learn nothing
@@ -56,19 +58,20 @@ def evaluate(
     """
     if not len(rows):
         raise DataError("there is no row to judge; the part to judge on is empty")
-    began = perf_counter()
-    records = list(judge.records(rows, progress))
-    seconds = perf_counter() - began
-    judged = judge.judged(records)
     standings: dict[str, Standing] = {}
-    for baseline in judge.baselines(train, records) if baselines else ():
-        other = judge.judged(baseline.records)
-        apart = differences(judged, other, resamples)
-        standings[baseline.name] = Standing(
-            about=baseline.about,
-            figures=intervals(other, resamples),
-            difference=apart.get(judge.METRIC),
-        )
+    with _heard() as told:
+        began = perf_counter()
+        records = list(judge.records(rows, progress))
+        seconds = perf_counter() - began
+        judged = judge.judged(records)
+        for baseline in judge.baselines(train, records) if baselines else ():
+            other = judge.judged(baseline.records)
+            apart = differences(judged, other, resamples)
+            standings[baseline.name] = Standing(
+                about=baseline.about,
+                figures=intervals(other, resamples),
+                difference=apart.get(judge.METRIC),
+            )
     report = Report(
         task=task,
         name=name,
@@ -79,9 +82,23 @@ def evaluate(
         methods=dict(judged.methods),
         baselines=standings,
         classes=judge.classes(records),
-        notes=judge.notes(records),
+        notes=[*told, *judge.notes(records)],
         seed=seed,
         seconds=seconds,
         environment=environment(judge.model.device),
     )
     return Evaluation(report, records)
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """The warnings meant for users, such as that texts were cut, as texts; the others go on."""
+    told: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield told
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            told.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -13,15 +13,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
-from glassformer.errors import UnsupportedError
+from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.evaluation.samples import Sampled
+from glassformer.files import shown
 from glassformer.judging.records import Record
+from glassformer.model import Model
 from glassformer.training.objective import Objective, Rows
 
 JUDGES = {
     "classify": "classify.ClassifyJudge",
+    "tag": "tag.TagJudge",
+    "answer": "answer.AnswerJudge",
+    "generate": "language.LanguageJudge",
+    "instruct": "language.AnswersJudge",
+    "fill": "masked.MaskedJudge",
+    "translate": "sequence.TranslateJudge",
+    "summarise": "sequence.SummariseJudge",
 }
 """A task of `glassformer train` → the module and class in `judges/`."""
 
@@ -43,7 +53,9 @@ class Baseline:
 class Classes:
     """Figures of each class, label or type of entity by name, and for classes what was taken for what.
 
-    each: name → precision, recall, f1, support; None where a figure is not defined, because nothing is true or said
+    names: of the classes, labels or tags, by number
+    each: name, or type of entity → precision, recall, f1, support; None where a figure is not defined, because nothing
+        is true or said
     confusion: rows are what is true, columns what was said, in the order of `names`; None where a row has no one class
     """
 
@@ -56,6 +68,7 @@ class Judge(ABC):
     """The judge of a task.
 
     METRIC: the figure that matters most · HIGHER: whether more of it is better
+    body: gives the model that the training began with, where somebody knows it: baselines may use its vectors
 
     Args:
         objective: of the model that is judged; it reads the rows as in training
@@ -64,6 +77,7 @@ class Judge(ABC):
 
     METRIC: str
     HIGHER: bool = True
+    body: Callable[[], Model] | None = None
 
     def __init__(self, objective: Objective, **options: Any) -> None:
         self.objective = objective
@@ -93,10 +107,27 @@ class Judge(ABC):
         return []
 
 
-def judge_of(task: str, objective: Objective, **options: Any) -> Judge:
-    """The judge of a task of `glassformer train`. Raises: UnsupportedError: it has none."""
+def check_task(task: str) -> None:
+    """Raises: UnsupportedError: a task of `glassformer train` that has no judge."""
     if task not in JUDGES:
-        raise UnsupportedError(f"the task {task!r} cannot be judged; those that can: {', '.join(JUDGES)}")
+        raise UnsupportedError(
+            f"the task {shown(task)} cannot be judged{nearest(task, JUDGES)}; those that can: {', '.join(JUDGES)}"
+        )
+
+
+def judge_of(task: str, objective: Objective, **options: Any) -> Judge:
+    """The judge of a task of `glassformer train`.
+
+    Raises: UnsupportedError: it has none. ConfigError: it has no such option.
+    """
+    check_task(task)
     module, _, name = JUDGES[task].partition(".")
-    made: Judge = getattr(import_module(f"glassformer.judging.judges.{module}"), name)(objective, **options)
-    return made
+    kind: type[Judge] = getattr(import_module(f"glassformer.judging.judges.{module}"), name)
+    known = [p.name for p in signature(kind).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"{shown(option)} is no option of judging {task!r}{nearest(option, known)}; "
+                f"allowed: {', '.join(known) or 'none'}"
+            )
+    return kind(objective, **options)

@@ -3,41 +3,59 @@
 run = open_run("runs/mood")
 run.evaluate().report                          on the run's own validation rows
 run.evaluate("test.csv", baselines=False)      on others
+evaluate_model("a/model", "classify", "test.csv", columns={"label": "mood"})      a model that is no run
 
 runs/mood/evaluation/validation/   report.json   examples.jsonl   errors.html   …
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.rows import Rows, read_rows
-from glassformer.errors import ConfigError, DataError
-from glassformer.judging.evaluate import Evaluation, evaluate
-from glassformer.judging.judge import Judge, judge_of
+from glassformer.data.rows import Rows
+from glassformer.errors import ConfigError, DataError, WeightsError
+from glassformer.files import shown
+from glassformer.judging.evaluate import REPORT, Evaluation, evaluate
+from glassformer.judging.judge import Judge, check_task, judge_of
 from glassformer.model import Model, load
 from glassformer.training.folder import CONFIG, MODEL
 from glassformer.training.objective import Objective
-from glassformer.training.run import Config, config_of, objective_class, read_config, rows_of
+from glassformer.training.run import (
+    Config,
+    check_columns,
+    check_options,
+    config_of,
+    objective_class,
+    read_config,
+    rows_of,
+)
 
 EVALUATION, VALIDATION = "evaluation", "validation"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A folder that `glassformer train` made."""
+    """A folder that `glassformer train` made.
+
+    ignore: columns of the rows it is judged on that do not matter, beside those of its configuration
+    """
 
     folder: Path
     config: Config
+    ignore: Sequence[str] = field(default=())
 
     @cached_property
     def model(self) -> Model:
         """The best model of the run. Raises: WeightsError: there is none (yet)."""
-        return load(self.folder / MODEL, task=objective_class(self.config.task).TASK)
+        if not (self.folder / MODEL).is_dir():
+            raise WeightsError(
+                f"{self.folder}: holds no model yet; train on: glassformer train {self.folder / CONFIG}"
+            )
+        return trained_model(self.folder / MODEL, self.config.task, self.config.device)
 
     @cached_property
     def objective(self) -> Objective:
@@ -47,61 +65,105 @@ class Run:
     @cached_property
     def parts(self) -> tuple[Rows, Rows | None]:
         """The rows it was trained and validated on."""
-        return rows_of(self.config, objective_class(self.config.task))
+        try:
+            return rows_of(self.config, objective_class(self.config.task))
+        except DataError as error:
+            raise DataError(
+                f"{error} (the files of a run are looked for from the folder in which it was trained)"
+            ) from error
 
     def place(self, part: str = VALIDATION) -> Path:
-        """Where an evaluation of this name is kept."""
+        """Where an evaluation of this name is kept. Raises: ConfigError: no name of a folder."""
+        if Path(part).name != part or part in ("", ".", ".."):
+            raise ConfigError(
+                f"{shown(part)} cannot name an evaluation; take the name of a folder, such as test"
+            )
         return self.folder / EVALUATION / part
 
+    def is_judged(self) -> bool:
+        """Is there a report on its validation rows that is not older than its model?"""
+        report = self.place() / REPORT
+        weights = [path.stat().st_mtime for path in (self.folder / MODEL).glob("*.safetensors")]
+        return report.is_file() and report.stat().st_mtime >= max(weights, default=0)
+
     def judge(self, **options: Any) -> Judge:
-        """The judge of its task. Raises: UnsupportedError: the task has none."""
-        return judge_of(self.config.task, self.objective, **options)
+        """The judge of its task, by the options that the run says, and these. Raises: UnsupportedError: it has none."""
+        check_task(self.config.task)  # before the model is loaded
+        judge = judge_of(self.config.task, self.objective, **{**self.config.judging, **options})
+        if (began_with := self.config.model) is not None:
+            judge.body = lambda: load(began_with, device=self.config.device, offline=True)
+        return judge
+
+    def rows(self, files: str | list[str] | None = None, *, format: Mapping[str, Any] | None = None) -> Rows:
+        """Its validation rows, or those of other files.
+
+        Args: files: as they are, whatever `data.folder` is · format: how these are read; None = as the run's own
+        Raises: DataError: a run without validation rows, and no files.
+        """
+        if files is not None:
+            how = self.config.data.format if format is None else dict(format)
+            return replace(self.config.data, folder="", format=how).read(files)
+        held_out = self.parts[1]
+        if held_out is None:
+            raise DataError(f"{self.folder}: was trained without validation rows; give files to judge it on")
+        return held_out
 
     def evaluate(
         self,
-        files: str | list[str] | None = None,
+        files: str | list[str] | Rows | None = None,
         *,
-        format: dict[str, Any] | None = None,
+        format: Mapping[str, Any] | None = None,
         baselines: bool = True,
-        resamples: int | None = None,
         progress: Callable[[int], None] | None = None,
+        resamples: int | None = None,
         **options: Any,
     ) -> Evaluation:
-        """Judge it on its validation rows, or on other files.
+        """Judge it on its validation rows, or on others.
 
         Args:
-            files: as they are, whatever `data.folder` is · format: how these are read; None = as the run's own
-            options: of the judge
-        Raises: DataError: a run without validation rows, and no files.
+            files, format: as in `rows`; or the rows themselves
+            options: of the judge · else as in `evaluate` of evaluate.py
+        Raises: DataError: no rows, or some that do not fit. ConfigError: a column that nothing reads.
+            UnsupportedError: the task has no judge. WeightsError: there is no model.
         """
-        data = self.config.data
-        said: str | list[str] | float | None = files
-        if files is not None:
-            rows = read_rows(files, **(data.format if format is None else format))
-        elif (held_out := self.parts[1]) is not None:
-            rows = held_out
-            said = data.train if isinstance(data.validation, float) else data.validation
-        else:
-            raise DataError(f"{self.folder}: was trained without validation rows; give files to judge it on")
-        names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
-        more = {} if resamples is None else {"resamples": resamples}
+        judge, data = self.judge(**options), self.config.data
+        rows = files if isinstance(files, Rows) else self.rows(files, format=format)
+        check_columns(
+            rows, self.objective, [*(x for x in data.ignore if x in ("*", *rows.columns)), *self.ignore]
+        )
+        names = files_of(rows)
+        if files is None and isinstance(data.validation, float):
+            names = [f"{name}, of which {100 * data.validation:g} % are held out" for name in names]
         return evaluate(
             self.config.task,
-            self.judge(**options),
+            judge,
             rows,
             train=self.parts[0] if baselines else None,
-            name=self.folder.name,
-            files=[Path(name).name for name in names],
+            name=self.folder.absolute().name,
+            files=names,
             seed=self.config.training.seed,
             baselines=baselines,
             progress=progress,
-            **more,
+            **({} if resamples is None else {"resamples": resamples}),
         )
 
+    def evaluated(self, progress: Callable[[int], None] | None = None) -> Path:
+        """The folder of the evaluation on its validation rows, which is made now where there is none yet."""
+        if not self.is_judged():
+            self.evaluate(progress=progress).save(self.place())
+        return self.place()
 
-def open_run(folder: str | Path) -> Run:
+
+def open_run(
+    folder: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
+    device: str | None = None,
+) -> Run:
     """The run of a folder.
 
+    Args: columns, ignore: other than its configuration says · device: another than it was trained on
     Raises: ConfigError: the folder holds no run.
     """
     path = Path(folder)
@@ -109,4 +171,66 @@ def open_run(folder: str | Path) -> Run:
         raise ConfigError(
             f"{folder}: holds no run; that is a folder that `glassformer train` made, with its {CONFIG}"
         )
-    return Run(path, config_of(read_config(path / CONFIG)))
+    config = config_of(read_config(path / CONFIG))
+    data = replace(config.data, columns={**config.data.columns, **(columns or {})})
+    return Run(path, replace(config, data=data, device=device or config.device), ignore)
+
+
+def evaluate_model(
+    model: str | Path,
+    task: str,
+    rows: Rows,
+    *,
+    train: Rows | None = None,
+    columns: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    baselines: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Judge a model that is no run of ours: a folder, or a name on the Hub.
+
+    Args:
+        task: of `glassformer train` · columns: role → column · options: of its objective, such as {"max_tokens": 128}
+        train: what the baselines learn from · else as in `Run.evaluate`
+    Raises: as `Run.evaluate`.
+    """
+    check_task(task)
+    kind = objective_class(task)
+    check_options(kind, options or {})
+    objective = kind(trained_model(model, task, device), columns=columns or None, **(options or {}))  # type: ignore[call-arg]
+    check_columns(rows, objective, ignore)
+    return evaluate(
+        task,
+        judge_of(task, objective),
+        rows,
+        train=train,
+        name=Path(model).name,
+        files=files_of(rows),
+        baselines=baselines,
+        progress=progress,
+    )
+
+
+def trained_model(model: str | Path, task: str, device: str = "cpu") -> Model:
+    """A model with the head that a task needs. Raises: WeightsError: it has none, or not all of it."""
+    found = load(model, task=objective_class(task).TASK, device=device)
+    if new := [name for name in found.report.new if name.startswith("head.")]:
+        raise WeightsError(
+            f"{model}: holds no head for the task {task!r} ({', '.join(new[:3])} would be drawn at random, and with it "
+            "every answer); judge a model that was trained for it"
+        )
+    return found
+
+
+def files_of(rows: Rows) -> list[str]:
+    """The names of the files that rows are from."""
+    return [Path(name).name for name in dict.fromkeys(map(rows.file, range(len(rows))))]
+
+
+def name_of(file: str) -> str:
+    """What an evaluation on a file is called: `test` of test.csv.gz, and never as that on the run's own rows."""
+    whole = Path(file).name
+    bare = whole.partition(".")[0]
+    return whole if bare in ("", VALIDATION) else bare

@@ -339,6 +339,7 @@ TASK_ALIASES = {
     "answer": "question-answering",
     "classify": "text-classification",
     "embed": "feature-extraction",
+    "features": "feature-extraction",
     "fill": "fill-mask",
     "generate": "text-generation",
     "ner": "token-classification",

@@ -6,6 +6,9 @@ Read in this order:
     base.py         what all have in common: one text, a list, or a stream of them
     writing.py      text-generation, text2text-generation, summarization, translation
     filling.py      fill-mask
+    reading.py      what tasks that read a text in one pass have in common: many at once, without padding
+    classifying.py  text-classification · features.py: feature-extraction
+    tagging.py      token-classification · words.py: a text's words · windows.py: long texts
     results.py      what they answer with
     recommended.py  how a model's makers let it write for a task · languages.py: codes of languages
     prompts.py      prompts from examples, TL;DR, and T5's prefixes with the answers to them

@@ -10,16 +10,15 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import shown
 from glassformer.model import Model
 from glassformer.tasks.results import Results
 
-BATCH = 8
-"""How many texts go through a model together."""
 LONG = 20
 """A list of so many texts has a progress bar, where there is a terminal to show it in."""
 
@@ -28,16 +27,21 @@ class Pipeline(ABC):
     """A model put to a task.
 
     HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
+    LABELS: the head was trained for labels that its config names, so that of another task will not do
+    BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
     task: by its full name, languages included · options: what holds where a call says nothing
     """
 
     HEAD: ClassVar[str]
     WHY: ClassVar[str]
+    LABELS: ClassVar[bool] = False
+    BODY: ClassVar[bool] = False
+    BATCH: ClassVar[int] = 8
 
     def __init__(self, model: Model, task: str, *, batch_size: int | None = None, **options: Any) -> None:
         self.model = model
         self.task = task
-        self.batch_size = BATCH if batch_size is None else batch_size
+        self.batch_size = self.BATCH if batch_size is None else batch_size
         self.options = options
         self.check(options)
 
@@ -56,6 +60,18 @@ class Pipeline(ABC):
     def is_one(self, given: Any) -> bool:
         """Is this one input, and not several?"""
         return isinstance(given, str)
+
+    def check_input(self, given: Any) -> None:
+        """Raises: DataError: no input for this task; what a task does not say here, its answer finds out."""
+        return
+
+    def told(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
+        """The answers of a call as they come; what there is to be said of all of them is said at their end."""
+        return answers
+
+    def in_words(self, answer: Any) -> str:
+        """An answer in a line of words alone; of several, the first."""
+        return first_text(answer)
 
     def __call__(
         self, texts: Any, *, batch_size: int | None = None, progress: bool | None = None, **options: Any
@@ -76,10 +92,12 @@ class Pipeline(ABC):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ConfigError(f"batch_size is {shown(size)}; it must be a whole number from 1 up")
         if self.is_one(texts):
-            return self.answer([texts], options, 0)[0]
+            self.check_input(texts)
+            (answer,) = self.told(iter(self.answer([texts], options, 0)), options)
+            return answer
         if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
             raise DataError(f"the input is {shown(texts)}; it must be a text, or several")
-        answers = self._answers(texts, options, size)
+        answers = self.told(self._answers(texts, options, size), options)
         if not isinstance(texts, Sequence):
             return answers
         bar = len(texts) >= LONG and sys.stderr.isatty() if progress is None else progress
@@ -92,21 +110,49 @@ class Pipeline(ABC):
         """
         if isinstance(texts, str) or not isinstance(texts, Sequence):
             raise DataError(f"texts(…) takes a list of texts, got {shown(texts)}")
-        return [first_text(answer) for answer in self(texts, **options)]
+        return [self.in_words(answer) for answer in self(texts, **options)]
 
     def _answers(self, texts: Iterable[Any], options: Mapping[str, Any], size: int) -> Iterator[Any]:
         done, rest = 0, iter(texts)
         while batch := list(islice(rest, size)):
-            try:
+            for number, given in enumerate(batch, done):
+                with _placed(f"text {number}"):
+                    self.check_input(given)
+            with _placed(f"text {done}" if len(batch) == 1 else f"texts {done} to {done + len(batch) - 1}"):
                 answers = self.answer(batch, options, done)
-            except DataError as error:
-                where = f"text {done}" if len(batch) == 1 else f"texts {done} to {done + len(batch) - 1}"
-                raise DataError(f"{where}: {error}") from error
             yield from answers
             done += len(batch)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.task!r}, {self.model!r})"
+
+
+@contextmanager
+def _placed(where: str) -> Iterator[None]:
+    """Errors within say which of the inputs they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def check_text(given: Any) -> None:
+    """Raises: DataError: no text."""
+    if not isinstance(given, str):
+        raise DataError(f"the input is {shown(given)}; it must be a text")
+
+
+def check_names(task: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raises: ConfigError: an option that the task does not know."""
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"the task {task!r} takes no {shown(name)}{nearest(name, known)}")
+
+
+def check_top_k(top_k: Any) -> None:
+    """Raises: ConfigError: no number of results; None = as many as there usually are, or all."""
+    if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
+        raise ConfigError(f"top_k is {shown(top_k)}; it must be a whole number from 1 up")
 
 
 def first_text(answer: Any) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import shown
-from glassformer.tasks.base import Pipeline
+from glassformer.tasks.base import Pipeline, check_names, check_text, check_top_k
 from glassformer.tasks.results import Filling, Results
 
 TOP_K = 5
@@ -36,18 +36,17 @@ class FillMask(Pipeline):
     )
 
     def check(self, options: Mapping[str, Any]) -> None:
-        known = ("top_k", "targets")
-        for name in options:
-            if name not in known:
-                raise ConfigError(f"the task 'fill-mask' takes no {shown(name)}{nearest(name, known)}")
-        top_k, targets = options.get("top_k"), options.get("targets")
-        if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
-            raise ConfigError(f"top_k is {shown(top_k)}; it must be a whole number from 1 up")
+        check_names(self.task, options, ("top_k", "targets"))
+        check_top_k(options.get("top_k"))
+        targets = options.get("targets")
         words = [targets] if isinstance(targets, str) else targets
         if words is not None and not (
             isinstance(words, (list, tuple)) and words and all(isinstance(w, str) and w for w in words)
         ):
             raise ConfigError(f"targets is {shown(targets)}; it must be a word, or a list of words")
+
+    def check_input(self, given: Any) -> None:
+        check_text(given)
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         tokenizer = self.model.tokenizer
@@ -56,9 +55,6 @@ class FillMask(Pipeline):
             raise ConfigError(
                 "this tokenizer has no mask token, so no gap can be marked; look at its special_tokens_map.json"
             )
-        for text in batch:
-            if not isinstance(text, str):
-                raise DataError(f"the input is {shown(text)}; it must be a text")
         encoded = tokenizer(batch, padding=len(batch) > 1, return_tensors="pt")
         ids = encoded["input_ids"]
         limit = self.model.network.max_tokens

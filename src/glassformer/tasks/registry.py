@@ -11,10 +11,13 @@ from glassformer.hub import resolve
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from glassformer.models._family import TASK_ALIASES
-from glassformer.models.choice import family_of
+from glassformer.models.choice import family_of, task_of
 from glassformer.tasks.base import Pipeline
+from glassformer.tasks.classifying import Classification
+from glassformer.tasks.features import FeatureExtraction
 from glassformer.tasks.filling import FillMask
 from glassformer.tasks.languages import split_task
+from glassformer.tasks.tagging import Tagging
 from glassformer.tasks.writing import Summarization, Text2TextGeneration, TextGeneration, Translate
 from glassformer.weights.fit import first_ten
 from glassformer.weights.header import read_file_header
@@ -26,6 +29,9 @@ TASKS: dict[str, type[Pipeline]] = {
     "summarization": Summarization,
     "translation": Translate,
     "fill-mask": FillMask,
+    "text-classification": Classification,
+    "token-classification": Tagging,
+    "feature-extraction": FeatureExtraction,
 }
 """Hugging Face's name of a task → what does it; a new task is a line here."""
 
@@ -37,6 +43,9 @@ EXAMPLES = {
     "summarization": "sshleifer/distilbart-cnn-12-6",
     "translation": "google-t5/t5-small",
     "fill-mask": "distilbert/distilroberta-base",
+    "text-classification": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
+    "token-classification": "dslim/bert-base-NER",
+    "feature-extraction": "sentence-transformers/all-MiniLM-L6-v2",
 }
 
 
@@ -51,10 +60,11 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
 
     Args:
         task: "text-generation", "text2text-generation", "summarization", "translation" or "translation_en_to_de",
-            "fill-mask"; or a short verb: "generate", "summarise", "translate", "fill".
+            "fill-mask", "text-classification", "token-classification", "feature-extraction"; or a short verb:
+            "generate", "summarise", "translate", "fill", "classify", "tag", "features".
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
-            as `max_new_tokens`, `num_beams`, `top_k`, `batch_size`.
+            as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.
     Returns: what is called with a text, a list of texts, or a stream of them.
     Raises: UnsupportedError: a task that is not done, a model that cannot do it. DataError: no model.
         WeightsError: a checkpoint without the head for it. Else as `load`.
@@ -72,7 +82,7 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
             raise ConfigError(
                 f"{next(iter(loading))} is said when a model is loaded, and this one is; give it to load(…)"
             )
-        if model.task != kind.HEAD:
+        if model.task != kind.HEAD and not kind.BODY:
             raise _cannot(kind, name, model.family.model_type, model.family.tasks, model.task)
         return kind(model, full, **options)
     return kind(_loaded(kind, name, model, loading), full, **options)
@@ -103,17 +113,25 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
     if not isinstance(model, (str, Path)):
         raise DataError(f"the model is {shown(model)}; give a folder, a name on the Hub, or a loaded Model")
     folder = resolve(model, check=read_file_header, **finding)
+    why = ""
     if (folder / "config.json").is_file():  # `load` says what to do where there is none
-        family = family_of(read_object(folder / "config.json", ConfigError), folder)
+        config = read_object(folder / "config.json", ConfigError)
+        family = family_of(config, folder)
         if kind.HEAD not in family.tasks:
             raise _cannot(kind, name, family.model_type, family.tasks, None)
-    found = load(folder, task=kind.HEAD, **loading)
-    if new := [tensor for tensor in found.report.new if tensor.startswith("head.")]:
-        raise WeightsError(
-            f"{folder}: holds no head for {name!r}, so its answers would be drawn at random ({first_ten(new)}); "
-            f"name a checkpoint that was trained for this task, such as {EXAMPLES[name]}"
-        )
-    return found
+        if kind.LABELS and not task_of(family, config, kind.HEAD)[1]:
+            # Heads with labels share the names of their tensors, so another's would be taken for this one.
+            why = f"config.json says: {shown(config.get('architectures'))}"
+    if not why:
+        found = load(folder, task=kind.HEAD, **loading)
+        new = [] if kind.BODY else [tensor for tensor in found.report.new if tensor.startswith("head.")]
+        if not new:
+            return found
+        why = first_ten(new)
+    raise WeightsError(
+        f"{folder}: holds no head for {name!r}, so its answers would be drawn at random ({why}); name a checkpoint "
+        f"that was trained for this task, such as {EXAMPLES[name]}"
+    )
 
 
 def _cannot(

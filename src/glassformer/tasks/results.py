@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 
 @dataclass(frozen=True, eq=False)
 class Result(Mapping[str, Any]):
-    """One answer. It is equal to a dict of its fields."""
+    """One answer. It is equal to a dict of its fields.
+
+    SHARES: the fields that are probabilities, which a notebook shows with a bar
+    """
+
+    SHARES: ClassVar[tuple[str, ...]] = ()
 
     def __getitem__(self, key: str) -> Any:
         if key not in list(self):
@@ -72,6 +77,8 @@ class Translation(Result):
 class Filling(Result):
     """Of "fill-mask": a token for a masked place, how likely it is, and the text with it."""
 
+    SHARES = ("score",)
+
     score: float
     token: int
     token_str: str
@@ -80,6 +87,75 @@ class Filling(Result):
     @property
     def text(self) -> str:
         return self.sequence
+
+
+@dataclass(frozen=True, eq=False)
+class Label(Result):
+    """Of "text-classification": a label, and how likely it is."""
+
+    SHARES = ("score",)
+
+    label: str
+    score: float
+
+    @property
+    def text(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate(Result):
+    """Of "text-classification", where the head says a number and no class: what the number is called, and it."""
+
+    label: str
+    score: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.score:.6g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Entity(Result):
+    """Of "token-classification": a run of words with one tag, or a word with its own.
+
+    score: the mean probability of the tags of its words
+    start, end: where it stands in what was given, in characters of a text or words of a list: given[start:end]
+    """
+
+    SHARES = ("score",)
+
+    entity_group: str
+    score: float
+    word: str
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.word} ({self.entity_group})"
+
+
+@dataclass(frozen=True, eq=False)
+class TaggedToken(Result):
+    """Of "token-classification", token by token.
+
+    index: its place among the tokens, special ones counted · word: as the vocabulary has it
+    start, end: as of an `Entity`
+    """
+
+    SHARES = ("score",)
+
+    entity: str
+    score: float
+    index: int
+    word: str
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.word} ({self.entity})"
 
 
 Item = TypeVar("Item")
@@ -100,7 +176,10 @@ class Results(list[Item]):
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
         rows = "".join(
             "<tr>"
-            + "".join(f'<td style="text-align: left">{_cell(item[name])}</td>' for name in names)
+            + "".join(
+                f'<td style="text-align: left">{_cell(item[name], name in item.SHARES)}</td>'
+                for name in names
+            )
             + "</tr>"
             for item in self
             if isinstance(item, Result)
@@ -108,9 +187,20 @@ class Results(list[Item]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _cell(value: Any) -> str:
+def _bar(share: float) -> str:
+    """A bar as long as a probability, in the colour of the page's writing, light or dark."""
+    return (
+        '<span aria-hidden="true" style="display: inline-block; width: 6em; margin-right: .6em">'
+        '<span style="display: block; height: .6em; background: currentColor; opacity: .45; '
+        f'width: {100 * share:.1f}%"></span></span>'
+    )
+
+
+def _cell(value: Any, share: bool) -> str:
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return (
+            f'<span style="white-space: nowrap">{_bar(value)}{value:.4f}</span>' if share else f"{value:.4f}"
+        )
     if isinstance(value, list):  # a conversation
         return "<br>".join(f"<b>{escape(str(m['role']))}</b> {escape(str(m['content']))}" for m in value)
     return escape(str(value)).replace("\n", "<br>")

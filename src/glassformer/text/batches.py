@@ -85,10 +85,24 @@ def word_of_each_token(words: Sequence[str], offsets: Sequence[tuple[int, int]])
     Args: offsets: where each token begins and ends, in characters of the text.
     Returns: numbers of words; -1 for a token of no character, or of a space alone.
     """
+    return owner_of_each_token(spans_of(words), offsets)
+
+
+def spans_of(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where words begin and end that stand in a text with a space between them, in characters."""
     ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
+    return [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
+
+
+def owner_of_each_token(spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The first span that each token shares a character with, by number; -1 for none.
+
+    Args: spans: in order, none within another · offsets: where each token begins and ends, in characters of the text.
+    """
+    ends = [end for _, end in spans]
     found = []
     for start, end in offsets:
-        word = bisect_right(ends, start)  # the first that ends beyond the token's start
-        begins = ends[word] - len(words[word]) if word < len(words) else end
-        found.append(word if begins < end else -1)
+        owner = bisect_right(ends, start)  # the first that ends beyond the token's start
+        begins = spans[owner][0] if owner < len(spans) else end
+        found.append(owner if begins < end else -1)
     return found

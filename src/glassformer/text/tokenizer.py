@@ -470,6 +470,11 @@ class Tokenizer:
         return ["input_ids", *(["token_type_ids"] if self._settings.segments else []), "attention_mask"]
 
     @property
+    def around(self) -> tuple[list[int], list[int]]:
+        """The ids that stand before and after a single text."""
+        return self._around
+
+    @property
     def special_ids(self) -> frozenset[int]:
         """The ids of all special tokens."""
         return self._special_ids

@@ -22,6 +22,7 @@ import torch
 
 from glassformer import __version__
 from glassformer.errors import DataError
+from glassformer.evaluation.intervals import Interval
 from glassformer.files import reason
 from glassformer.training.callbacks import State, Training
 from glassformer.training.history import read_config
@@ -37,10 +38,18 @@ CARD, METRICS = "README.md", "metrics.json"
 
 
 class Progressed(State, Protocol):
-    """How far it came. tokens: read, without padding · figures: of the best validation · best_step: where that was"""
+    """How far it came.
+
+    tokens: read, without padding · seconds, cpu_seconds: that it took
+    figures: of the best validation · best_step: where that was
+    """
 
     @property
     def tokens(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def cpu_seconds(self) -> float: ...
     @property
     def figures(self) -> Mapping[str, float]: ...
     @property
@@ -76,13 +85,22 @@ class Notes:
     limits: str | None = None
 
 
-def write_card(trainer: Trained, folder: str | Path, notes: Notes | None = None) -> dict[str, Any]:
+def write_card(
+    trainer: Trained,
+    folder: str | Path,
+    notes: Notes | None = None,
+    *,
+    beside: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Write `README.md` and `metrics.json` into a trained model's folder.
 
+    Args: beside: how it stands beside baselines: metric, method, rows; systems → figure and difference, as `Interval`s
     Returns: the facts, as `metrics.json` has them.
     Raises: DataError, WeightsError: the folder cannot be written.
     """
     found = facts(trainer)
+    if beside is not None:
+        found["beside"] = strict(beside)
     try:
         write_json(Path(folder) / METRICS, found)
         with atomic_file(Path(folder) / CARD) as stream:
@@ -106,6 +124,8 @@ def facts(trainer: Trained) -> dict[str, Any]:
         "began_with": _portable(config.get("model")),
         "steps": state.step,
         "tokens": state.tokens,
+        "seconds": round(state.seconds, 3),
+        "cpu_seconds": round(state.cpu_seconds, 3),
         "best_step": state.best_step,
         "metric": trainer.metric,
         "figures": strict(state.figures),
@@ -178,8 +198,27 @@ def _how_well(found: Mapping[str, Any]) -> str:
     return (
         f"## How well it does\n\nOn {held_out['examples']:,} validation examples, {found['date']}, after step "
         f"{found['best_step']:,} of {found['steps']:,}, the best by {_cell(found['metric'])}. {caution}\n\n"
-        f"| figure | value |\n| --- | --- |\n{rows}"
+        f"| figure | value |\n| --- | --- |\n{rows}{_beside(found)}"
     )
+
+
+def _beside(found: Mapping[str, Any]) -> str:
+    """The table of the model and its baselines; nothing where it was not judged."""
+    if (beside := found.get("beside")) is None:
+        return ""
+    rows = "\n".join(
+        f"| {_cell(name)} | {_interval(of.get('figure'))} | {_interval(of.get('difference'), signed=True)} |"
+        for name, of in beside["systems"].items()
+    )
+    return (
+        f"\n\nBeside what simple means reach on the same {beside['rows']:,} rows, with 95 % intervals "
+        f"({_cell(beside['method'])}):\n\n| system | {_cell(beside['metric'])} | the model lies above it by |\n"
+        f"| --- | --- | --- |\n{rows}"
+    )
+
+
+def _interval(values: Mapping[str, float] | None, signed: bool = False) -> str:
+    return "" if values is None else Interval(**values).written(3, signed=signed)
 
 
 def _loading(found: Mapping[str, Any]) -> str:

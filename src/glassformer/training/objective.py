@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.core.flow import Output
+from glassformer.core.flow import Batch, Flow, Output
 from glassformer.training.passes import Example, Pass, packed_texts, padded_texts
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Objective(ABC):
     """A task as training sees it. One is made for a model and the rows it learns from.
 
     TASK: whose head it needs · COLUMNS: what it reads of a row, by role: role → the column's usual name
+    SAID: the roles of what the model shall say; the others are what it is shown
     METRIC: the figure that says which model is best, of the class or, where labels decide it, of the instance
     HIGHER: whether more of it is better
     columns: what this one reads: role → column
@@ -74,6 +75,7 @@ class Objective(ABC):
 
     TASK: ClassVar[str]
     COLUMNS: ClassVar[Mapping[str, str]]
+    SAID: ClassVar[tuple[str, ...]] = ()
     METRIC: str = "loss"
     HIGHER: bool = False
     columns: Mapping[str, str]
@@ -124,10 +126,14 @@ class Objective(ABC):
         """An example as it is shown this time; `draw` depends on (seed, epoch, example) alone."""
         return example
 
-    def passed(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> Pass:
-        """Examples of like length laid out for one call."""
+    def laid_out(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
+        """Examples of like length as one call reads them."""
         pad = self.model._tokenizer.pad_token_id if self.model._tokenizer else None
-        batch, flow = packed_texts(examples) if self.packs else padded_texts(examples, pad or 0)
+        return packed_texts(examples) if self.packs else padded_texts(examples, pad or 0)
+
+    def passed(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> Pass:
+        """The same, with what should be said of them."""
+        batch, flow = self.laid_out(examples)
         tokens = sum(len(e["input_ids"]) for e in examples)
         return Pass(batch, flow, self.labels(examples, flow), tuple(indices), tokens)
 

@@ -11,6 +11,7 @@ glassformer train mood.yaml               glassformer train runs/mood/config.yam
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
@@ -19,8 +20,9 @@ from typing import Any, Literal
 
 from glassformer.compression.adapters import AdapterSpec, adapt
 from glassformer.data.rows import Rows, read_rows
-from glassformer.data.splits import are_many, column, split
-from glassformer.errors import ConfigError, nearest
+from glassformer.data.sequence import Joined, Listed, Renamed
+from glassformer.data.splits import are_many, column, leaks, sample, split
+from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import open_regular, shown
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
@@ -64,7 +66,11 @@ class Data:
     train: a file, or several, one behind the other · validation: files, or the share of the training rows held out
     held_out: such a share is drawn, each label in its share, or it is the last rows, of a single text its end
     columns: role → column, where they have other names · ignore: columns that nothing is learnt from, or "*": all such
-    format: how files are read: `delimiter`, `names`, …
+    format: how files are read: `delimiter`, `names`, … · validation_format: what of it is other for validation files
+    rename: of classes or tags: label → what it shall be called, such as {B-MISC: O, I-MISC: O}
+    without_leaks: leave validation rows out that are shown in training too, whatever is to be said of them
+    limit: of the training rows, so many drawn by the seed of the training, fewer within more; a list: of each file,
+        null = all
     cache: keep what is made of the rows in the output folder, for rows that do not fit in memory
     """
 
@@ -75,13 +81,29 @@ class Data:
     columns: dict[str, str] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
     format: dict[str, Any] = field(default_factory=dict)
+    validation_format: dict[str, Any] = field(default_factory=dict)
+    rename: dict[str, str] = field(default_factory=dict)
+    without_leaks: bool = False
+    limit: int | list[int | None] | None = None
     cache: bool = False
 
-    def read(self, files: str | list[str]) -> Rows:
-        """The rows of files in the folder."""
-        if isinstance(files, str):
-            return read_rows(str(Path(self.folder, files)), **self.format)
-        return read_rows([str(Path(self.folder, name)) for name in files], **self.format)
+    def read(self, files: str | list[str], format: Mapping[str, Any] | None = None) -> Rows:
+        """The rows of files in the folder; `format`: what of it is other for them."""
+        places = [str(Path(self.folder, name)) for name in _list(files)]
+        rows = read_rows(places, **{**self.format, **(format or {})})
+        return Renamed(rows, self._labels(rows), self.rename) if self.rename else rows
+
+    def _labels(self, rows: Rows) -> str:
+        """The column of classes or tags."""
+        usual = {"label": "label", "tags": "tags"}
+        named = [self.columns[role] for role in usual if role in self.columns]
+        for name in (*named, *usual):
+            if name in rows.columns:
+                return name
+        raise ConfigError(
+            f"data.rename is for classes and tags; {rows.file(0)} has neither 'label' nor 'tags' among its columns "
+            f"{', '.join(map(repr, rows.columns))}: name the column, such as columns: {{label: mood}}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +126,7 @@ class Config:
     overrides: keys of config.json that shall be read otherwise, such as {hidden_dropout_prob: 0}
     objective: options of what is learnt, such as {block: 256}
     adapter: train low-rank adapters instead of all weights, such as {rank: 8, places: [q, v]}
+    judging: options of the judge of this task, such as {beams: 5}: how `glassformer evaluate` asks the trained model
     """
 
     task: str
@@ -116,6 +139,7 @@ class Config:
     objective: dict[str, Any] = field(default_factory=dict)
     training: Options = field(default_factory=Options)
     adapter: AdapterSpec | None = None
+    judging: dict[str, Any] = field(default_factory=dict)
     trackers: list[str] = field(default_factory=list)
     device: str = "cpu"
     sharded: bool = False
@@ -135,6 +159,16 @@ class Config:
         if isinstance(self.data.validation, float) and not 0 < self.data.validation < 1:
             raise ConfigError(
                 f"data.validation is {self.data.validation}; it is a share between 0 and 1, or a file"
+            )
+        if self.data.validation_format and isinstance(self.data.validation, float | None):
+            raise ConfigError("data.validation_format is of files; data.validation names none")
+        limits = self.data.limit if isinstance(self.data.limit, list) else [self.data.limit]
+        if any(size is not None and size < 1 for size in limits):
+            raise ConfigError(f"data.limit is {self.data.limit}; it is a number of rows from 1 up")
+        if isinstance(self.data.limit, list) and len(limits) != len(_list(self.data.train)):
+            raise ConfigError(
+                f"data.limit has {len(limits)} numbers, and data.train names {len(_list(self.data.train))} files; give "
+                "one for each"
             )
 
 
@@ -251,19 +285,89 @@ def check_columns(rows: Rows, objective: Objective, ignored: Sequence[str]) -> N
 
 
 def rows_of(config: Config, kind: type[Objective]) -> tuple[Rows, Rows | None]:
-    """The rows to train and to validate on; a share that is held out has each label in its share."""
+    """The rows to train and to validate on; a share that is held out has each label in its share.
+
+    Raises: DataError: what is wrong with them. ConfigError: fewer rows than `data.limit` says.
+    """
+    data, seed = config.data, config.training.seed
+    files = _list(data.train) if isinstance(data.limit, list) else [data.train]
+    parts = [data.read(each) for each in files]
+    _check_renamed(data, parts)
+    train = _joined(parts)
+    if isinstance(data.limit, list):
+        train = _joined([_drawn(part, size, seed) for part, size in zip(parts, data.limit, strict=True)])
+    validation: Rows | None = None
+    if isinstance(data.validation, float):
+        train, validation = _held_out(config, kind, train, data.validation)
+        parts = [train]
+    elif data.validation is not None:
+        validation = data.read(data.validation, data.validation_format)
+    if validation is not None and data.without_leaks:
+        # Of all training rows, however few are drawn, so that the same rows judge.
+        validation = without_leaks(config, kind, _joined(parts), validation)
+    return train if isinstance(data.limit, list) else _drawn(train, data.limit, seed), validation
+
+
+def _list(files: str | list[str]) -> list[str]:
+    return [files] if isinstance(files, str) else files
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return parts[0] if len(parts) == 1 else Joined(parts)
+
+
+def _drawn(rows: Rows, size: int | None, seed: int) -> Rows:
+    """So many of the training rows; None = all."""
+    if size is not None and size > len(rows):
+        raise ConfigError(f"data.limit is {size:,}; there are {len(rows):,} training rows")
+    return rows if size is None else rows.select(sample(len(rows), size, seed=seed))
+
+
+def _check_renamed(data: Data, parts: Sequence[Rows]) -> None:
+    """Warn of labels to rename that no training row has: other rows may have them, or the name is misspelt."""
+    absent = [set(part.absent()) for part in parts if isinstance(part, Renamed)]
+    if nowhere := sorted(set(data.rename).intersection(*absent)):
+        warnings.warn(
+            f"data.rename names {', '.join(map(shown, nowhere))}; no training row is labelled so",
+            stacklevel=3,
+        )
+
+
+def without_leaks(config: Config, kind: type[Objective], train: Rows, validation: Rows) -> Rows:
+    """The validation rows whose texts are not shown in training: they could be answered by heart."""
+    names = {role: config.data.columns.get(role, name) for role, name in kind.COLUMNS.items()}
+    read = [name for role, name in names.items() if role not in kind.SAID and name in train.columns]
+    if not read:  # what reads the rows will say which columns are missing
+        return validation
+
+    def content(rows: Rows) -> list[str]:
+        held = ([row.get(name) for name in read] for row in iter(rows))
+        return ["\0".join(" ".join(x) if isinstance(x, list) else str(x) for x in row) for row in held]
+
+    leaked = {number for _, number in leaks(content(train), content(validation))}
+    if not leaked:
+        return validation
+    if len(leaked) == len(validation):
+        raise DataError(
+            f"all {len(leaked):,} validation rows stand in the training rows too; take other ones"
+        )
+    warnings.warn(
+        f"{len(leaked):,} of {len(validation):,} validation rows are left out: they stand in the training rows too",
+        stacklevel=2,
+    )
+    return validation.select(number for number in range(len(validation)) if number not in leaked)
+
+
+def _held_out(config: Config, kind: type[Objective], train: Rows, share: float) -> tuple[Rows, Rows]:
+    """The training rows without a share of them, and the share."""
     data = config.data
-    train = data.read(data.train)
-    if not isinstance(data.validation, float):
-        return train, None if data.validation is None else data.read(data.validation)
     if data.held_out == "last":
-        return parted(train, 1 - data.validation)
+        return parted(train, 1 - share)
     label = data.columns.get("label", kind.COLUMNS.get("label"))
     labels = None if label is None else column(train, label)
     if labels is not None and are_many(labels):  # numbers, such as scores: chance shares them out well enough
         labels = None
-    shares = (1 - data.validation, data.validation)
-    held_in, held_out = split(len(train), shares, seed=config.training.seed, labels=labels)
+    held_in, held_out = split(len(train), (1 - share, share), seed=config.training.seed, labels=labels)
     return train.select(held_in), train.select(held_out)
 
 
@@ -272,11 +376,12 @@ def parted(rows: Rows, share: float) -> tuple[Rows, Rows]:
 
     Raises: ConfigError: a part would be empty.
     """
-    if len(rows) == 1 and rows.columns == ["text"]:
+    if len(rows) == 1 and list(rows.columns) == ["text"]:
         text = rows[0]["text"]
         at = round(share * len(text))
         if 0 < at < len(text):
-            return read_rows([{"text": text[:at]}]), read_rows([{"text": text[at:]}])
+            before, after = ([{"text": part}] for part in (text[:at], text[at:]))
+            return Listed(before, name=rows.file(0)), Listed(after, name=rows.file(0))
     at = round(share * len(rows))
     if not 0 < at < len(rows):
         raise ConfigError(f"data.validation: of {len(rows)} rows the last {1 - share:g} leave a part empty")
@@ -321,7 +426,9 @@ def _tokenizer(config: Config, kind: type[Objective], rows: Rows, model_type: st
     assert config.tokenizer is not None  # Config has made sure of it
     if isinstance(config.tokenizer, Pieces):
         columns = [name for name in {**kind.COLUMNS, **config.data.columns}.values() if name in rows.columns]
-        texts = [row[name] for row in iter(rows) for name in columns if isinstance(row[name], str)]
+        values = (row[name] for row in iter(rows) for name in columns)
+        several = (value if isinstance(value, list) else [value] for value in values)
+        texts = [text for parts in several for text in parts if isinstance(text, str)]
         return train_tokenizer(texts, **asdict(config.tokenizer))
     found = Tokenizer.find(Path(config.tokenizer), model_type=model_type)
     if found is None:

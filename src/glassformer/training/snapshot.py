@@ -24,6 +24,7 @@ class State:
     """The counters of a run.
 
     step: steps done · epoch, place: of the next one · tokens: seen, without padding
+    seconds, cpu_seconds: spent in all sessions, validation and saves among them; of processors, those of this process
     skipped: steps skipped in a row · rollbacks: how often it went back; each halves the learning rate
     narrowed: how often a pass was halved for want of memory
     since: sums since the last line of the log · journals: how long each process's log was, in bytes
@@ -34,6 +35,8 @@ class State:
     epoch: int = 0
     place: int = 0
     tokens: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
     skipped: int = 0
     rollbacks: int = 0
     narrowed: int = 0

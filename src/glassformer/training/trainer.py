@@ -126,6 +126,7 @@ class Trainer:
             else Nowhere()
         )
         self.state = State()
+        self._clocks = _clocks()
         self.metric = self.options.metric or objective.METRIC
         self._examiner = Examiner(self.gradients, objective, tokens=self.gradients.tokens(self.state))
         self._failed_saves = 0
@@ -146,6 +147,7 @@ class Trainer:
             held.enter_context(self.home.opened())
             self._begin(resume)
             held.enter_context(self._training())
+            self._clocks = _clocks()
             stop = held.enter_context(Stopping())
             result = None
             self._tell("on_begin")
@@ -224,6 +226,7 @@ class Trainer:
 
     def save(self) -> None:
         """Save everything that decides how the run goes on; a disk that refuses leaves the last save whole."""
+        self._count_time()
         if self.state.step == self._saved_step:
             return
         self.state.journals = [int(x) for x in self.crew.each(torch.tensor(self.home.mark()))]
@@ -264,6 +267,13 @@ class Trainer:
         mean = {"loss": since["loss"] / since["steps"], "tokens_per_s": since["tokens"] / since["seconds"]}
         self.home.log("step", **{**asdict(report), **mean, "tokens": self.state.tokens})
         self.state.since = {}
+
+    def _count_time(self) -> None:
+        """What went by since it was counted last."""
+        now = _clocks()
+        self.state.seconds += now[0] - self._clocks[0]
+        self.state.cpu_seconds += now[1] - self._clocks[1]
+        self._clocks = now
 
     def _what_is_wrong(self, items: list[Pass]) -> str:
         again = items if self.crew.world == 1 else []  # several would have to agree on each pass
@@ -395,6 +405,11 @@ class Trainer:
 def _due(step: int, every: int | None, ended: bool) -> bool:
     """Is it time? At the end of each epoch and of the run, or every so many steps and at the end."""
     return ended if every is None else step % every == 0
+
+
+def _clocks() -> tuple[float, float]:
+    """Seconds on the wall, and of the processors that work for this process."""
+    return time.perf_counter(), time.process_time()
 
 
 def _own_memory(network: nn.Module) -> None:

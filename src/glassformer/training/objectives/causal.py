@@ -112,6 +112,7 @@ class Answers(Causal):
     """
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"prompt": "prompt", "answer": "answer"}
+    SAID = ("answer",)
 
     def __init__(
         self,

@@ -51,6 +51,7 @@ class Classify(Objective):
 
     TASK = "text-classification"
     COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text", "pair": "text_pair", "label": "label"}
+    SAID = ("label",)
     HIGHER = True
 
     def __init__(
@@ -114,10 +115,10 @@ class Classify(Objective):
                     if pair is not None:
                         pairs.append(text_of(row, pair))
                     labels.append(self.kind.read(row.get(self.columns["label"])))
-            made, too_long = self._encoded(texts, pairs if pair is not None else None)
+            made, too_long = self.encoded(texts, pairs if pair is not None else None)
             cut += too_long
             if numbers.start == 0:
-                self._look_for_first_token(made[0]["input_ids"])
+                self.look_for_first_token(made[0]["input_ids"])
             for index, example, label in zip(numbers, made, labels, strict=True):
                 if not len(example["input_ids"]):
                     raise DataError(
@@ -126,7 +127,8 @@ class Classify(Objective):
                 yield {**example, "labels": label}
         tell_cut("texts" if pair is None else "pairs of texts", cut, len(rows), self.max_tokens)
 
-    def _encoded(self, texts: list[str], pairs: list[str] | None) -> tuple[list[dict[str, Any]], int]:
+    def encoded(self, texts: list[str], pairs: list[str] | None) -> tuple[list[dict[str, Any]], int]:
+        """Texts, or pairs of them, as examples without labels; and how many were cut."""
         tokenizer = self.model.tokenizer
         if pairs is None:
             ids, cut = tokenizer.batch_ids(texts, self.max_tokens)
@@ -139,7 +141,7 @@ class Classify(Objective):
                 made[-1]["token_type_ids"] = np.array(row.segments, dtype=np.int8)
         return made, cut
 
-    def _look_for_first_token(self, ids: np.ndarray) -> None:
+    def look_for_first_token(self, ids: np.ndarray) -> None:
         """Warn where the head judges texts by their first token, and the tokenizer puts none there for it."""
         tokenizer = self.model.tokenizer
         marker = tokenizer.cls_token_id

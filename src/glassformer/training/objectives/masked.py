@@ -127,8 +127,8 @@ class Masked(Objective):
 
     def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
-        texts = encoded(rows, self.columns["text"], self._read)
-        found = (example for text in texts for example in self._windows(*text))
+        texts = encoded(rows, self.columns["text"], self.read)
+        found = (example for text in texts for example in self.windows(*text))
         how = {"room": self.frame.room, "whole_words": self.whole_words}
         return kept(
             some(found, "texts must not be blank"),
@@ -150,7 +150,7 @@ class Masked(Objective):
     def meter(self) -> Perplexity:
         return Perplexity(self.head)
 
-    def _read(self, texts: list[str]) -> Iterator[tuple[list[int], list[int]]]:
+    def read(self, texts: list[str]) -> Iterator[tuple[list[int], list[int]]]:
         """The ids of each text and, where whole words are hidden, the number of each one's word."""
         if not self.whole_words:
             yield from ((ids, []) for ids in bare_ids(self.model.tokenizer, texts))
@@ -159,7 +159,8 @@ class Masked(Objective):
         for row, ids in enumerate(encoding["input_ids"]):
             yield ids, [NO_WORD if word is None else word for word in encoding.word_ids(row)]
 
-    def _windows(self, ids: list[int], words: list[int]) -> Iterator[dict[str, np.ndarray]]:
+    def windows(self, ids: list[int], words: list[int]) -> Iterator[dict[str, np.ndarray]]:
+        """The examples that a text makes."""
         for start in range(0, len(ids), self.frame.room):
             stretch = slice(start, start + self.frame.room)
             example = {"input_ids": self.frame.around(ids[stretch])}

@@ -69,6 +69,20 @@ def text_of(row: Mapping[str, Any], column: str) -> str:
     return value
 
 
+def parts_of(row: Mapping[str, Any], column: str) -> list[str]:
+    """A text of a row, or several: its sentences, or what several people have written.
+
+    Raises: DataError: it has none.
+    """
+    value = row.get(column)
+    parts = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(parts, str):
+        return [parts]
+    if not isinstance(parts, (list, tuple)) or not parts or not all(isinstance(part, str) for part in parts):
+        raise DataError(f"{column!r} is {shown(value)}; it must be a text, or a list of texts")
+    return list(parts)
+
+
 def words_of(row: Mapping[str, Any], column: str) -> list[str]:
     """A list of words of a row.
 

@@ -26,7 +26,14 @@ from glassformer.models._seq2seq import shifted_right
 from glassformer.text.engine import around_one_text
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.objective import Examples, Objective, Rows
-from glassformer.training.objectives.reading import check_columns, columns_of, head_of, kept, tell_cut
+from glassformer.training.objectives.reading import (
+    check_columns,
+    columns_of,
+    head_of,
+    kept,
+    parts_of,
+    tell_cut,
+)
 from glassformer.training.objectives.texts import Frame, bare_ids, encoded, room_of
 from glassformer.training.passes import HIDDEN, Example, Pass, padded, padded_texts
 
@@ -117,7 +124,8 @@ class TwoSided(Objective):
 class SequenceToSequence(TwoSided):
     """Sources with their targets: translations, summaries, or any task told in words.
 
-    What is longer than a limit is cut, and counted.
+    A source may be a list of sentences, which are joined by spaces, and a target a list of several that are as good, of
+    which the first is learnt. What is longer than a limit is cut, and counted.
 
     Args:
         prefix: what stands before every source, as T5 is told its task: "summarize: "
@@ -125,6 +133,7 @@ class SequenceToSequence(TwoSided):
     """
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"source": "source", "target": "target"}
+    SAID = ("target",)
 
     def __init__(self, model: Model, *, prefix: str = "", **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
@@ -133,16 +142,24 @@ class SequenceToSequence(TwoSided):
     def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
         how = {"prefix": self.prefix, **self.how}
-        return kept(self._pairs(rows), rows, self.model, cache, made="sequence", **how)
+        return kept(self._examples(rows), rows, self.model, cache, made="sequence", **how)
 
-    def _pairs(self, rows: Rows) -> Iterator[dict[str, Any]]:
-        sources = encoded(rows, self.columns["source"], self._read)
-        targets = encoded(rows, self.columns["target"], lambda texts: bare_ids(self.writer, texts))
-        cut = {"sources": 0, "targets": 0}
-        for index, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            for role, ids in (("source", source), ("target", target)):
+    def pairs(self, rows: Rows) -> Iterator[tuple[list[int], list[int]]]:
+        """The ids of sources and targets, uncut and without special tokens.
+
+        Raises: DataError: one has no token.
+        """
+        sources = encoded(rows, self.columns["source"], self._read, source_of)
+        targets = encoded(rows, self.columns["target"], lambda texts: bare_ids(self.writer, texts), target_of)
+        for index, pair in enumerate(zip(sources, targets, strict=True)):
+            for role, ids in zip(("source", "target"), pair, strict=True):
                 if not ids:
                     raise DataError(f"{rows.where(index)}: {self.columns[role]!r} has no token; it needs one")
+            yield pair
+
+    def _examples(self, rows: Rows) -> Iterator[dict[str, Any]]:
+        cut = {"sources": 0, "targets": 0}
+        for source, target in self.pairs(rows):
             cut["sources"] += len(source) > self.source.room
             cut["targets"] += len(target) > self.target.room
             yield self.example(source, target)
@@ -151,6 +168,16 @@ class SequenceToSequence(TwoSided):
 
     def _read(self, texts: list[str]) -> Iterable[list[int]]:
         return bare_ids(self.reader, [self.prefix + text if text.strip() else "" for text in texts])
+
+
+def source_of(row: Mapping[str, Any], column: str) -> str:
+    """What is read of a row; sentences become one text. Raises: DataError: nothing is."""
+    return " ".join(parts_of(row, column))
+
+
+def target_of(row: Mapping[str, Any], column: str) -> str:
+    """What is learnt of a row: the first of several texts. Raises: DataError: nothing is."""
+    return parts_of(row, column)[0]
 
 
 def target_tokenizer(model: Model, language: str | None) -> Tokenizer:

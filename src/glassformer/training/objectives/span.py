@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.core.flow import Output
+from glassformer.core.heads import Span
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.answers import LONGEST, Answers
 from glassformer.files import shown
@@ -41,7 +43,7 @@ from glassformer.training.passes import Example, Pass
 
 if TYPE_CHECKING:
     from glassformer.model import Model
-    from glassformer.text.encoding import Row
+    from glassformer.text.encoding import Encoding, Row
 
 WINDOW = 384
 STRIDE = 128
@@ -82,6 +84,7 @@ class Answer(Objective):
         "answers": "answers",
         "start": "answer_start",
     }
+    SAID = ("answers", "start")
     METRIC = "f1"
     HIGHER = True
 
@@ -133,16 +136,20 @@ class Answer(Objective):
                     contexts.append(text_of(row, self.columns["context"]))
                     answers.append(answers_of(row, contexts[-1], self.columns))
             self._check_questions(rows, numbers, questions)
-            encoding = self.model.tokenizer(
-                questions,
-                contexts,
-                truncation="only_second",
-                max_length=self.window,
-                stride=self.stride,
-                return_overflowing_tokens=True,
-            )
+            encoding = self.windows(questions, contexts)
             for window, sample in zip(encoding.rows, encoding.overflow_to_sample, strict=True):
                 yield self._example(window, answers[sample])
+
+    def windows(self, questions: list[str], contexts: list[str]) -> Encoding:
+        """The windows of contexts, each with its question; `overflow_to_sample` says whose each is."""
+        return self.model.tokenizer(
+            questions,
+            contexts,
+            truncation="only_second",
+            max_length=self.window,
+            stride=self.stride,
+            return_overflowing_tokens=True,
+        )
 
     def _example(self, window: Row, answers: Sequence[tuple[int, int]]) -> Example:
         of_context = [token for token, text in enumerate(window.sequence_ids) if text == 1]
@@ -187,6 +194,13 @@ class Answer(Objective):
             name: torch.tensor([int(example[name]) for example in examples])
             for name in ("start_positions", "end_positions")
         }
+
+    def answers(self, output: Output, item: Pass) -> list[tuple[Tensor, Tensor]]:
+        """How well each token of an example begins an answer, and how well it ends one. [tokens] each"""
+        apart = Span.apart(output, item.flow)
+        start, end = apart.start_logits, apart.end_logits
+        assert start is not None and end is not None
+        return [(start[i], end[i]) for i in range(len(start))]
 
     def meter(self) -> Meter:
         return Answers(self.head, self.longest)

@@ -79,6 +79,7 @@ class Tag(Objective):
 
     TASK = "token-classification"
     COLUMNS: ClassVar[Mapping[str, str]] = {"tokens": "tokens", "tags": "tags"}
+    SAID = ("tags",)
     HIGHER = True
 
     def __init__(
@@ -151,8 +152,7 @@ class Tag(Objective):
         tell_cut(f"rows, with {lost:,} words,", cut, len(rows), self.max_tokens)
         if silent:
             warnings.warn(
-                f"{silent:,} words, such as those of control characters, have no token; they are neither learned nor "
-                "judged",
+                f"{silent:,} words, such as those of control characters, have no token; nothing is learned of them",
                 stacklevel=2,
             )
 

@@ -6,7 +6,7 @@ rows ──encoded───> ids of each text ──────┬─windows─
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -73,22 +73,28 @@ class Frame:
         return np.array([*self.before, *ids[: self.room], *self.after], dtype=np.int32)
 
 
-def encoded(rows: Rows, column: str, encode: Callable[[list[str]], Iterable[Made]]) -> Iterator[Made]:
+def encoded(
+    rows: Rows,
+    column: str,
+    encode: Callable[[list[str]], Iterable[Made]],
+    text: Callable[[Mapping[str, Any], str], str] = text_of,
+) -> Iterator[Made]:
     """What `encode` makes of the text of each row, many at a time.
 
+    Args: text: the text of a row, from the row and the column
     Raises: DataError: a row without text, or one that cannot be encoded, with its file and line.
     """
     for numbers, held in chunks(rows):
         texts: list[str] = []
         for index, row in zip(numbers, held, strict=True):
             with placed(rows, index):
-                texts.append(text_of(row, column))
+                texts.append(text(row, column))
         try:
             made = list(encode(texts))
         except DataError:
-            for index, text in zip(numbers, texts, strict=True):  # which of them was it?
+            for index, one in zip(numbers, texts, strict=True):  # which of them was it?
                 with placed(rows, index):
-                    list(encode([text]))
+                    list(encode([one]))
             raise
         yield from made
 

@@ -1,0 +1,192 @@
+"""The table of docs/results.md, from the reports of runs.
+
+    python benchmarks/results.py                        draw the table again from docs/results/*.json
+    python benchmarks/results.py runs/emotion runs/sst2 take these runs in first: of several seeds, of one, or a study
+
+What was reported of a run (figures, intervals, baselines, times, versions; no text of any row) is kept in
+docs/results/NAME.json. Seeds add up: those of another day or machine are put beside those that are there, and a seed
+that comes again replaces itself. So the table can be made again where there are no runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.errors import GlassformerError
+from glassformer.judging.evaluate import REPORT
+from glassformer.judging.runs import EVALUATION, VALIDATION, open_run
+from glassformer.judging.seeds import Mean, Seeds, judged_seed, minutes, seed_folders, summarise
+
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, END = "<!-- results: made by benchmarks/results.py -->", "<!-- /results -->"
+HEAD = (
+    "data",
+    "model",
+    "asked for",
+    "mean of seeds",
+    "each seed",
+    "baselines",
+    "training, CPU minutes",
+    "machine",
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a line of the table is of. figure: the one that is asked for; None = the main one of its judge"""
+
+    data: str
+    model: str
+    figure: str | None = None
+    target: float | None = None
+    most_minutes: float | None = None
+
+
+MINILM = "MiniLM, fine-tuned"
+LINES = {
+    "emotion": Line("emotion, tweets", MINILM, "f1_weighted", 0.92),
+    "clinc150": Line("CLINC150, within scope", MINILM, "accuracy", 0.95),
+    "sst2": Line("SST-2", MINILM, "accuracy", 0.89),
+    "wikiann-en": Line("WikiANN, English", MINILM, "f1", 0.78),
+    "wnut17": Line("WNUT 2017", MINILM, "f1"),
+    "multi30k": Line("Multi30k, en → de", "Transformer from nothing", "BLEU", 37.0, 40),
+    "scitldr": Line("SciTLDR, abstracts", "Transformer from nothing"),
+    "tinyshakespeare": Line("tiny Shakespeare", "GPT-2 from nothing", None, 2.4, 40),
+    "tinystories": Line("TinyStories, 2,000 of them", "GPT-2 from nothing"),
+}
+"""By the name of the run's folder; what is not named here stands below, as its report calls it."""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "runs", nargs="*", type=Path, help="folders of runs, of several seeds, or of studies"
+    )
+    options.add_argument("--docs", type=Path, default=DOCS, help="where results.md and results/ are")
+    asked = options.parse_args()
+    try:
+        for folder in asked.runs:
+            for found in taken(folder):
+                print(keep(found, asked.docs / "results"), file=sys.stderr)
+        redraw(asked.docs)
+    except GlassformerError as error:
+        sys.exit(f"error: {error}")
+
+
+def taken(folder: Path) -> Iterator[Seeds]:
+    """What runs in a folder reached; a study has several trainings, each judged on several parts."""
+    if seed_folders(folder) or (folder / "config.yaml").is_file():
+        yield summarise(folder)
+        return
+    trainings = [path for path in sorted(folder.glob("*")) if seed_folders(path)]
+    if not trainings:
+        open_run(folder)  # which says that there is none
+    for training in trainings:
+        runs = [open_run(path) for path in seed_folders(training)]
+        parts = sorted(path.parent.name for path in runs[0].folder.glob(f"{EVALUATION}/*/{REPORT}"))
+        for part in parts:
+            judged = [judged_seed(run, part=part) for run in runs if (run.place(part) / REPORT).is_file()]
+            suffix = "" if part == VALIDATION else f"-on-{part}"
+            yield Seeds(name=f"{folder.absolute().name}-{training.name}{suffix}", runs=judged)
+
+
+def keep(found: Seeds, folder: Path) -> Path:
+    """Put seeds beside those that were kept before. Returns: the file"""
+    place = folder / f"{found.name}.json"
+    kept = Seeds.load(place).merged(found) if place.is_file() else found
+    folder.mkdir(parents=True, exist_ok=True)
+    kept.save(place)
+    return place
+
+
+def redraw(docs: Path) -> None:
+    """Write the table between the two marks of results.md."""
+    page = docs / "results.md"
+    text = page.read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"error: {page} has no place for the table; it is between {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{table(docs / 'results')}\n{END}{after}", "utf-8")
+
+
+def table(folder: Path) -> str:
+    """The table in Markdown; lines that nothing is known of yet say so."""
+    kept = {path.stem: Seeds.load(path) for path in sorted(folder.glob("*.json"))}
+    lines = [row(line, kept.get(name)) for name, line in LINES.items()]
+    others = {name: found for name, found in kept.items() if name not in LINES}
+    lines += [row(Line(*described(name, found)), found) for name, found in others.items()]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [HEAD, ["---"] * len(HEAD), *lines])
+
+
+def described(name: str, found: Seeds) -> tuple[str, str]:
+    """Data and model of what has no line of its own."""
+    return f"{name}: {', '.join(found.first.data.get('files', []))}", found.first.task
+
+
+def row(line: Line, found: Seeds | None) -> list[str]:
+    if found is None:
+        return [line.data, line.model, asked_for(line, None), "not run yet", "", "", "", ""]
+    figure = line.figure if line.figure in found.means else found.first.metric
+    higher = found.first.higher
+    mean, digits = found.means[figure], 2 if found.means[figure].value >= 10 else 3
+    each = "<br>".join(f"{run.seed}: {run.report.figures[figure].written(digits)}" for run in found.runs)
+    others = "<br>".join(
+        f"{escaped(name)} {figures[figure].written(digits)}"
+        for name, figures in found.baselines.items()
+        if figure in figures
+    )
+    spent = found.cpu_seconds or found.seconds
+    where = dict.fromkeys(machine(run.report.environment) for run in found.runs)
+    return [
+        line.data,
+        line.model,
+        asked_for(line, figure, higher),
+        f"**{figure} {mean.written(digits)}**{verdict(line, mean, higher, found)}",
+        each,
+        others,
+        "" if spent is None else minutes(spent.value) + ("" if found.cpu_seconds else " (wall)"),
+        "<br>".join(where),
+    ]
+
+
+def asked_for(line: Line, figure: str | None, higher: bool = True) -> str:
+    if line.target is None:
+        return "reported"
+    named = figure or line.figure or "bits a character"
+    sign = "≥" if higher and named != "bits a character" else "≤"
+    within = "" if line.most_minutes is None else f" in ≤ {line.most_minutes:g} minutes"
+    return f"{named} {sign} {line.target:g}{within}"
+
+
+def verdict(line: Line, mean: Mean, higher: bool, found: Seeds) -> str:
+    """What is asked for is missed only where the whole interval over seeds lies beyond it; one seed has none."""
+    said = []
+    if line.target is not None:
+        short = line.target - mean.value if higher else mean.value - line.target
+        beyond = "below, by one seed" if mean.half is None else "missed" if short > mean.half else "within ±"
+        said.append(beyond if short > 0 else "reached")
+    if line.most_minutes is not None and found.seconds and found.seconds.value > 60 * line.most_minutes:
+        said.append(f"took {minutes(found.seconds.value)} minutes")
+    return f", {', '.join(said)}" if said else ""
+
+
+def machine(environment: dict[str, object]) -> str:
+    """What it was computed on, and with how many threads."""
+    device = environment.get("device")
+    on = environment.get("processor") if device == "cpu" else device
+    return escaped(f"{on}, {environment.get('threads')} threads, torch {environment.get('torch')}")
+
+
+def escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    main()

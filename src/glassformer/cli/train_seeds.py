@@ -1,0 +1,85 @@
+"""`glassformer train CONFIG --seeds 0,1,2`: the same training several times, and what its figures are worth."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from glassformer.cli.screen import counted, notes, visible
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.judging.seeds import Seeds
+    from glassformer.training.run import Config
+
+
+def train_seeds(
+    asked: Config, seeds: str, run: Callable[..., Any], *, fresh: bool, quiet: bool, json: bool
+) -> None:
+    """Train into OUTPUT/seed-0, OUTPUT/seed-1, …, what is finished already not again; then evaluate, and summarise.
+
+    Args: run: how one run is trained
+    Raises: ConfigError: no seeds, several processes, or a folder that holds a single run already.
+    """
+    from glassformer.judging.seeds import seed_folder, seed_numbers, summarise
+    from glassformer.training.folder import CONFIG
+
+    numbers = seed_numbers(seeds)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            "several seeds are trained one after the other by one process; with torchrun, give --seed"
+        )
+    if (Path(asked.output) / CONFIG).is_file():
+        raise ConfigError(f"{asked.output}: holds a run of a single seed already; choose another folder")
+    with notes():
+        for number in numbers:
+            folder = seed_folder(asked.output, number)
+            one = replace(asked, output=str(folder), training=replace(asked.training, seed=number))
+            if not quiet:
+                print(f"seed {number}, in {folder}", file=sys.stderr)
+            if fresh or not is_finished(folder, one):
+                run(one, resume=not fresh, quiet=quiet)
+        with counted(None, "judging") as progress:
+            found = summarise(asked.output, progress)
+    show(found, json=json)
+
+
+def is_finished(folder: Path, config: Config) -> bool:
+    """Is the very run that this configuration describes at its end?"""
+    from glassformer.training.folder import CONFIG
+    from glassformer.training.history import read_run
+    from glassformer.training.run import as_yaml
+
+    kept = folder / CONFIG
+    return kept.is_file() and kept.read_text("utf-8") == as_yaml(config) and read_run(folder).ended
+
+
+def show(found: Seeds, *, json: bool) -> None:
+    """Several seeds, for programs or for people."""
+    if json:
+        import json as json_format
+
+        typer.echo(json_format.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    headings, rows = found.table()
+    table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(visible(heading), overflow="fold", no_wrap=number < 2)
+    for row in rows:
+        # An interval below its figure: so three seeds have room beside each other.
+        table.add_row(*(Text(visible(cell).replace(" [", "\n[")) for cell in row))
+    console = Console(highlight=False)
+    console.print(Text(visible(found.headed)), end="\n\n")
+    console.print(table)
+    for note in found.notes:
+        console.print(Text(visible(note), style="dim"))

@@ -1,0 +1,128 @@
+"""`glassformer evaluate`, and what `train` tells at its end, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from glassformer.cli.app import main
+from tests.e2e.tiny_models import word_tokenizer
+
+BERT = {
+    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 16,
+}  # fmt: skip
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, str, str]:
+    """Exit code, output and messages of a command."""
+    with pytest.raises(SystemExit) as done:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return done.value.code or 0, said.out, said.err
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    rows = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
+    (tmp_path / "rows.csv").write_text("text,mood\n" + "\n".join(rows) + "\n")
+    (tmp_path / "test.csv").write_text("id;tweet;mood\n1;time flies;a\n2;fruit flies;b\n3;fruit;a\n")
+    (tmp_path / "words").mkdir()
+    word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
+    values = {
+        "task": "classify",
+        "scratch": BERT,
+        "tokenizer": str(tmp_path / "words"),
+        "output": str(tmp_path / "run"),
+        "data": {"train": str(tmp_path / "rows.csv"), "validation": 0.2, "columns": {"label": "mood"}},
+        "training": {"steps": 3, "batch_size": 8},
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    return tmp_path / "run.yaml"
+
+
+def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    code, out, _ = typed(capsys, "train", config)
+    assert code == 0 and "run on 8 rows of rows.csv" in out and "f1_weighted" in out
+    report = json.loads((run / "evaluation" / "validation" / "report.json").read_text())
+    facts = json.loads((run / "model" / "metrics.json").read_text())
+    assert facts["beside"]["systems"]["run"]["figure"] == report["figures"]["f1_weighted"]
+    assert set(facts["beside"]["systems"]) == {"run", *report["baselines"]}
+    assert "Beside what simple means reach on the same 8 rows" in (run / "model" / "README.md").read_text()
+
+    (run / "evaluation" / "validation" / "examples.jsonl").unlink()
+    code, out, _ = typed(capsys, "train", config, "--json")
+    assert code == 0 and json.loads(out)["beside"] == facts["beside"]
+    assert not (run / "evaluation" / "validation" / "examples.jsonl").exists(), "it is not judged again"
+
+
+def test_train_without(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = typed(capsys, "train", config, "--no-evaluate")
+    assert code == 0 and not out and not (tmp_path / "run" / "evaluation").exists()
+    assert "beside" not in json.loads((tmp_path / "run" / "model" / "metrics.json").read_text())
+
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)  # as if it were not installed
+    code, out, err = typed(capsys, "train", config)
+    assert code == 0 and not out and "pip install 'glassformer[evaluate]'" in err and "is trained" in err
+    code, _, err = typed(capsys, "evaluate", tmp_path / "run")
+    assert code == 2 and "pip install 'glassformer[evaluate]'" in err
+
+
+def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, test = tmp_path / "run", tmp_path / "test.csv"
+    typed(capsys, "train", config, "-q", "--no-evaluate")
+    code, out, _ = typed(capsys, "evaluate", run, "--no-baselines")
+    assert code == 0 and "precision" in out and f"kept in {run}" in out.replace("\n", "")
+    assert (run / "evaluation" / "validation" / "examples.jsonl").read_text().count("\n") == 8
+
+    words = (
+        "--data",
+        test,
+        "--format",
+        "delimiter=;",
+        "-c",
+        "text=tweet",
+        "--ignore",
+        "id",
+        "--no-baselines",
+    )
+    code, out, _ = typed(capsys, "evaluate", run, *words, "--json")
+    assert code == 0 and json.loads(out)["data"]["rows"] == 3 and (run / "evaluation" / "test").is_dir()
+    typed(capsys, "evaluate", run, *words, "--as", "later")
+    assert (run / "evaluation" / "later" / "report.json").is_file()
+    shutil.copy(test, tmp_path / "validation.csv")
+    typed(capsys, "evaluate", run, "-d", tmp_path / "validation.csv", *words[2:])
+    assert (run / "evaluation" / "validation.csv").is_dir(), "that on its own rows stays"
+
+    model = ("evaluate", run / "model", "--task", "classify", "-c", "label=mood", *words)
+    code, out, _ = typed(capsys, *model)
+    assert code == 0 and "not kept; --output FOLDER keeps it" in out
+    code, out, _ = typed(capsys, *model, "--output", tmp_path / "kept", "--json")
+    assert code == 0 and json.loads((tmp_path / "kept" / "report.json").read_text()) == json.loads(out)
+
+    for given, message in (
+        ((run, "--as", "../x"), "cannot name an evaluation"),
+        ((run, "--format", "kind=csv"), "--format says how --data is read"),
+        ((run, "--train", test), "--train is for a model that is no run"),
+        ((run, "--column", "text"), "--column takes name=value"),
+        ((run, "--column", "texts=a"), "no column for 'texts'; nearest: 'text'"),
+        ((run, "--data", test), "nothing is learnt from the columns 'id;tweet;mood'"),
+        ((run / "model",), "is a model, and no run"),
+        ((tmp_path / "nowhere",), "holds no run"),
+        ((run / "model", "--task", "classify"), "name them: --data FILE"),
+        ((run / "model", "--task", "classify", "-d", test, "--as", "x"), "needs --output FOLDER"),
+        ((run / "model", "--task", "denoise", "-d", test), "'denoise' cannot be judged"),
+    ):
+        code, _, err = typed(capsys, "evaluate", *given)
+        assert code == 2 and message in err.replace("\n", " "), err
+        assert "Traceback" not in err

@@ -1,0 +1,173 @@
+"""The page of an evaluation's rows in a real browser: what it shows, what one can do, and the way to the explorer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from glassformer.judging.confusion import confusion_of
+from glassformer.judging.errors_page import ErrorsPage
+from glassformer.judging.errors_served import ServedErrors
+from glassformer.judging.records import Record
+from glassformer.model import Model
+from tests.explorer.browser.conftest import Check
+from tests.explorer.browser.tab import Tab
+from tests.judging.judged_run import EVIL, classified, report, tagged
+
+Tabs = Callable[..., Tab]
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def errors_page(records: list[Record], **options: Any) -> ErrorsPage:
+    task = "tag" if "tokens" in records[0].row else "classify"
+    return ErrorsPage(report(task, records), records, **options)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("errors")
+    many = classified(63, [f"class {i}" for i in range(21)])
+    kinds = {"classes": classified(60, text=f"time {EVIL} flies"), "tags": tagged(), "many": many}
+    return {
+        name: errors_page(records, pages={records[-1].index: "look/row.html"}).save(folder / f"{name}.html")
+        for name, records in kinds.items()
+    }
+
+
+def opened(tab: Tabs, place: Path, **options: Any) -> Any:
+    page = tab(**options).goto(place)
+    page.wait_for_selector(".row")
+    return page
+
+
+def told(page: Any) -> str:
+    return str(page.locator(".filters output").inner_text())
+
+
+@pytest.mark.parametrize(
+    ("which", "themes"),
+    [("classes", ("light", "dark")), ("tags", ("dark", "light")), ("many", ("light", "dark"))],
+)
+def test_anyone_can_use_it_at_any_width(
+    tab: Tabs, pages: dict[str, Path], check: Check, which: str, themes: tuple[str, str]
+) -> None:
+    page = opened(tab, pages[which])
+    for width, theme in zip((1440, 390), themes, strict=True):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=theme)
+        assert page.evaluate(SIDEWAYS) == 0, width
+        check(page, f"{which}, {theme}, {width} wide")
+
+
+def test_rows_are_ordered_filtered_and_searched(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["classes"])
+    assert told(page).startswith("60 of 60 rows · mean loss") and page.locator(".row").count() == 25
+    losses = [float(x) for x in page.locator(".loss b").all_inner_texts()]
+    assert losses == sorted(losses, reverse=True)
+    page.get_by_label("Order").select_option("low")
+    losses = [float(x) for x in page.locator(".loss b").all_inner_texts()]
+    assert losses == sorted(losses)
+    page.get_by_role("button", name="Next").click()
+    assert "26–50 of 60" in page.locator(".pager").inner_text()
+    page.get_by_label("Find").fill("FLIES 54")
+    assert told(page).startswith("1 of 60") and page.locator("mark").all_inner_texts() == ["flies 54"]
+    assert page.locator(".text").inner_text() == f"time {EVIL} flies 54", "a text is only text"
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_label("Answers").select_option("wrong")
+    assert told(page).startswith("7 of 60")
+    again = opened(tab, pages["classes"], viewport={"width": 800, "height": 700})
+    again.goto(page.url)
+    again.wait_for_selector(".row")
+    assert told(again).startswith("7 of 60"), "the address holds what is chosen"
+
+
+def test_a_cell_chooses_its_rows_by_mouse_and_keyboard(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["classes"])
+    cell = page.get_by_role("button", name="true anger, said joy: 7", exact=True)
+    cell.click()
+    assert told(page).startswith("7 of 60") and cell.get_attribute("aria-pressed") == "true"
+    assert page.locator(".row").first.locator(".chip.said").inner_text().endswith("joy")
+    cell.press("Enter")
+    assert told(page).startswith("60 of 60")
+    cell.press("ArrowLeft")
+    page.keyboard.press(" ")
+    assert told(page).startswith("13 of 60"), "anger that was found"
+
+
+def test_the_script_writes_the_numbers_of_the_picture(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["classes"])
+    found = confusion_of(classified(60))
+    assert found is not None
+    for words, how in (("% of true", "true"), ("% of said", "said"), ("counts", None)):
+        page.get_by_role("button", name=words).click()
+        ours = Page(page)
+        (theirs := tab().page).set_content(found.svg(how))  # type: ignore[arg-type]
+        assert ours.cells == Page(theirs).cells, words
+
+
+class Page:
+    """The cells of a picture: number and strength."""
+
+    def __init__(self, page: Any) -> None:
+        self.cells = page.eval_on_selector_all(
+            ".confusion .cell",
+            "all => all.map(e => [e.querySelector('text').textContent, "
+            "e.querySelector('rect').getAttribute('fill-opacity')])",
+        )
+
+
+def test_words_and_their_tags(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["tags"])
+    wrong = page.locator(".word.wrong")
+    assert [x.split() for x in wrong.all_inner_texts()] == [
+        ["Rome", "✗", "said", "O", "✓", "true", "B-LOC", "loss", "2.00"],
+        ["=Jeff", "✗", "said", "B-LOC", "✓", "true", "B-PER", "loss", "1.00"],
+    ]
+    page.get_by_role("button", name="true B-PER, said B-LOC: 1").click()
+    assert told(page).startswith("1 of 2") and page.locator(".word.found").count() == 1
+    assert page.locator(".word.silent").get_attribute("title").startswith("not judged")
+
+
+def test_looking_inside_a_file(tab: Tabs, pages: dict[str, Path]) -> None:
+    page = opened(tab, pages["classes"])
+    assert page.get_by_role("link", name="Look inside row 59").get_attribute("href") == "look/row.html"
+    page.get_by_role("button", name="Look inside row 56").click()
+    assert page.locator(".command code").inner_text().startswith("glassformer look MODEL 'time </script><img")
+
+
+def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]) -> None:
+    with ServedErrors(errors_page(classified()), models["bert"]) as served:
+        one = tab()
+        page = one.page
+        page.goto(served.url)
+        page.wait_for_selector(".row")
+        assert "token" not in page.url, "the key leaves the address"
+        with page.context.expect_page() as other:
+            page.locator("a.look").first.click()
+        inside = other.value
+        inside.wait_for_selector("#tab-model[aria-selected=true]")
+        assert inside.get_by_label("text", exact=True).input_value() == "time flies 27"
+        inside.close()
+        address = served.url.partition("/errors")[0] + "/api/errors"
+        with pytest.raises(Exception, match="401"):
+            urlopen(Request(address))
+
+
+def test_thousands_of_rows_are_no_burden(tab: Tabs, tmp_path: Path) -> None:
+    page = opened(tab, errors_page(classified(5_000)).save(tmp_path / "page.html"))
+    took = page.evaluate(
+        """() => {
+            const order = document.querySelector('[name=order]'), start = performance.now();
+            for (const value of ['low', 'file', 'high']) {
+                order.value = value;
+                order.dispatchEvent(new Event('input', { bubbles: true }));
+            }
+            return performance.now() - start;
+        }"""
+    )
+    assert took < 3_000 and json.loads(page.locator("#records").text_content())["rows"]
