@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
+from glassformer.judging.comparing.seeds import Mean, Seeds, judged_seed, minutes, seed_folders, summarise
 from glassformer.judging.evaluate import REPORT
 from glassformer.judging.runs import EVALUATION, VALIDATION, open_run
-from glassformer.judging.seeds import Mean, Seeds, judged_seed, minutes, seed_folders, summarise
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- results: made by benchmarks/results.py -->", "<!-- /results -->"
@@ -37,19 +37,25 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Line:
-    """What a line of the table is of. figure: the one that is asked for; None = the main one of its judge"""
+    """What a line of the table is of.
+
+    figure: the one that is asked for; None = the main one of its judge · part: by the name of its evaluation
+    """
 
     data: str
     model: str
     figure: str | None = None
     target: float | None = None
     most_minutes: float | None = None
+    part: str | None = None
 
 
 MINILM = "MiniLM, fine-tuned"
 LINES = {
     "emotion": Line("emotion, tweets", MINILM, "f1_weighted", 0.92),
-    "clinc150": Line("CLINC150, within scope", MINILM, "accuracy", 0.95),
+    "clinc150": Line("CLINC150, with out-of-scope", MINILM, "accuracy"),
+    "clinc150-in-scope": Line("CLINC150, within scope", MINILM, "accuracy", 0.95, part="in-scope"),
+    "clinc150-out-of-scope": Line("CLINC150, out of scope", MINILM, "accuracy", part="out-of-scope"),
     "sst2": Line("SST-2", MINILM, "accuracy", 0.89),
     "wikiann-en": Line("WikiANN, English", MINILM, "f1", 0.78),
     "wnut17": Line("WNUT 2017", MINILM, "f1"),
@@ -83,6 +89,9 @@ def taken(folder: Path) -> Iterator[Seeds]:
     """What runs in a folder reached; a study has several trainings, each judged on several parts."""
     if seed_folders(folder) or (folder / "config.yaml").is_file():
         yield summarise(folder)
+        for name, line in LINES.items():
+            if line.part is not None and name == f"{folder.absolute().name}-{line.part}":
+                yield replace(summarise(folder, part=line.part), name=name)
         return
     trainings = [path for path in sorted(folder.glob("*")) if seed_folders(path)]
     if not trainings:

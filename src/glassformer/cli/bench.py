@@ -83,7 +83,7 @@ def _answers(
 ) -> None:
     """The latency of one answer, size and accuracy: a row each model and precision."""
     from glassformer.cli.train import pair_of
-    from glassformer.judging.latency import compare_variants, contender, rows_for, table
+    from glassformer.judging.comparing.latency import compare_variants, contender, rows_for, table
     from glassformer.judging.slices import drawn
 
     columns = dict(pair_of(pair, "--column") for pair in column)

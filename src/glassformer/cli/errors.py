@@ -56,9 +56,9 @@ def errors(
     [cyan]glassformer errors runs/mood --part train --print[/]  rows it learnt from: high losses are often wrong labels
     """
     from glassformer.cli.look import Bar
-    from glassformer.judging.confusion import confusion_of
-    from glassformer.judging.errors import errors_of
     from glassformer.judging.judged import judged_part
+    from glassformer.judging.mistakes.confusion import confusion_of
+    from glassformer.judging.mistakes.errors import errors_of
     from glassformer.judging.runs import open_run
 
     place = None if html is None else page_place(html)
@@ -97,8 +97,8 @@ def page_place(html: Path) -> Path:
 
 def _write(part: Part, place: Path, look: int) -> None:
     from glassformer.cli.look import Bar
-    from glassformer.judging.errors import by_loss
-    from glassformer.judging.errors_page import ErrorsPage, look_pages
+    from glassformer.judging.mistakes.errors import by_loss
+    from glassformer.judging.mistakes.page import ErrorsPage, look_pages
 
     pages = {}
     if look:
@@ -109,8 +109,8 @@ def _write(part: Part, place: Path, look: int) -> None:
 
 
 def _serve(part: Part, port: int | None, browser: bool | None) -> None:
-    from glassformer.judging.errors_page import ErrorsPage
-    from glassformer.judging.errors_served import ServedErrors
+    from glassformer.judging.mistakes.page import ErrorsPage
+    from glassformer.judging.mistakes.served import ServedErrors
 
     typer.echo()
     with ServedErrors(

@@ -100,7 +100,7 @@ def evaluate(
     from glassformer.cli.screen import counted, notes
     from glassformer.cli.train import value_of
     from glassformer.cli.train_seeds import show as show_seeds
-    from glassformer.judging.seeds import seed_folders, summarise
+    from glassformer.judging.comparing.seeds import seed_folders, summarise
     from glassformer.judging.slices import drawn
 
     chosen = partial(drawn, count=limit, seed=seed)
@@ -108,16 +108,23 @@ def evaluate(
     reading = None
     if format is not None:
         reading = {key: value_of(text) for key, text in _pairs(format, "--format").items()}
-    if task is None and not data and limit is None and seed_folders(Path(run)):
-        with notes(), counted(None, "judging") as progress:
-            show_seeds(summarise(Path(run), progress), json=json)
+    if task is None and (several := seed_folders(run)):
+        part = None
+        with notes():
+            for each in several if data or limit is not None else ():
+                found, kept = _of_run(str(each), data, reading, name, baselines, train, named, chosen)
+                found.save(kept)
+                part = kept.name
+            with counted(None, "judging") as progress:
+                show_seeds(summarise(run, progress, part), json=json)
         return
+    place = output
     with notes():
         if task is None:
-            found, place = _of_run(run, data, reading, name, baselines, train, named, chosen)
+            found, kept = _of_run(run, data, reading, name, baselines, train, named, chosen)
+            place = output or kept
         else:
-            found, place = _of_model(run, task, data, reading, name, baselines, train, named, chosen), None
-        place = output or place
+            found = _of_model(run, task, data, reading, name, baselines, train, named, chosen)
         if place is not None:
             found.save(place)
     if json:

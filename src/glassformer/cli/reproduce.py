@@ -11,7 +11,7 @@ import typer
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
-    from glassformer.judging.reproduce import Reproduction
+    from glassformer.judging.book.reproduce import Reproduction
 
 
 def reproduce(
@@ -31,7 +31,7 @@ def reproduce(
 
     [cyan]glassformer train examples/emotion.yaml && glassformer reproduce 2[/]
     """
-    from glassformer.judging.reproduce import reproduce as beside
+    from glassformer.judging.book.reproduce import reproduce as beside
 
     def progress(what: str) -> None:
         if sys.stderr.isatty() and not json:

@@ -49,7 +49,7 @@ def out(
 
     [cyan]glassformer review out runs/mood sheet.csv --part train[/]  rows it learnt from
     """
-    from glassformer.judging.review import write_sheet
+    from glassformer.judging.mistakes.review import write_sheet
 
     found = _part(run, part, data)
     rows = write_sheet(sheet, found.records, worst)
@@ -88,8 +88,8 @@ def bring_in(
     [cyan]glassformer review in runs/mood sheet.csv --part train --output train-corrected.jsonl[/]
     """
     from glassformer.data.write import written_kind
-    from glassformer.judging.corrected import again, write_corrected
-    from glassformer.judging.review import read_sheet
+    from glassformer.judging.mistakes.corrected import again, write_corrected
+    from glassformer.judging.mistakes.review import read_sheet
 
     written_kind(output)  # better known before the work
     found = _part(run, part, data)

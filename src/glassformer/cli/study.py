@@ -14,7 +14,7 @@ from glassformer.cli.screen import amount, notes, table_of, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.judging.study import Study, Watch
+    from glassformer.judging.studies.study import Study, Watch
 
 
 def study(
@@ -54,7 +54,7 @@ def study(
 
     [cyan]glassformer study examples/transfer.yaml --seeds 0,1,2[/]  means of three trainings each
     """
-    from glassformer.judging.study import study_of
+    from glassformer.judging.studies.study import study_of
     from glassformer.training.run import read_config
 
     asked = study_of(read_config(config), output)
@@ -93,7 +93,7 @@ def _seeds(text: str | None) -> list[int] | None:
 
 
 def _watch() -> Watch:
-    from glassformer.judging.study import Training, Watch
+    from glassformer.judging.studies.study import Training, Watch
     from glassformer.training.callbacks import Callback
     from glassformer.training.progress import Progress
 

@@ -15,7 +15,7 @@ from glassformer.cli.screen import counted, notes, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.judging.seeds import Seeds
+    from glassformer.judging.comparing.seeds import Seeds
     from glassformer.training.run import Config
 
 
@@ -27,7 +27,7 @@ def train_seeds(
     Args: run: how one run is trained
     Raises: ConfigError: no seeds, several processes, or a folder that holds a single run already.
     """
-    from glassformer.judging.seeds import seed_folder, seed_numbers, summarise
+    from glassformer.judging.comparing.seeds import seed_folder, seed_numbers, summarise
     from glassformer.training.folder import CONFIG
 
     numbers = seed_numbers(seeds)

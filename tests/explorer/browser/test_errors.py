@@ -10,9 +10,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from glassformer.judging.confusion import confusion_of
-from glassformer.judging.errors_page import ErrorsPage
-from glassformer.judging.errors_served import ServedErrors
+from glassformer.judging.mistakes.confusion import confusion_of
+from glassformer.judging.mistakes.page import ErrorsPage
+from glassformer.judging.mistakes.served import ServedErrors
 from glassformer.judging.records import Record
 from glassformer.model import Model
 from tests.explorer.browser.conftest import Check

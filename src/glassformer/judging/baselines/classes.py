@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError, MissingExtraError
+from glassformer.judging.baselines.features import Text, scaled, sides_of, sklearn, vectors
 from glassformer.judging.baselines.learning import drawn, instead, nats, package, read, scores
-from glassformer.judging.features import Text, scaled, sides_of, sklearn, vectors
 from glassformer.judging.judge import Baseline
 from glassformer.judging.records import Record
 from glassformer.model import Model

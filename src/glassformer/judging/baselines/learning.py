@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.splits import sample
-from glassformer.judging.features import sklearn
+from glassformer.judging.baselines.features import sklearn
 from glassformer.judging.records import Record
 from glassformer.training.objective import Rows
 from glassformer.training.objectives.reading import placed

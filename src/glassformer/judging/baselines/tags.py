@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.judging.baselines.features import sklearn
 from glassformer.judging.baselines.learning import drawn, instead, nats, package, read
-from glassformer.judging.features import sklearn
 from glassformer.judging.judge import Baseline
 from glassformer.judging.records import Record
 from glassformer.training.objective import Objective, Rows

@@ -29,10 +29,10 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.samples import Counted, Sampled
+from glassformer.judging.baselines.ngrams import Ngrams
 from glassformer.judging.judge import Baseline, Judge
-from glassformer.judging.ngrams import Ngrams
+from glassformer.judging.judges.surprise import surprises
 from glassformer.judging.records import Record
-from glassformer.judging.surprise import surprises
 from glassformer.text.engine import around_one_text
 from glassformer.training.objective import Objective, Rows
 from glassformer.training.objectives.causal import Answers, Causal

@@ -13,10 +13,10 @@ import numpy as np
 
 from glassformer.errors import DataError
 from glassformer.evaluation.samples import Counted, Sampled
+from glassformer.judging.baselines.ngrams import Ngrams
 from glassformer.judging.judge import Baseline, Judge
-from glassformer.judging.ngrams import Ngrams
+from glassformer.judging.judges.surprise import Surprise, surprises
 from glassformer.judging.records import Record
-from glassformer.judging.surprise import Surprise, surprises
 from glassformer.training.objective import Rows
 from glassformer.training.objectives.masked import Masked
 from glassformer.training.objectives.reading import check_columns, text_of

@@ -22,10 +22,10 @@ from glassformer.evaluation.rouge import KINDS, RougeTally
 from glassformer.evaluation.samples import Counted, Sampled, Together, tallied
 from glassformer.files import shown
 from glassformer.generation.settings import Settings
+from glassformer.judging.baselines.lexicon import Lexicon
 from glassformer.judging.judge import Baseline, Judge
-from glassformer.judging.lexicon import Lexicon
+from glassformer.judging.judges.surprise import Surprise, surprises
 from glassformer.judging.records import Record
-from glassformer.judging.surprise import Surprise, surprises
 from glassformer.model import Model
 from glassformer.tasks.lead import Lead
 from glassformer.training.objective import Objective, Rows

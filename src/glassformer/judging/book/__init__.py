@@ -1,0 +1,1 @@
+"""The figures of a book, beside ours."""
