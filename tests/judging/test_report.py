@@ -114,7 +114,7 @@ def test_beside() -> None:
             "<mood>": {"figure": {"value": 0.8, "low": 0.7, "high": 0.9}},
             "most frequent": {
                 "figure": {"value": 0.2, "low": 0.1, "high": 0.3},
-                "difference": {"value": 0.6, "low": 0.5, "high": 0.7},
+                "better": {"value": 0.6, "low": 0.5, "high": 0.7},
             },
         },
     }

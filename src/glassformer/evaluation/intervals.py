@@ -46,6 +46,12 @@ class Interval:
             return f"{self.value:{sign}.{digits}f}"
         return f"{self.value:{sign}.{digits}f} [{self.low:{sign}.{digits}f}, {self.high:{sign}.{digits}f}]"
 
+    def __neg__(self) -> Interval:
+        """The same figure counted the other way round."""
+        if self.low is None or self.high is None:
+            return Interval(-self.value)
+        return Interval(-self.value, -self.high, -self.low)
+
     @property
     def leaves_out_zero(self) -> bool:
         """Is a difference beyond what chance would give?"""

@@ -1,7 +1,7 @@
 """What is told of a model: figures with intervals, beside what simple means reach on the same rows.
 
 Report.to_dict / from_dict      strict JSON, in report.json of an evaluation's folder
-print(report), a notebook       a table: the model, its baselines, and how far it lies above the best of them
+print(report), a notebook       a table: the model, its baselines, and how much better it is
 """
 
 from __future__ import annotations
@@ -118,27 +118,25 @@ class Report:
             cells = [figure.written(digits), *("" if x is None else x.written(digits) for x in others)]
             rows.append([f"{name} *" if name == self.metric else name, *cells])
         if self.baselines:
-            apart = [
-                "" if s.difference is None else s.difference.written(digits, signed=True)
-                for s in self.baselines.values()
-            ]
-            rows.append([f"{self.metric}: above it by", "", *apart])
+            rows.append(
+                [f"{self.metric}: better by", "", *(self._better(s, digits) for s in self.baselines.values())]
+            )
         return headings, rows
 
     def standings(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: the model and each baseline a row, their main figure and how far the model lies above."""
+        """Headings and rows: the model and each baseline a row, their main figure and how much better the model is."""
         rows = [[self.name, self.figures[self.metric].written(digits), "", "this model"]]
         for name, standing in self.baselines.items():
-            figure, apart = standing.figures.get(self.metric), standing.difference
-            rows.append(
-                [
-                    name,
-                    "" if figure is None else figure.written(digits),
-                    "" if apart is None else apart.written(digits, signed=True),
-                    standing.about,
-                ]
-            )
-        return ["", self.metric, f"{self.name} above it by", ""], rows
+            figure = standing.figures.get(self.metric)
+            written = "" if figure is None else figure.written(digits)
+            rows.append([name, written, self._better(standing, digits), standing.about])
+        return ["", self.metric, f"{self.name} better by", ""], rows
+
+    def _better(self, standing: Standing, digits: int) -> str:
+        """How much better the model is, whichever way its main figure counts."""
+        if (apart := standing.difference) is None:
+            return ""
+        return (apart if self.higher else -apart).written(digits, signed=True)
 
     def others(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
         """Headings and rows: every other figure of the model."""
@@ -160,7 +158,10 @@ class Report:
         systems: dict[str, dict[str, Interval | None]] = {
             self.name: {"figure": self.figures[self.metric]},
             **{
-                name: {"figure": s.figures.get(self.metric), "difference": s.difference}
+                name: {
+                    "figure": s.figures.get(self.metric),
+                    "better": s.difference and (s.difference if self.higher else -s.difference),
+                }
                 for name, s in self.baselines.items()
             },
         }

@@ -207,12 +207,12 @@ def _beside(found: Mapping[str, Any]) -> str:
     if (beside := found.get("beside")) is None:
         return ""
     rows = "\n".join(
-        f"| {_cell(name)} | {_interval(of.get('figure'))} | {_interval(of.get('difference'), signed=True)} |"
+        f"| {_cell(name)} | {_interval(of.get('figure'))} | {_interval(of.get('better'), signed=True)} |"
         for name, of in beside["systems"].items()
     )
     return (
         f"\n\nBeside what simple means reach on the same {beside['rows']:,} rows, with 95 % intervals "
-        f"({_cell(beside['method'])}):\n\n| system | {_cell(beside['metric'])} | the model lies above it by |\n"
+        f"({_cell(beside['method'])}):\n\n| system | {_cell(beside['metric'])} | the model is better by |\n"
         f"| --- | --- | --- |\n{rows}"
     )
 

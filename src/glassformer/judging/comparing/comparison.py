@@ -308,7 +308,7 @@ def _baselines(first: _Side) -> list[Standing]:
     report, found = first.report, []
     for name, standing in report.baselines.items():
         above = standing.difference if first.single else None
-        turned = {} if above is None else {report.metric: _negative(above)}
+        turned = {} if above is None else {report.metric: -above}
         figures = (
             standing.figures
             if first.single
@@ -348,10 +348,6 @@ def _notes(sides: Sequence[_Side]) -> list[str]:
                 f"{first.name} and {side.name} were judged on other machines: do not compare their times"
             )
     return [*found, *(f"{side.name}: {note}" for side in sides for note in side.seeds.notes)]
-
-
-def _negative(x: Interval) -> Interval:
-    return Interval(-x.value, None if x.high is None else -x.high, None if x.low is None else -x.low)
 
 
 def _value(mean: Mean | None) -> float | None:
