@@ -44,7 +44,12 @@ def test_ours_are_those_of_the_packages(seed: int, kind: str) -> None:
     """`values` refuses to go on where they differ; a sample is judged as its rows would be, each as often as drawn."""
     judged = drawn(seed, kind)
     values = judged.values()
-    assert set(values) == set(judged.methods) == set(judged.packaged())
+    assert set(values) == set(judged.methods)
+    # seqeval has no macro mean where there is no entity at all
+    alone = (
+        {"f1_macro"} if kind == "entities" and not any(values[x] for x in ("precision", "recall")) else set()
+    )
+    assert set(values) - alone <= set(judged.packaged()) <= set(values)
     draw = np.random.default_rng(seed)
     picks = draw.integers(0, len(judged), len(judged))
     if isinstance(judged, SaidNumbers):
