@@ -100,6 +100,7 @@ def test_it_learns_to_copy(one_thread: None) -> None:
     assert written.tolist() == rows.tolist()  # the end, and the padding after it, in the right place too
 
 
+@pytest.mark.soak  # three trainings, most of a minute
 def test_deep_post_norm_needs_warm_up_and_pre_norm_does_not(one_thread: None) -> None:
     def last_loss(**options: float | bool) -> float:
         run = learn(seed=0, steps=120, layers=6, learning_rate=3e-3, tests=10, **options)  # type: ignore[arg-type]
