@@ -36,7 +36,7 @@ STATIC = Path(__file__).parent / "static"
 MOST_ROWS = 5_000
 MOST_CHARACTERS = 8_000_000
 """Of all texts together; where rows are longer than their share of it, the page holds their beginning."""
-MOST_FIGURES, MOST_GROUPS = 6, 200
+MOST_FIGURES, MOST_GROUPS = 3, 200
 LOOK_BYTES = 2_000_000
 """What the exact layers may add to the page of a row that is looked into."""
 BESIDE = 8
