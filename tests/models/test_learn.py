@@ -83,7 +83,7 @@ def test_learning_in_parts_is_learning_at_once(row: Row, architecture: str) -> N
     found = gradients(network, sum(learned))
     assert set(found) == set(expected)
     largest = max(float(x.abs().max()) for x in expected.values())
-    rounding = 1e-5 if isinstance(head, Transcriber) else 2e-6  # torch's CTC has gradients of less precision
+    rounding = 8e-6 if isinstance(head, Transcriber) else 2e-6  # torch's CTC has gradients of less precision
     for name, x in expected.items():
         assert float((found[name] - x).abs().max()) <= rounding * largest, name
 

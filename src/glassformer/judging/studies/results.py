@@ -13,11 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
-from glassformer.evaluation.intervals import LEVEL, Interval
+from glassformer.evaluation.intervals import Interval
 from glassformer.evaluation.tables import html_table
+from glassformer.judging.comparing.seeds import mean_of
 from glassformer.training.journal import strict
 from glassformer.weights.write import write_json
 
@@ -226,14 +226,7 @@ def over_seeds(figures: Sequence[Interval]) -> Interval:
 
     Source: Student, The probable error of a mean (1908).
     """
-    if len(figures) == 1:
-        return figures[0]
-    from scipy.special import stdtrit
-
-    values = [figure.value for figure in figures]
-    mean, freedom = fmean(values), len(values) - 1
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * stdev(values) / math.sqrt(len(values))
-    return Interval(mean, mean - half, mean + half)
+    return figures[0] if len(figures) == 1 else mean_of([figure.value for figure in figures]).interval
 
 
 def crossing(values: dict[int, float], level: float, higher: bool) -> float | None:
