@@ -74,6 +74,23 @@ def test_a_prompt_keeps_its_newest_tokens(models: dict[str, Model]) -> None:
         model.generate(LONG, max_new_tokens=17, truncation=True)
 
 
+def test_more_than_a_model_was_made_for_is_said(tmp_path: Path) -> None:
+    model = load(
+        make_folder(tmp_path / "llama", "llama")
+    )  # rotations go on for ever; its config names a context
+    made_for = model.config["max_position_embeddings"]
+    ids = torch.tensor([[3, 4] * (made_for // 2)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.generate(ids[:, 2:], max_new_tokens=2)
+    with pytest.warns(
+        UserWarning, match=rf"{made_for} tokens and 2 new ones are more than the {made_for} that"
+    ):
+        model.generate(ids, max_new_tokens=2)
+    with pytest.warns(UserWarning, match="cut on the left"):
+        model.generate(ids, max_new_tokens=2, truncation=True)
+
+
 def test_rows_of_a_batch_are_cut_alone(models: dict[str, Model]) -> None:
     model = models["gpt2"]
     with pytest.warns(UserWarning, match="1 of 2 prompts"):

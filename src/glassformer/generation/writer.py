@@ -6,6 +6,7 @@ writer.decoding(read, mask, asked)    as it comes: a step at a time
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -108,6 +109,8 @@ class Writer:
         begun = ids.shape[1]
         new_tokens = asked.new_tokens(begun)
         check_room(begun, new_tokens, self.network.max_tokens, reads_all=asked.penalty_alpha is not None)
+        if not self.answers:
+            self._check_context(begun, new_tokens)
         if self.draft is not None:
             self._check_draft(self.draft)
             check_room(begun, new_tokens, self.draft.network.max_tokens, who="the assistant_model")
@@ -144,6 +147,18 @@ class Writer:
 
         draft = None if self.draft is None else rows(self.draft.network)
         return Start(rows(self.network), new_tokens, filters, shown, draft)
+
+    def _check_context(self, begun: int, new_tokens: int) -> None:
+        """Warn where positions go on for ever, but nobody has taught the model what to do with so many."""
+        context = self.settings.context
+        read = begun + new_tokens - 1  # nobody reads the last one
+        if self.network.max_tokens is None and context is not None and read > context:
+            warnings.warn(
+                f"a prompt of {begun} tokens and {new_tokens} new ones are more than the {context} that the model was "
+                "made for (max_position_embeddings): it can read them, and may write nonsense; shorten the prompt, or "
+                "give truncation=True (--truncate)",
+                stacklevel=2,
+            )
 
     def _check_draft(self, draft: Writer) -> None:
         """Raises: ConfigError: another vocabulary, or device. UnsupportedError: one of the two answers, one not."""
