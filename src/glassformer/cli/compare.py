@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,7 +81,7 @@ def compare(
 
     [cyan]glassformer compare --data pairs.tsv --text en --reference de --task translation MODEL[/]
     """
-    from glassformer.cli.screen import counted
+    from glassformer.cli.screen import counted, notes
     from glassformer.tasks.compare import compare as judged
     from glassformer.tasks.compare import judges
     from glassformer.tasks.compare_page import page
@@ -104,7 +100,7 @@ def compare(
         task, stemming=stemming, language=language
     )  # what is missing is better known before models are loaded
     loading = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle, "offline": offline}
-    with _notes():
+    with notes(repeats=False):
         found = named_systems(
             systems,
             task,
@@ -148,23 +144,6 @@ def _check_place(html: Path) -> None:
         raise DataError(f"{html}: is a folder; name a file in it, such as {html / 'page.html'}")
     if not html.absolute().parent.is_dir():
         raise DataError(f"{html.absolute().parent}: no such folder to save {html.name} in; make it first")
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Warnings as notes on standard error; of those that differ in their numbers alone, the first."""
-    said: set[str] = set()
-
-    def note(message: Warning | str, *_: object, **__: object) -> None:
-        kind = re.sub(r"\d[\d,]*", "", str(message))
-        if kind not in said:
-            said.add(kind)
-            typer.echo(f"note: {message}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = note
-        yield
 
 
 def _show(result: Comparison) -> None:

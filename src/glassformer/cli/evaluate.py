@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,16 +104,16 @@ def evaluate(
     from glassformer.judging.comparing.seeds import seed_folders, summarise
     from glassformer.judging.slices import drawn
 
-    chosen = partial(drawn, count=limit, seed=seed)
     named = {"columns": _pairs(column, "--column"), "ignore": ignore or [], "device": device}
     reading = None
     if format is not None:
         reading = {key: value_of(text) for key, text in _pairs(format, "--format").items()}
+    asked = Asked(data, reading, name, train, baselines, named, partial(drawn, count=limit, seed=seed))
     if task is None and (several := seed_folders(run)):
         part = None
         with notes():
             for each in several if data or limit is not None else ():
-                found, kept = _of_run(str(each), data, reading, name, baselines, train, named, chosen)
+                found, kept = _of_run(str(each), asked)
                 found.save(kept)
                 part = kept.name
             with counted(None, "judging") as progress:
@@ -121,10 +122,10 @@ def evaluate(
     place = output
     with notes():
         if task is None:
-            found, kept = _of_run(run, data, reading, name, baselines, train, named, chosen)
+            found, kept = _of_run(run, asked)
             place = output or kept
         else:
-            found = _of_model(run, task, data, reading, name, baselines, train, named, chosen)
+            found = _of_model(run, task, asked)
         if place is not None:
             found.save(place)
     if json:
@@ -138,81 +139,81 @@ def evaluate(
     typer.echo("\nnot kept; --output FOLDER keeps it" if place is None else f"\nkept in {place}")
 
 
-def _of_run(
-    folder: str,
-    data: list[str] | None,
-    reading: dict[str, Any] | None,
-    name: str | None,
-    baselines: bool,
-    train: list[str] | None,
-    named: dict[str, Any],
-    chosen: Callable[[Rows], Rows],
-) -> tuple[Evaluation, Path]:
+@dataclass(frozen=True)
+class Asked:
+    """What a person wants judged.
+
+    data, reading: files of rows, and how they are read · chosen: which of the rows
+    name: under which it is kept · train: rows for the baselines of a model that is no run · named: columns and device
+    """
+
+    data: list[str] | None
+    reading: dict[str, Any] | None
+    name: str | None
+    train: list[str] | None
+    baselines: bool
+    named: dict[str, Any]
+    chosen: Callable[[Rows], Rows]
+
+
+def _of_run(folder: str, asked: Asked) -> tuple[Evaluation, Path]:
     """Judge a run, and where to keep it."""
     from glassformer.cli.screen import counted
     from glassformer.errors import ConfigError
     from glassformer.judging.judge import check_task
     from glassformer.judging.runs import VALIDATION, name_of, open_run
 
-    if train is not None:
+    data = asked.data
+    if asked.train is not None:
         raise ConfigError(
             "--train is for a model that is no run, with --task; a run knows what it learnt from"
         )
-    if reading is not None and not data:
+    if asked.reading is not None and not data:
         raise ConfigError("--format says how --data is read; name the files too")
     if not Path(folder, "config.yaml").is_file() and Path(folder, "config.json").is_file():
         raise ConfigError(
             f"{folder}: is a model, and no run; say what it does, and on what to judge it: --task classify --data FILE"
         )
-    run = open_run(folder, **named)
+    run = open_run(folder, **asked.named)
     check_task(run.config.task)
-    there = run.rows(data, format=reading)
-    rows = chosen(there)
+    there = run.rows(data, format=asked.reading)
+    rows = asked.chosen(there)
     own = not data and len(rows) == len(there)
     place = run.place(
-        name or (VALIDATION if own else name_of(data[0]) if data else f"{VALIDATION}-{len(rows)}")
+        asked.name or (VALIDATION if own else name_of(data[0]) if data else f"{VALIDATION}-{len(rows)}")
     )
     with counted(len(rows), "judging") as advance:
-        return run.evaluate(None if own else rows, baselines=baselines, progress=advance), place
+        return run.evaluate(None if own else rows, baselines=asked.baselines, progress=advance), place
 
 
-def _of_model(
-    model: str,
-    task: str,
-    data: list[str] | None,
-    reading: dict[str, Any] | None,
-    name: str | None,
-    baselines: bool,
-    train: list[str] | None,
-    named: dict[str, Any],
-    chosen: Callable[[Rows], Rows],
-) -> Evaluation:
+def _of_model(model: str, task: str, asked: Asked) -> Evaluation:
     """Judge a model that is no run."""
     from glassformer.cli.screen import counted
     from glassformer.data.rows import read_rows
     from glassformer.errors import ConfigError
     from glassformer.judging.runs import evaluate_model
 
-    if not data:
+    if not asked.data:
         raise ConfigError(
             "a model that is no run has no rows of its own to be judged on; name them: --data FILE"
         )
-    if name is not None:
+    if asked.name is not None:
         raise ConfigError(
             "--as names an evaluation within a run; a model that is no run needs --output FOLDER"
         )
-    rows = chosen(read_rows(data, **(reading or {})))
-    learnt_from = None if train is None else read_rows(train, **(reading or {}))
+    reading = asked.reading or {}
+    rows = asked.chosen(read_rows(asked.data, **reading))
+    learnt_from = None if asked.train is None else read_rows(asked.train, **reading)
     with counted(len(rows), "judging") as advance:
         return evaluate_model(
             model,
             task,
             rows,
             train=learnt_from,
-            columns=named["columns"],
-            ignore=named["ignore"],
-            device=named["device"] or "cpu",
-            baselines=baselines,
+            columns=asked.named["columns"],
+            ignore=asked.named["ignore"],
+            device=asked.named["device"] or "cpu",
+            baselines=asked.baselines,
             progress=advance,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -49,11 +50,22 @@ def visible(text: str) -> str:
 
 
 @contextmanager
-def notes() -> Iterator[None]:
-    """Warnings, such as that texts were cut, each in one line on standard error."""
+def notes(*, repeats: bool = True) -> Iterator[None]:
+    """Warnings, such as that texts were cut, each in one line on standard error.
+
+    Args: repeats: False = of those that differ in their numbers alone, the first
+    """
+    said: set[str] = set()
+
+    def note(message: Warning | str, *_: object, **__: object) -> None:
+        kind = re.sub(r"\d[\d,]*", "", str(message))
+        if repeats or kind not in said:
+            said.add(kind)
+            print(f"note: {message}", file=sys.stderr)
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)
+        warnings.showwarning = note
         yield
 
 

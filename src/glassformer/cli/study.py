@@ -23,7 +23,7 @@ def study(
     ],
     seeds: Annotated[
         str | None,
-        typer.Option(help="Train everything with each of these, such as 0,1,2.", show_default=False),
+        typer.Option(help="Train everything several times: how often, or with which.", show_default=False),
     ] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help="The folder of the study.")] = None,
     plan: Annotated[
@@ -54,17 +54,19 @@ def study(
 
     [cyan]glassformer study examples/transfer.yaml --seeds 0,1,2[/]  means of three trainings each
     """
+    from glassformer.judging.comparing.seeds import seed_numbers
     from glassformer.judging.studies.study import study_of
     from glassformer.training.run import read_config
 
     asked = study_of(read_config(config), output)
+    numbers = None if seeds is None else seed_numbers(seeds)
     if html is not None and (html.suffix != ".html" or not html.absolute().parent.is_dir()):
         raise ConfigError(f"{html}: the page's place must end in .html, in a folder that is there")
     with notes():
         if plan:
-            _show_plan(asked, _seeds(seeds), json)
+            _show_plan(asked, numbers, json)
             return
-        found = asked.run(_seeds(seeds), None if quiet or json else _watch())
+        found = asked.run(numbers, None if quiet or json else _watch())
     if html is not None:
         shutil.copyfile(Path(asked.base.output, "study.html"), html)
     if json:
@@ -78,18 +80,6 @@ def study(
     for sentence in found.crossings():
         console.print(visible(sentence), markup=False)
     console.print(f"saved in {Path(asked.base.output, 'study.html')}", style="dim", markup=False)
-
-
-def _seeds(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        seeds = [int(part) for part in text.split(",")]
-    except ValueError:
-        seeds = []
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds takes whole numbers from 0 up, each once, such as 0,1,2; got {text!r}")
-    return seeds
 
 
 def _watch() -> Watch:
