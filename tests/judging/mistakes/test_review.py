@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -24,8 +26,10 @@ from glassformer.judging.mistakes.review import (
     unprotected,
     write_sheet,
 )
-from glassformer.judging.records import Record
-from tests.judging.judged_run import NAMES, classified, tagged, write_run
+from glassformer.judging.records import Record, write_records
+from glassformer.judging.runs import open_run
+from glassformer.training.run import config_of
+from tests.judging.judged_run import NAMES, classified, report, tagged, write_run
 
 Line = dict[str, str]
 
@@ -246,8 +250,6 @@ def test_errors_in_the_terminal_and_as_json(
 def test_a_share_that_was_held_out_is_mended_in_its_file(tmp_path: Path) -> None:
     from glassformer.judging.judged import Part
     from glassformer.judging.mistakes.corrected import again, write_corrected
-    from glassformer.judging.runs import open_run
-    from tests.judging.judged_run import report
 
     rows = [{"text": f"t {i}", "label": NAMES[i % 3]} for i in range(30)]
     run = open_run(write_run(tmp_path / "home", "classify", rows, classified(), NAMES, validation=0.2))
@@ -276,3 +278,38 @@ def test_a_share_that_was_held_out_is_mended_in_its_file(tmp_path: Path) -> None
     assert f"--data {tmp_path / 'new.jsonl'}" in again(part, written) and "--validation" not in again(
         part, written
     )
+
+
+def test_a_part_of_a_file_is_mended_into_files_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is suggested then has to read them: in no part of them, whatever the run's own files were."""
+    rows = [{"text": f"t {i}", "label": NAMES[i % 3]} for i in range(30)]
+    parts = {"train": [[*row.values()] for row in rows], "val": [[*row.values()] for row in rows]}
+    (tmp_path / "all.json").write_text(json.dumps(parts))
+    reading = {
+        "train": "all.json",
+        "validation": "all.json",
+        "format": {"part": "train", "names": ["text", "label"]},
+        "validation_format": {"part": "val"},
+    }
+    folder = write_run(tmp_path / "home", "classify", rows, classified(), NAMES, **reading)
+    judged_rows = open_run(folder).rows()
+    records = [
+        Record(index=i, where=judged_rows.where(i), row={"text": row["text"]}, label=row["label"], said="joy", loss=1.0)
+        for i, row in enumerate(rows)
+    ]  # fmt: skip
+    place = folder / "evaluation" / "validation"
+    report("classify", records, judged_rows.fingerprint).save(place / "report.json")
+    write_records(place / "examples.jsonl", records)
+
+    sheet = tmp_path / "sheet.csv"
+    assert run(capsys, "review", "out", folder, sheet, "--worst", 3)[0] == 0
+    code, out, _ = run(capsys, "review", "in", folder, sheet, "--output", tmp_path / "new.jsonl")
+    assert code == 0
+    command = next(line for line in out.splitlines() if line.startswith("then: "))
+    words = shlex.split(command.removeprefix("then: glassformer "))
+    code, out, err = run(capsys, *words, "--show")
+    assert code == 0, err
+    data = config_of(yaml.safe_load(out)).data
+    assert len(data.read(data.train)) == len(data.read(data.validation, data.validation_format)) == 30

@@ -79,7 +79,7 @@ def _with_other(part: Part, written: Written) -> Written:
         return written
     other = part.run.parts[1 if learnt else 0]
     beside = None
-    if data.format and other is not None:
+    if _own_format(part) and other is not None:
         beside = path.with_name(f"{path.stem}-{VALIDATION if learnt else TRAIN}{path.suffix}")
         write_rows(beside, other, other.columns)
     train, validation = (path, beside) if learnt else (beside, path)
@@ -92,7 +92,7 @@ def again(part: Part, written: Written) -> str:
     if written.train is None and written.validation is None:
         return (
             ""
-            if config.data.format
+            if _own_format(part)
             else f"glassformer evaluate {_quoted(folder)} --data {_quoted(written.path)}"
         )
     words = ["glassformer train", _quoted(folder / CONFIG)]
@@ -100,9 +100,14 @@ def again(part: Part, written: Written) -> str:
         words.append(f"--data {_quoted(written.train.resolve())}")
     if written.validation is not None:
         words.append(f"--validation {_quoted(written.validation.resolve())}")
-    if config.data.format:
-        words.append("--set data.format={}")
+    words += [f"--set data.{name}={{}}" for name in _own_format(part)]
     return " ".join([*words, f"--output {_quoted(folder.with_name(folder.name + '-corrected'))}"])
+
+
+def _own_format(part: Part) -> list[str]:
+    """Which of its options read files in a way that the corrected ones are not written in."""
+    data = part.run.config.data
+    return [name for name in ("format", "validation_format") if getattr(data, name)]
 
 
 def _quoted(path: Path) -> str:

@@ -21,6 +21,8 @@ from glassformer.judging.records import Record
 Kind = Literal["classes", "labels", "number", "tags", "texts"]
 
 TOP = 10
+LABELS = 20
+"""So many labels are told, those with the highest loss first; some tasks have hundreds."""
 WIDTH = 72
 """Characters of a text in a line of a table."""
 
@@ -96,7 +98,12 @@ class Errors:
             found.insert(1, ("Wrong, and sure of it", *self.table(self.confident)))
         if self.labels:
             called = "tag" if self.kind == "tags" else "label"
-            found.append((f"By {called}", *self.groups(self.labels, called)))
+            title = (
+                f"By {called}"
+                if len(self.labels) <= LABELS
+                else f"By {called}, {LABELS} of {len(self.labels)}"
+            )
+            found.append((title, *self.groups(self.labels[:LABELS], called)))
         if self.words:
             found.append(("Words that cost most", *self.groups(self.words[:TOP], "word")))
         return found
