@@ -152,7 +152,7 @@ def row(line: Line, found: Seeds | None) -> list[str]:
         if figure in figures
     )
     spent = found.cpu_seconds or found.seconds
-    where = dict.fromkeys(machine(run.report.environment) for run in found.runs)
+    where = dict.fromkeys(machine(run.report.environment, run.cost.precision) for run in found.runs)
     return [
         line.data,
         line.model,
@@ -181,16 +181,18 @@ def verdict(line: Line, mean: Mean, higher: bool, found: Seeds) -> str:
         short = line.target - mean.value if higher else mean.value - line.target
         beyond = "below, by one seed" if mean.half is None else "missed" if short > mean.half else "within ±"
         said.append(beyond if short > 0 else "reached")
-    if line.most_minutes is not None and found.seconds and found.seconds.value > 60 * line.most_minutes:
-        said.append(f"took {minutes(found.seconds.value)} minutes")
+    taken = [run.cost.seconds for run in found.runs if run.cost.seconds is not None]
+    if line.most_minutes is not None and taken and max(taken) > 60 * line.most_minutes:
+        said.append(f"took {', '.join(map(minutes, taken))} minutes")
     return f", {', '.join(said)}" if said else ""
 
 
-def machine(environment: dict[str, object]) -> str:
-    """What it was computed on, and with how many threads."""
+def machine(environment: dict[str, object], precision: str | None) -> str:
+    """What it was computed on, with how many threads, and in which precision it was trained."""
     device = environment.get("device")
     on = environment.get("processor") if device == "cpu" else device
-    return escaped(f"{on}, {environment.get('threads')} threads, torch {environment.get('torch')}")
+    threads = f"{environment.get('threads')} thread{'s' * (environment.get('threads') != 1)}"
+    return escaped(f"{on}, {threads}, {precision or 'fp32'}, torch {environment.get('torch')}")
 
 
 def escaped(text: str) -> str:

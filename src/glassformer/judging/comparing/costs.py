@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -26,13 +27,14 @@ WARM_UP, ASKED = 10, 100
 class Cost:
     """What is known of a run; None where nobody wrote it down.
 
-    seconds, cpu_seconds: of training, on the wall and of all processors · steps: of training
+    seconds, cpu_seconds: of training, on the wall and of all processors · steps, precision: of training
     parameters: of the model · bytes: of its files on disk
     """
 
     seconds: float | None = None
     cpu_seconds: float | None = None
     steps: int | None = None
+    precision: str | None = None
     parameters: int | None = None
     bytes: int | None = None
 
@@ -66,8 +68,16 @@ def cost_of(folder: Path) -> Cost:
         log = read_run(folder)
         seconds, steps = round(log.seconds, 1), log.last
     found = {name: known.get(name) for name in ("cpu_seconds", "parameters")}
+    found["precision"] = _within(known, "config", "training", "precision")
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
     return read_record(Cost, {**found, "seconds": seconds, "steps": steps, "bytes": size or None})
+
+
+def _within(found: Any, *names: str) -> Any:
+    """What stands under names within names; None where it does not."""
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def latency_of(judge: Judge, rows: Rows, *, warm_up: int = WARM_UP, asked: int = ASKED) -> Latency:
