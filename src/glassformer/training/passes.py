@@ -92,22 +92,23 @@ def packed_texts(examples: Sequence[Example]) -> tuple[Batch, Flow]:
         for example in examples
         for length in example.get("documents", [len(example["input_ids"])])
     ]
-    types = (
-        joined([e["token_type_ids"] for e in examples])
-        if all("token_type_ids" in e for e in examples)
-        else None
-    )
-    batch = Batch(input_ids=joined([e["input_ids"] for e in examples]), token_type_ids=types)
+    ids, types = [e["input_ids"] for e in examples], _types(examples)
+    batch = Batch(input_ids=joined(ids), token_type_ids=None if types is None else joined(types))
     return batch, Flow(segments=Segments(tuple(lengths)))
 
 
 def padded_texts(examples: Sequence[Example], padding: int) -> tuple[Batch, Flow]:
     """Texts in a rectangle, filled up with the id `padding`."""
-    ids = [e["input_ids"] for e in examples]
-    types = (
-        padded([e["token_type_ids"] for e in examples], 0)
-        if all("token_type_ids" in e for e in examples)
-        else None
+    ids, types = [e["input_ids"] for e in examples], _types(examples)
+    batch = Batch(
+        input_ids=padded(ids, padding), token_type_ids=None if types is None else padded(types, 0)
     )
     even = len(set(map(len, ids))) == 1
-    return Batch(input_ids=padded(ids, padding), token_type_ids=types), Flow(keep=None if even else kept(ids))
+    return batch, Flow(keep=None if even else kept(ids))
+
+
+def _types(examples: Sequence[Example]) -> list[Any] | None:
+    """Which text of a pair each token is of; a text that stands alone is the first."""
+    if not any("token_type_ids" in example for example in examples):
+        return None
+    return [example.get("token_type_ids", [0] * len(example["input_ids"])) for example in examples]
