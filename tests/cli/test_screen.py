@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from glassformer.cli.screen import amount, bar, byte_amount, visible
+from glassformer.cli.screen import amount, bar, byte_amount, table_of, visible
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,15 @@ def test_visible_text_is_printable(text: str) -> None:
     assert visible(text).isprintable()
     if text.isprintable():
         assert visible(text) == text
+
+
+def test_intervals_go_below_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lines(width: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(width))
+        console = Console()
+        with console.capture() as shown:
+            console.print(table_of(["model", "accuracy"], [["a", "0.959 [0.932, 0.987]"]], left=1))
+        return shown.get().splitlines()
+
+    assert lines(40)[1:] == ["a      0.959 [0.932, 0.987]"]
+    assert [line.split()[-2:] for line in lines(24)[1:]] == [["a", "0.959"], ["[0.932,", "0.987]"]]

@@ -9,7 +9,7 @@ import pytest
 
 from glassformer import DataError
 from glassformer.data.rows import read_rows
-from glassformer.data.sequence import Renamed
+from glassformer.data.sequence import Headed, Renamed
 
 ROWS = [{"text": f"<b>{number}</b>", "label": number % 2} for number in range(7)]
 
@@ -116,3 +116,20 @@ def test_a_frame_of_rows() -> None:
     assert type(whole[0]["n"]) is int
     with pytest.raises(DataError, match="names the column 'a' twice"):
         read_rows(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+def test_other_headings() -> None:
+    rows = read_rows(
+        [{"tweet": "so glad", "text": "old", "mood": 1}, {"tweet": "so sad", "text": "old", "mood": 0}]
+    )
+    same = Headed(rows, {"tweet": "text", "mood": "label"})
+    assert (
+        list(same) == [{"text": "so glad", "label": 1}, {"text": "so sad", "label": 0}]
+        and same[1] == list(same)[1]
+    )
+    assert (same.columns, same.kinds["label"]) == (["text", "label"], rows.kinds["mood"])
+    assert (len(same), same.where(1), same.fingerprint) == (2, rows.where(1), rows.fingerprint)
+    swapped = Headed(rows, {"tweet": "text", "text": "tweet"})
+    assert swapped[0] == {"text": "so glad", "tweet": "old", "mood": 1}
+    with pytest.raises(DataError, match=r"no column 'twet'.*nearest: 'tweet'"):
+        Headed(rows, {"twet": "text"})

@@ -54,8 +54,9 @@ def test_on_its_own_rows(trained: Path) -> None:
 
 def test_on_other_rows(trained: Path) -> None:
     run = open_run(trained / "run", columns={"text": "tweet"}, ignore=["id"])
-    found = run.evaluate(str(trained / "test.csv"), format={"delimiter": ";"}, baselines=False, resamples=20)
+    found = run.evaluate(str(trained / "test.csv"), format={"delimiter": ";"}, resamples=20)
     assert found.report.data["files"] == ["test.csv"] and [r.label for r in found.records] == ["a", "b", "a"]
+    assert "bag of words" in found.report.baselines, "which learnt from rows under headings of their own"
     assert found.records[2].row == {"text": "time"}
     rows = read_rows([{"text": "time", "mood": "a"}])
     assert open_run(trained / "run").evaluate(rows, baselines=False).report.data["rows"] == 1

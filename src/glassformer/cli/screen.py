@@ -104,13 +104,17 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
         for i, heading in enumerate(headings):
             named = i < left
             table.add_column(
-                visible(heading), justify="left" if named else "right", no_wrap=named, overflow="fold"
+                "\n".join(map(visible, heading.split("\n"))),
+                justify="left" if named else "right",
+                no_wrap=named,
+                overflow="fold",
             )
         for row in rows:
             table.add_row(*(Text("\n".join(map(visible, cell.split("\n")))) for cell in row))
         return table
 
     wide, console = made(rows), Console()
-    if console.measure(wide).maximum <= console.width:
+    boundless = console.options.update(max_width=10_000)  # else a table claims no more than there is
+    if console.measure(wide, options=boundless).maximum <= console.width:
         return wide
     return made([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])

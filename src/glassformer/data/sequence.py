@@ -233,6 +233,43 @@ class Renamed(Rows):
         return {**row, self._column: names if _is_list(value) else names[0]}
 
 
+class Headed(Rows):
+    """The same rows under other headings: what makes rows of one file look like those of another.
+
+    Args:
+        names: what a column is called → what it shall be called; one that is called so already makes room
+    Raises: DataError: no such column.
+    """
+
+    def __init__(self, rows: Rows, names: Mapping[str, str]) -> None:
+        for name in names:
+            if name not in rows.columns:
+                raise DataError(f"{rows.file(0)}: {missing(name, rows.columns)}")
+        self._rows, taken = rows, set(names.values()) - set(names)
+        self._names = {name: names.get(name, name) for name in rows.columns if name not in taken}
+        self.columns = list(self._names.values())
+        self.kinds = {new: rows.kinds[name] for name, new in self._names.items()}
+        self.fingerprint = rows.fingerprint
+
+    def row(self, index: int) -> Row:
+        return self._headed(self._rows.row(index))
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._headed, self._rows)
+
+    def file(self, index: int) -> str:
+        return self._rows.file(index)
+
+    def where(self, index: int) -> str:
+        return self._rows.where(index)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _headed(self, row: Row) -> Row:
+        return {new: row[name] for name, new in self._names.items() if name in row}
+
+
 class Joined(Rows):
     """Rows of several sources, one behind the other. Raises: DataError: their columns are not the same."""
 

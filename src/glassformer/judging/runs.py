@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.rows import Rows
+from glassformer.data.sequence import Headed
 from glassformer.errors import ConfigError, DataError, WeightsError
 from glassformer.files import shown
 from glassformer.judging.evaluate import REPORT, Evaluation, evaluate
@@ -24,6 +25,7 @@ from glassformer.judging.judge import Judge, check_task, judge_of
 from glassformer.model import Model, load
 from glassformer.training.folder import CONFIG, MODEL
 from glassformer.training.objective import Objective
+from glassformer.training.objectives.reading import columns_of
 from glassformer.training.run import (
     Config,
     check_columns,
@@ -41,11 +43,13 @@ EVALUATION, VALIDATION = "evaluation", "validation"
 class Run:
     """A folder that `glassformer train` made.
 
+    columns: role → column, where those of the rows it is judged on have other names than its own
     ignore: columns of the rows it is judged on that do not matter, beside those of its configuration
     """
 
     folder: Path
     config: Config
+    columns: Mapping[str, str] = field(default_factory=dict)
     ignore: Sequence[str] = field(default=())
 
     @cached_property
@@ -95,18 +99,23 @@ class Run:
         return judge
 
     def rows(self, files: str | list[str] | None = None, *, format: Mapping[str, Any] | None = None) -> Rows:
-        """Its validation rows, or those of other files.
+        """Its validation rows, or those of other files, under the headings of its own.
 
         Args: files: as they are, whatever `data.folder` is · format: how these are read; None = as the run's own
-        Raises: DataError: a run without validation rows, and no files.
+        Raises: DataError: a run without validation rows, and no files; no such column. ConfigError: no such role.
         """
+        data, usual = self.config.data, objective_class(self.config.task).COLUMNS
+        columns_of(usual, self.columns)
         if files is not None:
-            how = self.config.data.format if format is None else dict(format)
-            return replace(self.config.data, folder="", format=how).read(files)
-        held_out = self.parts[1]
-        if held_out is None:
+            how = data.format if format is None else dict(format)
+            found = replace(data, folder="", format=how, columns={**data.columns, **self.columns}).read(files)
+        elif (held_out := self.parts[1]) is not None:
+            found = held_out
+        else:
             raise DataError(f"{self.folder}: was trained without validation rows; give files to judge it on")
-        return held_out
+        own = columns_of(usual, data.columns)
+        names = {name: own[role] for role, name in self.columns.items() if name != own[role]}
+        return Headed(found, names) if names else found
 
     def evaluate(
         self,
@@ -121,7 +130,7 @@ class Run:
         """Judge it on its validation rows, or on others.
 
         Args:
-            files, format: as in `rows`; or the rows themselves
+            files, format: as in `rows`; or the rows themselves, under the headings of its own
             options: of the judge · else as in `evaluate` of evaluate.py
         Raises: DataError: no rows, or some that do not fit. ConfigError: a column that nothing reads.
             UnsupportedError: the task has no judge. WeightsError: there is no model.
@@ -163,7 +172,7 @@ def open_run(
 ) -> Run:
     """The run of a folder.
 
-    Args: columns, ignore: other than its configuration says · device: another than it was trained on
+    Args: columns, ignore: of the rows it is judged on, see `Run` · device: another than it was trained on
     Raises: ConfigError: the folder holds no run.
     """
     path = Path(folder)
@@ -172,8 +181,7 @@ def open_run(
             f"{folder}: holds no run; that is a folder that `glassformer train` made, with its {CONFIG}"
         )
     config = config_of(read_config(path / CONFIG))
-    data = replace(config.data, columns={**config.data.columns, **(columns or {})})
-    return Run(path, replace(config, data=data, device=device or config.device), ignore)
+    return Run(path, replace(config, device=device or config.device), columns or {}, ignore)
 
 
 def evaluate_model(

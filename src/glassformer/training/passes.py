@@ -100,9 +100,7 @@ def packed_texts(examples: Sequence[Example]) -> tuple[Batch, Flow]:
 def padded_texts(examples: Sequence[Example], padding: int) -> tuple[Batch, Flow]:
     """Texts in a rectangle, filled up with the id `padding`."""
     ids, types = [e["input_ids"] for e in examples], _types(examples)
-    batch = Batch(
-        input_ids=padded(ids, padding), token_type_ids=None if types is None else padded(types, 0)
-    )
+    batch = Batch(input_ids=padded(ids, padding), token_type_ids=None if types is None else padded(types, 0))
     even = len(set(map(len, ids))) == 1
     return batch, Flow(keep=None if even else kept(ids))
 

@@ -208,16 +208,13 @@ def weight_bytes(network: nn.Module) -> int:
 
 def table(variants: Sequence[Variant]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows, for people."""
-    headings = ["model", "precision", "ms", "p50", "p95", "disk MB", "weights MB"]
+    headings = ["model", "precision", "ms\n(p50, p95)", "MB\n(weights)"]
     rows = [
         [
             each.model,
             each.precision,
-            f"{each.latency.mean:.1f} ± {each.latency.std:.1f}",
-            f"{each.latency.p50:.1f}",
-            f"{each.latency.p95:.1f}",
-            f"{each.disk / 1e6:.1f}",
-            f"{each.weights / 1e6:.1f}",
+            f"{each.latency.mean:.1f} ±{each.latency.std:.1f}\n({each.latency.p50:.1f}, {each.latency.p95:.1f})",
+            f"{each.disk / 1e6:.1f}\n({each.weights / 1e6:.1f})",
             each.figure.written(3),
             "" if each.difference is None else each.difference.written(3, signed=True),
         ]

@@ -88,7 +88,7 @@ def _with_other(part: Part, written: Written) -> Written:
 
 def again(part: Part, written: Written) -> str:
     """The command that trains on the corrected rows, or judges on them; none where there is nothing to suggest."""
-    config, folder = part.run.config, part.run.folder
+    folder = part.run.folder
     if written.train is None and written.validation is None:
         return (
             ""
