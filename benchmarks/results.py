@@ -63,6 +63,7 @@ LINES = {
     "scitldr": Line("SciTLDR, abstracts", "Transformer from nothing"),
     "tinyshakespeare": Line("tiny Shakespeare", "GPT-2 from nothing", None, 2.4, 40),
     "tinystories": Line("TinyStories, 2,000 of them", "GPT-2 from nothing"),
+    "python-model": Line("functions of Python's library", "GPT-2 from nothing"),
 }
 """By the name of the run's folder; what is not named here stands below, as its report calls it."""
 
