@@ -23,7 +23,7 @@ from glassformer.files import shown
 from glassformer.judging.evaluate import REPORT, Evaluation, evaluate
 from glassformer.judging.judge import Judge, check_task, judge_of
 from glassformer.model import Model, load
-from glassformer.training.folder import CONFIG, MODEL
+from glassformer.training.folder import CONFIG, MODEL, name_of_run
 from glassformer.training.objective import Objective
 from glassformer.training.objectives.reading import columns_of
 from glassformer.training.run import (
@@ -148,7 +148,7 @@ class Run:
             judge,
             rows,
             train=self.parts[0] if baselines else None,
-            name=self.folder.absolute().name,
+            name=name_of_run(self.folder),
             files=names,
             seed=self.config.training.seed,
             baselines=baselines,

@@ -25,6 +25,7 @@ from glassformer.errors import DataError
 from glassformer.evaluation.intervals import Interval
 from glassformer.files import reason
 from glassformer.training.callbacks import State, Training
+from glassformer.training.folder import name_of_run
 from glassformer.training.history import read_config
 from glassformer.training.journal import strict
 from glassformer.training.pictures import number
@@ -116,7 +117,7 @@ def facts(trainer: Trained) -> dict[str, Any]:
     config = {} if trainer.folder is None else read_config(trainer.folder)
     data = config.get("data", {})
     return {
-        "name": Path(trainer.folder or "model").absolute().name,
+        "name": name_of_run(trainer.folder or "model"),
         "task": trainer.model.task,
         "objective": type(trainer.objective).__name__,
         "architecture": trainer.model.family.architecture(trainer.model.task),

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 CHECKPOINTS, MODEL, CONFIG = "checkpoints", "model", "config.yaml"
 
 
+def name_of_run(folder: str | Path) -> str:
+    """What a run is called: `mood` in runs/mood, `mood, seed 1` in runs/mood/seed-1."""
+    path = Path(folder).absolute()
+    number = path.name.removeprefix("seed-")
+    return f"{path.parent.name}, seed {number}" if number.isdigit() and number != path.name else path.name
+
+
 class Nowhere:
     """No folder: a run that leaves nothing but the trained model in memory."""
 

@@ -64,7 +64,7 @@ def test_several_seeds_beside_several(tmp_path: Path) -> None:
     assert difference.value == pytest.approx(49 / 60 - 0.6) and difference.leaves_out_zero
     mixed = compare_runs([tmp_path / "a", tmp_path / "b" / "seed-0"])
     one = mixed.standings[1]
-    assert "a (3 seeds), seed-0;" in mixed.headed and "over rows, or over seeds" in mixed.headed
+    assert "a (3 seeds), b, seed 0;" in mixed.headed and "over rows, or over seeds" in mixed.headed
     assert one.apart == "one run beside several seeds"
 
 

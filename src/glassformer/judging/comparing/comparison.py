@@ -34,7 +34,7 @@ from glassformer.judging.judge import Judge
 from glassformer.judging.records import read_records
 from glassformer.judging.report import Report
 from glassformer.judging.runs import EVALUATION, Run, open_run
-from glassformer.training.folder import CONFIG
+from glassformer.training.folder import CONFIG, name_of_run
 
 OTHER_ROWS = "judged on other rows"
 Progress = Callable[[int], None]
@@ -231,7 +231,7 @@ def is_place(folder: str | Path) -> bool:
 
 def _side(place: str | Path, progress: Progress | None) -> _Side:
     path = Path(place)
-    named = path.absolute().name
+    named = name_of_run(path)
     if folders := seed_folders(path):
         if len(folders) > 1:
             return _Side(named, summarise(path, progress), run=open_run(folders[0]))
@@ -243,7 +243,7 @@ def _side(place: str | Path, progress: Progress | None) -> _Side:
             if path.absolute().parent.name == EVALUATION and (home / CONFIG).is_file()
             else None
         )
-        name = named if run is None else f"{home.name}, {named}"
+        name = named if run is None else f"{name_of_run(home)}, {named}"
     else:
         run, name = open_run(path), named
         evaluation = run.evaluated(progress)

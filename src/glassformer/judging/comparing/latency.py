@@ -29,7 +29,7 @@ from glassformer.judging.judge import Judge, judge_of
 from glassformer.judging.runs import Run, open_run
 from glassformer.judging.slices import drawn
 from glassformer.model import load
-from glassformer.training.folder import CONFIG
+from glassformer.training.folder import CONFIG, name_of_run
 from glassformer.training.journal import strict
 from glassformer.training.run import OBJECTIVES, objective_class
 
@@ -104,7 +104,7 @@ def contender(
         run = open_run(place)
         if task is not None and task != run.config.task:
             raise ConfigError(f"{place}: is a run of {run.config.task!r}, not of {task!r}; leave --task out")
-        name, folder = run.folder.absolute().name, run.model.folder
+        name, folder = name_of_run(run.folder), run.model.folder
         return Contender(name, Path(folder or run.folder), run.judge(), run)
     if task is None:
         raise ConfigError(f"{place}: is no run; say what the model is asked for: --task classify")
