@@ -69,3 +69,4 @@ def test_intervals_go_below_where_there_is_no_room(monkeypatch: pytest.MonkeyPat
 
     assert lines(40)[1:] == ["a      0.959 [0.932, 0.987]"]
     assert [line.split()[-2:] for line in lines(24)[1:]] == [["a", "0.959"], ["[0.932,", "0.987]"]]
+    assert lines(16)[1] == "a         0.959" and "without" in lines(16)[2]

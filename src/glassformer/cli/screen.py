@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
+INTERVAL = re.compile(r" \[[^\]\n]*\]")
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -88,7 +89,11 @@ def counted(total: int | None, what: str) -> Iterator[Callable[[int], None] | No
 
 
 def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:
-    """A table whose first `left` columns stand to the left; where the terminal is too narrow, intervals go below."""
+    """A table whose first `left` columns stand to the left.
+
+    Where the terminal is too narrow, intervals go below their figures; where it still is, they are left out, which the
+    caption says.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -113,8 +118,22 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
             table.add_row(*(Text("\n".join(map(visible, cell.split("\n")))) for cell in row))
         return table
 
-    wide, console = made(rows), Console()
-    boundless = console.options.update(max_width=10_000)  # else a table claims no more than there is
-    if console.measure(wide, options=boundless).maximum <= console.width:
+    def fits(table: Table) -> bool:
+        boundless = console.options.update(max_width=10_000)  # else a table claims no more than there is
+        return console.measure(table, options=boundless).maximum <= console.width
+
+    console, wide = Console(), made(rows)
+    if fits(wide):
         return wide
-    return made([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])
+    below = made([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])
+    if fits(below):
+        return below
+    bare = [[INTERVAL.sub("", cell) for cell in row] for row in rows]
+    if bare == [list(row) for row in rows]:
+        return below
+    found = made(bare)
+    found.caption, found.caption_justify = (
+        "without intervals, for which there is no room here; --json has them",
+        "left",
+    )
+    return found

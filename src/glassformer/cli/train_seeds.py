@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.screen import counted, notes, visible
+from glassformer.cli.screen import counted, notes, table_of, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -68,18 +68,37 @@ def show(found: Seeds, *, json: bool) -> None:
         typer.echo(json_format.dumps(found.to_dict(), ensure_ascii=False, indent=2))
         return
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    headings, rows = found.table()
-    table = Table(box=None, header_style="bold cyan", pad_edge=False)
-    for number, heading in enumerate(headings):
-        table.add_column(visible(heading), overflow="fold", no_wrap=number < 2)
-    for row in rows:
-        # An interval below its figure: so three seeds have room beside each other.
-        table.add_row(*(Text(visible(cell).replace(" [", "\n[")) for cell in row))
     console = Console(highlight=False)
     console.print(Text(visible(found.headed)), end="\n\n")
-    console.print(table)
+    metric, taken = (
+        found.first.metric,
+        [_minutes(run.cost.seconds, run.cost.cpu_seconds) for run in found.runs],
+    )
+    seconds, cpu_seconds = (None if x is None else x.value for x in (found.seconds, found.cpu_seconds))
+    standings = [
+        [f"mean of {len(taken)}", found.means[metric].written(), _minutes(seconds, cpu_seconds)],
+        *(
+            [f"seed {run.seed}", run.report.figures[metric].written(3), spent]
+            for run, spent in zip(found.runs, taken, strict=True)
+        ),
+        *(
+            [name, figures[metric].written(), ""]
+            for name, figures in found.baselines.items()
+            if metric in figures
+        ),
+    ]
+    console.print(table_of(["", metric, "minutes (CPU)"], standings, left=1))
+    console.print()
+    others = [[name, mean.written()] for name, mean in found.means.items() if name != metric]
+    console.print(table_of(["figure", "mean"], others, left=1))
     for note in found.notes:
         console.print(Text(visible(note), style="dim"))
+
+
+def _minutes(seconds: float | None, cpu_seconds: float | None) -> str:
+    """Of training: on the wall, and of all processors."""
+    from glassformer.judging.comparing.seeds import minutes
+
+    return minutes(seconds) + (f" ({minutes(cpu_seconds)})" if cpu_seconds is not None else "")

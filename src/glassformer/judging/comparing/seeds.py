@@ -45,8 +45,8 @@ class Mean:
     half: float | None = None
 
     def written(self, digits: int = 3) -> str:
-        """`0.926 ± 0.004`"""
-        return f"{self.value:.{digits}f}" + ("" if self.half is None else f" ± {self.half:.{digits}f}")
+        """`0.926 ± 0.004`; `0.926` where no seed differs, or there is but one."""
+        return f"{self.value:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half else "")
 
     @property
     def interval(self) -> Interval:
