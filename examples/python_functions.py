@@ -2,7 +2,7 @@
 
     python examples/python_functions.py                              writes runs/python/functions.jsonl
     glassformer train examples/python.yaml
-    python examples/python_functions.py runs/python-model/model      completes fifty that it has not read
+    python examples/python_functions.py runs/python-model            completes fifty that it has not read
 
 Each text is what a function does, the first line of its docstring, and the function:
 

@@ -23,6 +23,16 @@ def test_a_folder_that_exists_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert resolve("~/org/name") == tmp_path / "org" / "name"
 
 
+def test_the_folder_of_a_run_stands_for_its_model(tmp_path: Path) -> None:
+    inner = tmp_path / "model"
+    inner.mkdir()
+    assert resolve(tmp_path) == tmp_path, "a folder that happens to be called model"
+    (inner / "config.json").write_text("{}")
+    assert resolve(tmp_path) == resolve(inner) == inner
+    (tmp_path / "config.json").write_text("{}")
+    assert resolve(tmp_path) == tmp_path
+
+
 @pytest.mark.parametrize(
     "name",
     [

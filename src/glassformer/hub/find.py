@@ -1,6 +1,7 @@
 """From what a user typed to a folder: a folder that exists wins, another name is the Hub's.
 
 package:NAME/folder is a folder that an installed package carries; the package itself is not imported.
+A folder that holds no model, and a folder `model` that does, such as that of a run, stands for the latter.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from glassformer.errors import DataError
 
-PACKAGE = "package:"
+PACKAGE, CONFIG = "package:", "config.json"
 # The Hub's own rule: an optional organisation and a name, letters, digits, `-`, `_` and `.`.
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -30,9 +31,10 @@ def resolve(
 ) -> Path:
     """Find the folder of a model: here, in the Hub cache, or by fetching it.
 
-    A folder that exists wins. A name that only a path can have (`./x`, `~/x`, `a/b/c`) is never looked up on
-    the Hub. A snapshot in the Hub cache that is complete is used without asking the network whether there is
-    a newer one; pass a `revision` for that. What is fetched is verified before it is returned, once.
+    A folder that exists wins; the folder of a run stands for its model. A name that only a path can have (`./x`,
+    `~/x`, `a/b/c`) is never looked up on the Hub. A snapshot in the Hub cache that is complete is used without
+    asking the network whether there is a newer one; pass a `revision` for that. What is fetched is verified before
+    it is returned, once.
 
     Args:
         name_or_folder: a folder, a name on the Hub: `org/name`, or `package:NAME/folder`.
@@ -44,7 +46,7 @@ def resolve(
         check: called with each safetensors file whose digest the server does not state; it raises if the
             file is damaged. (This layer knows nothing of tensors: pass `weights.header.read_file_header`.)
 
-    Returns: the folder; for a local one its path as given, `~` expanded.
+    Returns: the folder; for a local one its path as given, `~` expanded, or `model` in it.
 
     Raises:
         DataError: no such folder and no such model, nothing in the cache while offline, or the network
@@ -53,9 +55,9 @@ def resolve(
     """
     path = _expanded(name_or_folder)
     if path.is_dir():
-        return path
+        return _with_model(path)
     if isinstance(name_or_folder, str) and name_or_folder.startswith(PACKAGE):
-        return _in_package(name_or_folder.removeprefix(PACKAGE))
+        return _with_model(_in_package(name_or_folder.removeprefix(PACKAGE)))
     if path.exists():
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
@@ -71,6 +73,11 @@ def resolve(
         check=check,
     )
     return fetch(request, offline=offline or is_offline())
+
+
+def _with_model(folder: Path) -> Path:
+    inner = folder / "model"
+    return inner if not (folder / CONFIG).exists() and (inner / CONFIG).is_file() else folder
 
 
 def _in_package(name: str) -> Path:
