@@ -132,8 +132,6 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
     if bare == [list(row) for row in rows]:
         return below
     found = made(bare)
-    found.caption, found.caption_justify = (
-        "without intervals, for which there is no room here; --json has them",
-        "left",
-    )
+    found.caption = "without intervals, for which there is no room here; --json has them"
+    found.caption_justify = "left"
     return found

@@ -72,10 +72,8 @@ def show(found: Seeds, *, json: bool) -> None:
 
     console = Console(highlight=False)
     console.print(Text(visible(found.headed)), end="\n\n")
-    metric, taken = (
-        found.first.metric,
-        [_minutes(run.cost.seconds, run.cost.cpu_seconds) for run in found.runs],
-    )
+    metric = found.first.metric
+    taken = [_minutes(run.cost.seconds, run.cost.cpu_seconds) for run in found.runs]
     seconds, cpu_seconds = (None if x is None else x.value for x in (found.seconds, found.cpu_seconds))
     standings = [
         [f"mean of {len(taken)}", found.means[metric].written(), _minutes(seconds, cpu_seconds)],
