@@ -78,9 +78,9 @@ def complete(folder: str, count: int = 50) -> None:
 
 
 def head_of(text: str) -> str:
-    """What it does, and its name: the lines to the one that ends the definition's head."""
+    """What it does, and its name: up to the colon, since the end of that line is a token together with what follows."""
     comment, definition, *body = text.split("\n")
-    return f"{comment}\n{definition}\n" if definition.endswith(":") and body else ""
+    return f"{comment}\n{definition}" if definition.endswith(":") and body else ""
 
 
 def is_python(text: str) -> bool:

@@ -33,7 +33,5 @@ def test_functions_to_learn_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "wrong.py").write_text("def larger(\n")
     (text,) = script["functions"](tmp_path)
     assert text == "# Return the larger.\ndef larger(a, b):\n    return max(a, b)\n"
-    assert script["head_of"](text) == "# Return the larger.\ndef larger(a, b):\n" and script["is_python"](
-        text
-    )
+    assert script["head_of"](text) == "# Return the larger.\ndef larger(a, b):" and script["is_python"](text)
     assert not script["is_python"]("# Return the larger.\ndef larger(a, b):\n    return max(a,\n")
