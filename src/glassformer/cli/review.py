@@ -54,9 +54,8 @@ def out(
     found = _part(run, part, data)
     rows = write_sheet(sheet, found.records, worst)
     typer.echo(f"{rows:,} of {len(found.records):,} rows in {sheet}: fill in the column `correction`, then")
-    more = "".join(f" --data {shlex.quote(x)}" for x in data or ()) or (
-        "" if part == "validation" else f" --part {part}"
-    )
+    more = "".join(f" --data {shlex.quote(x)}" for x in data or ())
+    more += "" if part == "validation" else f" --part {part}"
     typer.echo(
         f"glassformer review in {shlex.quote(str(run))} {shlex.quote(str(sheet))} --output corrected.jsonl{more}"
     )

@@ -66,12 +66,13 @@ def judged_part(
     """What is in the run's folder of a part; where nothing is, the model is asked now.
 
     Args:
-        name: validation, train, or what `evaluate --data` has called it · data: other files than the run's
+        name: validation, train, or what `evaluate --data` has called it
+        data: other files than the run's; without a name of its own such a part is called as the first
         tell: called with what should be known: that it is judged now, that the model is newer than what is read
         progress: of that, called with the rows done and all
     Raises: DataError: there is no such part.
     """
-    if data:
+    if data and name == VALIDATION:
         name = name_of(data[0])
     place = run.place(name)
     if not (place / REPORT).is_file() or not (place / RECORDS).is_file():
@@ -94,6 +95,12 @@ def rows_of_part(run: Run, name: str, data: list[str] | None) -> Rows:
     if name != VALIDATION:
         there = sorted(path.parent.name for path in (run.folder / EVALUATION).glob(f"*/{REPORT}"))
         known = list(dict.fromkeys([VALIDATION, TRAIN, *there]))
+        if name in there:
+            files = ", ".join(Report.load(run.place(name) / REPORT).data.get("files", []))
+            raise DataError(
+                f"{run.place(name)}: its rows are from files of their own ({files}); name them too: --data FILE "
+                f"--part {name}"
+            )
         raise DataError(
             f"no part {name!r} of {run.folder}; there are {', '.join(known)}{nearest(name, known)}; give other rows "
             "with --data FILE"

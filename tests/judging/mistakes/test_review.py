@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -216,6 +217,21 @@ def test_the_whole_way(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (tmp_path / "val.jsonl").read_bytes() == original
     code, _, err = run(capsys, "review", "in", judged, sheet, "-o", tmp_path / "val.jsonl")
     assert code == 2 and "is there already" in err and (tmp_path / "val.jsonl").read_bytes() == original
+
+
+def test_rows_of_a_file_of_their_own(
+    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They can be looked at without it; written with corrections they cannot."""
+    shutil.copytree(judged / "evaluation" / "validation", judged / "evaluation" / "new")
+    sheet, part = tmp_path / "sheet.csv", ["--part", "new", "--data", tmp_path / "val.jsonl"]
+    code, out, _ = run(capsys, "review", "out", judged, sheet, *part)
+    assert code == 0 and f"--data {tmp_path / 'val.jsonl'} --part new" in out
+    corrected = tmp_path / "new.jsonl"
+    code, _, err = run(capsys, "review", "in", judged, sheet, *part[:2], "-o", corrected)
+    assert code == 2 and "files of their own (val.csv); name them too: --data FILE --part new" in err
+    assert run(capsys, "review", "in", judged, sheet, *part, "-o", corrected)[0] == 0
+    assert len(corrected.read_text().splitlines()) == 30
 
 
 def test_data_that_were_changed_since(
