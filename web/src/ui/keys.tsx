@@ -28,7 +28,9 @@ export function useKeys(store: Store, { help, search }: Handlers): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const session = store.session.value;
-      const writing = event.target instanceof Element && event.target.closest("input, textarea, select, dialog, [contenteditable]");
+      // What was closed a moment ago may still have the focus, until the browser draws again.
+      const target = event.target instanceof Element && !event.target.closest("dialog:not([open])") ? event.target : null;
+      const writing = target?.closest("input, textarea, select, dialog, [contenteditable]");
       if (!session || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || writing) return;
       const act = actions(store, { help, search })[event.key];
       if (!act) return;
