@@ -165,7 +165,22 @@ class Selected(Rows):
         return len(self._indices)
 
 
-class Narrowed(Rows):
+class OneForOne(Rows):
+    """Rows that are made of others, each of the one at its place."""
+
+    _rows: Rows
+
+    def file(self, index: int) -> str:
+        return self._rows.file(index)
+
+    def where(self, index: int) -> str:
+        return self._rows.where(index)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class Narrowed(OneForOne):
     """The same rows with some of their columns, each with a value. Raises: DataError: one is missing, or has a gap."""
 
     def __init__(self, rows: Rows, columns: Sequence[str]) -> None:
@@ -178,17 +193,8 @@ class Narrowed(Rows):
     def row(self, index: int) -> Row:
         return self._schema.cut(self._rows.row(index), self.where(index))
 
-    def file(self, index: int) -> str:
-        return self._rows.file(index)
 
-    def where(self, index: int) -> str:
-        return self._rows.where(index)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-class Renamed(Rows):
+class Renamed(OneForOne):
     """The same rows, where labels of one column have other names; those of a list, or tags, one by one.
 
     Args:
@@ -211,15 +217,6 @@ class Renamed(Rows):
     def __iter__(self) -> Iterator[Row]:
         return map(self._renamed, self._rows)
 
-    def file(self, index: int) -> str:
-        return self._rows.file(index)
-
-    def where(self, index: int) -> str:
-        return self._rows.where(index)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def absent(self) -> list[str]:
         """The labels to rename that no row has."""
         seen = {_label(each) for row in self._rows for each in _labels(row.get(self._column))}
@@ -233,7 +230,7 @@ class Renamed(Rows):
         return {**row, self._column: names if _is_list(value) else names[0]}
 
 
-class Headed(Rows):
+class Headed(OneForOne):
     """The same rows under other headings: what makes rows of one file look like those of another.
 
     Args:
@@ -256,15 +253,6 @@ class Headed(Rows):
 
     def __iter__(self) -> Iterator[Row]:
         return map(self._headed, self._rows)
-
-    def file(self, index: int) -> str:
-        return self._rows.file(index)
-
-    def where(self, index: int) -> str:
-        return self._rows.where(index)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def _headed(self, row: Row) -> Row:
         return {new: row[name] for name, new in self._names.items() if name in row}
