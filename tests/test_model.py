@@ -60,6 +60,19 @@ def test_a_head_of_another_task_is_new_and_reported(bert: Path) -> None:
     assert "train them before use" in str(model.report)
 
 
+def test_a_head_for_other_labels_is_new_though_its_names_and_shapes_fit(bert: Path, tmp_path: Path) -> None:
+    classifier = load(bert, task="classify")
+    classifier.save_pretrained(tmp_path)
+    head = ["head.classifier.weight", "head.classifier.bias"]
+    assert not load(tmp_path).report.new and not load(tmp_path, task="classify").report.new
+
+    tagger = load(tmp_path, task="tag")
+    assert tagger.report.new == head
+    assert {"classifier.weight", "classifier.bias"} <= {*tagger.report.unused}
+    given, drawn = (model.network.get_parameter(head[0]) for model in (classifier, tagger))
+    assert given.shape == drawn.shape and not torch.equal(given, drawn)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_config_alone_has_shapes_on_the_meta_device(family: str) -> None:
     model = Model.from_config(FAMILIES[family].tiny, device="meta")

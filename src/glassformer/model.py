@@ -41,7 +41,7 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError, Weights
 from glassformer.files import shown
 from glassformer.hub import resolve
 from glassformer.models import Family, Network, Reader
-from glassformer.models.choice import bare_task, family_of, names_of, put_on, task_of
+from glassformer.models.choice import LABELLED, bare_task, family_of, names_of, put_on, task_of
 from glassformer.text.chat import Chat, as_prompt, is_chat
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.fit import LoadReport, fill, first_ten, gather, holding_nan
@@ -91,7 +91,8 @@ def load(
     Args:
         name_or_folder: an existing folder wins; another name is taken from the Hub's cache, or fetched.
         task: which head: a Hugging Face pipeline name ("fill-mask", "text-classification", …) or a short verb
-            ("fill", "classify", …); None = the head that `architectures` in `config.json` names.
+            ("fill", "classify", …); None = the head that `architectures` in `config.json` names. The head of another
+            task than the folder's is new; so is a tagger's of a folder that classifies texts, though names would fit.
         head: a head of your own on the bare body: a `core.Head` class, or a function, that is given the width D of the
             body's states. Its tensors are read from the folder if it was saved with it, else they are new.
         overrides: keys of `config.json` that shall be read otherwise: {"num_labels": 6, "id2label": None} makes the
@@ -121,7 +122,8 @@ def load(
         )
     config = {**read_object(folder / "config.json", ConfigError), **(overrides or {})}
     family = family_of(config, folder)
-    asked, own = task_of(family, config, task if head is None else bare_task(task))
+    asked, held = task_of(family, config, task if head is None else bare_task(task))
+    of_other_labels = asked != held and {asked, held} <= LABELLED
     relabelled = not LABEL_KEYS.isdisjoint(overrides or ())
     reader = Reader(config)
     spec = family.spec(reader)
@@ -141,8 +143,9 @@ def load(
             strict=strict,
             # The head of another task is new; so is the pooler of a bare body that was saved without it.
             may_be_new=lambda name: (
-                name.startswith("head.") and (not own or asked == "feature-extraction" or relabelled)
+                name.startswith("head.") and (asked != held or asked == "feature-extraction" or relabelled)
             ),
+            starts_anew=lambda name: of_other_labels and name.startswith("head."),
             initialise=lambda module: family.initialise(module, spec),
         )
     report.warnings += unread

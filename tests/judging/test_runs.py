@@ -119,6 +119,8 @@ def test_a_model_that_is_no_run(trained: Path, tmp_path: Path) -> None:
     bare = make_folder(tmp_path / "bare", "bert", task="fill-mask")
     with pytest.raises(WeightsError, match="holds no head for the task 'classify'"):
         evaluate_model(bare, "classify", rows, columns=columns)
+    with pytest.raises(WeightsError, match="holds no head for the task 'tag'"):  # whose names would fit
+        evaluate_model(trained / "run" / "model", "tag", rows)
     with pytest.raises(UnsupportedError, match="'clasify' cannot be judged; nearest: 'classify'"):
         evaluate_model(bare, "clasify", rows)
     with pytest.raises(ConfigError, match="'max_token' is no option of Classify; nearest: 'max_tokens'"):

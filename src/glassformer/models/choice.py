@@ -29,24 +29,32 @@ def family_of(config: Mapping[str, Any], folder: Path | None) -> Family:
     return FAMILIES[kind]
 
 
-def task_of(family: Family, config: Mapping[str, Any], asked: str | None) -> tuple[str, bool]:
-    """The task of the head, asked for or named by the config; and whether the checkpoint has that very head.
+LABELLED = {
+    "text-classification",
+    "token-classification",
+    "audio-classification",
+    "audio-frame-classification",
+}
+"""Tasks whose heads name their tensors alike, so that those of one would fit another, and mean nothing there."""
 
-    A config that names no architecture describes the family's bare body.
+
+def task_of(family: Family, config: Mapping[str, Any], asked: str | None) -> tuple[str, str | None]:
+    """The task of the head, asked for or named by the config; and that of the head that the checkpoint has.
+
+    A config that names no architecture describes the family's bare body; None = one that is not known.
     """
     named = config.get("architectures") or [next(iter(family.architectures))]
     first = named[0] if isinstance(named, list) and isinstance(named[0], str) else None
     own = None if first is None else family.architectures.get(family.former.get(first, first))
     if asked is not None:
-        task = family.task(asked)
-        return task, task == own
+        return family.task(asked), own
     if own is None:
         raise UnsupportedError(
             f"config.json: architectures = {shown(named)} is not supported; a {family.model_type!r} model can be: "
             f"{', '.join(family.architectures)}; to load its body with one of their heads, give "
             f"task={' or '.join(map(repr, family.tasks))}"
         )
-    return own, True
+    return own, own
 
 
 def bare_task(task: str | None) -> str:

@@ -27,14 +27,12 @@ class Pipeline(ABC):
     """A model put to a task.
 
     HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
-    LABELS: the head was trained for labels that its config names, so that of another task will not do
     BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
     task: by its full name, languages included · options: what holds where a call says nothing
     """
 
     HEAD: ClassVar[str]
     WHY: ClassVar[str]
-    LABELS: ClassVar[bool] = False
     BODY: ClassVar[bool] = False
     BATCH: ClassVar[int] = 8
 

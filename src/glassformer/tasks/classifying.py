@@ -41,7 +41,6 @@ class Classification(Reading):
 
     HEAD = "text-classification"
     WHY = "it has no head that gives labels to a text; an encoder such as BERT has one, once it is trained for that"
-    LABELS = True
     OWN = ("top_k", "threshold", *Reading.OWN)
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:

@@ -11,7 +11,7 @@ from glassformer.hub import resolve
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from glassformer.models._family import TASK_ALIASES
-from glassformer.models.choice import family_of, task_of
+from glassformer.models.choice import family_of
 from glassformer.tasks.base import Pipeline
 from glassformer.tasks.classifying import Classification
 from glassformer.tasks.features import FeatureExtraction
@@ -113,24 +113,17 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
     if not isinstance(model, (str, Path)):
         raise DataError(f"the model is {shown(model)}; give a folder, a name on the Hub, or a loaded Model")
     folder = resolve(model, check=read_file_header, **finding)
-    why = ""
     if (folder / "config.json").is_file():  # `load` says what to do where there is none
-        config = read_object(folder / "config.json", ConfigError)
-        family = family_of(config, folder)
+        family = family_of(read_object(folder / "config.json", ConfigError), folder)
         if kind.HEAD not in family.tasks:
             raise _cannot(kind, name, family.model_type, family.tasks, None)
-        if kind.LABELS and not task_of(family, config, kind.HEAD)[1]:
-            # Heads with labels share the names of their tensors, so another's would be taken for this one.
-            why = f"config.json says: {shown(config.get('architectures'))}"
-    if not why:
-        found = load(folder, task=kind.HEAD, **loading)
-        new = [] if kind.BODY else [tensor for tensor in found.report.new if tensor.startswith("head.")]
-        if not new:
-            return found
-        why = first_ten(new)
+    found = load(folder, task=kind.HEAD, **loading)
+    new = [tensor for tensor in found.report.new if tensor.startswith("head.")]
+    if kind.BODY or not new:
+        return found
     raise WeightsError(
-        f"{folder}: holds no head for {name!r}, so its answers would be drawn at random ({why}); name a checkpoint "
-        f"that was trained for this task, such as {EXAMPLES[name]}"
+        f"{folder}: holds no head for {name!r}, so its answers would be drawn at random ({first_ten(new)}); name a "
+        f"checkpoint that was trained for this task, such as {EXAMPLES[name]}"
     )
 
 

@@ -63,7 +63,6 @@ class Tagging(Reading):
 
     HEAD = "token-classification"
     WHY = "it has no head that gives tags to tokens; an encoder such as BERT has one, once it is trained for that"
-    LABELS = True
     OWN = ("aggregation_strategy", "ignore_labels")
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:

@@ -37,6 +37,7 @@ def fill(
     device: torch.device | str = "cpu",
     strict: bool = False,
     may_be_new: Callable[[str], bool] = lambda name: False,
+    starts_anew: Callable[[str], bool] = lambda name: False,
     initialise: Callable[[nn.Module], None] = lambda module: None,
 ) -> LoadReport:
     """Give every parameter of a network (on any device, also meta) its tensor from a checkpoint.
@@ -46,6 +47,7 @@ def fill(
         strict: a tensor of the file that nothing uses is an error.
         may_be_new: parameters that may be missing, or of another shape, and are then initialised by
             `initialise(module)`.
+        starts_anew: parameters that are initialised whatever the checkpoint holds.
     Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
     """
     report, spelled = LoadReport(), Spelled(checkpoint, names)
@@ -60,6 +62,9 @@ def fill(
     integers: list[str] = []
 
     for ours, (parameter, aliases) in owners.items():
+        if starts_anew(ours):
+            report.new.append(ours)
+            continue
         rule, theirs = _found(aliases, names, prefixed, spelled.tensors)
         absent = [name for name in theirs if name not in spelled.tensors]
         accounted.update(theirs)
