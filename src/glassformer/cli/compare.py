@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import AllowPickle, Device, Dtype, Json, Offline
+
 if TYPE_CHECKING:
     from glassformer.tasks.compare import Comparison
-
-LOADING = "Loading"
 
 
 def compare(
@@ -46,24 +46,14 @@ def compare(
     html: Annotated[
         Path | None, typer.Option(help="Write it there as a page, one file.", show_default=False)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
     latency: Annotated[
         bool, typer.Option("--latency", help="Of runs: also time a hundred rows, one by one.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING, show_default=False
-        ),
-    ] = None,
-    allow_pickle: Annotated[
-        bool,
-        typer.Option("--allow-pickle", help="Also read old .bin and .pt files.", rich_help_panel=LOADING),
-    ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
-    ] = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    allow_pickle: AllowPickle = False,
+    offline: Offline = False,
 ) -> None:
     """Put trained runs side by side, or let systems write about the rows of a file, judged with 95 % intervals.
 

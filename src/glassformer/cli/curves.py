@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import Json
+
 if TYPE_CHECKING:
     from glassformer.training.history import Chart, Run
 
@@ -27,7 +29,7 @@ def curves(
     html: Annotated[
         Path | None, typer.Option(help="Write them there as a page, one file.", show_default=False)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Show the curves of a run, or of several beside each other; also while it is still going on.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import Json
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -65,7 +67,7 @@ def inspect(
     label: Label = None,
     tokenizer: TokenizerOf = None,
     limit: Limit = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
     html: Annotated[
         Path | None, typer.Option(help="Write plots there as a page, one file.", show_default=False)
     ] = None,

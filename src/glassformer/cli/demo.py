@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import Browser, Offline, Port
+
 if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
@@ -42,21 +44,13 @@ def demo(
         str | None,
         typer.Option(help="A model folder or Hub name. Default: all-MiniLM-L6-v2.", show_default=False),
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="Of the page. Default: a free one.", show_default=False),
-    ] = None,
-    browser: Annotated[
-        bool | None,
-        typer.Option(
-            "--browser/--no-browser", help="Open one. Default: where there is a screen.", show_default=False
-        ),
-    ] = None,
+    port: Port = None,
+    browser: Browser = None,
     html: Annotated[
         Path | None,
         typer.Option(help="Write the page as one HTML file instead of serving it.", show_default=False),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
+    offline: Offline = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs; no page.")] = False,
 ) -> None:
     """Follow two sentences through a real model: pieces, shapes, attention, and what becomes of a word they share.

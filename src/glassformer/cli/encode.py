@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import AllowPickle, Device, Json, ModelName, Offline, Revision
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -16,7 +18,7 @@ PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 
 def encode(
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    model: ModelName,
     file: Annotated[str, typer.Argument(help="A UTF-8 text file, one text a line; - reads standard input.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where the vectors go: a .npy file, one float32 row a line.")
@@ -34,13 +36,11 @@ def encode(
     truncate: Annotated[
         bool, typer.Option("--truncate/--no-truncate", help="Cut texts that are too long, or refuse them.")
     ] = True,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")] = "cpu",
-    revision: Annotated[str | None, typer.Option(help="A branch, tag or commit on the Hub.")] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Also read old .bin and .pt files.")
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    device: Device = "cpu",
+    revision: Revision = None,
+    allow_pickle: AllowPickle = False,
+    offline: Offline = False,
+    json: Json = False,
 ) -> None:
     """Turn each line of a text file into a vector, and save them as one NumPy array.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import Browser, Json, Port
 from glassformer.cli.screen import notes
 
 if TYPE_CHECKING:
@@ -32,16 +33,9 @@ def errors(
     ] = 10,
     only_print: Annotated[bool, typer.Option("--print", help="Print, and serve no page.")] = False,
     top: Annotated[int, typer.Option(min=1, help="How many rows are printed.")] = 10,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Default: a free one.", show_default=False)
-    ] = None,
-    browser: Annotated[
-        bool | None,
-        typer.Option(
-            "--browser/--no-browser", help="Open one. Default: where there is a screen.", show_default=False
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    port: Port = None,
+    browser: Browser = None,
+    json: Json = False,
 ) -> None:
     """Show where a model goes wrong: rows by loss, what is taken for what, and a page to look into each of them.
 

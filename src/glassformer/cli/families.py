@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.options import Json
+
 
 def families(
     names: Annotated[
         list[str] | None, typer.Argument(help="Only families with one of these in their name: bert, llama, …")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Show what each family is made of: norms, positions, attention, feed-forward, and its heads.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import AllowPickle, Device, Dtype, Json, ModelName, Offline, Packed, Revision
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
@@ -21,11 +22,10 @@ CONTRAST = "Contrastive search"
 SPECULATION = "The same, faster"
 RULES = "Rules"
 CONSTRAINTS = "Constraints"
-LOADING = "Loading"
 
 
 def generate(
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    model: ModelName,
     prompt: Annotated[str, typer.Argument(help="The text, in quotes; - reads standard input.")],
     max_new_tokens: Annotated[
         int, typer.Option("--max-new-tokens", "-n", min=1, help="How many at most.")
@@ -35,7 +35,7 @@ def generate(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show the choice at each step: what else could have come.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
     sample: Annotated[
         bool,
         typer.Option("--sample", help="Draw tokens; any option below does so too.", rich_help_panel=SAMPLING),
@@ -115,27 +115,12 @@ def generate(
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Cut a prompt that is too long, instead of refusing it.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="fp16, bf16 or int8: packed weights, faster and a little different.", rich_help_panel=LOADING
-        ),
-    ] = None,
-    revision: Annotated[
-        str | None, typer.Option(help="A branch, tag or commit on the Hub.", rich_help_panel=LOADING)
-    ] = None,
-    allow_pickle: Annotated[
-        bool,
-        typer.Option("--allow-pickle", help="Also read old .bin and .pt files.", rich_help_panel=LOADING),
-    ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
-    ] = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    precision: Packed = None,
+    revision: Revision = None,
+    allow_pickle: AllowPickle = False,
+    offline: Offline = False,
 ) -> None:
     """Continue a text, or answer it, and show the words as they come.
 

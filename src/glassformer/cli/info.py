@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from glassformer.cli.options import AllowPickle, Dtype, Json, Offline, Revision
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -33,9 +35,7 @@ def info(
         str | None, typer.Option(help="Which head: fill-mask, text-classification, … Default: its own.")
     ] = None,
     tokens: Annotated[int, typer.Option(min=1, help="The length of a text, for FLOPs and memory.")] = 128,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16, … Default: the checkpoint's own.")
-    ] = None,
+    dtype: Dtype = None,
     memory: Annotated[
         bool, typer.Option("--memory", help="Also show the memory that training and inference take.")
     ] = False,
@@ -44,12 +44,10 @@ def info(
         bool, typer.Option("--names", help="Also list the tensors, by our names and theirs.")
     ] = False,
     taps: Annotated[bool, typer.Option("--taps", help="List every tap, without folding repeats.")] = False,
-    revision: Annotated[str | None, typer.Option(help="A branch, tag or commit on the Hub.")] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Also read old .bin and .pt files.")
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    revision: Revision = None,
+    allow_pickle: AllowPickle = False,
+    offline: Offline = False,
+    json: Json = False,
 ) -> None:
     """Show the parts of a model: shapes, parameters, bytes, FLOPs a token, memory, tensor names and taps.
 

@@ -8,6 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import (
+    AllowPickle,
+    Browser,
+    Device,
+    Dtype,
+    Json,
+    ModelName,
+    Offline,
+    Port,
+    Revision,
+)
+
 if TYPE_CHECKING:
     from glassformer.explorer import Look
     from glassformer.explorer.page import Page, Progress
@@ -19,19 +31,12 @@ WRITING: dict[str, Any] = {"show_default": False, "rich_help_panel": PANEL}
 
 
 def look(
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    model: ModelName,
     texts: Annotated[
         list[str], typer.Argument(help="One text, or two as a pair, in quotes; - reads standard input.")
     ],
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Default: a free one.", show_default=False)
-    ] = None,
-    browser: Annotated[
-        bool | None,
-        typer.Option(
-            "--browser/--no-browser", help="Open one. Default: where there is a screen.", show_default=False
-        ),
-    ] = None,
+    port: Port = None,
+    browser: Browser = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -79,16 +84,12 @@ def look(
         float | None, typer.Option(help="From the likeliest that reach p together.", **WRITING)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same draws each time.", **WRITING)] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, float64, … Default: the checkpoint's.", show_default=False)
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")] = "cpu",
-    revision: Annotated[str | None, typer.Option(help="A branch, tag or commit on the Hub.")] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Also read old .bin and .pt files.")
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    dtype: Dtype = None,
+    device: Device = "cpu",
+    revision: Revision = None,
+    allow_pickle: AllowPickle = False,
+    offline: Offline = False,
+    json: Json = False,
 ) -> None:
     """Look at every attention head of one pass: lines, maps, and the arithmetic of each number.
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import AllowPickle
+
 if TYPE_CHECKING:
     from glassformer.evaluation.parity import Case, Report
     from glassformer.model import Model
@@ -21,10 +23,7 @@ def parity(
         bool, typer.Option("--json", help="Print JSON, with every input apart, for programs.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Draws the random ids.")] = 0,
-    allow_pickle: Annotated[
-        bool,
-        typer.Option("--allow-pickle", help="Also read old .bin and .pt files, in a shut-off child process."),
-    ] = False,
+    allow_pickle: AllowPickle = False,
 ) -> None:
     """Compare a checkpoint with the reference library: embeddings, every block, the head, in fp32 and in fp64.
 

@@ -13,6 +13,7 @@ import typer
 
 from glassformer.cli.answers import show
 from glassformer.cli.inputs import inputs
+from glassformer.cli.options import AllowPickle, Device, Dtype, ModelName, Offline, Packed, Revision
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ WRITING = "Writing"
 FILLING = "Filling gaps"
 JUDGING = "Classes and tags"
 FILES = "Many texts"
-LOADING = "Loading"
 
 
 def predict(
@@ -33,7 +33,7 @@ def predict(
             "Face's name: text-classification, …"
         ),
     ],
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    model: ModelName,
     input: Annotated[
         list[str],
         typer.Argument(
@@ -119,27 +119,12 @@ def predict(
         list[str] | None,
         typer.Option(help="A word that is allowed; may be given again.", rich_help_panel=FILLING),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)] = "cpu",
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="Such as bfloat16. Default: the checkpoint's.", rich_help_panel=LOADING),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="fp16, bf16 or int8: packed weights, faster and a little different.", rich_help_panel=LOADING
-        ),
-    ] = None,
-    revision: Annotated[
-        str | None, typer.Option(help="A branch, tag or commit on the Hub.", rich_help_panel=LOADING)
-    ] = None,
-    allow_pickle: Annotated[
-        bool,
-        typer.Option("--allow-pickle", help="Also read old .bin and .pt files.", rich_help_panel=LOADING),
-    ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)
-    ] = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    precision: Packed = None,
+    revision: Revision = None,
+    allow_pickle: AllowPickle = False,
+    offline: Offline = False,
 ) -> None:
     """Put a model to a task: classes, names, summaries, translations, continued texts, filled gaps.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import Json
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def reproduce(
     chapter: Annotated[str, typer.Argument(help="2, 4, 6, 7 or 8.", show_default=False)],
     runs: Annotated[Path, typer.Option(help="Where trained runs are.")] = Path("runs"),
     data: Annotated[Path, typer.Option(help="Where data sets are.")] = Path("../shared/data"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Show figures of "Natural Language Processing with Transformers" beside ours, and the differences.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import Json
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def bring_in(
     new_labels: Annotated[
         bool, typer.Option("--new-labels", help="Corrections may be labels that there were not.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Check a sheet line by line, and write all rows with its corrections; the original data stay as they are.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import Json
 from glassformer.cli.screen import notes
 from glassformer.errors import ConfigError
 
@@ -37,7 +38,7 @@ def search(
     trials: Annotated[int | None, typer.Option(help="How many in all, those done before among them.")] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help="The folder of the search.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table at the end.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Search for settings of a training: each trial is a run, and those that fall behind are ended early.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import Json
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -22,7 +24,7 @@ def sizes(
     notes: Annotated[
         bool, typer.Option("--notes", help="What lecture notes say of such models, beside what is computed.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Show what published models measure: context, parameters, memory, vocabulary, width, layers, training tokens.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import Json
 from glassformer.cli.screen import amount, notes, table_of, visible
 from glassformer.errors import ConfigError
 
@@ -30,7 +31,7 @@ def study(
         bool, typer.Option("--plan", help="Only say what would be trained: rows, steps, tokens.")
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Write the page here too.", show_default=False)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table at the end.")] = False,
 ) -> None:
     """Train one model on several sets of rows, judge each on several others: one table, and one curve.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import Json, ModelName
 from glassformer.cli.screen import visible
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def tokens(
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    model: ModelName,
     text: Annotated[str, typer.Argument(help="The text; put it in quotes.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Show how a text becomes ids: normalised, split into words, pieces, special tokens, places in the text."""
     from glassformer.hub import resolve

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import AllowPickle, Device, Dtype, ModelName, Offline, Revision
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -17,7 +19,7 @@ ROOMY = 100  # from this many columns on, columns stand further apart
 
 
 def trace(
-    model: Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")],
+    model: ModelName,
     texts: Annotated[list[str], typer.Argument(help="One text, or two as a pair; put each in quotes.")],
     taps: Annotated[
         list[str] | None,
@@ -33,15 +35,11 @@ def trace(
     task: Annotated[
         str | None, typer.Option(help="Which head: fill-mask, text-classification, … Default: its own.")
     ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16, … Default: the checkpoint's own.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.")] = "cpu",
-    revision: Annotated[str | None, typer.Option(help="A branch, tag or commit on the Hub.")] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Also read old .bin and .pt files.")
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Never open a connection.")] = False,
+    dtype: Dtype = None,
+    device: Device = "cpu",
+    revision: Revision = None,
+    allow_pickle: AllowPickle = False,
+    offline: Offline = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs; every layer.")] = False,
 ) -> None:
     """Run one text through a model and show what flows: shapes, axes, mean, deviation, smallest and largest.

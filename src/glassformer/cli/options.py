@@ -1,0 +1,53 @@
+"""Options that several commands have, each said once: an option is called, explained and placed alike everywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+LOADING = "Loading"
+
+ModelName = Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        help="float32, bfloat16, … Default: the checkpoint's.", rich_help_panel=LOADING, show_default=False
+    ),
+]
+Packed = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        help="fp16, bf16 or int8: packed weights, faster and a little different.",
+        rich_help_panel=LOADING,
+        show_default=False,
+    ),
+]
+Revision = Annotated[
+    str | None,
+    typer.Option(help="A branch, tag or commit on the Hub.", rich_help_panel=LOADING, show_default=False),
+]
+AllowPickle = Annotated[
+    bool,
+    typer.Option(
+        "--allow-pickle",
+        help="Also read old .bin and .pt files, in a shut-off child process.",
+        rich_help_panel=LOADING,
+    ),
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)]
+
+Port = Annotated[
+    int | None,
+    typer.Option(min=1, max=65535, help="Of the page. Default: a free one.", show_default=False),
+]
+Browser = Annotated[
+    bool | None,
+    typer.Option(
+        "--browser/--no-browser", help="Open one. Default: where there is a screen.", show_default=False
+    ),
+]
