@@ -1,6 +1,7 @@
 """The explorer: a page on which people look at every attention head of their model.
 
-    look.py      model.look(…) and what it gives back                 serve.py    a server on this machine, a browser
+    look.py      model.look(…) and what it gives back                 served.py   a page's address, its begin and end
+    serve.py     a server on this machine, a browser to open
     app.py       the routes        guard.py   who may call them       query.py    parameters, read strictly
     runs.py      passes under way and sessions kept                   describe.py a session in JSON
     views.py     one function a view: session → frame                 frames.py   arrays and their names in one piece

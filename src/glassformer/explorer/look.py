@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import builtins
 import json
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.explorer.app import build
 from glassformer.explorer.page import CAP_BYTES, Page, Progress, check_place, framed, written_page
 from glassformer.explorer.runs import Run, Runs
-from glassformer.explorer.serve import HOST, Server, bind, can_show, open_browser, way_there
-from glassformer.explorer.writings import Kept, Writings, options_of
+from glassformer.explorer.served import Served
+from glassformer.explorer.writings import Kept, options_of
 from glassformer.files import shown
 from glassformer.inspect.session import Session
 
@@ -109,7 +105,7 @@ class Start:
         return [self.heads] if isinstance(self.heads, int) else self.heads or ()
 
 
-class Look:
+class Look(Served):
     """Texts, their pass, and the page on it: from a server while that runs, or as a file.
 
         with model.look("time flies", block=False) as look:
@@ -120,12 +116,9 @@ class Look:
     """
 
     def __init__(self, runs: Runs, texts: Sequence[str], start: Start | None = None) -> None:
+        super().__init__(runs)
         self.texts = tuple(texts)
         self.start = start or Start()
-        self._runs = runs
-        self._token = secrets.token_urlsafe(24)
-        self._server: Server | None = None
-        self._writings = Writings(runs.model)
         self._written: tuple[Kept, int] | None = None
         if self.start.view == "generate":
             self._check_writes()
@@ -142,16 +135,6 @@ class Look:
         start = self.start.fragment
         return f"{self.address}#token={self._token}" + (f"&{start}" if start else "")
 
-    @property
-    def address(self) -> str:
-        return f"http://{HOST}:{self.port}/"
-
-    @property
-    def port(self) -> int:
-        if self._server is None or not self._server.running:
-            raise ConfigError("nothing is served: this look was saved as a file, or closed")
-        return self._server.port
-
     def serve(self, port: int | None = None) -> None:
         """Serve the page on this machine, from a thread.
 
@@ -160,35 +143,10 @@ class Look:
         try:
             if self.run.wait(AT_ONCE):
                 self.run.result()  # an address is no good to anyone if the text is one that the model cannot read
-            app = build(self._runs, self._writings, self._token, self.texts)
-            self._server = Server(app, bind(port))
+            self.begin(self.texts, port)
         except BaseException:
             self.close()
             raise
-        atexit.register(self.close)
-
-    def show(self, browser: bool | None = None) -> None:
-        """Print the address, and open a browser on it.
-
-        Args:
-            browser: None = where there is a screen.
-        """
-        opened = (can_show() if browser is None else browser) and open_browser(self.url)
-        print(f"{'opened' if opened else 'open'} {self.url}", flush=True)
-        hint = way_there(self.port)
-        if hint is not None:
-            print(hint, flush=True)
-
-    def wait(self) -> None:
-        """Serve until Ctrl-C."""
-        if self._server is None:
-            return
-        try:
-            self._server.wait()
-        except KeyboardInterrupt:
-            print("\nstopped", flush=True)
-        finally:
-            self.close()
 
     def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> Page:
         """The standalone page: with the exact numbers of `layers`, or of as many as stay below the cap."""
@@ -238,23 +196,6 @@ class Look:
         page = self.page(layers=layers, cap_bytes=cap_bytes)
         page.save(path, progress)
         return page
-
-    def close(self) -> None:
-        """Stop the server, and a pass that is under way. What has been computed stays: it can be saved still."""
-        atexit.unregister(self.close)
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        self._writings.close()
-        self._runs.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         """Without the token: what is printed may be pasted, what is in a notebook is saved."""

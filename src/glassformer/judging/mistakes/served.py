@@ -9,27 +9,23 @@ A row's link carries its text to the explorer as the explorer's own links do, in
 
 from __future__ import annotations
 
-import secrets
 from html import escape
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.explorer.answers import Endpoint
-from glassformer.explorer.app import build
 from glassformer.explorer.runs import Runs
-from glassformer.explorer.serve import HOST, Server, bind, can_show, open_browser, way_there
-from glassformer.explorer.writings import Writings
+from glassformer.explorer.served import Served
 from glassformer.judging.mistakes.page import ErrorsPage, script, style, texts_of
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-class ServedErrors:
+class ServedErrors(Served):
     """A server on this machine, until it is closed.
 
     Args:
@@ -38,51 +34,18 @@ class ServedErrors:
     """
 
     def __init__(self, page: ErrorsPage, model: Model, port: int | None = None) -> None:
-        self._token = secrets.token_urlsafe(24)
-        self._runs, self._writings = Runs(model), Writings(model)
-        own = texts_of(page.rows[0])
+        super().__init__(Runs(model))
         routes = [
             Route("/errors", _answer(_shell(page.title), "text/html")),
             Route("/errors/page.css", _answer(style(), "text/css")),
             Route("/errors/page.js", _answer(script(), "text/javascript")),
             Route("/api/errors", _answer(page.body(served=True), "text/html")),
         ]
-        app = build(self._runs, self._writings, self._token, own, routes)
-        self._server = Server(app, bind(port))
-        self.port = self._server.port
+        self.begin(texts_of(page.rows[0]), port, routes)
 
     @property
     def url(self) -> str:
-        """The address, with the token that opens it: for nobody else."""
-        return f"http://{HOST}:{self.port}/errors#token={self._token}"
-
-    def show(self, browser: bool | None = None) -> None:
-        """Print the address, and open a browser on it; None = where there is a screen."""
-        opened = (can_show() if browser is None else browser) and open_browser(self.url)
-        print(f"{'opened' if opened else 'open'} {self.url}", flush=True)
-        if (hint := way_there(self.port)) is not None:
-            print(hint, flush=True)
-
-    def wait(self) -> None:
-        """Serve until Ctrl-C."""
-        try:
-            self._server.wait()
-        except KeyboardInterrupt:
-            print("\nstopped", flush=True)
-
-    def close(self) -> None:
-        """Stop the server, and a pass that is under way."""
-        self._server.close()
-        self._writings.close()
-        self._runs.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
+        return f"{self.address}errors#token={self._token}"
 
 
 def _answer(content: str, kind: str) -> Endpoint:
