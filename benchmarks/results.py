@@ -1,28 +1,29 @@
-"""The table of docs/results.md, from the reports of runs.
+"""The tables of docs/results.md, from the reports of runs.
 
-    python benchmarks/results.py                        draw the table again from docs/results/*.json
+    python benchmarks/results.py                        draw the tables again from what docs/results/ keeps
     python benchmarks/results.py runs/emotion runs/sst2 take these runs in first: of several seeds, of one, or a study
 
 What was reported of a run (figures, intervals, baselines, times, versions; no text of any row) is kept in
 docs/results/NAME.json. Seeds add up: those of another day or machine are put beside those that are there, and a seed
-that comes again replaces itself. So the table can be made again where there are no runs.
+that comes again replaces itself. So the tables can be made again where there are no runs. A study is one
+thing: it is kept in docs/results/studies/NAME.json as it is, and has a table of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.judging.comparing.seeds import Mean, Seeds, judged_seed, minutes, seed_folders, summarise
-from glassformer.judging.evaluate import REPORT
-from glassformer.judging.runs import EVALUATION, VALIDATION, open_run
+from glassformer.judging.comparing.seeds import Mean, Seeds, minutes, summarise
 
 DOCS = Path(__file__).parents[1] / "docs"
-BEGIN, END = "<!-- results: made by benchmarks/results.py -->", "<!-- /results -->"
+BEGIN, END = "<!-- {}: made by benchmarks/results.py -->", "<!-- /{} -->"
+STUDY, STUDIES = "study.json", "studies"
 HEAD = (
     "data",
     "model",
@@ -79,31 +80,26 @@ def main() -> None:
     asked = options.parse_args()
     try:
         for folder in asked.runs:
-            for found in taken(folder):
-                print(keep(found, asked.docs / "results"), file=sys.stderr)
+            for kept in take(folder, asked.docs / "results"):
+                print(kept, file=sys.stderr)
         redraw(asked.docs)
     except GlassformerError as error:
         sys.exit(f"error: {error}")
 
 
-def taken(folder: Path) -> Iterator[Seeds]:
-    """What runs in a folder reached; a study has several trainings, each judged on several parts."""
-    if seed_folders(folder) or (folder / "config.yaml").is_file():
-        yield summarise(folder)
-        for name, line in LINES.items():
-            if line.part is not None and name == f"{folder.absolute().name}-{line.part}":
-                yield replace(summarise(folder, part=line.part), name=name)
+def take(folder: Path, into: Path) -> Iterator[Path]:
+    """Keep what runs in a folder, or a study, reached. Returns: the files"""
+    name = folder.absolute().name
+    if (folder / STUDY).is_file():
+        place = into / STUDIES / f"{name}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text((folder / STUDY).read_text("utf-8"), "utf-8")
+        yield place
         return
-    trainings = [path for path in sorted(folder.glob("*")) if seed_folders(path)]
-    if not trainings:
-        open_run(folder)  # which says that there is none
-    for training in trainings:
-        runs = [open_run(path) for path in seed_folders(training)]
-        parts = sorted(path.parent.name for path in runs[0].folder.glob(f"{EVALUATION}/*/{REPORT}"))
-        for part in parts:
-            judged = [judged_seed(run, part=part) for run in runs if (run.place(part) / REPORT).is_file()]
-            suffix = "" if part == VALIDATION else f"-on-{part}"
-            yield Seeds(name=f"{folder.absolute().name}-{training.name}{suffix}", runs=judged)
+    yield keep(summarise(folder), into)
+    for other, line in LINES.items():
+        if line.part is not None and other == f"{name}-{line.part}":
+            yield keep(replace(summarise(folder, part=line.part), name=other), into)
 
 
 def keep(found: Seeds, folder: Path) -> Path:
@@ -116,14 +112,21 @@ def keep(found: Seeds, folder: Path) -> Path:
 
 
 def redraw(docs: Path) -> None:
-    """Write the table between the two marks of results.md."""
-    page = docs / "results.md"
-    text = page.read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    """Write each table between its two marks of results.md."""
+    page, kept = docs / "results.md", docs / "results"
+    text = drawn(page.read_text("utf-8"), "results", table(kept), page)
+    for study in sorted((kept / STUDIES).glob("*.json")):
+        text = drawn(text, study.stem, study_table(study), page)
+    page.write_text(text, "utf-8")
+
+
+def drawn(text: str, name: str, table: str, page: Path) -> str:
+    first, last = BEGIN.format(name), END.format(name)
+    before, begin, rest = text.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        sys.exit(f"error: {page} has no place for the table; it is between {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{table(docs / 'results')}\n{END}{after}", "utf-8")
+        sys.exit(f"error: {page} has no place for the table {name}; it is between {first} and {last}")
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def table(folder: Path) -> str:
@@ -132,7 +135,18 @@ def table(folder: Path) -> str:
     lines = [row(line, kept.get(name)) for name, line in LINES.items()]
     others = {name: found for name, found in kept.items() if name not in LINES}
     lines += [row(Line(*described(name, found)), found) for name, found in others.items()]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [HEAD, ["---"] * len(HEAD), *lines])
+    return markdown(HEAD, lines)
+
+
+def study_table(path: Path) -> str:
+    """What was trained on and judged on, and below it where curves cross, as the study itself says it."""
+    found = json.loads(path.read_text("utf-8"))
+    drawn = markdown(found["table"]["headings"], found["table"]["rows"])
+    return "\n\n".join([drawn, *map(escaped, found["crossings"])])
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [headings, ["---"] * len(headings), *rows])
 
 
 def described(name: str, found: Seeds) -> tuple[str, str]:

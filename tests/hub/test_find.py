@@ -33,6 +33,15 @@ def test_the_folder_of_a_run_stands_for_its_model(tmp_path: Path) -> None:
     assert resolve(tmp_path) == tmp_path
 
 
+def test_of_several_runs_one_has_to_be_named(tmp_path: Path) -> None:
+    for seed in (1, 0):
+        (tmp_path / f"seed-{seed}" / "model").mkdir(parents=True)
+        (tmp_path / f"seed-{seed}" / "model" / "config.json").write_text("{}")
+    with pytest.raises(DataError, match=r"several models; name one of .*seed-0, .*seed-1$"):
+        resolve(tmp_path)
+    assert resolve(tmp_path / "seed-1") == tmp_path / "seed-1" / "model"
+
+
 @pytest.mark.parametrize(
     "name",
     [

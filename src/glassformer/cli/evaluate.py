@@ -101,8 +101,9 @@ def evaluate(
     from glassformer.cli.screen import counted, notes
     from glassformer.cli.train import value_of
     from glassformer.cli.train_seeds import show as show_seeds
-    from glassformer.judging.comparing.seeds import seed_folders, summarise
+    from glassformer.judging.comparing.seeds import summarise
     from glassformer.judging.slices import drawn
+    from glassformer.training.folder import seed_folders
 
     named = {"columns": _pairs(column, "--column"), "ignore": ignore or [], "device": device}
     reading = None

@@ -27,8 +27,8 @@ def train_seeds(
     Args: run: how one run is trained
     Raises: ConfigError: no seeds, several processes, or a folder that holds a single run already.
     """
-    from glassformer.judging.comparing.seeds import seed_folder, seed_numbers, summarise
-    from glassformer.training.folder import CONFIG
+    from glassformer.judging.comparing.seeds import seed_numbers, summarise
+    from glassformer.training.folder import CONFIG, seed_folder
 
     numbers = seed_numbers(seeds)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

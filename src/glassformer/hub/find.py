@@ -49,8 +49,8 @@ def resolve(
     Returns: the folder; for a local one its path as given, `~` expanded, or `model` in it.
 
     Raises:
-        DataError: no such folder and no such model, nothing in the cache while offline, or the network
-            failed: what failed, and what to do.
+        DataError: no such folder and no such model, a folder of several runs, nothing in the cache while offline, or
+            the network failed: what failed, and what to do.
         WeightsError: what the Hub sends is damaged, twice.
     """
     path = _expanded(name_or_folder)
@@ -77,7 +77,14 @@ def resolve(
 
 def _with_model(folder: Path) -> Path:
     inner = folder / "model"
-    return inner if not (folder / CONFIG).exists() and (inner / CONFIG).is_file() else folder
+    if (folder / CONFIG).exists():
+        return folder
+    if (inner / CONFIG).is_file():
+        return inner
+    if several := sorted(str(path.parent.parent) for path in folder.glob(f"*/model/{CONFIG}")):
+        more = f" and {len(several) - 3} more" if len(several) > 3 else ""
+        raise DataError(f"{folder}: holds several models; name one of {', '.join(several[:3])}{more}")
+    return folder
 
 
 def _in_package(name: str) -> Path:

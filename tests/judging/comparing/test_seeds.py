@@ -18,11 +18,11 @@ from glassformer.judging.comparing.seeds import (
     difference_of,
     judged_seed,
     mean_of,
-    seed_folders,
     seed_numbers,
     summarise,
 )
 from glassformer.judging.runs import open_run
+from glassformer.training.folder import seed_folders
 from tests.cli.test_train import config, typed
 from tests.judging.made import make_run
 
@@ -160,10 +160,18 @@ def test_the_table_of_results_is_made_again_from_what_is_kept(three: Path, tmp_p
     docs = tmp_path / "docs"
     docs.mkdir()
     page = docs / "results.md"
-    page.write_text(f"before\n{script.BEGIN}\nold\n{script.END}\nafter\n")
+    places = [
+        f"{script.BEGIN.format(name)}\nold\n{script.END.format(name)}" for name in ("results", "transfer")
+    ]
+    page.write_text("\n".join(["before", *places, "after\n"]))
     three.rename(emotion := tmp_path / "emotion")
-    for found in script.taken(emotion):
-        script.keep(found, docs / "results")
+    study = tmp_path / "transfer"
+    study.mkdir()
+    rows = [["de", "5,000", "0.688 [0.661, 0.714]"], ["fr-125", "125", ""]]
+    found = {"table": {"headings": ["trained on", "rows", "de"], "rows": rows}, "crossings": ["Already."]}
+    (study / "study.json").write_text(json.dumps(found))
+    for folder in (emotion, study):
+        assert all(kept.is_file() for kept in script.take(folder, docs / "results"))
     script.redraw(docs)
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
@@ -172,13 +180,16 @@ def test_the_table_of_results_is_made_again_from_what_is_kept(three: Path, tmp_p
     assert "2: 0.900 [" in line and "&lt;most> frequent 0.250" in line and "| 2.0 |" in line
     assert "| CLINC150, within scope | MiniLM, fine-tuned | accuracy ≥ 0.95 | not run yet |" in text
 
+    assert (
+        "| de | 5,000 | 0.688 [0.661, 0.714] |\n| fr-125 | 125 |  |\n\nAlready.\n<!-- /transfer -->" in text
+    )
+
     again = page.read_text()
-    for found in script.taken(emotion):  # the same seeds once more change nothing
-        script.keep(found, docs / "results")
+    list(script.take(emotion, docs / "results"))  # the same seeds once more change nothing
     script.redraw(docs)
     assert page.read_text() == again
     with pytest.raises(ConfigError, match="holds no run"):
-        list(script.taken(tmp_path / "nowhere"))
+        list(script.take(tmp_path / "nowhere", docs / "results"))
 
 
 def the_script() -> ModuleType:

@@ -22,12 +22,12 @@ from glassformer.evaluation.squad import exact_match, word_f1
 from glassformer.files import reason, shown
 from glassformer.judging.book.reproduce import Figure, Places
 from glassformer.judging.comparing.costs import cost_of, latency_of
-from glassformer.judging.comparing.seeds import Mean, mean_of, seed_folders
+from glassformer.judging.comparing.seeds import Mean, mean_of
 from glassformer.judging.evaluate import REPORT
 from glassformer.judging.report import Report
 from glassformer.judging.runs import VALIDATION, Run, open_run
 from glassformer.text.sentences import split_sentences
-from glassformer.training.folder import CONFIG
+from glassformer.training.folder import CONFIG, seed_folders
 
 Ours = Callable[[Places], float | Mean]
 MEBIBYTE = 2**20  # what the chapter calls a megabyte

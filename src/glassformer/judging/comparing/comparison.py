@@ -26,7 +26,6 @@ from glassformer.judging.comparing.seeds import (
     Seeds,
     difference_of,
     minutes,
-    seed_folders,
     summarise,
 )
 from glassformer.judging.evaluate import RECORDS, REPORT
@@ -34,7 +33,7 @@ from glassformer.judging.judge import Judge
 from glassformer.judging.records import read_records
 from glassformer.judging.report import Report
 from glassformer.judging.runs import EVALUATION, Run, open_run
-from glassformer.training.folder import CONFIG, name_of_run
+from glassformer.training.folder import CONFIG, name_of_run, seed_folders
 
 OTHER_ROWS = "judged on other rows"
 Progress = Callable[[int], None]

@@ -24,7 +24,7 @@ from glassformer.judging.comparing.costs import Cost, cost_of
 from glassformer.judging.evaluate import REPORT
 from glassformer.judging.report import Report
 from glassformer.judging.runs import Run, open_run
-from glassformer.training.folder import CONFIG
+from glassformer.training.folder import seed_folders
 from glassformer.training.options import read_record
 from glassformer.weights.strict_json import read_object
 from glassformer.weights.write import write_json
@@ -254,21 +254,6 @@ def seed_numbers(text: str) -> list[int]:
         if 0 < numbers[0] <= MOST_SEEDS:
             return list(range(numbers[0]))
     raise ConfigError(f"seeds are {text!r}; give how many, such as 3, or which, such as 0,1,2, each once")
-
-
-def seed_folder(folder: str | Path, seed: int) -> Path:
-    """Where the run of a seed is."""
-    return Path(folder) / f"seed-{seed}"
-
-
-def seed_folders(folder: str | Path) -> list[Path]:
-    """The runs of several seeds in a folder, in the order of their seeds; none where it is something else."""
-    found = {
-        int(number): path
-        for path in Path(folder).glob("seed-*")
-        if (number := path.name.removeprefix("seed-")).isdigit() and (path / CONFIG).is_file()
-    }
-    return [found[number] for number in sorted(found)]
 
 
 def judged_seed(run: Run, progress: Callable[[int], None] | None = None, part: str | None = None) -> Seed:

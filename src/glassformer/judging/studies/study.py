@@ -35,7 +35,7 @@ from glassformer.judging.slices import drawn
 from glassformer.judging.studies.plan import Plan
 from glassformer.judging.studies.results import Found, Trained
 from glassformer.training.callbacks import Callback
-from glassformer.training.folder import CHECKPOINTS, MODEL
+from glassformer.training.folder import CHECKPOINTS, MODEL, seed_folder
 from glassformer.training.lock import Lock
 from glassformer.training.options import read_record
 from glassformer.training.run import Config, config_of, make_trainer, objective_class, rows_of, without_leaks
@@ -105,7 +105,7 @@ class Study:
         return replace(made, model=str(self._place(begin, seed) / MODEL), scratch=None, tokenizer=None)
 
     def _place(self, name: str, seed: int) -> Path:
-        return Path(self.base.output, name, f"seed-{seed}")
+        return seed_folder(Path(self.base.output, name), seed)
 
     @cached_property
     def pool(self) -> Rows:
