@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from glassformer.cli.options import pairs_of
 from glassformer.cli.screen import notes, table_of, visible
 
 
@@ -82,11 +83,10 @@ def _answers(
     as_json: bool,
 ) -> None:
     """The latency of one answer, size and accuracy: a row each model and precision."""
-    from glassformer.cli.train import pair_of
     from glassformer.judging.comparing.latency import compare_variants, contender, rows_for, table
     from glassformer.judging.slices import drawn
 
-    columns = dict(pair_of(pair, "--column") for pair in column)
+    columns = pairs_of(column, "--column")
     contenders = [contender(place, task=task, columns=columns or None) for place in models]
     rows = rows_for(contenders, data)
     found = []

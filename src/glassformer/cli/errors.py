@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Browser, Json, Port
+from glassformer.cli.options import Browser, Columns, Json, Port, pairs_of
 from glassformer.cli.screen import notes
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def errors(
         list[str] | None,
         typer.Option("--data", "-d", help="Other rows; may be given again.", show_default=False),
     ] = None,
+    column: Columns = None,
     html: Annotated[
         Path | None,
         typer.Option(help="Write the page there, a file or a folder, and end.", show_default=False),
@@ -58,7 +59,11 @@ def errors(
     place = None if html is None else page_place(html)
     with notes(), Bar("rows") as bar:
         found = judged_part(
-            open_run(run), part, data, lambda said: typer.echo(f"note: {said}", err=True), bar
+            open_run(run, columns=pairs_of(column, "--column")),
+            part,
+            data,
+            lambda said: typer.echo(f"note: {said}", err=True),
+            bar,
         )
     names = found.report.classes.names if found.report.classes is not None else None
     told = errors_of(found.records, top)

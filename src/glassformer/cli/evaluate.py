@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import pairs_of
+
 if TYPE_CHECKING:
     from glassformer.data.rows import Rows
     from glassformer.judging.evaluate import Evaluation
@@ -105,10 +107,10 @@ def evaluate(
     from glassformer.judging.slices import drawn
     from glassformer.training.folder import seed_folders
 
-    named = {"columns": _pairs(column, "--column"), "ignore": ignore or [], "device": device}
+    named = {"columns": pairs_of(column, "--column"), "ignore": ignore or [], "device": device}
     reading = None
     if format is not None:
-        reading = {key: value_of(text) for key, text in _pairs(format, "--format").items()}
+        reading = {key: value_of(text) for key, text in pairs_of(format, "--format").items()}
     asked = Asked(data, reading, name, train, baselines, named, partial(drawn, count=limit, seed=seed))
     if task is None and (several := seed_folders(run)):
         part = None
@@ -217,10 +219,3 @@ def _of_model(model: str, task: str, asked: Asked) -> Evaluation:
             baselines=asked.baselines,
             progress=advance,
         )
-
-
-def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    """`name=value`, each value a text."""
-    from glassformer.cli.train import pair_of
-
-    return dict(pair_of(each, option) for each in texts or [])

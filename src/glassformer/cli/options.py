@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from glassformer.errors import ConfigError
+
 LOADING = "Loading"
 
 ModelName = Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")]
@@ -41,6 +43,12 @@ AllowPickle = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)]
 
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", "-c", help="Of --data: role=column, such as text=tweet.", show_default=False),
+]
+"""What the columns of other rows than the run's own are called, where not as its own."""
+
 Port = Annotated[
     int | None,
     typer.Option(min=1, max=65535, help="Of the page. Default: a free one.", show_default=False),
@@ -51,3 +59,16 @@ Browser = Annotated[
         "--browser/--no-browser", help="Open one. Default: where there is a screen.", show_default=False
     ),
 ]
+
+
+def pair_of(text: str, option: str) -> tuple[str, str]:
+    """The name and the value of `name=value`."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise ConfigError(f"{option} takes name=value; got {text!r}")
+    return name, value
+
+
+def pairs_of(texts: list[str] | None, option: str) -> dict[str, str]:
+    """Those of an option that may be given again."""
+    return dict(pair_of(text, option) for text in texts or [])

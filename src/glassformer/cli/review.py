@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Json
+from glassformer.cli.options import Columns, Json, pairs_of
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def out(
     worst: Annotated[int, typer.Option(min=1, help="How many rows, those with the highest loss.")] = 100,
     part: PartName = "validation",
     data: Data = None,
+    column: Columns = None,
 ) -> None:
     """Write the rows with the highest loss to a sheet, to be looked through by a person.
 
@@ -52,10 +53,11 @@ def out(
     """
     from glassformer.judging.mistakes.review import write_sheet
 
-    found = _part(run, part, data)
+    found = _part(run, part, data, column)
     rows = write_sheet(sheet, found.records, worst)
     typer.echo(f"{rows:,} of {len(found.records):,} rows in {sheet}: fill in the column `correction`, then")
     more = "".join(f" --data {shlex.quote(x)}" for x in data or ())
+    more += "".join(f" --column {shlex.quote(x)}" for x in column or ())
     more += "" if part == "validation" else f" --part {part}"
     typer.echo(
         f"glassformer review in {shlex.quote(str(run))} {shlex.quote(str(sheet))} --output corrected.jsonl{more}"
@@ -76,6 +78,7 @@ def bring_in(
     ],
     part: PartName = "validation",
     data: Data = None,
+    column: Columns = None,
     new_labels: Annotated[
         bool, typer.Option("--new-labels", help="Corrections may be labels that there were not.")
     ] = False,
@@ -92,7 +95,7 @@ def bring_in(
     from glassformer.judging.mistakes.review import read_sheet
 
     written_kind(output)  # better known before the work
-    found = _part(run, part, data)
+    found = _part(run, part, data, column)
     told = read_sheet(sheet, found.records, found.labels(), new_labels=new_labels)
     written = write_corrected(found, told, output)
     command = again(found, written)
@@ -110,10 +113,11 @@ def bring_in(
         typer.echo(f"then: {command}")
 
 
-def _part(run: Path, part: str, data: list[str] | None) -> Part:
+def _part(run: Path, part: str, data: list[str] | None, column: list[str] | None) -> Part:
     from glassformer.cli.look import Bar
     from glassformer.judging.judged import judged_part
     from glassformer.judging.runs import open_run
 
     with notes(), Bar("rows") as bar:
-        return judged_part(open_run(run), part, data, lambda said: typer.echo(f"note: {said}", err=True), bar)
+        named = open_run(run, columns=pairs_of(column, "--column"))
+        return judged_part(named, part, data, lambda said: typer.echo(f"note: {said}", err=True), bar)

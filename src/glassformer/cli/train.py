@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import pair_of
 from glassformer.cli.screen import notes
 from glassformer.errors import ConfigError, GlassformerError
 
@@ -229,14 +230,6 @@ def _judged(asked: Config, quiet: bool) -> Report | None:
 
 def _note(text: str) -> None:
     typer.echo(f"note: {text}", err=True)
-
-
-def pair_of(text: str, option: str) -> tuple[str, str]:
-    """The name and the value of `name=value`."""
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise ConfigError(f"{option} takes name=value; got {text!r}")
-    return name, value
 
 
 def value_of(text: str) -> Any:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from glassformer.cli.app import main
+from glassformer.data.rows import read_rows
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.judging.mistakes.review import (
     Corrections,
@@ -232,6 +233,18 @@ def test_rows_of_a_file_of_their_own(
     assert code == 2 and "files of their own (val.csv); name them too: --data FILE --part new" in err
     assert run(capsys, "review", "in", judged, sheet, *part, "-o", corrected)[0] == 0
     assert len(corrected.read_text().splitlines()) == 30
+
+    own = (tmp_path / "val.jsonl").read_text()
+    (tmp_path / "val.jsonl").write_text(own.replace('"text"', '"tweet"'))
+    judged_then = report("classify", classified(), read_rows(str(tmp_path / "val.jsonl")).fingerprint)
+    judged_then.save(judged / "evaluation" / "new" / "report.json")
+    named = [*part, "--column", "text=tweet"]
+    sheet.unlink()
+    corrected.unlink()
+    code, out, _ = run(capsys, "review", "out", judged, sheet, *named)
+    assert code == 0 and f"{tmp_path / 'val.jsonl'} --column text=tweet --part new" in out
+    assert run(capsys, "review", "in", judged, sheet, *named, "-o", corrected)[0] == 0
+    assert json.loads(corrected.read_text().splitlines()[0]) == json.loads(own.splitlines()[0])
 
 
 def test_data_that_were_changed_since(
