@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from glassformer.core.flow import Output
+from glassformer.engine.modes import evaluating
 from glassformer.training.feed import cut
 from glassformer.training.objective import Examples, Objective
 from glassformer.training.passes import Example, Pass
@@ -33,9 +34,7 @@ def answers(
     """
     read = read or objective.answers
     network, device = objective.model.network, objective.model.device
-    training = network.training
-    network.eval()
-    try:
+    with evaluating(network):
         for start in range(0, len(examples), WINDOW):
             window = list(range(start, min(start + WINDOW, len(examples))))
             seen = [objective.varied(examples[i], generator(0, 0, i)) for i in window]
@@ -48,5 +47,3 @@ def answers(
                 if progress is not None:
                     progress(len(item.indices))
             yield from (found[i] for i in window)
-    finally:
-        network.train(training)
