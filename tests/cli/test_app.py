@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import glassformer
+from glassformer.cli.app import COMMANDS, _flowing
 
 # A command that does what it is told, put beside the real ones.
 WITH_A_FAKE = """
@@ -64,8 +65,6 @@ def test_version() -> None:
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_has_every_command_and_examples(option: str) -> None:
-    from glassformer.cli.app import COMMANDS
-
     done = run(option)
     assert done.returncode == 0
     for text in (*COMMANDS, "Examples:", "glassformer demo", "--install-completion", "--debug"):
@@ -84,11 +83,17 @@ def test_help_has_every_command_and_examples(option: str) -> None:
         "data inspect",
         "trace",
         "encode",
+        "generate",
         "predict",
         "compare",
         "train",
         "search",
         "curves",
+        "evaluate",
+        "reproduce",
+        "study",
+        "errors",
+        "review out",
         "parity",
         "bench",
     ],
@@ -104,6 +109,11 @@ def test_each_command_has_help_and_imports_nothing_heavy(name: str) -> None:
     assert done.returncode == 0, done.stderr
     assert f"glassformer {name}" in done.stdout
     assert done.stdout.splitlines()[-1].strip() == "HEAVY"
+
+
+def test_paragraphs_of_help_break_where_the_terminal_ends() -> None:
+    told = _flowing("Heading.\n\n    One paragraph\n    in two lines.\n\n    a:\n      b: 1\n")
+    assert told == "Heading.\n\nOne paragraph in two lines.\n\na:\n  b: 1"
 
 
 def test_without_arguments_help_is_shown() -> None:

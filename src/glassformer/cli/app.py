@@ -6,6 +6,7 @@ Exit codes: 0 done · 1 a bug of ours · 2 something in the request (options, fi
 
 from __future__ import annotations
 
+import inspect
 import io
 import logging
 import os
@@ -72,10 +73,19 @@ class Commands(TyperGroup):
 def _import_command(name: str) -> Any:
     found = getattr(import_module(f"glassformer.cli.{name}"), name)
     if isinstance(found, typer.Typer):  # a group with commands of its own
-        return typer.main.get_command(found)
+        group: Any = typer.main.get_command(found)
+        for command in group.commands.values():
+            command.help = _flowing(command.help)
+        return group
     single = typer.Typer(add_completion=False)
-    single.command(name)(found)
+    single.command(name, help=_flowing(found.__doc__))(found)
     return typer.main.get_command(single)
+
+
+def _flowing(doc: str) -> str:
+    """A docstring whose paragraphs break where the terminal ends, not where our lines do; what is indented stays."""
+    paragraphs = inspect.cleandoc(doc).split("\n\n")
+    return "\n\n".join(text if "\n " in text else text.replace("\n", " ") for text in paragraphs)
 
 
 app = typer.Typer(

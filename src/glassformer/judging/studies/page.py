@@ -192,7 +192,7 @@ def _logarithmic(sizes: Sequence[int]) -> _Scale:
 def _extent(figures: Sequence[Interval]) -> tuple[float, float]:
     """From where to where the figures go, their intervals among them."""
     ends = [y for x in figures for y in (x.low, x.value, x.high) if y is not None]
-    room = (max(ends) - min(ends)) * 0.06 or abs(max(ends)) * 0.1 or 1.0
+    room = (max(ends) - min(ends)) * 0.06 or abs(max(ends)) * 0.1 or 0.05
     return min(ends) - room, max(ends) + room
 
 
