@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def test_as_text() -> None:
         "note: no row is 'class 2'",
     ):
         assert said in text
+    assert "better by" in text and "better by" not in str(replace(report_of(), baselines={}))
 
 
 def test_many_classes_show_both_ends() -> None:

@@ -28,7 +28,7 @@ def show(report: Report) -> None:
     console = Console(highlight=False)
     console.print(Text(visible(report.headed)))
     headings, rows = report.standings()
-    printed(headings[:-1], [row[:-1] for row in rows])
+    printed(headings[:3], [row[:3] for row in rows])  # what a baseline is stands below
     for name, standing in report.baselines.items():
         console.print(Text(f"{visible(name)}: {visible(standing.about)}", style="dim"))
     printed(*report.others())

@@ -83,7 +83,9 @@ def _with_model(folder: Path) -> Path:
         return inner
     if several := sorted(str(path.parent.parent) for path in folder.glob(f"*/model/{CONFIG}")):
         more = f" and {len(several) - 3} more" if len(several) > 3 else ""
-        raise DataError(f"{folder}: holds no model itself; name one of those in it: {', '.join(several[:3])}{more}")
+        raise DataError(
+            f"{folder}: holds no model itself; name one of those in it: {', '.join(several[:3])}{more}"
+        )
     return folder
 
 

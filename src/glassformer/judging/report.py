@@ -125,7 +125,10 @@ class Report:
 
     def standings(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
         """Headings and rows: the model and each baseline a row, their main figure and how much better the model is."""
-        rows = [[self.name, self.figures[self.metric].written(digits), "", "this model"]]
+        own = [self.name, self.figures[self.metric].written(digits)]
+        if not self.baselines:
+            return ["", self.metric], [own]
+        rows = [[*own, "", "this model"]]
         for name, standing in self.baselines.items():
             figure = standing.figures.get(self.metric)
             written = "" if figure is None else figure.written(digits)
