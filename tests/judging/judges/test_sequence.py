@@ -67,6 +67,18 @@ def test_figures_are_those_of_the_package() -> None:
     assert any("4 of 4 texts were not at their end" in note for note in found.report.notes)
 
 
+def test_nothing_is_written_twice_where_that_is_asked_for() -> None:
+    objective = learner()
+    judge = judge_of("translate", objective, beams=1, max_new_tokens=12, no_repeat_ngram_size=1)
+    (note, *_) = judge.notes(records := list(judge.records(ROWS)))
+    assert note.endswith("at most 12 tokens, no 1 tokens in a row twice")
+    for record in records:
+        written = objective.model.generate(record.row["source"], max_new_tokens=12, no_repeat_ngram_size=1)
+        assert record.said == written
+    loose = judge_of("translate", objective, beams=1, max_new_tokens=12)
+    assert [r.said for r in loose.records(ROWS)] != [r.said for r in records]
+
+
 def test_sentences_and_several_summaries() -> None:
     rows = read_rows(
         [
@@ -116,6 +128,7 @@ def test_what_cannot_be_judged() -> None:
     for options, said in (
         ({"beams": 0}, "beams is 0"),
         ({"batch": "x"}, "batch is 'x'"),
+        ({"no_repeat_ngram_size": 0}, "no_repeat_ngram_size is 0"),
         ({"beam": 2}, "nearest: 'beams'"),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -42,6 +42,7 @@ class WrittenJudge(Judge):
 
     Args:
         beams: how many are searched · length_penalty: above 0 favours long texts; None = as the model's makers say
+        no_repeat_ngram_size: so many tokens in a row are not written twice; None = as the model's makers say
         max_new_tokens: of a text, and never more than the model has room for · batch: rows that are written together
         language: of the texts, by which the sentences of summaries are found
     """
@@ -56,17 +57,22 @@ class WrittenJudge(Judge):
         beams: int | None = None,
         max_new_tokens: int = NEW_TOKENS,
         length_penalty: float | None = None,
+        no_repeat_ngram_size: int | None = None,
         batch: int = 16,
         language: str = "en",
     ) -> None:
         super().__init__(objective)
         self.beams = self.BEAMS if beams is None else beams
-        for name, value in (("beams", self.beams), ("max_new_tokens", max_new_tokens), ("batch", batch)):
+        whole = {"beams": self.beams, "max_new_tokens": max_new_tokens, "batch": batch}
+        if no_repeat_ngram_size is not None:
+            whole["no_repeat_ngram_size"] = no_repeat_ngram_size
+        for name, value in whole.items():
             if not isinstance(value, int) or value < 1:
                 raise ConfigError(f"{name} is {shown(value)}; it must be a whole number from 1 up")
         room = self.model.network.max_tokens
         self.max_new_tokens = max_new_tokens if room is None else min(max_new_tokens, room - 1)
         self.length_penalty = length_penalty
+        self.no_repeat_ngram_size = no_repeat_ngram_size
         self.batch = batch
         self.language = language
 
@@ -127,8 +133,9 @@ class WrittenJudge(Judge):
         return said
 
     def _options(self) -> dict[str, Any]:
-        asked = {"num_beams": self.beams, "max_new_tokens": self.max_new_tokens}
-        return asked if self.length_penalty is None else {**asked, "length_penalty": self.length_penalty}
+        named = {name: getattr(self, name) for name in ("length_penalty", "no_repeat_ngram_size")}
+        asked = {name: value for name, value in named.items() if value is not None}
+        return {"num_beams": self.beams, "max_new_tokens": self.max_new_tokens, **asked}
 
     def scored(self, records: Sequence[Record]) -> list[Record]:
         """The same records, with the figures of each alone."""
@@ -162,7 +169,9 @@ class WrittenJudge(Judge):
     def notes(self, records: Sequence[Record]) -> list[str]:
         penalty = "" if self.length_penalty is None else f", length penalty {self.length_penalty:g}"
         method = "greedily" if self.beams == 1 else f"by a search with {self.beams} beams{penalty}"
-        found = [f"the model writes {method}, at most {self.max_new_tokens} tokens"]
+        once = self.no_repeat_ngram_size
+        unlike = "" if once is None else f", no {once} tokens in a row twice"
+        found = [f"the model writes {method}, at most {self.max_new_tokens} tokens{unlike}"]
         cut = sum(record.details.get("cut") is True for record in records)
         begun = sum(record.details.get("ended") is False for record in records)
         of = f"of {len(records):,}"
