@@ -114,19 +114,20 @@ def keep(found: Seeds, folder: Path) -> Path:
 def redraw(docs: Path) -> None:
     """Write each table between its two marks of results.md."""
     page, kept = docs / "results.md", docs / "results"
-    text = drawn(page.read_text("utf-8"), "results", table(kept), page)
+    text = put(page.read_text("utf-8"), "results", table(kept), page)
     for study in sorted((kept / STUDIES).glob("*.json")):
-        text = drawn(text, study.stem, study_table(study), page)
+        text = put(text, study.stem, study_table(study), page)
     page.write_text(text, "utf-8")
 
 
-def drawn(text: str, name: str, table: str, page: Path) -> str:
+def put(text: str, name: str, made: str, page: Path) -> str:
+    """The page with a table between the two marks of its name."""
     first, last = BEGIN.format(name), END.format(name)
     before, begin, rest = text.partition(first)
     _, end, after = rest.partition(last)
     if not begin or not end:
         sys.exit(f"error: {page} has no place for the table {name}; it is between {first} and {last}")
-    return f"{before}{begin}\n{table}\n{end}{after}"
+    return f"{before}{begin}\n{made}\n{end}{after}"
 
 
 def table(folder: Path) -> str:
@@ -141,8 +142,8 @@ def table(folder: Path) -> str:
 def study_table(path: Path) -> str:
     """What was trained on and judged on, and below it where curves cross, as the study itself says it."""
     found = json.loads(path.read_text("utf-8"))
-    drawn = markdown(found["table"]["headings"], found["table"]["rows"])
-    return "\n\n".join([drawn, *map(escaped, found["crossings"])])
+    made = markdown(found["table"]["headings"], found["table"]["rows"])
+    return "\n\n".join([made, *map(escaped, found["crossings"])])
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

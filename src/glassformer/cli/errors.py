@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Browser, Columns, Json, Port, pairs_of
+from glassformer.cli.options import Browser, Columns, Json, OtherRows, PartName, Port, RunFolder, pairs_of
 from glassformer.cli.screen import notes
 
 if TYPE_CHECKING:
@@ -15,14 +15,9 @@ if TYPE_CHECKING:
 
 
 def errors(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
-    part: Annotated[
-        str, typer.Option(help="validation, train, or what `evaluate --data` judged.")
-    ] = "validation",
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", "-d", help="Other rows; may be given again.", show_default=False),
-    ] = None,
+    run: RunFolder,
+    part: PartName = "validation",
+    data: OtherRows = None,
     column: Columns = None,
     html: Annotated[
         Path | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from glassformer.cli.options import AllowPickle, Dtype, Json, Offline, Revision
+from glassformer.cli.options import AllowPickle, Dtype, HeadTask, Json, Offline, Revision
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,9 +31,7 @@ def info(
             "or a name on the Hugging Face Hub; the first of these that there is."
         ),
     ],
-    task: Annotated[
-        str | None, typer.Option(help="Which head: fill-mask, text-classification, … Default: its own.")
-    ] = None,
+    task: HeadTask = None,
     tokens: Annotated[int, typer.Option(min=1, help="The length of a text, for FLOPs and memory.")] = 128,
     dtype: Dtype = None,
     memory: Annotated[

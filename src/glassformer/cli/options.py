@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,9 @@ LOADING = "Loading"
 ModelName = Annotated[str, typer.Argument(help="A model folder, or a name on the Hugging Face Hub.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
+HeadTask = Annotated[
+    str | None, typer.Option(help="Which head: fill-mask, text-classification, … Default: its own.")
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto.", rich_help_panel=LOADING)]
 Dtype = Annotated[
     str | None,
@@ -43,6 +47,11 @@ AllowPickle = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never open a connection.", rich_help_panel=LOADING)]
 
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
+PartName = Annotated[str, typer.Option(help="validation, train, or what `evaluate --data` judged.")]
+OtherRows = Annotated[
+    list[str] | None, typer.Option("--data", "-d", help="Other rows; may be given again.", show_default=False)
+]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--column", "-c", help="Of --data: role=column, such as text=tweet.", show_default=False),

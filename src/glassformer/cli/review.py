@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Columns, Json, pairs_of
+from glassformer.cli.options import Columns, Json, OtherRows, PartName, RunFolder, pairs_of
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
@@ -21,15 +21,6 @@ review = typer.Typer(
     help="Review labels that may be wrong: out to a spreadsheet, back as corrected rows.",
 )
 
-RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
-PartName = Annotated[
-    str,
-    typer.Option("--part", help="validation, train, or what `evaluate --data` judged.", show_default=True),
-]
-Data = Annotated[
-    list[str] | None, typer.Option("--data", "-d", help="Other rows; may be given again.", show_default=False)
-]
-
 
 @review.command("out")
 def out(
@@ -37,7 +28,7 @@ def out(
     sheet: Annotated[Path, typer.Argument(help="The sheet to write, such as sheet.csv.", show_default=False)],
     worst: Annotated[int, typer.Option(min=1, help="How many rows, those with the highest loss.")] = 100,
     part: PartName = "validation",
-    data: Data = None,
+    data: OtherRows = None,
     column: Columns = None,
 ) -> None:
     """Write the rows with the highest loss to a sheet, to be looked through by a person.
@@ -77,7 +68,7 @@ def bring_in(
         ),
     ],
     part: PartName = "validation",
-    data: Data = None,
+    data: OtherRows = None,
     column: Columns = None,
     new_labels: Annotated[
         bool, typer.Option("--new-labels", help="Corrections may be labels that there were not.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import AllowPickle, Device, Dtype, ModelName, Offline, Revision
+from glassformer.cli.options import AllowPickle, Device, Dtype, HeadTask, ModelName, Offline, Revision
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,9 +32,7 @@ def trace(
     all_layers: Annotated[
         bool, typer.Option("--all", help="Show every layer, without folding those of one form.")
     ] = False,
-    task: Annotated[
-        str | None, typer.Option(help="Which head: fill-mask, text-classification, … Default: its own.")
-    ] = None,
+    task: HeadTask = None,
     dtype: Dtype = None,
     device: Device = "cpu",
     revision: Revision = None,
