@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.judging.comparing.seeds import Mean, Seeds, minutes, summarise
+from glassformer.evaluation.compare.seeds import Mean, Seeds, minutes, summarise
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- {}: made by benchmarks/results.py -->", "<!-- /{} -->"

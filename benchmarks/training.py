@@ -119,9 +119,9 @@ def ours(
     import torch
 
     import glassformer
+    from glassformer.runs.options import Options
+    from glassformer.tasks.base import Objective, text_labels
     from glassformer.training.callbacks import Callback
-    from glassformer.training.objective import Objective, text_labels
-    from glassformer.training.options import Options
     from glassformer.training.trainer import Trainer
 
     class Held:

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from glassformer import load
-from glassformer.judging.runs import evaluate_model, open_run
+from glassformer.evaluation.runs import evaluate_model, open_run
 
 PLACE = Path(__file__).parents[1] / "src" / "glassformer" / "checkpoints" / "shakespeare"
 

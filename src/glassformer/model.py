@@ -39,6 +39,7 @@ from glassformer.edge import (
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.files import shown
+from glassformer.files.strict_json import read_object
 from glassformer.hub import resolve
 from glassformer.models import Family, Network, Reader
 from glassformer.models.choice import LABELLED, bare_task, family_of, names_of, put_on, task_of
@@ -47,7 +48,6 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.fit import LoadReport, fill, first_ten, gather, holding_nan
 from glassformer.weights.header import read_file_header
 from glassformer.weights.read import open_checkpoint
-from glassformer.weights.strict_json import read_object
 from glassformer.weights.write import write_checkpoint, write_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import typer
 
 from glassformer import GlassformerError
 from glassformer.cli.compare import compare
-from glassformer.tasks.lead import Lead
+from glassformer.tasks.generate.lead import Lead
 from tests.cli.test_app import run
 from tests.e2e.tiny_models import make_folder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.app import main
-from glassformer.training.journal import Journal, journal_path
+from glassformer.runs.event_log import Journal, journal_path
 from tests.training.a_run import write_run
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.data import noise
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.rouge import rouge
+from glassformer.tasks.metrics.rouge import rouge
 
 MASK = 1
 SENTINELS = list(range(999, 899, -1))

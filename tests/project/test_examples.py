@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.judging.studies.study import study_of
-from glassformer.training.run import config_of, read_config
+from glassformer.runs.config import config_of, read_config
+from glassformer.studies.study import study_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

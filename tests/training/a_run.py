@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.runs.event_log import Journal, journal_path
 from glassformer.training.callbacks import Callback, Report
-from glassformer.training.journal import Journal, journal_path
 
 
 @dataclass

@@ -11,10 +11,10 @@ from tokenizers import models, pre_tokenizers, processors
 
 from glassformer.model import Model
 from glassformer.models import FAMILIES
+from glassformer.tasks.base import Objective
+from glassformer.tasks.microbatch import Pass
 from glassformer.text.special import Settings
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.objective import Objective
-from glassformer.training.passes import Pass
 from tests.e2e.tiny_models import SMALL
 
 WORDS = "[PAD] [CLS] [SEP] [UNK] time flies like an arrow fruit a banana . ##s ##e ##an dean jeff works at ?".split()

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from glassformer.data.order import Order
+from glassformer.runs.lock import Lock
 from glassformer.training import randomness
 from glassformer.training.checkpoints import Checkpoints
-from glassformer.training.lock import Lock
 from glassformer.training.state import optimiser_tensors, read_state, restore_optimiser, write_state
 from glassformer.weights.write import write_checkpoint
 

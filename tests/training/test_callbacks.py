@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.training.callbacks import Callback, Smoothed
+from glassformer.runs.history import Smoothed
+from glassformer.training.callbacks import Callback
 from tests.training.a_run import Trainer
 
 

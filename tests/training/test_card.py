@@ -15,7 +15,8 @@ import yaml
 
 import glassformer
 from glassformer import DataError
-from glassformer.training.card import Notes, environment, write_card
+from glassformer.runs.environment import environment
+from glassformer.training.card import Notes, write_card
 from tests.e2e.tiny_models import make_folder
 from tests.training.a_run import Options
 

@@ -468,7 +468,7 @@ def save_together(tmp_path: Path, processes: int, times: int) -> None:
 def test_eight_processes_save_50_times_each_into_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.training.lock._PAUSE", 0.002)
+    monkeypatch.setattr("glassformer.runs.lock._PAUSE", 0.002)
     save_together(tmp_path, 8, 50)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.training.progress import Progress, clock
+from glassformer.runs.charts import clock
+from glassformer.training.progress import Progress
 from tests.training.a_run import Trainer
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.data.order import generator
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.training.randomness import capture, generator, restore, seed_all
+from glassformer.training.randomness import capture, restore, seed_all
 from glassformer.training.state import read_state, write_state
 
 

@@ -12,18 +12,13 @@ import yaml
 
 import glassformer
 from glassformer.errors import ConfigError, DataError
-from glassformer.training.objectives.classify import Classify
-from glassformer.training.objectives.tag import Tag
-from glassformer.training.presets import PRESETS
-from glassformer.training.run import (
-    OBJECTIVES,
-    as_yaml,
-    config_of,
-    make_trainer,
-    objective_class,
-    read_config,
-    rows_of,
-)
+from glassformer.runs.config import as_yaml, config_of, read_config
+from glassformer.runs.data import rows_of
+from glassformer.runs.presets import PRESETS
+from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.evaluator import OBJECTIVES, objective_class
+from glassformer.tasks.tag.task import Tag
+from glassformer.training.run import make_trainer
 from tests.e2e.tiny_models import word_tokenizer
 
 WORDS = "time flies like an arrow fruit a banana".split()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from glassformer.errors import ConfigError
-from glassformer.training.presets import PRESETS, preset
+from glassformer.runs.presets import PRESETS, preset
 from glassformer.training.schedules import SCHEDULES, Schedule
 
 STEPS, WARMUP = 40, 10

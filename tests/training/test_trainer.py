@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from glassformer.errors import ConfigError, WeightsError
+from glassformer.runs.event_log import read_journal
 from glassformer.training.callbacks import Callback
 from glassformer.training.faults import Diverged
-from glassformer.training.journal import read_journal
 from glassformer.training.stopping import Stopped
 from tests.training.tiny import (
     BERT,

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from glassformer.core.flow import Output
 from glassformer.model import Model
+from glassformer.runs.options import Options
+from glassformer.tasks.base import Examples, Objective, Rows, text_labels
+from glassformer.tasks.microbatch import Example, Pass
 from glassformer.training import randomness
-from glassformer.training.objective import Examples, Objective, Rows, text_labels
-from glassformer.training.options import Options
-from glassformer.training.passes import Example, Pass
 from glassformer.training.trainer import Trainer
 
 BERT = {

@@ -28,11 +28,11 @@ import torch
 from safetensors.torch import save
 
 from glassformer.errors import ConfigError, WeightsError
+from glassformer.files.strict_json import parse_object
 from glassformer.weights import layout as layout_module
 from glassformer.weights.header import read_header
 from glassformer.weights.layout import find_weights
 from glassformer.weights.read import open_checkpoint
-from glassformer.weights.strict_json import parse_object
 
 LIMIT_S = 5.0
 

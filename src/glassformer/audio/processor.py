@@ -17,7 +17,7 @@ from glassformer.audio.read import RATES_HZ, Sound, read_sound
 from glassformer.audio.wave import Wave
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import reason, shown
-from glassformer.weights.strict_json import read_object
+from glassformer.files.strict_json import read_object
 from glassformer.weights.write import atomic_file
 
 FILE, NESTED_FILE = "preprocessor_config.json", "processor_config.json"

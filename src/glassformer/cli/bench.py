@@ -61,7 +61,7 @@ def bench(
     [cyan]glassformer bench MODEL --task classify --data test.csv --limit 1000[/]
     """
     from glassformer.engine.prepare import PRECISIONS
-    from glassformer.training.folder import CONFIG
+    from glassformer.runs.folder import CONFIG
 
     precisions = list(PRECISIONS) if precision is None else [part.strip() for part in precision.split(",")]
     with notes():
@@ -83,8 +83,8 @@ def _answers(
     as_json: bool,
 ) -> None:
     """The latency of one answer, size and accuracy: a row each model and precision."""
-    from glassformer.judging.comparing.latency import compare_variants, contender, rows_for, table
-    from glassformer.judging.slices import drawn
+    from glassformer.evaluation.compare.latency import compare_variants, contender, rows_for, table
+    from glassformer.evaluation.slices import drawn
 
     columns = pairs_of(column, "--column")
     contenders = [contender(place, task=task, columns=columns or None) for place in models]

@@ -10,7 +10,7 @@ import typer
 from glassformer.cli.options import AllowPickle, Device, Dtype, Json, Offline
 
 if TYPE_CHECKING:
-    from glassformer.tasks.compare import Comparison
+    from glassformer.tasks.generate.compare import Comparison
 
 
 def compare(
@@ -72,11 +72,11 @@ def compare(
     [cyan]glassformer compare --data pairs.tsv --text en --reference de --task translation MODEL[/]
     """
     from glassformer.cli.screen import counted, notes
-    from glassformer.tasks.compare import compare as judged
-    from glassformer.tasks.compare import judges
-    from glassformer.tasks.compare_page import page
-    from glassformer.tasks.rows import read_rows
-    from glassformer.tasks.systems import named_systems
+    from glassformer.tasks.generate.compare import compare as judged
+    from glassformer.tasks.generate.compare import judges
+    from glassformer.tasks.generate.compare_page import page
+    from glassformer.tasks.generate.rows import read_rows
+    from glassformer.tasks.generate.systems import named_systems
 
     if html is not None:
         _check_place(html)

@@ -12,8 +12,8 @@ from glassformer.cli.screen import counted, notes, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.intervals import Interval
-    from glassformer.judging.comparing.comparison import Comparison
+    from glassformer.evaluation.compare.comparison import Comparison
+    from glassformer.tasks.metrics.intervals import Interval
 
 NARROWEST, WIDEST = 9, 41
 
@@ -22,9 +22,9 @@ def compare_runs(
     places: Sequence[str], *, html: Path | None = None, json: bool = False, latency: bool = False
 ) -> None:
     """Compare, and show it. Raises: ConfigError: a place that is no run."""
-    from glassformer.judging.comparing.comparison import compare_runs as compared
-    from glassformer.judging.comparing.comparison import is_place
-    from glassformer.judging.comparing.page import page
+    from glassformer.evaluation.compare.comparison import compare_runs as compared
+    from glassformer.evaluation.compare.comparison import is_place
+    from glassformer.evaluation.compare.page import page
 
     for place in places:
         if not is_place(place):
@@ -66,7 +66,7 @@ def _show(found: Comparison) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from glassformer.judging.comparing.page import reach
+    from glassformer.evaluation.compare.page import reach
 
     console = Console(highlight=False)
     console.print(Text(visible(found.headed)), end="\n\n")

@@ -10,7 +10,7 @@ import typer
 from glassformer.cli.options import Json
 
 if TYPE_CHECKING:
-    from glassformer.training.history import Chart, Run
+    from glassformer.runs.history import Chart, Run
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "red", "blue")
 HEIGHT, WIDEST, MOST_SAID = 12, 100, 5
@@ -42,7 +42,7 @@ def curves(
     [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
     """
     from glassformer.errors import DataError, nearest
-    from glassformer.training.history import charts, read_runs
+    from glassformer.runs.history import charts, read_runs
 
     found = read_runs(runs)
     drawn = {chart.name: chart for chart in charts(found, 2_000)}
@@ -51,7 +51,7 @@ def curves(
             raise DataError(f"no figure {name!r}; there are {', '.join(drawn)}{nearest(name, drawn)}")
     if html is not None:
         from glassformer.explorer.page import check_place
-        from glassformer.training.curves import write_page
+        from glassformer.runs.curves import write_page
 
         check_place(html)
         write_page(list(runs), html)
@@ -84,7 +84,7 @@ def _show(runs: list[Run], drawn: list[Chart]) -> None:
     from rich.text import Text
 
     from glassformer.cli.screen import visible
-    from glassformer.training.curves import figures
+    from glassformer.runs.curves import figures
 
     console = Console(highlight=False)
     for chart in drawn:
@@ -117,7 +117,7 @@ def _plot(chart: Chart, runs: list[Run], width: int) -> Any:
 
     from glassformer.cli.dots import dotted
     from glassformer.cli.screen import visible
-    from glassformer.training.pictures import extent, named, number, under
+    from glassformer.runs.charts import extent, named, number, under
 
     lines = [line for line in chart.lines if not under(line, chart)]
     colours = [COLOURS[(line.run if len(runs) > 1 else i) % len(COLOURS)] for i, line in enumerate(lines)]

@@ -11,7 +11,7 @@ from glassformer.cli.options import Browser, Columns, Json, OtherRows, PartName,
 from glassformer.cli.screen import notes
 
 if TYPE_CHECKING:
-    from glassformer.judging.judged import Part
+    from glassformer.evaluation.splits import Part
 
 
 def errors(
@@ -46,10 +46,10 @@ def errors(
     [cyan]glassformer errors runs/mood --part train --print[/]  rows it learnt from: high losses are often wrong labels
     """
     from glassformer.cli.look import Bar
-    from glassformer.judging.judged import judged_part
-    from glassformer.judging.mistakes.confusion import confusion_of
-    from glassformer.judging.mistakes.errors import errors_of
-    from glassformer.judging.runs import open_run
+    from glassformer.evaluation.error_analysis.confusion import confusion_of
+    from glassformer.evaluation.error_analysis.errors import errors_of
+    from glassformer.evaluation.runs import open_run
+    from glassformer.evaluation.splits import judged_part
 
     place = None if html is None else page_place(html)
     with notes(), Bar("rows") as bar:
@@ -91,8 +91,8 @@ def page_place(html: Path) -> Path:
 
 def _write(part: Part, place: Path, look: int) -> None:
     from glassformer.cli.look import Bar
-    from glassformer.judging.mistakes.errors import by_loss
-    from glassformer.judging.mistakes.page import ErrorsPage, look_pages
+    from glassformer.evaluation.error_analysis.errors import by_loss
+    from glassformer.evaluation.error_analysis.page import ErrorsPage, look_pages
 
     pages = {}
     if look:
@@ -103,8 +103,8 @@ def _write(part: Part, place: Path, look: int) -> None:
 
 
 def _serve(part: Part, port: int | None, browser: bool | None) -> None:
-    from glassformer.judging.mistakes.page import ErrorsPage
-    from glassformer.judging.mistakes.served import ServedErrors
+    from glassformer.evaluation.error_analysis.page import ErrorsPage
+    from glassformer.evaluation.error_analysis.served import ServedErrors
 
     typer.echo()
     with ServedErrors(
@@ -116,6 +116,6 @@ def _serve(part: Part, port: int | None, browser: bool | None) -> None:
 
 
 def _model(part: Part) -> str:
-    from glassformer.training.folder import MODEL
+    from glassformer.runs.folder import MODEL
 
     return str(part.run.folder / MODEL)

@@ -14,7 +14,7 @@ from glassformer.cli.options import pairs_of
 
 if TYPE_CHECKING:
     from glassformer.data.rows import Rows
-    from glassformer.judging.evaluate import Evaluation
+    from glassformer.evaluation.evaluate import Evaluation
 
 ROWS, MODEL = "Rows", "A model that is no run"
 
@@ -103,9 +103,9 @@ def evaluate(
     from glassformer.cli.screen import counted, notes
     from glassformer.cli.train import value_of
     from glassformer.cli.train_seeds import show as show_seeds
-    from glassformer.judging.comparing.seeds import summarise
-    from glassformer.judging.slices import drawn
-    from glassformer.training.folder import seed_folders
+    from glassformer.evaluation.compare.seeds import summarise
+    from glassformer.evaluation.slices import drawn
+    from glassformer.runs.folder import seed_folders
 
     named = {"columns": pairs_of(column, "--column"), "ignore": ignore or [], "device": device}
     reading = None
@@ -163,8 +163,8 @@ def _of_run(folder: str, asked: Asked) -> tuple[Evaluation, Path]:
     """Judge a run, and where to keep it."""
     from glassformer.cli.screen import counted
     from glassformer.errors import ConfigError
-    from glassformer.judging.judge import check_task
-    from glassformer.judging.runs import VALIDATION, name_of, open_run
+    from glassformer.evaluation.runs import VALIDATION, name_of, open_run
+    from glassformer.tasks.evaluator import check_task
 
     data = asked.data
     if asked.train is not None:
@@ -194,7 +194,7 @@ def _of_model(model: str, task: str, asked: Asked) -> Evaluation:
     from glassformer.cli.screen import counted
     from glassformer.data.rows import read_rows
     from glassformer.errors import ConfigError
-    from glassformer.judging.runs import evaluate_model
+    from glassformer.evaluation.runs import evaluate_model
 
     if not asked.data:
         raise ConfigError(

@@ -233,7 +233,7 @@ def _show(prompt: str, found: Generated, tokenizer: Tokenizer, *, json: bool) ->
 def _schema(text: str) -> Any:
     """A JSON schema: the text itself, or what stands in the file of this name."""
     from glassformer.errors import ConfigError
-    from glassformer.weights.strict_json import read_object
+    from glassformer.files.strict_json import read_object
 
     return text if text.lstrip().startswith("{") else read_object(Path(text), ConfigError)
 

@@ -95,9 +95,9 @@ def _found(
 ) -> tuple[Model, str | None]:
     """The model on the meta device; where its sizes come from if not from weights, else None."""
     from glassformer.errors import ConfigError, DataError, nearest
+    from glassformer.files.strict_json import read_object
     from glassformer.model import load
     from glassformer.models.presets import PRESETS
-    from glassformer.weights.strict_json import read_object
 
     path = Path(name).expanduser()
     config = _config_alone(path)

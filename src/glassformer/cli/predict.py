@@ -261,7 +261,7 @@ def _finished(output: Path, texts: list[Any], *, resume: bool, overwrite: bool) 
 
 
 def _answers(pipe: Pipeline, texts: list[Any], *, bar: bool) -> Iterator[Any]:
-    from glassformer.tasks.base import with_bar
+    from glassformer.tasks.pipeline import with_bar
 
     answers = pipe(iter(texts))
     return with_bar(answers, len(texts), pipe.task) if bar and sys.stderr.isatty() else iter(answers)

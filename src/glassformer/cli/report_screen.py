@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from glassformer.judging.report import Report
+    from glassformer.evaluation.report import Report
 
 
 def show(report: Report) -> None:

@@ -12,7 +12,7 @@ from glassformer.cli.options import Json
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
-    from glassformer.judging.book.reproduce import Reproduction
+    from glassformer.evaluation.book.reproduce import Reproduction
 
 
 def reproduce(
@@ -32,7 +32,7 @@ def reproduce(
 
     [cyan]glassformer train examples/emotion.yaml && glassformer reproduce 2[/]
     """
-    from glassformer.judging.book.reproduce import reproduce as beside
+    from glassformer.evaluation.book.reproduce import reproduce as beside
 
     def progress(what: str) -> None:
         if sys.stderr.isatty() and not json:

@@ -12,7 +12,7 @@ from glassformer.cli.options import Columns, Json, OtherRows, PartName, RunFolde
 from glassformer.cli.screen import notes, visible
 
 if TYPE_CHECKING:
-    from glassformer.judging.judged import Part
+    from glassformer.evaluation.splits import Part
 
 review = typer.Typer(
     name="review",
@@ -42,7 +42,7 @@ def out(
 
     [cyan]glassformer review out runs/mood sheet.csv --part train[/]  rows it learnt from
     """
-    from glassformer.judging.mistakes.review import write_sheet
+    from glassformer.evaluation.error_analysis.review import write_sheet
 
     found = _part(run, part, data, column)
     rows = write_sheet(sheet, found.records, worst)
@@ -82,8 +82,8 @@ def bring_in(
     [cyan]glassformer review in runs/mood sheet.csv --part train --output train-corrected.jsonl[/]
     """
     from glassformer.data.write import written_kind
-    from glassformer.judging.mistakes.corrected import again, write_corrected
-    from glassformer.judging.mistakes.review import read_sheet
+    from glassformer.evaluation.error_analysis.corrected import again, write_corrected
+    from glassformer.evaluation.error_analysis.review import read_sheet
 
     written_kind(output)  # better known before the work
     found = _part(run, part, data, column)
@@ -106,8 +106,8 @@ def bring_in(
 
 def _part(run: Path, part: str, data: list[str] | None, column: list[str] | None) -> Part:
     from glassformer.cli.look import Bar
-    from glassformer.judging.judged import judged_part
-    from glassformer.judging.runs import open_run
+    from glassformer.evaluation.runs import open_run
+    from glassformer.evaluation.splits import judged_part
 
     with notes(), Bar("rows") as bar:
         named = open_run(run, columns=pairs_of(column, "--column"))

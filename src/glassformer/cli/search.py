@@ -61,9 +61,10 @@ def search(
     """
     import yaml
 
-    from glassformer.training.lock import Lock
-    from glassformer.training.options import read_record
-    from glassformer.training.run import config_of, objective_class, read_config
+    from glassformer.files.parsing import read_record
+    from glassformer.runs.config import config_of, read_config
+    from glassformer.runs.lock import Lock
+    from glassformer.tasks.evaluator import objective_class
     from glassformer.training.search import search as search_for
     from glassformer.training.trainer import LOWER_IS_BETTER
     from glassformer.weights.write import atomic_file
@@ -122,7 +123,8 @@ def _trained(values: Mapping[str, Any], place: Path, watch: Callback, keep: bool
     import shutil
     import tempfile
 
-    from glassformer.training.run import config_of, make_trainer
+    from glassformer.runs.config import config_of
+    from glassformer.training.run import make_trainer
 
     folder = Path(tempfile.mkdtemp(prefix="trial-", dir=place))
     try:

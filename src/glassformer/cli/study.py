@@ -15,7 +15,7 @@ from glassformer.cli.screen import amount, notes, table_of, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.judging.studies.study import Study, Watch
+    from glassformer.studies.study import Study, Watch
 
 
 def study(
@@ -55,9 +55,9 @@ def study(
 
     [cyan]glassformer study examples/transfer.yaml --seeds 0,1,2[/]  means of three trainings each
     """
-    from glassformer.judging.comparing.seeds import seed_numbers
-    from glassformer.judging.studies.study import study_of
-    from glassformer.training.run import read_config
+    from glassformer.evaluation.compare.seeds import seed_numbers
+    from glassformer.runs.config import read_config
+    from glassformer.studies.study import study_of
 
     asked = study_of(read_config(config), output)
     numbers = None if seeds is None else seed_numbers(seeds)
@@ -84,7 +84,7 @@ def study(
 
 
 def _watch() -> Watch:
-    from glassformer.judging.studies.study import Training, Watch
+    from glassformer.studies.study import Training, Watch
     from glassformer.training.callbacks import Callback
     from glassformer.training.progress import Progress
 

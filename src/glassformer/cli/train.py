@@ -15,8 +15,8 @@ from glassformer.cli.screen import notes
 from glassformer.errors import ConfigError, GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.judging.report import Report
-    from glassformer.training.run import Config
+    from glassformer.evaluation.report import Report
+    from glassformer.runs.config import Config
 
 DATA, HOW, RUN = "Data", "How", "The run"
 
@@ -124,7 +124,7 @@ def train(
 
     [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  two processes that act as one
     """
-    from glassformer.training.run import as_yaml, config_of, read_config
+    from glassformer.runs.config import as_yaml, config_of, read_config
 
     values = {} if config is None else read_config(config)
     named = {
@@ -168,10 +168,11 @@ def train(
 
 def _run(asked: Config, *, resume: bool, quiet: bool, judge: bool) -> tuple[dict[str, Any], Report | None]:
     """Train, judge, and leave the curves and a card beside the model."""
+    from glassformer.runs.config import as_yaml
+    from glassformer.runs.curves import write_page
     from glassformer.training.card import write_card
-    from glassformer.training.curves import write_page
     from glassformer.training.progress import Progress
-    from glassformer.training.run import as_yaml, make_trainer
+    from glassformer.training.run import make_trainer
     from glassformer.training.trackers import by_name
 
     trainer = make_trainer(asked, [*([] if quiet else [Progress()]), *by_name(asked.trackers)])
@@ -201,10 +202,10 @@ def _run(asked: Config, *, resume: bool, quiet: bool, judge: bool) -> tuple[dict
 def _judged(asked: Config, quiet: bool) -> Report | None:
     """The report on the run's validation rows, kept in its folder; one that is there already is not made again."""
     from glassformer.cli.screen import counted
-    from glassformer.judging.evaluate import REPORT
-    from glassformer.judging.judge import JUDGES
-    from glassformer.judging.report import Report
-    from glassformer.judging.runs import open_run
+    from glassformer.evaluation.evaluate import REPORT
+    from glassformer.evaluation.report import Report
+    from glassformer.evaluation.runs import open_run
+    from glassformer.tasks.evaluator import JUDGES
 
     if asked.data.validation is None:
         return None

@@ -15,8 +15,8 @@ from glassformer.cli.screen import counted, notes, table_of, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.judging.comparing.seeds import Seeds
-    from glassformer.training.run import Config
+    from glassformer.evaluation.compare.seeds import Seeds
+    from glassformer.runs.config import Config
 
 
 def train_seeds(
@@ -27,8 +27,8 @@ def train_seeds(
     Args: run: how one run is trained
     Raises: ConfigError: no seeds, several processes, or a folder that holds a single run already.
     """
-    from glassformer.judging.comparing.seeds import seed_numbers, summarise
-    from glassformer.training.folder import CONFIG, seed_folder
+    from glassformer.evaluation.compare.seeds import seed_numbers, summarise
+    from glassformer.runs.folder import CONFIG, seed_folder
 
     numbers = seed_numbers(seeds)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -52,9 +52,9 @@ def train_seeds(
 
 def is_finished(folder: Path, config: Config) -> bool:
     """Is the very run that this configuration describes at its end?"""
-    from glassformer.training.folder import CONFIG
-    from glassformer.training.history import read_run
-    from glassformer.training.run import as_yaml
+    from glassformer.runs.config import as_yaml
+    from glassformer.runs.folder import CONFIG
+    from glassformer.runs.history import read_run
 
     kept = folder / CONFIG
     return kept.is_file() and kept.read_text("utf-8") == as_yaml(config) and read_run(folder).ended
@@ -97,6 +97,6 @@ def show(found: Seeds, *, json: bool) -> None:
 
 def _minutes(seconds: float | None, cpu_seconds: float | None) -> str:
     """Of training: on the wall, and of all processors."""
-    from glassformer.judging.comparing.seeds import minutes
+    from glassformer.evaluation.compare.seeds import minutes
 
     return minutes(seconds) + (f" ({minutes(cpu_seconds)})" if cpu_seconds is not None else "")

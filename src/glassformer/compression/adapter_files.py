@@ -21,11 +21,11 @@ from torch import Tensor
 from glassformer.compression.adapters import Adapters, AdapterSpec, Place, adapt, not_adapted, places
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.files import shown
+from glassformer.files.strict_json import read_object
 from glassformer.models._family import Network
 from glassformer.models.choice import names_of
 from glassformer.weights.names import Fused, Gapped, Names, Part, Same, Transposed
 from glassformer.weights.read import open_file
-from glassformer.weights.strict_json import read_object
 from glassformer.weights.write import atomic_file, write_json, write_tensors
 
 if TYPE_CHECKING:

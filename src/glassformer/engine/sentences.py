@@ -20,7 +20,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import open_regular, reason, shown
-from glassformer.weights.strict_json import read_object
+from glassformer.files.strict_json import read_object
 
 MAX_MODULES_BYTES = 1 << 20
 

@@ -30,7 +30,7 @@ from glassformer.explorer.runs import Runs
 from glassformer.explorer.writings import Kept, command_options, ready
 from glassformer.inspect.session import Session
 from glassformer.inspect.tree import Step
-from glassformer.standalone import as_script, policy
+from glassformer.pages.standalone import as_script, policy
 from glassformer.weights.write import atomic_file
 
 CAP_BYTES = 25_000_000

@@ -24,14 +24,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.tasks.base import Pipeline
+    from glassformer.tasks.pipeline import Pipeline
     from glassformer.tasks.registry import TASKS, pipeline
 
 __all__ = ["TASKS", "Pipeline", "pipeline"]
 
 _LAZY = {
     "TASKS": "glassformer.tasks.registry",
-    "Pipeline": "glassformer.tasks.base",
+    "Pipeline": "glassformer.tasks.pipeline",
     "pipeline": "glassformer.tasks.registry",
 }
 

@@ -1,172 +1,161 @@
-"""What all pipelines have in common: what they are given, and in what shape the answers come back.
+"""What a model is to learn from rows: which examples they make, how those are laid out, and how answers are judged.
 
-one text            its answer, as Hugging Face gives it: a list of results
-a list of texts     a list with the answer to each
-anything else       a generator, a data set, an open file: a stream of the answers, as they come
+row ──examples──> Example ──varied──> (masked, noised) ──passed──> Pass ──network──> losses
+                                                                      └──meter──> figures
 """
 
 from __future__ import annotations
 
-import sys
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import islice
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import shown
-from glassformer.model import Model
-from glassformer.tasks.results import Results
+import numpy as np
+import torch
+from torch import Tensor
 
-LONG = 20
-"""A list of so many texts has a progress bar, where there is a terminal to show it in."""
+from glassformer.core.flow import Batch, Flow, Output
+from glassformer.tasks.microbatch import Example, Pass, packed_texts, padded_texts
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
 
 
-class Pipeline(ABC):
-    """A model put to a task.
+class Examples(Protocol):
+    """Examples by number: in memory, or mapped from files (`data/store.py`).
 
-    HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
-    BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
-    task: by its full name, languages included · options: what holds where a call says nothing
+    lengths: tokens of each, which decide who shares a pass. [N] · fingerprint: another for other content
     """
 
-    HEAD: ClassVar[str]
-    WHY: ClassVar[str]
-    BODY: ClassVar[bool] = False
-    BATCH: ClassVar[int] = 8
+    lengths: np.ndarray
+    fingerprint: str
 
-    def __init__(self, model: Model, task: str, *, batch_size: int | None = None, **options: Any) -> None:
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Example: ...
+
+
+class Rows(Protocol):
+    """Rows by number, each a mapping from column to value (`data/rows.py`)."""
+
+    columns: Sequence[str]
+    fingerprint: str
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+    def where(self, index: int) -> str:
+        """Where a row stands, for messages: `train.csv: line 17`."""
+
+
+class Meter(Protocol):
+    """Figures that are added up pass by pass, so that memory does not grow with the data.
+
+    The state is additive: processes add theirs, and `figures` reads them off the sum.
+    """
+
+    state: dict[str, Tensor]  # float64
+
+    def add(self, output: Output, item: Pass) -> None:
+        """What was said to one pass."""
+
+    def figures(self) -> dict[str, float]:
+        """What the state says: `accuracy`, `f1`, …"""
+
+
+class Objective(ABC):
+    """A task as training sees it. One is made for a model and the rows it learns from.
+
+    TASK: whose head it needs · COLUMNS: what it reads of a row, by role: role → the column's usual name
+    SAID: the roles of what the model shall say; the others are what it is shown
+    METRIC: the figure that says which model is best, of the class or, where labels decide it, of the instance
+    HIGHER: whether more of it is better
+    columns: what this one reads: role → column
+    """
+
+    TASK: ClassVar[str]
+    COLUMNS: ClassVar[Mapping[str, str]]
+    SAID: ClassVar[tuple[str, ...]] = ()
+    METRIC: str = "loss"
+    HIGHER: bool = False
+    columns: Mapping[str, str]
+
+    def __init__(self, model: Model) -> None:
         self.model = model
-        self.task = task
-        self.batch_size = self.BATCH if batch_size is None else batch_size
-        self.options = options
-        self.check(options)
+        # One stack for text keeps the texts of a packed row apart; two, or pictures and sounds, need rectangles.
+        self.packs = list(model.network.sides()) == ["text"]
 
-    @abstractmethod
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Raises: ConfigError: options that this task does not know."""
+    @classmethod
+    def options(cls) -> list[str]:
+        """The names of its own options, beside the model and the columns."""
+        own = inspect.signature(cls).parameters.values()
+        return [p.name for p in own if p.kind is not p.VAR_KEYWORD and p.name not in ("model", "columns")]
 
-    @abstractmethod
-    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        """The answer to each text of a batch; `first` is the number of its first text among all."""
-
-    def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a call, over those of the pipeline."""
-        return {**self.options, **options}
-
-    def is_one(self, given: Any) -> bool:
-        """Is this one input, and not several?"""
-        return isinstance(given, str)
-
-    def check_input(self, given: Any) -> None:
-        """Raises: DataError: no input for this task; what a task does not say here, its answer finds out."""
-        return
-
-    def told(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
-        """The answers of a call as they come; what there is to be said of all of them is said at their end."""
-        return answers
-
-    def in_words(self, answer: Any) -> str:
-        """An answer in a line of words alone; of several, the first."""
-        return first_text(answer)
-
-    def __call__(
-        self, texts: Any, *, batch_size: int | None = None, progress: bool | None = None, **options: Any
-    ) -> Any:
-        """Answer a text, a list of them, or a stream.
+    @classmethod
+    def head_config(
+        cls,
+        rows: Rows,
+        config: Mapping[str, Any],
+        *,
+        own: bool,
+        columns: Mapping[str, str] | None,
+        options: Any,
+    ) -> dict[str, Any]:
+        """A model's config as the head needs it that is to learn from these rows.
 
         Args:
-            texts: one text, a list, or anything else that gives texts one after the other.
-            batch_size: how many go through the model together.
-            progress: show a bar; None = of long lists, in a terminal.
-            options: as when the pipeline was made; these win.
-        Returns: of one text its results, of a list a list of them, else an iterator of them.
-        Raises: DataError: something that is no text, or that the model cannot take. ConfigError: unknown options.
+            config: of the checkpoint · own: whether it has a head for this very task
+            columns, options: as the objective will be made with
         """
-        self.check(options)
-        options = self.merged(options)
-        size = self.batch_size if batch_size is None else batch_size
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ConfigError(f"batch_size is {shown(size)}; it must be a whole number from 1 up")
-        if self.is_one(texts):
-            self.check_input(texts)
-            (answer,) = self.told(iter(self.answer([texts], options, 0)), options)
-            return answer
-        if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
-            raise DataError(f"the input is {shown(texts)}; it must be a text, or several")
-        answers = self.told(self._answers(texts, options, size), options)
-        if not isinstance(texts, Sequence):
-            return answers
-        bar = len(texts) >= LONG and sys.stderr.isatty() if progress is None else progress
-        return Results(with_bar(answers, len(texts), self.task) if bar else answers)
+        return dict(config)
 
-    def texts(self, texts: Sequence[Any], **options: Any) -> list[str]:
-        """The first answer to each text, in words alone: what a comparison of systems takes.
+    @abstractmethod
+    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+        """The examples that rows make; `cache`: a folder to keep them in, found there the next time.
 
-        Raises: DataError: as a call; and one text that is no list.
+        Raises: DataError: a row that makes none, with its file and line.
         """
-        if isinstance(texts, str) or not isinstance(texts, Sequence):
-            raise DataError(f"texts(…) takes a list of texts, got {shown(texts)}")
-        return [self.in_words(answer) for answer in self(texts, **options)]
 
-    def _answers(self, texts: Iterable[Any], options: Mapping[str, Any], size: int) -> Iterator[Any]:
-        done, rest = 0, iter(texts)
-        while batch := list(islice(rest, size)):
-            for number, given in enumerate(batch, done):
-                with _placed(f"text {number}"):
-                    self.check_input(given)
-            with _placed(f"text {done}" if len(batch) == 1 else f"texts {done} to {done + len(batch) - 1}"):
-                answers = self.answer(batch, options, done)
-            yield from answers
-            done += len(batch)
+    def length(self, example: Example) -> int:
+        """How many tokens an example takes of a pass."""
+        if "length" in example:
+            return int(example["length"])
+        return len(example["input_ids"]) + len(example.get("decoder_input_ids", ()))
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.task!r}, {self.model!r})"
+    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+        """An example as it is shown this time; `draw` depends on (seed, epoch, example) alone."""
+        return example
 
+    def laid_out(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
+        """Examples of like length as one call reads them."""
+        pad = self.model._tokenizer.pad_token_id if self.model._tokenizer else None
+        return packed_texts(examples) if self.packs else padded_texts(examples, pad or 0)
 
-@contextmanager
-def _placed(where: str) -> Iterator[None]:
-    """Errors within say which of the inputs they are about."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from error
+    def passed(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> Pass:
+        """The same, with what should be said of them."""
+        batch, flow = self.laid_out(examples)
+        tokens = sum(len(e["input_ids"]) for e in examples)
+        return Pass(batch, flow, self.labels(examples, flow), tuple(indices), tokens)
 
+    @abstractmethod
+    def labels(self, examples: Sequence[Example], flow: Any) -> Tensor | dict[str, Tensor]:
+        """What the head should say of these examples, in the layout of their batch."""
 
-def check_text(given: Any) -> None:
-    """Raises: DataError: no text."""
-    if not isinstance(given, str):
-        raise DataError(f"the input is {shown(given)}; it must be a text")
+    def answers(self, output: Output, item: Pass) -> list[Any]:
+        """What the head says to each example of a pass: its logits, [labels] or [tokens, labels]."""
+        logits = output.logits
+        assert logits is not None  # heads that say something else have objectives that read it
+        if item.flow.segments is not None and logits.dim() == 3:
+            return list(logits[0].split(list(item.flow.segments.lengths)))
+        if item.flow.keep is not None and logits.dim() == 3:
+            return [row[: int(n)] for row, n in zip(logits, item.flow.keep[:, -1].sum(-1), strict=True)]
+        return list(logits)
 
-
-def check_names(task: str, options: Iterable[str], known: Sequence[str]) -> None:
-    """Raises: ConfigError: an option that the task does not know."""
-    for name in options:
-        if name not in known:
-            raise ConfigError(f"the task {task!r} takes no {shown(name)}{nearest(name, known)}")
-
-
-def check_top_k(top_k: Any) -> None:
-    """Raises: ConfigError: no number of results; None = as many as there usually are, or all."""
-    if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
-        raise ConfigError(f"top_k is {shown(top_k)}; it must be a whole number from 1 up")
+    @abstractmethod
+    def meter(self) -> Meter:
+        """A fresh one for a validation."""
 
 
-def first_text(answer: Any) -> str:
-    """The words of the first of some results."""
-    found = answer[0] if isinstance(answer, list) else answer
-    return first_text(found) if isinstance(found, list) else str(found.text)
-
-
-def with_bar(answers: Iterable[Any], count: int | None, name: str) -> Iterator[Any]:
-    """The same answers, and a bar on standard error that counts them."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        row = bar.add_task(name, total=count)
-        for answer in answers:
-            yield answer
-            bar.advance(row)
+def text_labels(examples: Sequence[Example], dtype: torch.dtype = torch.int64) -> Tensor:
+    """A label a text. [texts], or [texts, labels]"""
+    return torch.from_numpy(np.stack([np.asarray(e["labels"]) for e in examples])).to(dtype)

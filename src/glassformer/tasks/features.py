@@ -20,7 +20,7 @@ from glassformer.engine.sentences import POOLINGS
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import shown
 from glassformer.model import Model
-from glassformer.tasks.reading import Reading
+from glassformer.tasks.packed_pipeline import Reading
 
 
 class FeatureExtraction(Reading):

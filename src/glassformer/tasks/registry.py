@@ -7,21 +7,21 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
 from glassformer.files import shown
+from glassformer.files.strict_json import read_object
 from glassformer.hub import resolve
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from glassformer.models._family import TASK_ALIASES
 from glassformer.models.choice import family_of
-from glassformer.tasks.base import Pipeline
-from glassformer.tasks.classifying import Classification
+from glassformer.tasks.classify.pipeline import Classification
 from glassformer.tasks.features import FeatureExtraction
-from glassformer.tasks.filling import FillMask
-from glassformer.tasks.languages import split_task
-from glassformer.tasks.tagging import Tagging
-from glassformer.tasks.writing import Summarization, Text2TextGeneration, TextGeneration, Translate
+from glassformer.tasks.generate.languages import split_task
+from glassformer.tasks.generate.pipeline import Summarization, Text2TextGeneration, TextGeneration, Translate
+from glassformer.tasks.masked.pipeline import FillMask
+from glassformer.tasks.pipeline import Pipeline
+from glassformer.tasks.tag.pipeline import Tagging
 from glassformer.weights.fit import first_ten
 from glassformer.weights.header import read_file_header
-from glassformer.weights.strict_json import read_object
 
 TASKS: dict[str, type[Pipeline]] = {
     "text-generation": TextGeneration,

@@ -1,53 +1,157 @@
-"""Rows that are longer than a model reads, in windows that share tokens, and one answer for each token all the same.
+"""What the objectives that learn words share: texts of rows as ids, their sentences, windows of bounded length.
 
-tokens     0 1 2 3 4 5 6 7 8 9 …
-window 0   0 1 2 3 4 5 6 7
-window 1             5 6 7 8 9 …        each token is answered by the window in which it stands further
-answered   0 0 0 0 0 0 1 1 1 1          from where a window was cut, so none without its neighbours
+rows ──encoded───> ids of each text ──────┬─windows──> stretches that fit ──> examples
+     └─sentences_of─> ids of each sentence ┘
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
+import numpy as np
 from torch import Tensor
 
-from glassformer.errors import ConfigError
+from glassformer.core.flow import Flow
+from glassformer.errors import ConfigError, DataError
+from glassformer.tasks.base import Rows
+from glassformer.tasks.columns import chunks, limit_of, placed, text_of
+from glassformer.tasks.microbatch import HIDDEN, joined, padded
+from glassformer.text.engine import around_one_text
+from glassformer.text.sentences import sentence_spans
+from glassformer.text.tokenizer import Tokenizer
 
-SHARED = 4
-"""Windows share the fourth part of their tokens."""
+if TYPE_CHECKING:
+    from glassformer.model import Model
+
+TOKENS = 1024
+"""How long an example is where neither the model nor its tokenizer names a limit."""
+
+Made = TypeVar("Made")
 
 
-def windows_of(length: int, room: int | None, starts: Collection[int] = ()) -> list[range]:
-    """Which tokens each window holds.
+def room_of(model: Model, asked: int | None) -> int:
+    """How many tokens an example may have: `limit_of`, for objectives that fill what there is."""
+    return limit_of(model, asked) or TOKENS
 
-    Args:
-        length: of the row · room: tokens of a window; None = any number
-        starts: the tokens that begin a word; a window begins with one where it can
-    Raises: ConfigError: there is no room for a token.
+
+def room_for(tokens: int, special: int, least: int = 1) -> int:
+    """How many of these tokens are left for text beside the special ones.
+
+    Raises: ConfigError: fewer than `least`.
     """
-    if room is None or length <= room:
-        return [range(length)]
-    if room < 1:
-        raise ConfigError("the model reads so few tokens that the special ones leave no room for text")
-    found = [range(room)]
-    while found[-1].stop < length:
-        last = found[-1]
-        planned = last.stop - room // SHARED
-        begins = next((token for token in range(planned, last.start, -1) if token in starts), planned)
-        found.append(range(begins, min(begins + room, length)))
-    return found
+    if tokens - special < least:
+        raise ConfigError(
+            f"{tokens} tokens leave no room for text beside {special} special ones; give {special + least} or more"
+        )
+    return tokens - special
 
 
-def merged(windows: Sequence[range], said: Sequence[Tensor]) -> Tensor:
-    """One answer a token, of what was said to each window. [length, …]"""
-    cuts = [(after.start + window.stop) // 2 for window, after in pairwise(windows)]
-    edges = pairwise([0, *cuts, windows[-1].stop])
-    return torch.cat(
-        [
-            answers[start - window.start : end - window.start]
-            for window, answers, (start, end) in zip(windows, said, edges, strict=True)
-        ]
-    )
+@dataclass(frozen=True)
+class Frame:
+    """The special tokens around what a model reads or says.
+
+    before, after: their ids · room: how many tokens of text there may be between them
+    """
+
+    before: Sequence[int]
+    after: Sequence[int]
+    room: int
+
+    @classmethod
+    def within(cls, before: Sequence[int], after: Sequence[int], tokens: int) -> Frame:
+        """A frame that, with its text, has at most so many tokens.
+
+        Raises: ConfigError: there is no room for text.
+        """
+        return cls(before, after, room_for(tokens, len(before) + len(after)))
+
+    def around(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """A text, cut to the room that there is, with its special tokens."""
+        return np.array([*self.before, *ids[: self.room], *self.after], dtype=np.int32)
+
+
+def encoded(
+    rows: Rows,
+    column: str,
+    encode: Callable[[list[str]], Iterable[Made]],
+    text: Callable[[Mapping[str, Any], str], str] = text_of,
+) -> Iterator[Made]:
+    """What `encode` makes of the text of each row, many at a time.
+
+    Args: text: the text of a row, from the row and the column
+    Raises: DataError: a row without text, or one that cannot be encoded, with its file and line.
+    """
+    for numbers, held in chunks(rows):
+        texts: list[str] = []
+        for index, row in zip(numbers, held, strict=True):
+            with placed(rows, index):
+                texts.append(text(row, column))
+        try:
+            made = list(encode(texts))
+        except DataError:
+            for index, one in zip(numbers, texts, strict=True):  # which of them was it?
+                with placed(rows, index):
+                    list(encode([one]))
+            raise
+        yield from made
+
+
+def bare_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of texts without special tokens around them."""
+    before, after = around_one_text(tokenizer.engine)
+    framed, _ = tokenizer.batch_ids(texts, None)
+    return [ids[len(before) : len(ids) - len(after)] for ids in framed]
+
+
+def sentences_of(rows: Rows, column: str, tokenizer: Tokenizer, language: str) -> Iterator[list[np.ndarray]]:
+    """The ids of each sentence of the text of each row."""
+    return encoded(rows, column, lambda texts: (sentences(tokenizer, text, language) for text in texts))
+
+
+def sentences(tokenizer: Tokenizer, text: str, language: str = "en") -> list[np.ndarray]:
+    """The ids of each sentence of a text, which is cut into tokens as a whole: laid end to end they are its ids."""
+    encoding = tokenizer([text], add_special_tokens=False)
+    ids = np.array(encoding["input_ids"][0], dtype=np.int32)
+    # A token is of the sentence in which it ends; it may begin with the space behind the one before.
+    ends = [end for _, end in encoding.offsets(0)]
+    borders = [end for _, end in sentence_spans(text, language)][:-1]
+    return [part for part in np.split(ids, np.searchsorted(ends, borders, side="right")) if len(part)]
+
+
+def windows(parts: Iterable[np.ndarray], room: int) -> Iterator[list[np.ndarray]]:
+    """Neighbouring parts together, as many as there is room for; one that alone is longer is cut."""
+    held: list[np.ndarray] = []
+    for part in parts:
+        for piece in (part[start : start + room] for start in range(0, len(part), room)):
+            if sum(map(len, held)) + len(piece) > room:
+                yield held
+                held = []
+            held.append(piece)
+    if held:
+        yield held
+
+
+def apart(ids: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
+    """Stretches of these lengths, which lie end to end."""
+    return np.split(ids, list(accumulate(lengths))[:-1])
+
+
+def token_labels(labels: Sequence[Any], flow: Flow) -> Tensor:
+    """A label for each token, in the layout of its pass. [1, tokens], or [texts, longest]"""
+    return padded(labels, HIDDEN) if flow.segments is None else joined(labels)
+
+
+def some(examples: Iterable[Made], needs: str) -> Iterator[Made]:
+    """The same examples.
+
+    Raises: DataError: there is none; `needs` says what makes one.
+    """
+    found = False
+    for example in examples:
+        found = True
+        yield example
+    if not found:
+        raise DataError(f"no row makes an example: {needs}")

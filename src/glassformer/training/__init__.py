@@ -16,12 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.training.options import Options
+    from glassformer.runs.options import Options
     from glassformer.training.trainer import Trainer
 
 __all__ = ["Options", "Trainer"]
 
-_LAZY = {"Options": "glassformer.training.options", "Trainer": "glassformer.training.trainer"}
+_LAZY = {"Options": "glassformer.runs.options", "Trainer": "glassformer.training.trainer"}
 
 if not TYPE_CHECKING:
 

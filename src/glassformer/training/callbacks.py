@@ -81,23 +81,3 @@ class Callback:
 
     def on_end(self, trainer: Training, result: Any) -> None:
         """When it is over: done, interrupted, or failed (`result` is None then)."""
-
-
-class Smoothed:
-    """A running mean that forgets: each value counts `keep` times as much as the next.
-
-        mean_n = Σ keep^(n-i)·x_i / Σ keep^(n-i)          so that the first values are not drawn towards zero
-
-    What is not finite is left out. Source: Kingma and Ba 2015, "Adam", section 3 (the correction of the beginning).
-    """
-
-    def __init__(self, keep: float = 0.98) -> None:
-        self.keep = keep
-        self._sum = self._weight = 0.0
-
-    def add(self, value: float) -> float:
-        """The mean, with one more value; NaN while there is none."""
-        if value - value == 0:  # finite
-            self._sum = self.keep * self._sum + value
-            self._weight = self.keep * self._weight + 1
-        return self._sum / self._weight if self._weight else float("nan")

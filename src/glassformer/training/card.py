@@ -10,32 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-
-from glassformer import __version__
 from glassformer.errors import DataError
-from glassformer.evaluation.intervals import Interval
 from glassformer.files import reason
+from glassformer.files.parsing import strict
+from glassformer.runs.charts import number
+from glassformer.runs.environment import environment
+from glassformer.runs.folder import CARD, METRICS, name_of_run
+from glassformer.runs.history import read_config
+from glassformer.tasks.metrics.intervals import Interval
 from glassformer.training.callbacks import State, Training
-from glassformer.training.folder import name_of_run
-from glassformer.training.history import read_config
-from glassformer.training.journal import strict
-from glassformer.training.pictures import number
 from glassformer.weights.write import atomic_file, write_json
 
 if TYPE_CHECKING:
     from glassformer.model import Model
-    from glassformer.training.objective import Examples
-
-CARD, METRICS = "README.md", "metrics.json"
+    from glassformer.tasks.base import Examples
 
 
 class Progressed(State, Protocol):
@@ -137,22 +131,6 @@ def facts(trainer: Trained) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "environment": (where := environment(trainer.model.device)),
         "environment_key": hashlib.sha256(json.dumps(where, sort_keys=True).encode()).hexdigest()[:12],
-    }
-
-
-def environment(device: torch.device) -> dict[str, Any]:
-    """What decides, beside the seed, whether a training gives the same bits again."""
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    return {
-        "glassformer": __version__,
-        "torch": torch.__version__,
-        "numpy": version("numpy"),
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "device": gpu or device.type,
-        "threads": torch.get_num_threads(),
     }
 
 
@@ -283,13 +261,3 @@ def _portable(value: Any) -> Any:
 def _cell(text: object) -> str:
     """A text in a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|")
-
-
-def _processor() -> str:
-    """What the machine computes with, in its maker's words where the system knows them."""
-    known = Path("/proc/cpuinfo")
-    if known.is_file():
-        for line in known.read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

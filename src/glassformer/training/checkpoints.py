@@ -34,8 +34,8 @@ import torch
 import glassformer
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import open_regular, reason, shown
-from glassformer.training.lock import Lock
-from glassformer.weights.strict_json import MAX_JSON_BYTES, parse_object
+from glassformer.files.strict_json import MAX_JSON_BYTES, parse_object
+from glassformer.runs.lock import Lock
 from glassformer.weights.write import flush_folder
 
 MANIFEST = "manifest.json"

@@ -14,12 +14,12 @@ import torch
 
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
+from glassformer.data.order import generator
+from glassformer.tasks.base import Examples, Objective
+from glassformer.tasks.loop import cut, first_pass
+from glassformer.tasks.microbatch import Example, Pass
 from glassformer.training.faults import is_out_of_memory
-from glassformer.training.feed import cut, first_pass
 from glassformer.training.gradients import Gradients
-from glassformer.training.objective import Examples, Objective
-from glassformer.training.passes import Example, Pass
-from glassformer.training.randomness import generator
 
 WINDOW = 1_024  # examples that are sorted among themselves, so that memory does not grow with the data
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.training.passes import Pass
+from glassformer.tasks.microbatch import Pass
 
 
 class Diverged(GlassformerError):

@@ -8,13 +8,13 @@ What a step reads follows from (epoch, place) alone, so what was made ahead is t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from glassformer.training.objective import Examples, Objective
-from glassformer.training.passes import Example, Pass, lay_out
+from glassformer.data.order import generator
+from glassformer.tasks.base import Examples, Objective
+from glassformer.tasks.loop import cut, first_pass
+from glassformer.tasks.microbatch import Pass
 from glassformer.training.plan import Plan
-from glassformer.training.randomness import generator
 
 
 class Feed:
@@ -63,25 +63,3 @@ class Feed:
             self.objective.varied(self.examples[int(i)], generator(seed, epoch, int(i))) for i in chosen
         ]
         return cut(self.objective, varied, chosen.tolist(), tokens, size or None)
-
-
-def cut(
-    objective: Objective,
-    examples: Sequence[Example],
-    indices: Sequence[int],
-    tokens: int,
-    size: int | None,
-) -> list[Pass]:
-    """Examples laid out in passes of at most so many tokens and examples, those of like length together."""
-    if not examples:
-        return []
-    lengths = [objective.length(example) for example in examples]
-    groups = lay_out(lengths, tokens)
-    if size is not None:
-        groups = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
-    return [objective.passed([examples[i] for i in group], [indices[i] for i in group]) for group in groups]
-
-
-def first_pass(objective: Objective, examples: Examples) -> Pass:
-    """The first example alone, for those who need any pass at all."""
-    return cut(objective, [examples[0]], [0], 1, None)[0]

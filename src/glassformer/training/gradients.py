@@ -18,12 +18,12 @@ from torch import nn
 from glassformer.core.heads import Head
 from glassformer.errors import ConfigError
 from glassformer.models import Network
+from glassformer.runs.options import Options
+from glassformer.tasks.microbatch import Pass
 from glassformer.training import randomness
 from glassformer.training.faults import is_out_of_memory
 from glassformer.training.feed import Feed
-from glassformer.training.options import Options
 from glassformer.training.parallel import Crew, Learner
-from glassformer.training.passes import Pass
 from glassformer.training.snapshot import State
 
 CPU_TOKENS, TOKENS = 2_048, 16_384

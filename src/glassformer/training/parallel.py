@@ -28,7 +28,7 @@ from glassformer.core.flow import Output
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.models import Network
-from glassformer.training.passes import Pass
+from glassformer.tasks.microbatch import Pass
 
 if TYPE_CHECKING:
     from glassformer.model import Model

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from glassformer.data.order import Order
-from glassformer.training.options import Options
+from glassformer.runs.options import Options
 
 
 class Plan:

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from glassformer.training.callbacks import Callback, Report, Smoothed, Training
+from glassformer.runs.charts import clock
+from glassformer.runs.history import Smoothed
+from glassformer.training.callbacks import Callback, Report, Training
 
 SECONDS_A_LINE = 10.0
 BAR, GAP = 16, "  "
@@ -106,10 +108,3 @@ class Progress(Callback):
     def _say(self, line: str) -> None:
         if not self.quiet:
             self._console.print(line, markup=False)
-
-
-def clock(seconds: float) -> str:
-    """A time as people write it: `0:42`, `1:02:03`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

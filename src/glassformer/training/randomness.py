@@ -17,25 +17,6 @@ from torch import Tensor
 from glassformer.errors import ConfigError, WeightsError
 
 
-def generator(seed: int, epoch: int, index: int) -> np.random.Generator:
-    """The generator of one example in one epoch; no two share a number drawn, and making one costs microseconds.
-
-    Philox enciphers a counter with a key. The seed is the key; epoch and example are the upper half of the counter,
-    of which drawing counts the lower half: 2^128 blocks to each.
-
-    Args:
-        seed: 0 … 2^128 - 1 · epoch, index: 0 … 2^64 - 1
-    Raises: ConfigError: a number out of range.
-
-    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
-    """
-    if not (0 <= seed < 1 << 128 and 0 <= epoch < 1 << 64 and 0 <= index < 1 << 64):
-        raise ConfigError(
-            f"seed, epoch and example are whole numbers from 0 on, of 128, 64 and 64 bits; got {seed}, {epoch}, {index}"
-        )
-    return np.random.Generator(np.random.Philox(key=seed, counter=epoch << 128 | index << 192))
-
-
 def seed_all(seed: int) -> None:
     """Seed Python's, numpy's and torch's generators, those of accelerators too.
 

@@ -21,9 +21,10 @@ from typing import Any
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, MissingExtraError, nearest
 from glassformer.files import reason
+from glassformer.files.parsing import strict
+from glassformer.runs.event_log import Journal
 from glassformer.training.callbacks import Callback, Training
 from glassformer.training.faults import is_out_of_memory
-from glassformer.training.journal import Journal, strict
 from glassformer.training.stopping import Stopped
 from glassformer.training.trials import Direction, Search, Trial
 

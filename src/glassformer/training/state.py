@@ -18,8 +18,8 @@ from torch.optim import Optimizer
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import shown
+from glassformer.files.strict_json import read_object
 from glassformer.weights.read import open_file
-from glassformer.weights.strict_json import read_object
 from glassformer.weights.write import check_storable, write_tensors
 
 # What JSON has no word for stands as an object of one key; an object that happens to look like that, within one.

@@ -24,20 +24,20 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, WeightsError
+from glassformer.runs.options import Options
+from glassformer.tasks.base import Examples, Objective
+from glassformer.tasks.microbatch import Pass
 from glassformer.training import randomness
 from glassformer.training.allocator import keep_freed_memory
 from glassformer.training.callbacks import Callback, Report
 from glassformer.training.examiner import Examiner
 from glassformer.training.faults import Diverged, is_number, what_is_wrong
 from glassformer.training.feed import Feed
-from glassformer.training.folder import Nowhere, RunFolder
 from glassformer.training.gradients import Gradients
-from glassformer.training.objective import Examples, Objective
 from glassformer.training.optimiser import make_optimiser, set_rate
-from glassformer.training.options import Options
 from glassformer.training.parallel import gather_crew
-from glassformer.training.passes import Pass
 from glassformer.training.plan import Plan
+from glassformer.training.run_folder import Nowhere, RunFolder
 from glassformer.training.schedules import Schedule
 from glassformer.training.snapshot import State, restore, snapshot
 from glassformer.training.stopping import Stopped, Stopping

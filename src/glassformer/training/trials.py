@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import DataError
-from glassformer.evaluation.tables import html_table
 from glassformer.files import reason
-from glassformer.training.journal import strict
-from glassformer.training.pictures import number
+from glassformer.files.parsing import strict
+from glassformer.pages.tables import html_table
+from glassformer.runs.charts import number
 
 Direction = Literal["minimize", "maximize"]
 

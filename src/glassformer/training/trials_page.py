@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from glassformer.evaluation.tables import html_table
-from glassformer.standalone import page
-from glassformer.training.curves import STATIC
-from glassformer.training.pictures import COLUMNS, ROWS, number, ticks
+from glassformer.pages.standalone import page
+from glassformer.pages.tables import html_table
+from glassformer.runs.charts import COLUMNS, ROWS, number, ticks
+from glassformer.runs.curves import STATIC
 
 if TYPE_CHECKING:
     from glassformer.training.trials import Search, Trial

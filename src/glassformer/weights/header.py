@@ -24,7 +24,7 @@ import torch
 
 from glassformer.errors import WeightsError
 from glassformer.files import open_regular, reason, shown
-from glassformer.weights.strict_json import parse_object
+from glassformer.files.strict_json import parse_object
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 MAX_TENSORS = 100_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from glassformer.errors import WeightsError
 from glassformer.files import check_link, reason, shown
+from glassformer.files.strict_json import read_object
 from glassformer.weights.header import MAX_TENSORS
-from glassformer.weights.strict_json import read_object
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"

@@ -30,8 +30,8 @@ from torch import Tensor
 
 from glassformer.errors import WeightsError
 from glassformer.files import open_regular, reason, shown
+from glassformer.files.strict_json import parse_object
 from glassformer.weights.header import DTYPE_NAMES, MAX_TENSORS
-from glassformer.weights.strict_json import parse_object
 from glassformer.weights.write import write_tensors
 
 _TIES = "glassformer.ties"

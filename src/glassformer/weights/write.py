@@ -28,9 +28,9 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import reason, shown
+from glassformer.files.strict_json import read_object
 from glassformer.weights.header import DTYPE_NAMES, DTYPES, MAX_HEADER_BYTES, MAX_TENSORS
 from glassformer.weights.layout import INDEX, SINGLE
-from glassformer.weights.strict_json import read_object
 
 _OWN_SHARD = re.compile(r"model-(?:[0-9a-f]{8}-)?[0-9]{5,}-of-[0-9]{5,}\.safetensors")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.training.curves import write_page
+from glassformer.runs.curves import write_page
 from glassformer.training.trials import Search, Trial
 from glassformer.training.trials_page import trials_page
 from tests.explorer.browser.conftest import Check

@@ -10,14 +10,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from glassformer.judging.mistakes.confusion import confusion_of
-from glassformer.judging.mistakes.page import ErrorsPage
-from glassformer.judging.mistakes.served import ServedErrors
-from glassformer.judging.records import Record
+from glassformer.evaluation.error_analysis.confusion import confusion_of
+from glassformer.evaluation.error_analysis.page import ErrorsPage
+from glassformer.evaluation.error_analysis.served import ServedErrors
 from glassformer.model import Model
+from glassformer.tasks.predictions import Record
+from tests.evaluation.judged_run import EVIL, classified, report, tagged
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab
-from tests.judging.judged_run import EVIL, classified, report, tagged
 
 Tabs = Callable[..., Tab]
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

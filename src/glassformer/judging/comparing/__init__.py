@@ -1,1 +1,0 @@
-"""Runs beside each other: the same rows, several seeds, what they cost, how fast they answer."""

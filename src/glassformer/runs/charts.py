@@ -1,0 +1,135 @@
+"""Charts as SVG that any browser shows, without a script and at any width; `static/curves.js` draws the same.
+
+┌ svg, as wide as there is room ─────────────┐
+│ 3 ─────────────────── grid and labels, in percent
+│ 2 ──┌ svg, SIZE × SIZE, stretched ┐────────│
+│ 1 ──│ lines, whose strokes keep    │────────│
+│     └ their width                  ┘        │
+└ 0        500        1,000 ─────────────────┘
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from glassformer.runs.history import Chart, Line, Run, thin
+
+SIZE = 1000  # the pictures' own coordinates, stretched over whatever room there is
+ROWS, COLUMNS = 5, 7
+MARGIN = 1.01  # beyond the last step, for its dot
+MOST_DRAWN = 400  # points of a line
+MOST_SAVED = 200  # checkpoints of a run
+COLOURS = 8
+
+
+def picture(chart: Chart, runs: Sequence[Run], last: int) -> str:
+    """A chart from step 0 to the last of all runs; that of the loss shows what else happened."""
+    low, high = extent(chart.lines)
+    right = last * MARGIN or 1.0
+
+    def across(step: float) -> float:
+        return SIZE * step / right
+
+    def down(value: float) -> float:
+        return SIZE * (high - value) / (high - low)
+
+    grid = "".join(
+        f'<line class="grid" x1="0" x2="100%" y1="{down(y) / 10:.2f}%" y2="{down(y) / 10:.2f}%"/>'
+        f'<text x="-7" y="{down(y) / 10:.2f}%">{number(y)}</text>'
+        for y in ticks(low, high, ROWS)
+    )
+    places = "".join(
+        f'<text x="{across(x) / 10:.2f}%" y="100%" dy="18">{number(x)}</text>'
+        for x in ticks(0, right, COLUMNS)
+    )
+    marks = ""
+    if chart.name == "loss":
+        skipped = "".join(f"M{across(at['step']):.1f} 0V{SIZE}" for run in runs for at in run.skipped)
+        saved = "".join(
+            f"M{across(step):.1f} {SIZE}v-25" for run in runs for step in run.checkpoints[-MOST_SAVED:]
+        )
+        marks = f'<path class="skip" d="{skipped}"/><path class="saved" d="{saved}"/>'
+    paths = []
+    for line in chart.lines:
+        steps, values = thin(line.steps, line.values, MOST_DRAWN)
+        points = [(f"{across(x):.1f} {down(y):.1f}", x) for x, y in _finite(steps, values)]
+        d = "M" + "L".join(point for point, _ in points) if points else ""
+        paths.append(f'<path class="{look(line, chart, runs)}" d="{d}"/>')
+        if line.kind == "points":
+            best = "".join(f"M{point}h0" for point, x in points if x == runs[line.run].best)
+            dots = "".join(f"M{point}h0" for point, _ in points)
+            coloured = f"{colour(line, runs)} dots"
+            paths.append(f'<path class="best" d="{best}"/><path class="{coloured}" d="{dots}"/>')
+    return (
+        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{places}</g>'
+        f'<svg class="lines" viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none" width="100%" height="100%">'
+        f"{marks}{''.join(paths)}</svg></svg>"
+    )
+
+
+def extent(lines: Iterable[Line]) -> tuple[float, float]:
+    """From where to where a chart goes: all of its lines, but of raw ones not the outermost hundredth."""
+    ends: list[float] = []
+    for line in lines:
+        values = np.sort(line.values[np.isfinite(line.values)])
+        outer = len(values) // 100 if line.kind == "raw" else 0
+        ends += [*values[outer : outer + 1], *values[len(values) - 1 - outer : len(values) - outer]]
+    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return float(low if 0 <= low < room else low - room), float(high + room)
+
+
+def ticks(low: float, high: float, count: int) -> list[float]:
+    """About `count` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next(x for x in (1, 2, 5, 10) if x * power >= rough * 0.999)
+    return [step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _finite(steps: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, float]]:
+    return ((int(x), float(y)) for x, y in zip(steps, values, strict=True) if math.isfinite(y))
+
+
+def under(line: Line, chart: Chart) -> bool:
+    """Does a raw line lie below its own smoothed one?"""
+    return line.kind == "raw" and any(o.kind == "smooth" and o.run == line.run for o in chart.lines)
+
+
+def colour(line: Line, runs: Sequence[Run]) -> str:
+    """A run has a colour; of a single one, training and validation have."""
+    return f"c{line.run % COLOURS}" if len(runs) > 1 else f"c{int(line.kind == 'points')}"
+
+
+def look(line: Line, chart: Chart, runs: Sequence[Run]) -> str:
+    """The classes of a line in `static/page.css`."""
+    return f"{colour(line, runs)} {line.kind} {'under' if under(line, chart) else 'alone'}"
+
+
+def named(line: Line, runs: Sequence[Run]) -> str:
+    """What a line is called where several may stand side by side."""
+    if len(runs) == 1:
+        return line.name
+    return f"{runs[line.run].name}, {line.name}" if line.kind == "points" else runs[line.run].name
+
+
+def number(x: float) -> str:
+    """A number in four digits: `0.4123`, `1,240`, `1.2e-05`."""
+    if not math.isfinite(x):
+        return {math.inf: "∞", -math.inf: "−∞"}.get(x, "NaN")
+    if x == 0:
+        return "0"
+    if not 1e-3 <= abs(x) < 1e7:
+        digits, power = f"{x:.2e}".split("e")
+        return f"{float(digits):g}e{int(power)}"
+    return f"{x:.4g}" if abs(x) < 1000 else f"{x:,.0f}"
+
+
+def clock(seconds: float) -> str:
+    """A time as people write it: `0:42`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,199 @@
+"""A study as one HTML file: the curve over the rows of what grows, what it says, and the tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+from glassformer.errors import DataError
+from glassformer.files import reason
+from glassformer.pages.standalone import page
+from glassformer.pages.tables import html_table
+from glassformer.runs.charts import COLOURS, ROWS, SIZE, clock, number, ticks
+from glassformer.runs.curves import STATIC
+from glassformer.studies.results import Found, Line
+from glassformer.tasks.metrics.intervals import Interval
+from glassformer.weights.write import atomic_file
+
+_Scale = Callable[[float], float]
+
+STYLE = """
+.plot .band { fill: var(--c); opacity: .13; stroke: none; }
+.plot .dashed { stroke: var(--c); stroke-width: 1.8; stroke-dasharray: 6 4; }
+.plot .whisker { stroke: var(--c); stroke-width: 1.5; }
+.plot .dot { fill: var(--c); }
+.legend .flat .swatch { background: repeating-linear-gradient(90deg, var(--c) 0 5px, transparent 5px 8px); }
+.chart .axis { margin: 2px 0 6px; text-align: center; }
+.said { margin-top: 14px; max-width: 52rem; } .said li { margin: 4px 0; }
+h2 + .dim { margin: -6px 0 10px; } .scroll + .dim { margin-top: 10px; }
+"""
+EDGE = 4.0  # percent left free on either side
+NEAR = 7.0  # labels that are nearer to each other than so many percent would touch
+
+
+def write_page(found: Found, path: Path) -> None:
+    """Write the page. Raises: DataError: the place cannot be written."""
+    try:
+        with atomic_file(path.resolve()) as stream:
+            stream.write(study_page(found).encode("utf-8", "replace"))
+    except OSError as problem:
+        raise DataError(f"{path}: the page cannot be written: {reason(problem)}") from problem
+
+
+def study_page(found: Found) -> str:
+    """The whole page: no script, nothing from elsewhere."""
+    curve = found.curve
+    title = f"{found.metric}: trained on {_listed(list(dict.fromkeys(x.of for x in found.trainings)))}"
+    done = len(found.trainings)
+    count = f"{done} trainings" if done == found.planned else f"{done} of {found.planned} trainings"
+    seconds = clock(sum(each.seconds for each in found.trainings))
+    judged = ", ".join(f"{name} ({x['rows']:,} rows)" for name, x in found.judged.items())
+    lines = found.lines()
+    body = [
+        f"<main><h1>{escape(title)}</h1>",
+        f"<p class='dim'>{count} in {seconds}, judged on {escape(judged)}</p>",
+        _figure(found, lines) if curve is not None and lines else "",
+        _said(found.crossings()),
+        f"<h2>Trained on, judged on</h2><p class='dim'>{escape(found.headed)}</p>",
+        _table("trained on, judged on", *found.table()),
+        "<h2>Trainings</h2>",
+        _table("trainings", *_trainings(found)),
+        f"<p class='dim'>{escape(found.metric)}: {escape(found.method)}</p>" if found.method else "",
+        "</main>",
+    ]
+    style = (STATIC / "page.css").read_text("utf-8") + STYLE
+    return page(title, "\n".join(filter(None, body)), style=style)
+
+
+def _trainings(found: Found) -> tuple[list[str], list[list[str]]]:
+    headings = ["training", "seed", "rows", "steps", "tokens read", "time", "folder"]
+    rows = [
+        [
+            each.name,
+            str(each.seed),
+            f"{each.rows:,}",
+            f"{each.steps:,}",
+            f"{each.tokens:,}",
+            clock(each.seconds),
+            each.folder,
+        ]
+        for each in found.trainings
+    ]
+    return headings, rows
+
+
+def _said(sentences: Sequence[str]) -> str:
+    return f"<ul class='said'>{''.join(f'<li>{escape(x)}</li>' for x in sentences)}</ul>" if sentences else ""
+
+
+def _table(label: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    table = html_table(headings, rows)
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{table}</div>'
+
+
+# ------------------------------------------------------------------------------------------------ the curve
+
+
+def _figure(found: Found, lines: Sequence[Line]) -> str:
+    """Figures over rows, on a logarithmic axis; a whisker is an interval, the dashed line the one to cross."""
+    assert found.curve is not None
+    curve, level = found.curve, found.zero_shot
+    sizes = sorted({n for line in lines for n in line.points})
+    across = _logarithmic(sizes)
+    low, high = _extent([x for line in lines for x in line.points.values()] + ([level] if level else []))
+
+    def down(value: float) -> float:
+        return 100 * (high - value) / (high - low)
+
+    grid = "".join(
+        f'<line class="grid" x1="0" x2="100%" y1="{down(y):.2f}%" y2="{down(y):.2f}%"/>'
+        f'<text x="-7" y="{down(y):.2f}%">{number(y)}</text>'
+        for y in ticks(low, high, ROWS)
+    )
+    shown: list[int] = []
+    for n in reversed(sizes):  # the largest for certain
+        if not shown or across(shown[-1]) - across(n) >= NEAR:
+            shown.append(n)
+    places = "".join(f'<text x="{across(n):.2f}%" y="100%" dy="18">{n:,}</text>' for n in shown)
+    drawn, legend = [], []
+    if level is not None:
+        drawn.append(_level(level, down, found))
+        legend.append(
+            f'<li class="c0 flat"><span class="swatch"></span>{escape(_zero(found))} <b>{level}</b></li>'
+        )
+    for i, line in enumerate(lines, start=level is not None):
+        drawn.append(_line(line, f"c{i % COLOURS}", across, down, found.metric))
+        most = max(line.points)
+        legend.append(
+            f'<li class="c{i % COLOURS}"><span class="swatch"></span>{escape(line.name)}, {most:,} rows '
+            f"<b>{line.points[most]}</b></li>"
+        )
+    said = f"{found.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(found.crossings())
+    return (
+        f'<div class="charts"><figure class="chart wide"><figcaption><h2>{escape(found.metric)} on '
+        f"{escape(curve.judge)}</h2></figcaption>"
+        f'<ul class="legend">{"".join(legend)}</ul>'
+        f'<div class="plot" role="img" aria-label="{escape(said)}">'
+        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{places}</g>{"".join(drawn)}</svg></div>'
+        f'<p class="dim axis">rows of {escape(curve.over)} learnt from, on a logarithmic axis</p></figure></div>'
+    )
+
+
+def _level(level: Interval, down: _Scale, found: Found) -> str:
+    band = ""
+    if level.low is not None and level.high is not None:
+        top, height = down(level.high), down(level.low) - down(level.high)
+        band = f'<rect class="c0 band" x="0" width="100%" y="{top:.2f}%" height="{height:.2f}%"/>'
+    y = f"{down(level.value):.2f}%"
+    return (
+        f'{band}<line class="c0 dashed" x1="0" x2="100%" y1="{y}" y2="{y}">'
+        f"<title>{escape(_zero(found))}: {level}</title></line>"
+    )
+
+
+def _zero(found: Found) -> str:
+    assert found.curve is not None
+    return f"{found.curve.zero_shot}, without a row of {found.curve.over}"
+
+
+def _line(line: Line, colour: str, across: _Scale, down: _Scale, metric: str) -> str:
+    """A line through its points, in coordinates that are stretched; whiskers and dots in percent, which are not."""
+    points = sorted(line.points.items())
+    path = "M" + "L".join(f"{across(n) * SIZE / 100:.1f} {down(x.value) * SIZE / 100:.1f}" for n, x in points)
+    kind = "points" if line.baseline else "smooth"
+    marks = []
+    for n, x in points:
+        at = f"{across(n):.2f}%"
+        if x.low is not None and x.high is not None:
+            marks.append(
+                f'<line class="{colour} whisker" x1="{at}" x2="{at}" y1="{down(x.low):.2f}%" y2="{down(x.high):.2f}%"/>'
+            )
+        marks.append(
+            f'<circle class="{colour} dot" cx="{at}" cy="{down(x.value):.2f}%" r="4">'
+            f"<title>{escape(line.name)}, {n:,} rows: {escape(metric)} {x}</title></circle>"
+        )
+    return (
+        f'<svg viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none" width="100%" height="100%">'
+        f'<path class="{colour} {kind}" d="{path}"/></svg>{"".join(marks)}'
+    )
+
+
+def _logarithmic(sizes: Sequence[int]) -> _Scale:
+    """Numbers of rows → percent from the left; a single number stands in the middle."""
+    low, high = math.log(sizes[0]), math.log(sizes[-1])
+    if low == high:
+        return lambda n: 50.0
+    return lambda n: EDGE + (100 - 2 * EDGE) * (math.log(n) - low) / (high - low)
+
+
+def _extent(figures: Sequence[Interval]) -> tuple[float, float]:
+    """From where to where the figures go, their intervals among them."""
+    ends = [y for x in figures for y in (x.low, x.value, x.high) if y is not None]
+    room = (max(ends) - min(ends)) * 0.06 or abs(max(ends)) * 0.1 or 0.05
+    return min(ends) - room, max(ends) + room
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,242 @@
+"""Tasks whose answer is written, a token at a time; every option of `generate` goes through.
+
+text-generation                               a decoder continues a text, or answers in a conversation
+text2text-generation, summarization, translation     an encoder-decoder reads a text and answers it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
+
+import torch
+
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import shown
+from glassformer.generation.options import INSTEAD, Options
+from glassformer.model import Model
+from glassformer.tasks.generate.languages import direction, reading, split_task
+from glassformer.tasks.generate.recommended import LENGTHS, combined, limits, over, recommended
+from glassformer.tasks.pipeline import Pipeline
+from glassformer.tasks.results import GeneratedText, Result, Results, Summary, Translation
+from glassformer.text.chat import as_prompt, is_begun, is_chat
+
+GENERATE = {field.name for field in fields(Options)} - {"return_scores", "top"}
+
+
+class Writing(Pipeline):
+    """What tasks of writing have in common: recommended options, a prefix, and draws that repeat."""
+
+    OWN: ClassVar[tuple[str, ...]] = ("prefix", "min_length")
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        known = {*GENERATE, *self.OWN}
+        for name in options:
+            if name not in known:
+                hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, known)
+                raise ConfigError(f"the task {self.task!r} takes no {shown(name)}{hint}")
+        prefix = options.get("prefix")
+        if prefix is not None and not isinstance(prefix, str):
+            raise ConfigError(f"prefix is {shown(prefix)}; it must be a text, which stands before each input")
+
+    def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in over(options, self.options).items() if value is not None}
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        asked = combined(options, recommended(self.model, self.task))
+        if asked.get("do_sample") and asked.get("seed") is not None and (len(batch) > 1 or first):
+            # A draw belongs to a text, not to its place in a batch, so text i has a seed of its own.
+            seeds = range(asked["seed"] + first, asked["seed"] + first + len(batch))
+            return [
+                self.write([text], options, {**asked, "seed": seed})[0]
+                for text, seed in zip(batch, seeds, strict=True)
+            ]
+        return self.write(batch, options, asked)
+
+    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
+        """The answers to a batch; `asked` is `options` with what is recommended."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it writes")
+
+    def generate_options(
+        self, asked: Mapping[str, Any], options: Mapping[str, Any], *, begun: int
+    ) -> dict[str, Any]:
+        """What `generate` is told for rows that begin with so many tokens."""
+        most, least = limits(asked, options, begun=begun, room=self.model.network.max_tokens)
+        told = {name: asked[name] for name in asked if name in GENERATE and name not in LENGTHS}
+        return {**told, "max_new_tokens": most, "min_new_tokens": least or None}
+
+
+class Text2TextGeneration(Writing):
+    """Read a text, and answer it."""
+
+    HEAD = "translation"
+    WHY = (
+        "that takes an encoder which reads and a decoder which answers; a decoder alone continues texts: "
+        "'text-generation', with a prompt that asks for the answer"
+    )
+    RESULT: ClassVar[type[Result]] = GeneratedText
+
+    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
+        prefix = asked.get("prefix", "")
+        texts = [prefix + _text(text) for text in batch]
+        told = self.generate_options(asked, options, begun=1)
+        found: list[str] = self.reader(asked).generate(texts, **told)
+        each = len(found) // len(batch)
+        return [
+            Results(self.RESULT(text) for text in found[start : start + each])  # type: ignore[call-arg]
+            for start in range(0, len(found), each)
+        ]
+
+    def reader(self, asked: dict[str, Any]) -> Model:
+        """The model that reads these texts."""
+        return self.model
+
+
+class Summarization(Text2TextGeneration):
+    """Say what a text says, shorter."""
+
+    RESULT = Summary
+
+
+class Translate(Text2TextGeneration):
+    """Say what a text says, in another language.
+
+    src_lang, tgt_lang: "en", "de_DE", …, where the model knows several
+    """
+
+    OWN = (*Writing.OWN, "src_lang", "tgt_lang")
+    RESULT = Translation
+
+    def __init__(
+        self,
+        model: Model,
+        task: str,
+        *,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
+        **options: Any,
+    ) -> None:
+        named = split_task(task)
+        if task == "translation" and src_lang is not None and tgt_lang is not None:
+            task = f"translation_{src_lang}_to_{tgt_lang}"  # what its config.json may know
+        super().__init__(model, task, **options)
+        source, target = named or (None, None)
+        known = "prefix" in recommended(model, task) or "prefix" in options
+        strict = not known and (src_lang is not None or tgt_lang is not None)
+        self._direction = direction(model, src_lang or source, tgt_lang or target, strict=strict)
+        self._reader = model if self._direction.source is None else reading(model, self._direction.source)
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if named := [name for name in ("src_lang", "tgt_lang") if name in options]:
+            raise ConfigError(
+                f"{named[0]} is said when the pipeline is made: pipeline('translation', model, src_lang=…, tgt_lang=…)"
+            )
+
+    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
+        if self._direction.first is not None:
+            asked.setdefault("forced_bos_token_id", self._direction.first)
+        asked["prefix"] = asked.get("prefix", "") + self._direction.prefix
+        return super().write(batch, options, asked)
+
+    def reader(self, asked: dict[str, Any]) -> Model:
+        return self._reader
+
+
+class TextGeneration(Writing):
+    """Continue a text, or answer in a conversation.
+
+    return_full_text: with the prompt (the default), or the new part alone; of a conversation, with its messages or not
+    """
+
+    HEAD = "text-generation"
+    WHY = (
+        "it does not continue a text; an encoder-decoder answers one: 'text2text-generation'; an encoder fills gaps: "
+        "'fill-mask'"
+    )
+    OWN = (*Writing.OWN, "return_full_text")
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, str) or is_chat(given)
+
+    def texts(self, texts: Any, **options: Any) -> list[str]:
+        return super().texts(texts, **{"return_full_text": False, **options})
+
+    def stream(self, text: Any, **options: Any) -> Iterator[str]:
+        """The new part of one text, or the answer in one conversation, as it comes."""
+        self.check(options)
+        options = self.merged(options)
+        asked = combined(options, recommended(self.model, self.task))
+        ids = self._ids(text, asked)
+        told = self.generate_options(asked, options, begun=len(ids))
+        prompt = text if is_chat(text) else asked.get("prefix", "") + _text(text)
+        pieces: Iterator[str] = self.model.stream(prompt, **told)
+        return pieces
+
+    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
+        prompts = [self._ids(text, asked) for text in batch]
+        told = [self.generate_options(asked, options, begun=len(ids)) for ids in prompts]
+        if any(each != told[0] for each in told):
+            # Lengths that count the prompt are those of its own row, whatever its neighbours are.
+            return [self.write([text], options, asked)[0] for text in batch]
+        found = self._continued(prompts, told[0])
+        whole = asked.get("return_full_text", True)
+        return [
+            Results(GeneratedText(_joined(text, new) if whole else new) for new in said)
+            for text, said in zip(batch, found, strict=True)
+        ]
+
+    def _ids(self, text: Any, asked: Mapping[str, Any]) -> list[int]:
+        tokenizer = self.model.tokenizer
+        if is_chat(text):
+            return tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False)
+        return tokenizer.encode(asked.get("prefix", "") + _text(text))
+
+    def _continued(self, prompts: list[list[int]], told: Mapping[str, Any]) -> list[list[str]]:
+        """The new texts of each prompt, with the space before a first word, which a decoder alone would leave out."""
+        tokenizer = self.model.tokenizer
+        width = max(map(len, prompts))
+        if not min(map(len, prompts)):
+            raise DataError("the text is empty, and nothing can be continued; give at least one word")
+        ids = torch.tensor([[0] * (width - len(row)) + row for row in prompts])  # any id: the mask hides it
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts])
+        found = self.model.generate(
+            ids.to(self.model.device), attention_mask=mask.to(self.model.device), **told
+        )[:, width:].tolist()
+        each = len(found) // len(prompts)
+        said = []
+        for number, prompt in enumerate(prompts):
+            before = tokenizer.decode(prompt, skip_special_tokens=True)
+            rows = found[number * each : (number + 1) * each]
+            texts = [tokenizer.decode(prompt + row, skip_special_tokens=True) for row in rows]
+            said.append(
+                [
+                    text[len(before) :]
+                    if text.startswith(before)
+                    else tokenizer.decode(row, skip_special_tokens=True)
+                    for text, row in zip(texts, rows, strict=True)
+                ]
+            )
+        return said
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise DataError(f"the input is {shown(given)}; it must be a text")
+    return given
+
+
+def _joined(text: Any, new: str) -> Any:
+    """The prompt and what continues it: a text, or the messages with one more, or with more of the last."""
+    if isinstance(text, str):
+        return text + new
+    messages = [dict(message) for message in text]
+    if not is_begun(text):
+        return [*messages, {"role": "assistant", "content": new}]
+    if not isinstance(messages[-1]["content"], str):
+        return [
+            *messages[:-1],
+            {**messages[-1], "content": [*messages[-1]["content"], {"type": "text", "text": new}]},
+        ]
+    return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + new}]

@@ -1,0 +1,99 @@
+"""Answers within a text: the best span by both of its ends, and how spans are judged.
+
+    tokens   [CLS] how much ? [SEP] holds 6000 hours of music [SEP]
+    start      1.2   …                     3.1  0.2                     start alone: 6000
+    end        0.9   4.0 (much!)                2.8                     end alone: much, before the start and outside
+    span                                   6000 hours                   the best pair with start ≤ end, in the context
+
+Source: Devlin et al. 2019, sections 4.2 and 4.3: the score of a span is the sum of its two, and "no answer" is the span
+of the first token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Output
+from glassformer.core.heads import Head, Span
+from glassformer.errors import ConfigError
+from glassformer.tasks.metrics.meters import Losses
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+LONGEST = 30
+"""No answer has more tokens, unless said otherwise; Devlin et al. 2019, released code."""
+
+
+def best_spans(
+    start: Float[Tensor, "B T"],
+    end: Float[Tensor, "B T"],
+    context: Int[Tensor, "B 2"],
+    longest: int = LONGEST,
+) -> tuple[Int[Tensor, "B 2"], Float[Tensor, "B"]]:
+    """The span with the highest start + end: start ≤ end, both in the context, at most so many tokens.
+
+    Args: start, end: scores of each token · context: its first and last token; none where the last is before the first
+    Returns: first and last token, and the score; -∞ where there is no context. Among equals the shortest, the first.
+    Raises: ConfigError: spans of no token.
+    """
+    if longest < 1:
+        raise ConfigError(f"longest is {longest}; an answer has at least one token")
+    tokens = torch.arange(start.shape[1], device=start.device)
+    context = context.to(start.device)
+    inside = (tokens >= context[:, :1]) & (tokens <= context[:, 1:])
+    start, end = (x.float().masked_fill(~inside, -torch.inf) for x in (start, end))
+    best = torch.full((len(start),), -torch.inf, device=start.device)
+    spans = torch.zeros(len(start), 2, dtype=torch.int64, device=start.device)
+    for more in range(min(longest, start.shape[1])):  # a span of 1 + more tokens
+        scores, first = (start[:, : start.shape[1] - more] + end[:, more:]).max(-1)
+        better = scores > best
+        best = torch.where(better, scores, best)
+        spans = torch.where(better[:, None], torch.stack((first, first + more), -1), spans)
+    return spans, best
+
+
+class Answers(Losses):
+    """How many answers are exactly right, and the F1 of the tokens that said and true answer share.
+
+    The said span is that of `best_spans`, or the first token (no answer) where that scores higher. Each window of a
+    long text is judged by itself; of several true answers the one that fits best counts. As in SQuAD, where one side
+    says that there is no answer, both figures are 1 if the other does too and else 0.
+
+    Args: longest: tokens of an answer
+    Source: the two figures: Rajpurkar et al. 2016, section 6.1, there on words.
+    """
+
+    def __init__(self, head: Head, longest: int = LONGEST) -> None:
+        super().__init__(head, ("start", "end"))
+        self.longest = longest
+        self._keep("answers", 3)  # how many, exactly right, Σ F1
+
+    def add(self, output: Output, item: Any) -> None:
+        """What was said to one pass, a `SpanPass`, which knows the context and the answers of each text."""
+        output = Span.apart(output, item.flow)
+        super().add(output, item)
+        assert output.start_logits is not None and output.end_logits is not None
+        spans, scores = best_spans(output.start_logits, output.end_logits, item.context, self.longest)
+        silent = output.start_logits[:, 0].float() + output.end_logits[:, 0].float() >= scores
+        spans[silent] = 0
+        pairs = list(zip(spans.tolist(), item.answers, strict=True))
+        exact = sum(said in answers for said, answers in pairs)
+        f1 = sum(max(overlap(said, true) for true in answers) for said, answers in pairs)
+        self.state["answers"] += torch.tensor([len(pairs), exact, f1], dtype=torch.float64)
+
+    def figures(self) -> dict[str, float]:
+        count, exact, f1 = self.state["answers"].tolist()
+        return {**super().figures(), "exact_match": exact / count, "f1": f1 / count}
+
+
+def overlap(said: Sequence[int], true: Sequence[int]) -> float:
+    """F1 of the tokens of two spans, each its first and last token. [0, 0] is no answer, which shares nothing."""
+    if 0 in (*said, *true):
+        return float(list(said) == list(true))
+    shared = min(said[1], true[1]) - max(said[0], true[0]) + 1
+    return 2 * max(shared, 0) / (said[1] - said[0] + true[1] - true[0] + 2)

@@ -1,0 +1,232 @@
+"""BLEU and chrF: how much of a translation stands in the reference, by words and by letters.
+
+    reference    the cat is on the mat         BLEU = BP · (p1 p2 p3 p4)^(1/4)
+    translation  the cat is on mat
+                                               pn = n-grams that stand in the reference, each as often as there at
+    p1 = 5/5   p2 = 3/4   p3 = 2/3   p4 = 1/2         most (clipped) / all n-grams of the translation
+    BP = exp(1 - 6/5) = 0.819                  BP = exp(1 - words of the reference / words) where it is too short
+    BLEU = 0.819 · (1 · 3/4 · 2/3 · 1/2)^(1/4) = 57.9
+
+N-grams are counted over all rows before anything is divided, so BLEU of a set is no mean over its rows. The counting
+is that of the reference package `sacrebleu`, and its signature, which says all that matters, comes with each figure.
+
+Source: Papineni et al., BLEU (2002); Post, A call for clarity in reporting BLEU scores (2018);
+    Popović, chrF (2015).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import ConfigError, MissingExtraError
+from glassformer.pages.tables import html_table
+from glassformer.tasks.metrics.intervals import RESAMPLES, Interval, Tally, judge_all
+
+SMOOTHING = ("exp", "floor", "add-k", "none")
+TOKENIZE = ("13a", "intl", "char", "zh", "none")
+"""Those of the package that need nothing to be fetched."""
+
+
+@dataclass(frozen=True, repr=False)
+class Score:
+    """A figure from 0 to 100 for a set of rows, with what is needed to compare it with others.
+
+    signature: the package's own description of the method · packages: what counted
+    """
+
+    name: str
+    score: Interval
+    rows: int
+    signature: str
+    packages: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<12} {value}" for name, value in self._lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(("", ""), self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [(self.name, self.score.written(2)), ("rows", f"{self.rows:,}"), ("method", self.signature)]
+
+
+@dataclass(frozen=True, repr=False)
+class Bleu(Score):
+    """BLEU, and what it is made of.
+
+    precisions: p1 to p4, in percent · matches, totals: their numerators and denominators
+    brevity_penalty: below 1 where the outputs are shorter than the references · in tokens: output and reference_length
+    """
+
+    precisions: tuple[float, ...]
+    matches: tuple[int, ...]
+    totals: tuple[int, ...]
+    brevity_penalty: float
+    output_length: int
+    reference_length: int
+
+    def _lines(self) -> list[tuple[str, str]]:
+        parts = zip(self.precisions, self.matches, self.totals, strict=True)
+        lengths = f"{self.output_length:,} tokens beside {self.reference_length:,}"
+        precisions = [
+            (
+                f"{n}-grams",
+                f"{precision:.2f}{' =' if matches or not precision else ', smoothed:'} {matches:,} of {total:,}",
+            )
+            for n, (precision, matches, total) in enumerate(parts, start=1)
+        ]
+        penalty = ("brevity", f"{self.brevity_penalty:.4f}: {lengths}")
+        (first, *rest) = super()._lines()
+        return [first, *precisions, penalty, *rest]
+
+
+class SacreTally(Tally):
+    """Rows counted by a metric of sacrebleu.
+
+    Args:
+        name: of the figure · metric: an object of the package · width: how many counts it takes of a row
+    """
+
+    def __init__(self, name: str, metric: Any, width: int) -> None:
+        super().__init__(width)
+        self.name = name
+        self._metric = metric
+        self._numbers_of_references: set[int] = set()
+
+    def counts(self, output: str, references: list[str]) -> Sequence[float]:
+        self._numbers_of_references.add(len(references))
+        (row,) = self._metric._extract_corpus_statistics([output], [[text] for text in references])
+        return [float(count) for count in row]
+
+    def figures(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
+        return {self.name: np.array([self._of(row).score for row in sums])}
+
+    @abstractmethod
+    def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Score:
+        """The figure for all rows so far. Args, Raises: as `Tally.intervals`."""
+
+    @property
+    def signature(self) -> str:
+        """The package's own description of the method."""
+        numbers = self._numbers_of_references
+        self._metric.num_refs = next(iter(numbers)) if len(numbers) == 1 else -1  # -1: they vary
+        return str(self._metric.get_signature())
+
+    @property
+    def method(self) -> str:
+        return f"{self.name}: {self.signature}"
+
+    def _of(self, sums: np.ndarray) -> Any:
+        return self._metric._compute_score_from_stats([int(count) for count in sums])
+
+    def _described(self, resamples: int, seed: int) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "score": self.intervals(resamples, seed)[self.name],
+            "rows": len(self),
+            "signature": self.signature,
+            "packages": {"sacrebleu": version("sacrebleu")},
+        }
+
+
+class BleuTally(SacreTally):
+    """N-grams of rows, counted one at a time.
+
+    Args:
+        smoothing: of an order without any match: "exp" (the package's own, and what is usually reported), "floor",
+            "add-k", or "none", which gives 0 as the paper does. It matters where rows are few.
+        tokenize: what a word is: "13a" (as is usual), "intl", "char", "zh", "none" · lowercase: ignore case
+    Raises: MissingExtraError: without the package sacrebleu. ConfigError: another smoothing or tokenizer.
+    """
+
+    def __init__(self, *, smoothing: str = "exp", tokenize: str = "13a", lowercase: bool = False) -> None:
+        for option, given, allowed in (("smoothing", smoothing, SMOOTHING), ("tokenize", tokenize, TOKENIZE)):
+            if given not in allowed:
+                raise ConfigError(f"{option} is {given!r}; allowed: {', '.join(allowed)}")
+        metric = _metrics().BLEU(smooth_method=smoothing, tokenize=tokenize, lowercase=lowercase)
+        super().__init__("BLEU", metric, 2 + 2 * 4)  # lengths, matches and totals of four orders
+
+    def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Bleu:
+        described = self._described(resamples, seed)
+        sums = self.rows.sum(axis=0)
+        found = self._of(sums)
+        counts = [int(count) for count in sums]
+        return Bleu(
+            **described,
+            precisions=tuple(found.precisions),
+            matches=tuple(counts[2:6]),
+            totals=tuple(counts[6:10]),
+            brevity_penalty=found.bp,
+            output_length=counts[0],
+            reference_length=counts[1],
+        )
+
+
+class ChrfTally(SacreTally):
+    """Runs of one to six letters of rows, counted one at a time; good for languages that inflect.
+
+    Raises: MissingExtraError: without the package sacrebleu.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("chrF", _metrics().CHRF(), 3 * 6)  # output, reference and matches of six orders
+
+    def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Score:
+        return Score(**self._described(resamples, seed))
+
+
+def bleu(
+    outputs: Iterable[str],
+    references: Iterable[str | Sequence[str]],
+    *,
+    smoothing: str = "exp",
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Bleu:
+    """BLEU of a set of translations, with its parts and a 95 % interval.
+
+        bleu(["the cat is on mat"], ["the cat is on the mat"]).score.value        57.893…
+
+    Args:
+        outputs: what was written, one a row · references: a translation for each, or several
+        smoothing, tokenize, lowercase: as in `BleuTally` · resamples, seed: as in `Tally.intervals`
+    Raises: DataError: nothing to judge, or not one reference a row. ConfigError: an unknown option.
+        MissingExtraError: without sacrebleu.
+    """
+    tally = BleuTally(smoothing=smoothing, tokenize=tokenize, lowercase=lowercase)
+    judge_all(tally, outputs, references)
+    return tally.result(resamples, seed)
+
+
+def chrf(
+    outputs: Iterable[str],
+    references: Iterable[str | Sequence[str]],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Score:
+    """chrF of a set of translations, with a 95 % interval. Args, Raises: as `bleu`."""
+    tally = ChrfTally()
+    judge_all(tally, outputs, references)
+    return tally.result(resamples, seed)
+
+
+def _metrics() -> Any:
+    try:
+        import sacrebleu.metrics as metrics
+    except ImportError as error:
+        raise MissingExtraError("sacrebleu", "evaluate", "BLEU") from error
+    return metrics

@@ -1,0 +1,202 @@
+"""ROUGE: how much of a reference summary a summary says, and how much of it the reference says.
+
+    reference  the cat is on the mat          ROUGE-1  words             the cat on the mat
+    summary    the cat on the mat             ROUGE-2  pairs of words    the cat · on the · the mat
+                                              ROUGE-L  longest run of words in common order, with gaps
+                                              ROUGE-Lsum  the same sentence by sentence, put together
+
+    recall = in common / of the reference    precision = in common / of the summary    F = 2 P R / (P + R)
+
+The counting is that of the reference package `rouge-score`, which reads lower-case a-z and 0-9 and no other letter.
+It takes a line for a sentence; here sentences are found first (`text/sentences.py`).
+
+Source: Lin, ROUGE: a package for automatic evaluation of summaries (2004).
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import DataError, MissingExtraError
+from glassformer.pages.tables import html_table
+from glassformer.tasks.metrics.intervals import RESAMPLES, Interval, Tally, judge_all
+from glassformer.text.sentences import split_sentences
+
+KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL", "ROUGE-Lsum": "rougeLsum"}
+"""Our names, the field's, and those of the package."""
+
+PARTS = ("precision", "recall", "f")
+
+MOST_PAIRS = 50_000_000
+"""The longest run in common is found in a table of all pairs of words, eight bytes each."""
+
+_WORD = re.compile("[a-z0-9]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """One kind of ROUGE, from 0 to 1: precision, recall, and their harmonic mean f."""
+
+    precision: Interval
+    recall: Interval
+    f: Interval
+
+
+@dataclass(frozen=True, repr=False)
+class Rouge:
+    """ROUGE of a set of summaries: the mean over its rows.
+
+    stemming: were words cut to their stems? · sentences: were sentences found, instead of taking lines for them?
+    wordless: rows of which no reference has a word that ROUGE reads; they count as 0 · packages: what counted
+    """
+
+    rouge1: Overlap
+    rouge2: Overlap
+    rougeL: Overlap
+    rougeLsum: Overlap
+    rows: int
+    stemming: bool
+    sentences: bool
+    wordless: int
+    packages: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [" ".join((kind.ljust(10), *map(str, cells))) for kind, *cells in self._table()]
+        return "\n".join([self._headed(), "           precision, recall, F", *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(("", *PARTS), self._table(), self._headed())
+
+    def _table(self) -> list[list[str]]:
+        return [
+            [kind, *(str(getattr(getattr(self, field), part)) for part in PARTS)]
+            for kind, field in KINDS.items()
+        ]
+
+    def _headed(self) -> str:
+        how = _method(self.packages, self.stemming)
+        return f"ROUGE of {self.rows:,} rows, {how}; 95 % intervals in brackets"
+
+
+class RougeTally(Tally):
+    """The overlaps of rows, counted one at a time.
+
+    Args:
+        stemming: cut English words to their stems: "cats" is "cat".
+        sentences: find the sentences for ROUGE-Lsum; False: each line is one.
+        language: of the texts, for finding sentences.
+    Raises: MissingExtraError: without the package rouge-score.
+    """
+
+    def __init__(self, *, stemming: bool = False, sentences: bool = True, language: str = "en") -> None:
+        super().__init__(len(KINDS) * len(PARTS))
+        self._stemming, self._sentences, self._language = stemming, sentences, language
+        self._wordless = 0
+        split_sentences("", language)  # an unknown language is an error now
+        self._scorer = _scorer(stemming)
+
+    def counts(self, output: str, references: list[str]) -> Sequence[float]:
+        words, longest = _words(output), max(map(_words, references))
+        if words * longest > MOST_PAIRS:
+            raise DataError(
+                f"a text of {words:,} words beside one of {longest:,} is too long for ROUGE-L, whose table has a cell "
+                f"for each pair, at most {MOST_PAIRS:,}; shorten the texts"
+            )
+        if not longest:
+            self._warn()
+        scores = self._scorer.score_multi([self._lines(text) for text in references], self._lines(output))
+        return [number for kind in KINDS.values() for number in scores[kind]]
+
+    def figures(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
+        names = [f"{kind} {part}" for kind in KINDS for part in PARTS]
+        return dict(zip(names, (sums / rows).T, strict=True))
+
+    def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Rouge:
+        """ROUGE of all rows so far. Args, Raises: as `Tally.intervals`."""
+        found = self.intervals(resamples, seed)
+        overlaps = {
+            field: Overlap(*(found[f"{kind} {part}"] for part in PARTS)) for kind, field in KINDS.items()
+        }
+        return Rouge(
+            **overlaps,
+            rows=len(self),
+            stemming=self._stemming,
+            sentences=self._sentences,
+            wordless=self._wordless,
+            packages=self._packages,
+        )
+
+    @property
+    def method(self) -> str:
+        return f"ROUGE (F): {_method(self._packages, self._stemming)}"
+
+    @property
+    def _packages(self) -> dict[str, str]:
+        used = ["rouge-score", *(["nltk"] if self._stemming else []), *(["pysbd"] if self._sentences else [])]
+        return {name: version(name) for name in used}
+
+    def _lines(self, text: str) -> str:
+        return "\n".join(split_sentences(text, self._language)) if self._sentences else text
+
+    def _warn(self) -> None:
+        self._wordless += 1
+        if self._wordless == 1:
+            warnings.warn(
+                "a reference has no word that ROUGE reads: it knows the letters a-z and digits alone, so texts in "
+                "other scripts score 0; judge them by chrF (glassformer.tasks.metrics.bleu)",
+                stacklevel=4,
+            )
+
+
+def rouge(
+    outputs: Iterable[str],
+    references: Iterable[str | Sequence[str]],
+    *,
+    stemming: bool = False,
+    sentences: bool = True,
+    language: str = "en",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Rouge:
+    """ROUGE-1, -2, -L and -Lsum of summaries, each with a 95 % interval.
+
+        rouge(["the cat on the mat"], ["the cat is on the mat"]).rouge1.recall
+
+    Args:
+        outputs: what was written, one a row.
+        references: a summary for each, or several, of which the one with the best F counts.
+        stemming, sentences, language: as in `RougeTally` · resamples, seed: as in `Tally.intervals`
+    Raises: DataError: nothing to judge, or not one reference a row. MissingExtraError: without rouge-score.
+    """
+    tally = RougeTally(stemming=stemming, sentences=sentences, language=language)
+    judge_all(tally, outputs, references)
+    return tally.result(resamples, seed)
+
+
+def _scorer(stemming: bool) -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise MissingExtraError("rouge-score", "evaluate", "ROUGE") from error
+    return RougeScorer(list(KINDS.values()), use_stemmer=stemming)
+
+
+def _words(text: str) -> int:
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def _method(packages: Mapping[str, str], stemming: bool) -> str:
+    by = ", ".join(f"{name} {number}" for name, number in packages.items())
+    return f"words {'stemmed' if stemming else 'not stemmed'}, by {by}"

@@ -1,0 +1,211 @@
+"""Word and character error rate: how much of what was said was not heard so.
+
+    said   the cat sat on * the mat        WER = (substitutions + deletions + insertions) / words that were said
+    heard  the bat sat on a *** mat            = (1 + 1 + 1) / 6, by the alignment that has the fewest
+               S          I D
+
+It is no share: who hears more words than were said can be wrong more than once a word. CER is the same of characters.
+What counts as the same word is the normaliser's to say, so its name belongs to the figure. Edit distances are those of
+the package `jiwer`.
+
+Source: Levenshtein 1966; Morris et al. 2004, "From WER and RIL to MER and WIL".
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError, MissingExtraError
+from glassformer.pages.tables import html_table
+from glassformer.tasks.metrics.bootstrap import Counted, intervals
+from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
+
+MARKS = {"substitute": "S", "delete": "D", "insert": "I", "equal": ""}
+NOTHING = "*"
+
+
+def as_it_is(text: str) -> str:
+    """Case and punctuation count: "The" is another word than "the"."""
+    return " ".join(text.split())
+
+
+def basic(text: str) -> str:
+    """Lower case, without punctuation; what a hyphen or dash joins becomes two words."""
+    lower = unicodedata.normalize("NFKC", text).lower()
+    kinds = ((letter, unicodedata.category(letter)) for letter in lower)
+    return " ".join("".join(" " if k == "Pd" else c for c, k in kinds if k == "Pd" or k[0] != "P").split())
+
+
+NORMALISERS: dict[str, Callable[[str], str]] = {"none": as_it_is, "basic": basic}
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What was said and what was heard, after the normaliser, and word by word what became of it.
+
+    hits, substitutions, deletions, insertions: of words
+    """
+
+    said: str
+    heard: str
+    hits: int
+    substitutions: int
+    deletions: int
+    insertions: int
+    alignment: list[tuple[str, str, str]] = field(repr=False)
+    """For each word: what was said, what was heard, and S, D, I or nothing."""
+
+    @property
+    def errors(self) -> int:
+        return self.substitutions + self.deletions + self.insertions
+
+    def __str__(self) -> str:
+        lines = ["said ", "heard", "     "]
+        for said, heard, mark in self.alignment:
+            width = max(len(said), len(heard))
+            column = (said or NOTHING * width, heard or NOTHING * width, mark)
+            lines = [f"{line} {word:<{width}}" for line, word in zip(lines, column, strict=True)]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+@dataclass(frozen=True, repr=False)
+class WordErrors:
+    """Error rates of a set of utterances.
+
+    wer, cer: errors for each word, and for each character, that was said; 0 is perfect, and there is no upper end
+    hits, substitutions, deletions, insertions: of words · words: said · utterances: one by one
+    normaliser: its name · packages: what counted
+    """
+
+    wer: Interval
+    cer: Interval
+    hits: int
+    substitutions: int
+    deletions: int
+    insertions: int
+    words: int
+    normaliser: str
+    packages: dict[str, str]
+    utterances: list[Utterance]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def method(self) -> str:
+        by = ", ".join(f"{name} {number}" for name, number in self.packages.items())
+        return f"{by}, normaliser {self.normaliser!r}"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<14} {value}" for name, value in self._lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(("", ""), self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [
+            ("WER", str(self.wer)),
+            ("CER", str(self.cer)),
+            ("substitutions", f"{self.substitutions:,}"),
+            ("deletions", f"{self.deletions:,}"),
+            ("insertions", f"{self.insertions:,}"),
+            ("words", f"{self.words:,} in {len(self.utterances):,} utterances"),
+            ("method", self.method),
+        ]
+
+
+def word_errors(
+    references: Iterable[str],
+    outputs: Iterable[str],
+    *,
+    normaliser: str = "basic",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> WordErrors:
+    """Word and character error rate, with 95 % intervals, and each utterance aligned.
+
+        word_errors(["the cat sat"], ["the bat sat down"]).wer.value        0.666…
+
+    Errors are added up over all utterances before anything is divided.
+
+    Args:
+        references: what was said · outputs: what was heard, in the same order
+        normaliser: "basic": lower case, no punctuation · "none": only white space is made even
+        resamples, seed: of the intervals, which draw utterances
+    Raises: DataError: nothing to judge, not one output for each reference, no word was said. ConfigError: another
+        normaliser. MissingExtraError: without jiwer.
+    """
+    if normaliser not in NORMALISERS:
+        raise ConfigError(f"normaliser is {normaliser!r}; allowed: {', '.join(map(repr, NORMALISERS))}")
+    jiwer, clean = _package(), NORMALISERS[normaliser]
+    said, heard = ([_text(text) for text in texts] for texts in (references, outputs))
+    if len(said) != len(heard):
+        raise DataError(
+            f"{len(said):,} references and {len(heard):,} outputs; each utterance has one of both"
+        )
+    utterances, counts = [], []
+    for reference, output in zip(map(clean, said), map(clean, heard), strict=True):
+        words, letters = jiwer.process_words(reference, output), jiwer.process_characters(reference, output)
+        utterances.append(_utterance(reference, output, words))
+        wrong = letters.substitutions + letters.deletions + letters.insertions
+        counts.append([utterances[-1].errors, len(reference.split()), wrong, len(reference)])
+    if not any(row[1] for row in counts):
+        raise DataError("no reference has a word; there is nothing to divide errors by")
+    by = {"jiwer": version("jiwer")}
+    method = f"jiwer {by['jiwer']}, normaliser {normaliser!r}"
+    judged = Counted(np.array(counts, dtype=np.float64), _rates, {"WER": method, "CER": method})
+    found = intervals(judged, resamples, seed)
+    totals = {
+        name: sum(getattr(u, name) for u in utterances)
+        for name in ("hits", "substitutions", "deletions", "insertions")
+    }
+    return WordErrors(
+        wer=found["WER"],
+        cer=found["CER"],
+        **totals,
+        words=sum(row[1] for row in counts),
+        normaliser=normaliser,
+        packages=by,
+        utterances=utterances,
+    )
+
+
+def _rates(sums: np.ndarray) -> dict[str, np.ndarray]:
+    wrong, words, wrong_letters, letters = sums.T
+    return {"WER": wrong / np.maximum(words, 1), "CER": wrong_letters / np.maximum(letters, 1)}
+
+
+def _utterance(said: str, heard: str, found: Any) -> Utterance:
+    (before,), (after,), (chunks,) = found.references, found.hypotheses, found.alignments
+    alignment = []
+    for chunk in chunks:
+        gone = before[chunk.ref_start_idx : chunk.ref_end_idx]
+        come = after[chunk.hyp_start_idx : chunk.hyp_end_idx]
+        for place in range(max(len(gone), len(come))):
+            word, instead = ("".join(part[place : place + 1]) for part in (gone, come))
+            alignment.append((word, instead, MARKS[chunk.type]))
+    return Utterance(
+        said, heard, found.hits, found.substitutions, found.deletions, found.insertions, alignment
+    )
+
+
+def _text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise DataError(f"what was said or heard is {text!r:.60}; it must be a text")
+    return text
+
+
+def _package() -> Any:
+    try:
+        import jiwer
+    except ImportError as error:
+        raise MissingExtraError("jiwer", "evaluate", "word error rates") from error
+    return jiwer

@@ -1,0 +1,185 @@
+"""Next-sentence prediction: does the second segment follow the first?
+
+    document    A1 A2 A3 A4 A5                             another document   B1 B2 B3
+    half        [CLS] A1 A2 A3 [SEP] A4 A5 [SEP]  → 0      it does
+    half        [CLS] A1 A2 A3 [SEP] B2 B3 [SEP]  → 1      it does not
+
+Where a window of sentences is cut in two, and what follows, is drawn anew each time it is shown.
+Source: Devlin et al. 2019, section 3.1 and appendix A.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Flow
+from glassformer.errors import ConfigError, DataError
+from glassformer.tasks.base import Examples, Meter, Objective, Rows
+from glassformer.tasks.columns import check_columns, columns_of, head_of, kept
+from glassformer.tasks.masked.task import Masking
+from glassformer.tasks.metrics.meters import Classification, Losses
+from glassformer.tasks.microbatch import Example
+from glassformer.tasks.windows import (
+    apart,
+    room_for,
+    room_of,
+    sentences_of,
+    some,
+    token_labels,
+    windows,
+)
+from glassformer.text.engine import around_pair
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+
+FOLLOWS, DOES_NOT = 0, 1
+
+
+class Pool:
+    """Windows of sentences by number; each example knows the pool, from which a stranger to it can be drawn."""
+
+    def __init__(self, windows: Examples) -> None:
+        self._windows = windows
+        self.lengths = windows.lengths
+        self.fingerprint = windows.fingerprint
+        if len({int(windows[index]["document"]) for index in (0, len(windows) - 1)}) < 2:
+            raise DataError(
+                "all sentences are of one document; a sentence that does not follow needs another one"
+            )
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __getitem__(self, index: int) -> Example:
+        return {**self._windows[index], "pool": self}
+
+    def stranger(self, document: int, draw: np.random.Generator) -> Example:
+        """A window of another document."""
+        while True:
+            found = self._windows[int(draw.integers(len(self)))]
+            if int(found["document"]) != document:
+                return found
+
+
+class NextSentence(Objective):
+    """Documents of sentences, cut into pairs of segments.
+
+    Args:
+        language: of the texts, for finding sentences · max_tokens: of a pair; None = as many as the model takes
+        columns: role → column, where a column has another name
+    """
+
+    TASK = "next-sentence-prediction"
+    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+    METRIC = "accuracy"
+    HIGHER = True
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        language: str = "en",
+        max_tokens: int | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(model)
+        if model.network.segments in (0, 1):
+            raise ConfigError(f"a {model.family.model_type!r} model does not tell two segments apart")
+        self.head = head_of(model, self.TASK)
+        self.columns = columns_of(self.COLUMNS, columns)
+        self.language = language
+        self.max_tokens = room_of(model, max_tokens)
+        self.frame, self.types = around_pair(model.tokenizer.engine)
+        self.room = room_for(self.max_tokens, sum(map(len, self.frame)), least=2)
+
+    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+        """Windows of two sentences or more; a text of one sentence has no next, and makes none."""
+        check_columns(rows, list(self.columns.values()))
+        how = {"room": self.room, "language": self.language}
+        found = some(self._windows(rows), "a text of two sentences at least is needed")
+        return Pool(kept(found, rows, self.model, cache, made="next", columns=self.columns, **how))
+
+    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+        sentences = apart(example["input_ids"], example["sentences"])
+        cut = int(draw.integers(1, len(sentences)))
+        first, second = (np.concatenate(part) for part in (sentences[:cut], sentences[cut:]))
+        label = FOLLOWS
+        if draw.random() < 0.5:
+            stranger = example["pool"].stranger(int(example["document"]), draw)
+            others = apart(stranger["input_ids"], stranger["sentences"])
+            begin = int(draw.integers(len(others)))
+            second = np.concatenate(others[begin:])[: self.room - len(first)]
+            label = DOES_NOT
+        return {**self._framed(first, second), "next_sentence_label": label}
+
+    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor | dict[str, Tensor]:
+        return torch.tensor([int(example["next_sentence_label"]) for example in examples])
+
+    def meter(self) -> Meter:
+        return Classification(self.head, ("follows", "does not follow"))
+
+    def _windows(self, rows: Rows) -> Iterator[dict[str, Any]]:
+        texts = sentences_of(rows, self.columns["text"], self.model.tokenizer, self.language)
+        for document, sentences in enumerate(texts):
+            for window in windows(sentences, self.room):
+                if len(window) > 1:
+                    yield {
+                        "input_ids": np.concatenate(window),
+                        "sentences": np.array([len(sentence) for sentence in window], dtype=np.int32),
+                        "document": document,
+                    }
+
+    def _framed(self, first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+        """[CLS] first [SEP] second [SEP], and which segment every token is of."""
+        before, between, after = self.frame
+        types = [
+            *self.types[0], *self.types[1] * len(first), *self.types[2], *self.types[3] * len(second), *self.types[4]
+        ]  # fmt: skip
+        ids = np.array([*before, *first, *between, *second, *after], dtype=np.int64)
+        return {"input_ids": ids, "token_type_ids": np.array(types, dtype=np.int64)}
+
+
+class PreTraining(NextSentence):
+    """BERT's own: masked words and the next sentence at once.
+
+    Args: rate: how many tokens are chosen to be hidden · others: as in `NextSentence`
+    """
+
+    TASK = "pre-training"
+    METRIC = "loss"
+    HIGHER = False
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        rate: float = 0.15,
+        language: str = "en",
+        max_tokens: int | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(model, language=language, max_tokens=max_tokens, columns=columns)
+        self.masking = Masking.of(model.tokenizer, rate)
+
+    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+        pair = super().varied(example, draw)
+        read, said = self.masking(pair["input_ids"], draw)
+        return {**pair, "input_ids": read, "labels": said}
+
+    def labels(self, examples: Sequence[Example], flow: Flow) -> dict[str, Tensor]:
+        order = super().labels(examples, flow)
+        assert isinstance(order, Tensor)
+        return {
+            "labels": token_labels([example["labels"] for example in examples], flow),
+            "next_sentence_label": order,
+        }
+
+    def meter(self) -> Meter:
+        return Losses(self.head, ("masked", "next"))

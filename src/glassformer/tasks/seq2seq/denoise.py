@@ -1,0 +1,213 @@
+"""Denoising: a text is spoilt, and the decoder says what it was; the ways to spoil it stand in `data/noise.py`.
+
+                     the encoder reads                       the decoder says
+    Denoising        B. A _ .                                A x y. B.                         as BART
+    SpanCorruption   Thank you <X> me to your party <Y> .    <X> for inviting <Y> last <Z>     as T5
+    GapSentences     A. _ C.                                 B.                                as PEGASUS
+
+Texts that are longer than the model's limit go on in further examples.
+Source: Lewis et al. 2020, section 2.2; Raffel et al. 2020, section 3.1.4; Zhang et al. 2020, section 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+
+import numpy as np
+
+from glassformer.data.noise import (
+    corrupt_spans,
+    delete_tokens,
+    gap_sentences,
+    hide_tokens,
+    infill,
+    permute,
+    rotate,
+)
+from glassformer.errors import ConfigError, nearest
+from glassformer.tasks.base import Examples, Rows
+from glassformer.tasks.columns import check_columns, kept, tell_cut
+from glassformer.tasks.microbatch import Example
+from glassformer.tasks.seq2seq.task import Sides, TwoSided
+from glassformer.tasks.windows import apart, bare_ids, encoded, sentences_of, some, windows
+from glassformer.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+
+Spoil = Callable[[np.ndarray, np.random.Generator, int], np.ndarray]
+
+NOISES: Mapping[str, Spoil] = {
+    "infill": lambda ids, draw, mask: infill(ids, draw, mask=mask),
+    "hide": lambda ids, draw, mask: hide_tokens(ids, draw, mask=mask),
+    "delete": lambda ids, draw, mask: delete_tokens(ids, draw),
+    "rotate": lambda ids, draw, mask: rotate(ids, draw),
+}
+"""What can be done to a text, by name; "permute", which is done to its sentences, comes before all of them."""
+
+
+class Denoising(TwoSided):
+    """Texts spoilt by one noise or several, one after another; the whole text is the target.
+
+    Args:
+        noises: of "permute", "infill", "hide", "delete", "rotate"; BART's own are the first two
+        language: of the texts, for finding sentences · options: see `Sides`
+    """
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        noises: Sequence[str] = ("permute", "infill"),
+        language: str = "en",
+        **options: Unpack[Sides],
+    ) -> None:
+        super().__init__(model, **options)
+        allowed = ("permute", *NOISES)
+        for noise in noises:
+            if noise not in allowed:
+                raise ConfigError(
+                    f"noises names {noise!r}{nearest(noise, allowed)}; allowed: {', '.join(map(repr, allowed))}"
+                )
+        self.noises = tuple(noises)
+        self.language = language
+        self.mask = mask_of(model.tokenizer) if {"infill", "hide"} & set(noises) else 0
+
+    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+        check_columns(rows, list(self.columns.values()))
+        how = {"permuted": "permute" in self.noises, "language": self.language, **self.how}
+        found = some(self._windows(rows), "texts must not be blank")
+        return kept(found, rows, self.model, cache, made="denoise", **how)
+
+    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+        sentences = apart(example["input_ids"], example["sentences"])
+        if "permute" in self.noises:
+            sentences = permute(sentences, draw)
+        spoilt = np.concatenate(sentences)
+        for noise in self.noises:
+            if noise in NOISES:
+                spoilt = NOISES[noise](spoilt, draw, self.mask)
+        # Masks that stand for nothing can make it longer than it was: what then has no room is left out.
+        return self.example(spoilt, example["input_ids"])
+
+    def _windows(self, rows: Rows) -> Iterator[dict[str, np.ndarray]]:
+        room = min(self.source.room, self.target.room)
+        for sentences in self._sentences(rows):
+            for window in windows(sentences, room):
+                lengths = np.array([len(sentence) for sentence in window], dtype=np.int32)
+                yield {"input_ids": np.concatenate(window), "sentences": lengths}
+
+    def _sentences(self, rows: Rows) -> Iterator[list[np.ndarray]]:
+        """The sentences of each text; where none are permuted, the text is one."""
+        column = self.columns["text"]
+        if "permute" in self.noises:
+            yield from sentences_of(rows, column, self.reader, self.language)
+        else:
+            for ids in encoded(rows, column, lambda texts: bare_ids(self.reader, texts)):
+                yield [np.array(ids, dtype=np.int32)]
+
+
+class SpanCorruption(TwoSided):
+    """Texts of which stretches are cut out; the target is what was cut out, each behind its sentinel.
+
+    Args:
+        rate: how many tokens are cut out · mean: tokens of a stretch, on average · options: see `Sides`
+    """
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+
+    def __init__(
+        self, model: Model, *, rate: float = 0.15, mean: float = 3.0, **options: Unpack[Sides]
+    ) -> None:
+        super().__init__(model, **options)
+        self.rate, self.mean = rate, mean
+        self.sentinels = sentinels_of(model.tokenizer)
+        self._corrupted(np.arange(2), np.random.default_rng(0))  # numbers out of range are said now
+
+    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+        check_columns(rows, list(self.columns.values()))
+        room = self.source.room
+        texts = encoded(rows, self.columns["text"], lambda texts: bare_ids(self.reader, texts))
+        stretches = (
+            {"input_ids": ids}
+            for text in texts
+            for start in range(0, len(text), room)
+            if len(ids := np.array(text[start : start + room], dtype=np.int32)) > 1
+        )
+        found = some(stretches, "a text of two tokens at least is needed")
+        return kept(found, rows, self.model, cache, made="spans", **self.how)
+
+    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+        return self.example(*self._corrupted(example["input_ids"], draw))
+
+    def _corrupted(self, ids: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        return corrupt_spans(ids, draw, sentinels=self.sentinels, rate=self.rate, mean=self.mean)
+
+
+class GapSentences(TwoSided):
+    """Texts whose principal sentences are left out; they are the target. The same each time a text is shown.
+
+    Args:
+        rate: how many of the sentences are left out · language: of the texts, for finding sentences
+        options: see `Sides`
+    """
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+
+    def __init__(
+        self, model: Model, *, rate: float = 0.3, language: str = "en", **options: Unpack[Sides]
+    ) -> None:
+        super().__init__(model, **options)
+        if not 0 < rate < 1:
+            raise ConfigError(f"rate is {rate}; it must be between 0 and 1")
+        self.rate = rate
+        self.language = language
+        self.mask = mask_of(model.tokenizer, "<mask_1>")
+
+    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+        check_columns(rows, list(self.columns.values()))
+        how = {"rate": self.rate, "language": self.language, **self.how}
+        found = some(self._gaps(rows), "a text of two sentences at least is needed")
+        return kept(found, rows, self.model, cache, made="gaps", **how)
+
+    def _gaps(self, rows: Rows) -> Iterator[dict[str, Any]]:
+        made = cut = 0
+        for sentences in sentences_of(rows, self.columns["text"], self.reader, self.language):
+            for window in windows(sentences, self.source.room):
+                if len(window) > 1:
+                    read, said = gap_sentences(window, mask=self.mask, rate=self.rate)
+                    made, cut = made + 1, cut + (len(said) > self.target.room)
+                    yield self.example(read, said)
+        tell_cut("targets", cut, made, self.max_target)
+
+
+def mask_of(tokenizer: Tokenizer, preferred: str = "") -> int:
+    """The id of the mask; `preferred` where the vocabulary has it: PEGASUS masks sentences by another than words.
+
+    Raises: ConfigError: there is none.
+    """
+    number = tokenizer.engine.token_to_id(preferred)
+    number = tokenizer.mask_token_id if number is None else number
+    if number is None:
+        raise ConfigError("this tokenizer has no mask token, which stands for what is left out of a text")
+    return number
+
+
+def sentinels_of(tokenizer: Tokenizer) -> list[int]:
+    """The ids of <extra_id_0>, <extra_id_1>, …
+
+    Raises: ConfigError: there are not two of them.
+    """
+    found: list[int] = []
+    while (number := tokenizer.engine.token_to_id(f"<extra_id_{len(found)}>")) is not None:
+        found.append(number)
+    if len(found) < 2:
+        raise ConfigError(
+            f"this tokenizer has {len(found)} of the tokens <extra_id_0>, <extra_id_1>, … that stand for what is cut "
+            "out of a text; span corruption needs at least 2: T5 has 100"
+        )
+    return found

@@ -1,0 +1,270 @@
+"""Where in a text a question is answered.
+
+    row        {"question": "how long ?", "context": "It plays 6000 hours of music.", "answers": 6000 hours, from 9}
+    example    [CLS] how long ? [SEP] it plays 6000 hours of music . [SEP]
+                                               └start   └end                  positions 7 and 8
+
+    a long context falls into windows that share `stride` tokens, each an example with the question before it
+    [CLS] question [SEP] it plays 6000 hours [SEP]      6, 7
+    [CLS] question [SEP] hours of music .    [SEP]      0, 0: no answer in here is an answer at the first token
+
+Source: Devlin et al. 2019, sections 4.2 and 4.3; windows: released code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Output
+from glassformer.core.heads import Span
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import shown
+from glassformer.tasks.base import Examples, Meter, Objective, Rows
+from glassformer.tasks.columns import (
+    check_columns,
+    chunks,
+    columns_of,
+    head_of,
+    kept,
+    limit_of,
+    placed,
+    reads_segments,
+    text_of,
+)
+from glassformer.tasks.metrics.answers import LONGEST, Answers
+from glassformer.tasks.microbatch import Example, Pass
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+    from glassformer.text.encoding import Encoding, Row
+
+WINDOW = 384
+STRIDE = 128
+"""Tokens of a window, and of those that neighbours share; Devlin et al. 2019, released code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanPass(Pass):
+    """A pass of questions.
+
+    context: the first and last token of each text that an answer may be of. [texts, 2]
+    answers: of each text, all spans that are right, each its first and last token; [0, 0] is none
+    """
+
+    context: Tensor
+    answers: tuple[list[list[int]], ...]
+
+
+class Answer(Objective):
+    """Where a context answers a question, or that it does not.
+
+    `answers` is as in SQuAD: a list of {"text", "answer_start"}, or an object with a list of each. Or it is a text, and
+    `start` the column of the character at which it begins in the context. No text means no answer. The first answer is
+    learned; figures take each for right.
+
+    Args:
+        columns: role → column
+        max_tokens: of a window; None = 384, or what the model can take, if that is less
+        stride: how many tokens of a context neighbouring windows share
+        longest: tokens of the longest answer that is looked for
+    Raises: ConfigError: the model has no head, or sizes do not go together.
+    """
+
+    TASK = "question-answering"
+    COLUMNS: ClassVar[Mapping[str, str]] = {
+        "question": "question",
+        "context": "context",
+        "answers": "answers",
+        "start": "answer_start",
+    }
+    SAID = ("answers", "start")
+    METRIC = "f1"
+    HIGHER = True
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        columns: Mapping[str, str] | None = None,
+        max_tokens: int | None = None,
+        stride: int = STRIDE,
+        longest: int = LONGEST,
+    ) -> None:
+        super().__init__(model)
+        self.columns = columns_of(self.COLUMNS, columns)
+        self.head = head_of(model, self.TASK)
+        self.longest = longest
+        self.window = limit_of(model, max_tokens or WINDOW) or WINDOW
+        self.stride = stride
+        special = len(model.tokenizer("", "")["input_ids"])
+        self._question_room = self.window - special - stride - 1
+        if stride < 0 or self._question_room < 1:
+            raise ConfigError(
+                f"stride is {stride}, and a window has {self.window} tokens, {special} of them special; the stride "
+                f"must be from 0 to {self.window - special - 2}, which leaves room for a question"
+            )
+        self._segments = reads_segments(model)
+
+    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+        check_columns(rows, [self.columns[role] for role in ("question", "context", "answers")])
+        return kept(
+            self._made(rows),
+            rows,
+            self.model,
+            cache,
+            objective=self.TASK,
+            columns=self.columns,
+            window=self.window,
+            stride=self.stride,
+        )
+
+    def _made(self, rows: Rows) -> Iterator[Example]:
+        for numbers, held in chunks(rows):
+            questions: list[str] = []
+            contexts: list[str] = []
+            answers: list[list[tuple[int, int]]] = []
+            for index, row in zip(numbers, held, strict=True):
+                with placed(rows, index):
+                    questions.append(text_of(row, self.columns["question"]))
+                    contexts.append(text_of(row, self.columns["context"]))
+                    answers.append(answers_of(row, contexts[-1], self.columns))
+            self._check_questions(rows, numbers, questions)
+            encoding = self.windows(questions, contexts)
+            for window, sample in zip(encoding.rows, encoding.overflow_to_sample, strict=True):
+                yield self._example(window, answers[sample])
+
+    def windows(self, questions: list[str], contexts: list[str]) -> Encoding:
+        """The windows of contexts, each with its question; `overflow_to_sample` says whose each is."""
+        return self.model.tokenizer(
+            questions,
+            contexts,
+            truncation="only_second",
+            max_length=self.window,
+            stride=self.stride,
+            return_overflowing_tokens=True,
+        )
+
+    def _example(self, window: Row, answers: Sequence[tuple[int, int]]) -> Example:
+        of_context = [token for token, text in enumerate(window.sequence_ids) if text == 1]
+        context = (of_context[0], of_context[-1]) if of_context else (1, 0)
+        spans = [span for each in answers if (span := span_of(window.offsets, context, *each))] or [(0, 0)]
+        example: dict[str, Any] = {
+            "input_ids": np.array(window.ids, dtype=np.int32),
+            "start_positions": np.array(spans[0][0], dtype=np.int64),
+            "end_positions": np.array(spans[0][1], dtype=np.int64),
+            "context": np.array(context, dtype=np.int64),
+            "answers": np.array(spans, dtype=np.int64),  # [answers, 2]
+        }
+        if self._segments:
+            example["token_type_ids"] = np.array(window.type_ids, dtype=np.int8)
+        return example
+
+    def _check_questions(self, rows: Rows, numbers: range, questions: list[str]) -> None:
+        ids, _ = self.model.tokenizer.batch_ids(questions, None)
+        around = len(self.model.tokenizer("")["input_ids"])
+        for index, row in zip(numbers, ids, strict=True):
+            if len(row) - around > self._question_room:
+                raise DataError(
+                    f"{rows.where(index)}: the question has {len(row) - around} tokens; in a window of {self.window} "
+                    f"with a stride of {self.stride} it may have {self._question_room}; shorten it, or take a smaller "
+                    "stride"
+                )
+
+    def passed(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> SpanPass:
+        item = super().passed(examples, indices)
+        return SpanPass(
+            item.batch,
+            item.flow,
+            item.labels,
+            item.indices,
+            item.tokens,
+            context=torch.from_numpy(np.stack([example["context"] for example in examples])),
+            answers=tuple(np.asarray(example["answers"]).tolist() for example in examples),
+        )
+
+    def labels(self, examples: Sequence[Example], flow: Any) -> dict[str, Tensor]:
+        return {
+            name: torch.tensor([int(example[name]) for example in examples])
+            for name in ("start_positions", "end_positions")
+        }
+
+    def answers(self, output: Output, item: Pass) -> list[tuple[Tensor, Tensor]]:
+        """How well each token of an example begins an answer, and how well it ends one. [tokens] each"""
+        apart = Span.apart(output, item.flow)
+        start, end = apart.start_logits, apart.end_logits
+        assert start is not None and end is not None
+        return [(start[i], end[i]) for i in range(len(start))]
+
+    def meter(self) -> Meter:
+        return Answers(self.head, self.longest)
+
+
+def answers_of(row: Mapping[str, Any], context: str, columns: Mapping[str, str]) -> list[tuple[int, int]]:
+    """Where the answers of a row begin and end in its context, in characters; nothing where it has none.
+
+    Raises: DataError: an answer that does not stand where the row says.
+    """
+    name, value = columns["answers"], row.get(columns["answers"])
+    pairs: list[tuple[object, object]]
+    if value is None or isinstance(value, str):
+        pairs = [(value, row.get(columns["start"]))] if value else []
+    elif isinstance(value, Mapping):
+        texts, starts = (_listed(value.get(key), f"{name}.{key}") for key in ("text", "answer_start"))
+        if len(texts) != len(starts):
+            raise DataError(f"{name!r} has {len(texts)} texts and {len(starts)} starts; each text has one")
+        pairs = list(zip(texts, starts, strict=True))
+    else:
+        pairs = [
+            (each.get("text"), each.get("answer_start")) if isinstance(each, Mapping) else (each, None)
+            for each in _listed(value, name)
+        ]
+    return [_placed_answer(text, start, context) for text, start in pairs]
+
+
+def _listed(value: object, name: str) -> list[Any]:
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(value, (list, tuple)):
+        raise DataError(
+            f"{name!r} is {shown(value)}; answers are a text, or a list of objects with text and answer_start"
+        )
+    return list(value)
+
+
+def _placed_answer(text: object, start: object, context: str) -> tuple[int, int]:
+    if not isinstance(text, str) or not text:
+        raise DataError(f"an answer is {shown(text)}; it must be a text, and where there is none, nothing")
+    try:
+        first = int(start)  # type: ignore[call-overload]  # a number, or its letters from a table
+    except (TypeError, ValueError):
+        raise DataError(
+            f"the answer {shown(text)} begins at {shown(start)}; that must be the number of a character in the context"
+        ) from None
+    there = context[max(first, 0) : max(first, 0) + len(text)]
+    if first < 0 or there != text:
+        found = context.find(text)
+        hint = f"it stands at {found}" if found >= 0 else "it stands nowhere in it"
+        raise DataError(
+            f"the answer {shown(text)} is not what the context has at character {first}, {shown(there)}; {hint}"
+        )
+    return first, first + len(text)
+
+
+def span_of(
+    offsets: Sequence[tuple[int, int]], context: tuple[int, int], start: int, end: int
+) -> tuple[int, int] | None:
+    """The first and last token of a window that share a character with an answer; None = it is not whole in there.
+
+    Args: offsets: where tokens begin and end · context: first and last token of it · start, end: of the answer
+    """
+    first, last = context
+    if first > last or offsets[first][0] > start or offsets[last][1] < end:
+        return None
+    touched = [t for t in range(first, last + 1) if offsets[t][0] < end and offsets[t][1] > start]
+    return (touched[0], touched[-1]) if touched else None

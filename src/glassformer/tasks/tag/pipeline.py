@@ -1,0 +1,185 @@
+"""token-classification: names in a text, or a tag for each of its words.
+
+    text      Jeff Dean arbeitet bei Google.
+    tokens    Jeff De ##an arbeitet bei Goo ##gle .
+    tags      B-PER I-PER · O O B-ORG · O      a word has the tag of its first token, as in training
+    entities  PER Jeff Dean 0-9 · ORG Google 23-29
+
+What a word is does not depend on the tokenizer (`words.py`), and a long text is read in windows (`windows.py`), so a
+name is found whole wherever its tokens are split or a window ends.
+Source: Devlin et al. 2019, section 5.3; runs of tags as in `evaluation/entities.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import shown
+from glassformer.model import Model
+from glassformer.tasks.metrics.entities import Runs
+from glassformer.tasks.packed_pipeline import Reading, said
+from glassformer.tasks.pipeline import check_names
+from glassformer.tasks.results import Entity, Results, TaggedToken
+from glassformer.tasks.tag.task import Tag
+from glassformer.tasks.tag.windows import merged, windows_of
+from glassformer.tasks.tag.words import Word, joined, words_in
+from glassformer.text.batches import owner_of_each_token, room_for_text, spans_of
+
+STRATEGIES = ("first", "none")
+IGNORED = ("O",)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A text as it is read: its words, its tokens without special ones, and the word of each token.
+
+    words: where each stands in the text · came_as_words: places are numbers of words, not of characters
+    ids, offsets, owners: a token's number, its characters, its word (-1 for none)
+    """
+
+    text: str
+    words: Sequence[Word]
+    came_as_words: bool
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    owners: list[int]
+
+
+class Tagging(Reading):
+    """The entities of a text, by its words; or a tag for each word, where the tags are not those of entities.
+
+    aggregation_strategy: "first": words have the tag of their first token, and entities are made of words;
+        "none": each token with its tag
+    ignore_labels: tags that are not told, "O" unless said
+
+    A text may come as its words, {"tokens": [...]}; then places are numbers of words.
+    """
+
+    HEAD = "token-classification"
+    WHY = "it has no head that gives tags to tokens; an encoder such as BERT has one, once it is trained for that"
+    OWN = ("aggregation_strategy", "ignore_labels")
+
+    def __init__(self, model: Model, task: str, **options: Any) -> None:
+        self.objective = Tag(model)
+        self._runs = Runs(self.objective.tags.names) if self.objective.tags.marks_entities else None
+        super().__init__(model, task, **options)
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        check_names(self.task, options, self.OWN)
+        strategy = options.get("aggregation_strategy", "first")
+        if strategy not in STRATEGIES:
+            raise ConfigError(
+                f"aggregation_strategy is {shown(strategy)}; it must be 'first' (a word has the tag of its first "
+                "token, as it was trained) or 'none' (each token has its own)"
+            )
+        ignored = options.get("ignore_labels", IGNORED)
+        if not isinstance(ignored, (list, tuple)) or not all(isinstance(name, str) for name in ignored):
+            raise ConfigError(f"ignore_labels is {shown(ignored)}; it must be a list of tags, such as ['O']")
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, (str, Mapping))
+
+    def check_input(self, given: Any) -> None:
+        _text_and_words(given)
+
+    def in_words(self, answer: Any) -> str:
+        return ", ".join(result.text for result in answer)
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        texts = list(self._read(batch))
+        before, after = self.model.tokenizer.around
+        room = room_for_text(self.limit, len(before) + len(after))
+        windows = [windows_of(len(text.ids), room, _first_tokens(text.owners)) for text in texts]
+        examples = [
+            {"input_ids": [*before, *text.ids[window.start : window.stop], *after]}
+            for text, its in zip(texts, windows, strict=True)
+            for window in its
+            if window
+        ]
+        logits = iter(said(self.objective, examples))
+        found: list[Any] = []
+        for text, its in zip(texts, windows, strict=True):
+            if not text.ids:
+                found.append(Results())
+                continue
+            inner = [next(logits)[len(before) : len(before) + len(window)] for window in its]
+            scores = merged(its, inner).softmax(-1)
+            if options.get("aggregation_strategy") == "none":
+                results: Iterator[Any] = self._tokens(text, scores)
+            else:
+                results = self._entities(text, scores)
+            ignored = options.get("ignore_labels", IGNORED)
+            found.append(Results(each for each in results if _tag(each) not in ignored))
+        return found
+
+    def _read(self, batch: list[Any]) -> Iterator[Tokens]:
+        given = [_text_and_words(each) for each in batch]
+        rows = self.model.tokenizer([text for text, _ in given], add_special_tokens=False).rows
+        for (text, words), row in zip(given, rows, strict=True):
+            spans = words_in(text) if words is None else [Word(*span) for span in spans_of(words)]
+            owners = owner_of_each_token([span[:2] for span in spans], row.offsets)
+            if words is None:
+                spans, owners = joined(spans, owners)
+            yield Tokens(text, spans, words is not None, row.ids, row.offsets, owners)
+
+    def _entities(self, text: Tokens, scores: Tensor) -> Iterator[Entity]:
+        """scores: [tokens, tags]"""
+        first = _first_tokens(text.owners)
+        words = list(first.values())
+        best = scores[list(first)].max(-1)
+        tags, shares = best.indices.numpy(), best.values.tolist()
+        for kind, begin, last in self._spans(tags):
+            share = sum(shares[begin : last + 1]) / (last + 1 - begin)
+            start, end = text.words[words[begin]].start, text.words[words[last]].end
+            place = (words[begin], words[last] + 1) if text.came_as_words else (start, end)
+            yield Entity(kind, share, text.text[start:end], *place)
+
+    def _spans(self, tags: np.ndarray) -> Iterator[tuple[str, int, int]]:
+        """What the tags of words make: a name, the first word and the last."""
+        if self._runs is None:
+            names = self.objective.tags.names
+            yield from ((names[tag], i, i) for i, tag in enumerate(tags))
+            return
+        begins, kinds, ends = self._runs.of(tags, np.zeros(len(tags)))
+        for i in np.flatnonzero(begins).tolist():
+            yield self._runs.types[kinds[i]], i, int(ends[i])
+
+    def _tokens(self, text: Tokens, scores: Tensor) -> Iterator[TaggedToken]:
+        """scores: [tokens, tags]"""
+        pieces = self.model.tokenizer.convert_ids_to_tokens(text.ids)
+        special = len(self.model.tokenizer.around[0])
+        best = scores.max(-1)
+        for i, (tag, share) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)):
+            place = (text.owners[i], text.owners[i] + 1) if text.came_as_words else text.offsets[i]
+            yield TaggedToken(self.objective.tags.names[tag], share, special + i, pieces[i], *place)
+
+
+def _text_and_words(given: Any) -> tuple[str, list[str] | None]:
+    """The text, and its words where it came as these.
+
+    Raises: DataError: neither.
+    """
+    if isinstance(given, str):
+        return given, None
+    words = given.get("tokens") if isinstance(given, Mapping) and len(given) == 1 else None
+    if isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words):
+        return " ".join(words), list(words)
+    raise DataError(
+        f"the input is {shown(given)}; it must be a text, or its words: {{'tokens': ['Time', 'flies']}}"
+    )
+
+
+def _first_tokens(owners: Sequence[int]) -> dict[int, int]:
+    """The first token of each word that has one → the word."""
+    words, first = np.unique(np.array(owners, dtype=np.int64), return_index=True)
+    return {int(token): int(word) for word, token in zip(words, first, strict=True) if word >= 0}
+
+
+def _tag(result: Entity | TaggedToken) -> str:
+    return result.entity_group if isinstance(result, Entity) else result.entity

@@ -1,1 +1,0 @@
-"""One objective a module, by what the model learns to say."""

@@ -1,0 +1,144 @@
+"""The table of variants: latency of single rows, bytes, and the figure; and that `bench` still times encoders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.cli.app import main
+from glassformer.engine.prepare import prepare, prepared_precision
+from glassformer.evaluation.compare.latency import (
+    Latency,
+    compare_variants,
+    contender,
+    rows_for,
+    table,
+    weight_bytes,
+)
+from tests.e2e.tiny_models import word_tokenizer
+
+BERT = {
+    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 16,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a moment."""
+    from glassformer.runs.config import config_of
+    from glassformer.training.run import make_trainer
+
+    place = tmp_path_factory.mktemp("bench")
+    pairs = (("time", "a"), ("fruit", "b"))
+    lines = [f"{word} flies {'like an arrow ' * (i % 3)},{label}" for i in range(15) for word, label in pairs]
+    (place / "rows.csv").write_text("text,mood\n" + "\n".join(lines) + "\n")
+    (place / "words").mkdir()
+    word_tokenizer().save(str(place / "words" / "tokenizer.json"))
+    values = {
+        "task": "classify",
+        "scratch": BERT,
+        "tokenizer": str(place / "words"),
+        "output": str(place / "run"),
+        "data": {"train": str(place / "rows.csv"), "validation": 0.4, "columns": {"label": "mood"}},
+        "training": {"steps": 2, "batch_size": 8},
+    }
+    make_trainer(config_of(values)).train()
+    return place / "run"
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[Any, str, str]:
+    with pytest.raises(SystemExit) as done:
+        main(["bench", *map(str, words)])
+    said = capsys.readouterr()
+    return done.value.code or 0, said.out, said.err
+
+
+def test_latency_is_what_numpy_says() -> None:
+    seconds = [0.001, 0.002, 0.003, 0.010]
+    found = Latency.of(seconds)
+    assert (found.mean, found.std, found.runs) == (
+        pytest.approx(4.0),
+        pytest.approx(np.std([1, 2, 3, 10], ddof=1)),
+        4,
+    )
+    assert (found.p50, found.p95) == (pytest.approx(2.5), pytest.approx(np.quantile([1, 2, 3, 10], 0.95)))
+    assert Latency.of([0.5]).std == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
+def test_a_row_for_each_model_and_precision(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = (
+        contender(str(run)),
+        contender(str(run / "model"), task="classify", columns={"label": "mood"}),
+    )
+    rows = rows_for([mine, other], None)
+    asked: list[int] = []
+    records = type(mine.judge).records
+
+    def counted(judge: Any, some: Any, progress: Any = None) -> Any:
+        if judge is mine.judge:
+            asked.append(len(some))
+        return records(judge, some, progress)
+
+    monkeypatch.setattr(type(mine.judge), "records", counted)
+    found = list(compare_variants([mine, other], rows, ["fp32", "bf16"], runs=5, warm_up=2))
+    assert asked == [*[1] * 7, 12, *[1] * 7, 12]
+    assert [(each.model, each.precision) for each in found] == [
+        ("run", "fp32"), ("run", "bf16"), ("model", "fp32"), ("model", "bf16")
+    ]  # fmt: skip
+    first, _, same, _ = found
+    assert first.difference is None and first.figure == same.figure and first.latency.runs == 5
+    assert same.difference is not None and same.difference.value == 0
+    assert first.disk == (run / "model" / "model.safetensors").stat().st_size and first.weights < first.disk
+    assert prepared_precision(mine.judge.model.network) is None
+    headings, lines = table(found)
+    assert len(lines) == 4 and all(len(line) == len(headings) for line in lines)
+
+
+def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
+    network = contender(str(run)).judge.model.network
+    whole = sum(x.numel() for x in network.parameters()) * 4
+    assert weight_bytes(network) == whole
+    prepare(network, "fp16")
+    packed = [m for m in network.modules() if getattr(m, "fast", False)]
+    assert weight_bytes(network) == whole - 2 * sum(m.weight.numel() for m in packed)
+
+
+@pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
+def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = typed(capsys, run, "--precision", "fp32", "--runs", 3, "--limit", 9, "--json")
+    (row,) = json.loads(out)
+    assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["figure"]["value"] <= 1
+    data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
+    code, out, err = typed(
+        capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2
+    )
+    assert code == 0 and "30 rows, 2 of them timed" in out and "model in fp32" in err
+    for words, message in (
+        ((run, "--task", "tag"), "is a run of 'classify'"),
+        ((run / "model", "--task", "classify"), "no rows to ask about"),
+        ((run / "model", "--task", "clasify"), "nearest: 'classify'"),
+        ((run / "model", *data), "say what the model is asked for"),
+        ((run, "--precision", "int3"), "precision is 'int3'"),
+    ):
+        code, _, err = typed(capsys, *words)
+        assert code == 2 and message in err, err
+
+
+def test_evaluating_a_part_of_the_rows(run: Path) -> None:
+    from glassformer.evaluation.runs import open_run
+    from glassformer.evaluation.slices import drawn
+
+    opened = open_run(run)
+    few, again, other = (
+        opened.evaluate(drawn(opened.rows(), 6, seed), baselines=False) for seed in (42, 42, 1)
+    )
+    assert len(few.records) == 6 and few.report.data["rows"] == 6
+    assert (
+        few.report.data["fingerprint"] == again.report.data["fingerprint"] != other.report.data["fingerprint"]
+    )

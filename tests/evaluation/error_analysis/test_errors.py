@@ -1,0 +1,60 @@
+"""Rows by loss, both ways; loss by class, by tag and by word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from glassformer.evaluation.error_analysis.errors import Group, errors_of, loss_of
+from glassformer.tasks.predictions import Record
+from tests.evaluation.judged_run import EVIL, classified, tagged
+
+
+def test_rows_by_loss_both_ways() -> None:
+    records = classified()
+    found = errors_of(records, top=3)
+    losses = [x.loss for x in records]
+    assert [x.loss for x in found.worst] == sorted(losses, reverse=True)[:3]
+    assert [x.loss for x in found.best] == sorted(losses)[:3]
+    assert found.count == 30 and found.wrong == sum(not x.right for x in records) == 4
+    assert [x.index for x in found.confident] == [27, 18, 9], "the surest of those that are wrong"
+    anger = next(group for group in found.labels if group.name == "anger")
+    held = [x for x in records if x.label == "anger"]
+    assert anger.count == len(held) == 10 and anger.wrong == 4
+    assert anger.total == pytest.approx(sum(x.loss or 0 for x in held))
+    assert found.to_dict()["labels"][0]["mean"] == found.labels[0].mean
+
+
+def test_words_that_are_tagged() -> None:
+    records = tagged()
+    found = errors_of(records)
+    assert found.kind == "tags"
+    assert [loss_of(x) for x in found.worst] == [2.75, 1.375], "the sum over its words"
+    assert found.words[0] == Group("Rome", 2, 2.25, 1), "wherever it stands"
+    assert {g.name: (g.count, g.total, g.wrong) for g in found.labels} == {
+        "B-PER": (2, 1.5, 1), "B-LOC": (2, 2.25, 1), "O": (2, 0.375, 0)
+    }  # fmt: skip
+    assert "1996-08-22" not in [g.name for g in found.words], "it was not read"
+
+
+def test_several_labels_numbers_and_texts() -> None:
+    first = classified(1)[0]
+    several = errors_of([replace(first, label=["bug", "docs"], said=["docs"], right=False, details={})])
+    assert {g.name: g.wrong for g in several.labels} == {"bug": 1, "docs": 0}
+    assert errors_of([replace(first, label=3.5, said=2.0, right=None)]).kind == "number"
+    texts = [
+        Record(
+            index=i, where="x", row={"source": "a"}, label=["b"], said="c", details={"figures": {"chrF": i}}
+        )
+        for i in range(3)
+    ]
+    assert [x.index for x in errors_of(texts).worst] == [0, 1, 2], (
+        "without a loss the lowest figure comes first"
+    )
+
+
+def test_texts_steer_neither_terminal_nor_notebook() -> None:
+    found = errors_of(classified(4, text=f"\x1b[31m{EVIL}"))
+    assert "\x1b" not in str(found) and "flies" not in str(found)
+    assert "<img" not in found._repr_html_() and "&lt;img" in found._repr_html_()

@@ -1,0 +1,128 @@
+"""Folders of runs, and models that are none, judged on rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.data.rows import read_rows
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
+from glassformer.evaluation.runs import Run, evaluate_model, open_run
+from glassformer.runs.config import config_of
+from glassformer.training.run import make_trainer
+from tests.e2e.tiny_models import make_folder, word_tokenizer
+
+BERT = {
+    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 16,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run, and data beside it."""
+    place = tmp_path_factory.mktemp("runs")
+    lines = [f"{word} flies,{label}" for word, label in (("time", "a"), ("fruit", "b"))] * 20
+    (place / "rows.csv").write_text("text,mood\n" + "\n".join(lines) + "\n")
+    (place / "test.csv").write_text("id;tweet;mood\n1;time flies;a\n2;fruit flies;b\n3;time;a\n")
+    (place / "words").mkdir()
+    word_tokenizer().save(str(place / "words" / "tokenizer.json"))
+    make_trainer(
+        config_of(
+            {
+                "task": "classify",
+                "scratch": BERT,
+                "tokenizer": str(place / "words"),
+                "output": str(place / "run"),
+                "data": {"train": str(place / "rows.csv"), "validation": 0.2, "columns": {"label": "mood"}},
+                "training": {"steps": 20, "batch_size": 8, "learning_rate": 1e-2, "seed": 5},
+            }
+        )
+    ).train()
+    return place
+
+
+def test_on_its_own_rows(trained: Path) -> None:
+    run = open_run(trained / "run")
+    report = run.evaluate(baselines=False, resamples=20).report
+    assert report.data["rows"] == 8 and report.data["files"] == ["rows.csv, of which 20 % are held out"]
+    assert (report.name, report.seed, report.figures["accuracy"].value) == ("run", 5, 1.0)
+
+
+def test_on_other_rows(trained: Path) -> None:
+    run = open_run(trained / "run", columns={"text": "tweet"}, ignore=["id"])
+    found = run.evaluate(str(trained / "test.csv"), format={"delimiter": ";"}, resamples=20)
+    assert found.report.data["files"] == ["test.csv"] and [r.label for r in found.records] == ["a", "b", "a"]
+    assert "bag of words" in found.report.baselines, "which learnt from rows under headings of their own"
+    assert found.records[2].row == {"text": "time"}
+    rows = read_rows([{"text": "time", "mood": "a"}])
+    assert open_run(trained / "run").evaluate(rows, baselines=False).report.data["rows"] == 1
+
+
+def test_is_it_judged(trained: Path) -> None:
+    run = open_run(trained / "run")
+    assert not run.is_judged()
+    run.evaluate(baselines=False, resamples=5).save(run.place())
+    assert run.is_judged()
+    os.utime(run.place() / "report.json", (0, 0))
+    assert not run.is_judged(), "the weights are newer"
+
+
+def refused(error: type[GlassformerError], message: str, run: Run, *files: Any, **named: Any) -> None:
+    with pytest.raises(error, match=message):
+        run.evaluate(*files, baselines=False, **named)
+
+
+def test_what_cannot_be_judged(trained: Path, tmp_path: Path) -> None:
+    run = open_run(trained / "run")
+    test, semicolons = str(trained / "test.csv"), {"format": {"delimiter": ";"}}
+    refused(DataError, "no column 'text'", open_run(trained / "run", ignore=["*"]), test, **semicolons)
+    tweets = open_run(trained / "run", columns={"text": "tweet"})
+    refused(ConfigError, r"columns 'id'.*--ignore", tweets, test, **semicolons)
+    other = tmp_path / "other.csv"
+    other.write_text("text,mood\ntime,c\n")
+    refused(DataError, "line 2: the label 'c' is none of the 2 that the model knows", run, str(other))
+    (tmp_path / "empty.csv").write_text("text,mood\n")
+    refused(DataError, "empty.csv", run, str(tmp_path / "empty.csv"))
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)) * 8)
+    refused(DataError, "binary.csv", run, str(tmp_path / "binary.csv"))
+    for name in ("", "..", "a/b", "../run"):
+        with pytest.raises(ConfigError, match="cannot name an evaluation"):
+            run.place(name)
+    with pytest.raises(ConfigError, match="holds no run"):
+        open_run(tmp_path)
+
+    copy = tmp_path / "run"
+    shutil.copytree(trained / "run", copy)
+    shutil.rmtree(copy / "model")
+    refused(WeightsError, "holds no model yet; train on", open_run(copy))
+    text = (copy / "config.yaml").read_text()
+    (copy / "config.yaml").write_text(text.replace("validation: 0.2", "validation: null"))
+    shutil.copytree(trained / "run" / "model", copy / "model")
+    refused(DataError, "without validation rows; give files", open_run(copy))
+    (copy / "config.yaml").write_text(text.replace("rows.csv", "gone.csv"))
+    refused(DataError, r"gone\.csv.*from the folder in which it was trained", open_run(copy))
+    (copy / "config.yaml").write_text(text.replace("task: classify", "task: denoise"))
+    refused(UnsupportedError, "the task 'denoise' cannot be judged", open_run(copy))
+
+
+def test_a_model_that_is_no_run(trained: Path, tmp_path: Path) -> None:
+    rows = read_rows([{"tweet": "time flies", "mood": "a"}])
+    columns = {"text": "tweet", "label": "mood"}
+    report = evaluate_model(
+        trained / "run" / "model", "classify", rows, columns=columns, baselines=False
+    ).report
+    assert report.figures["accuracy"].value == 1.0 and report.seed is None and report.name == "model"
+    bare = make_folder(tmp_path / "bare", "bert", task="fill-mask")
+    with pytest.raises(WeightsError, match="holds no head for the task 'classify'"):
+        evaluate_model(bare, "classify", rows, columns=columns)
+    with pytest.raises(WeightsError, match="holds no head for the task 'tag'"):  # whose names would fit
+        evaluate_model(trained / "run" / "model", "tag", rows)
+    with pytest.raises(UnsupportedError, match="'clasify' cannot be judged; nearest: 'classify'"):
+        evaluate_model(bare, "clasify", rows)
+    with pytest.raises(ConfigError, match="'max_token' is no option of Classify; nearest: 'max_tokens'"):
+        evaluate_model(bare, "classify", rows, options={"max_token": 3})

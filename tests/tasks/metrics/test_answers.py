@@ -1,0 +1,112 @@
+"""The best span by both of its ends, and how spans are judged."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.heads import Span
+from glassformer.core.masks import Segments
+from glassformer.errors import ConfigError
+from glassformer.tasks.metrics.answers import Answers, best_spans, overlap
+from glassformer.tasks.span.task import SpanPass
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(0, 2**31), st.data())
+def test_the_best_of_all_pairs(tokens: int, longest: int, seed: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, tokens - 1))
+    last = data.draw(st.integers(first, tokens - 1))
+    draw = torch.Generator().manual_seed(seed)
+    start, end = (torch.randn(1, tokens, generator=draw) for _ in range(2))
+    spans, scores = best_spans(start, end, torch.tensor([[first, last]]), longest)
+    pairs = {
+        (s, e): float(start[0, s] + end[0, e])
+        for s in range(first, last + 1)
+        for e in range(s, min(last, s + longest - 1) + 1)
+    }
+    assert tuple(spans[0].tolist()) == max(pairs, key=pairs.__getitem__)
+    assert float(scores[0]) == pytest.approx(max(pairs.values()))
+
+
+def test_each_end_alone_would_give_an_end_before_the_start() -> None:
+    start = torch.tensor([[0.0, 9, 0, 5, 0, 9]])
+    end = torch.tensor([[0.0, 9, 9, 0, 3, 0]])  # token 1 is of the question, 2 and more of the context
+    spans, _ = best_spans(start, end, torch.tensor([[2, 5]]))
+    assert int(start[0].argmax()) == 1 and int(end[0, 2:].argmax()) + 2 < int(start[0, 2:].argmax()) + 2
+    assert spans.tolist() in ([[2, 2]], [[5, 5]])
+
+
+def test_without_a_context_there_is_no_span() -> None:
+    _, scores = best_spans(torch.ones(1, 3), torch.ones(1, 3), torch.tensor([[1, 0]]))
+    assert scores.tolist() == [-torch.inf]
+
+
+def test_an_answer_has_a_token() -> None:
+    with pytest.raises(ConfigError, match="longest is 0"):
+        best_spans(torch.ones(1, 3), torch.ones(1, 3), torch.tensor([[1, 2]]), 0)
+
+
+def test_shared_tokens() -> None:
+    assert overlap([4, 6], [4, 6]) == 1
+    assert overlap([4, 5], [5, 8]) == pytest.approx(2 * (1 / 2 * 1 / 4) / (1 / 2 + 1 / 4))
+    assert overlap([4, 5], [6, 8]) == 0
+    assert overlap([0, 0], [0, 0]) == 1
+    assert overlap([0, 0], [1, 3]) == overlap([1, 3], [0, 0]) == 0
+
+
+def judged(spans: list[tuple[int, int]], answers: list[list[list[int]]], *, packs: bool) -> Answers:
+    """A meter of texts of 4, 5, … tokens, all but the first of the context, of which `spans` were said."""
+    lengths = [4 + i for i in range(len(spans))]
+    logits = torch.zeros(2, len(spans), max(lengths))
+    for i, span in enumerate(spans):
+        logits[0, i, span[0]] = logits[1, i, span[1]] = 9.0
+    keep = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    flow = Flow(keep=keep[:, None])
+    if packs:
+        flow = Flow(segments=Segments(tuple(lengths)))
+        logits = logits[:, keep][:, None]
+    labels = {
+        name: torch.tensor([each[0][i] for each in answers])
+        for i, name in enumerate(("start_positions", "end_positions"))
+    }
+    meter = Answers(Span(3))
+    item = SpanPass(
+        Batch(),
+        flow,
+        labels,
+        context=torch.tensor([[1, length - 1] for length in lengths]),
+        answers=tuple(answers),
+    )
+    meter.add(Output(start_logits=logits[0], end_logits=logits[1]), item)
+    return meter
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_figures(packs: bool) -> None:
+    said = [(1, 2), (2, 3), (0, 0), (0, 0)]
+    true = [[[1, 2]], [[4, 4], [3, 4]], [[0, 0]], [[1, 1]]]
+    figures = judged(said, true, packs=packs).figures()
+    assert figures["exact_match"] == 2 / 4
+    assert figures["f1"] == pytest.approx((1 + 0.5 + 1 + 0) / 4)
+    # Padding is no place to begin: of texts of 4 to 7 tokens, each has a loss over its own.
+    by_hand = [
+        sum(
+            torch.tensor([9.0 * (t == s) for t in range(4 + i)]).log_softmax(0)[g]
+            for s, g in zip(span, gold[0], strict=True)
+        )
+        for i, (span, gold) in enumerate(zip(said, true, strict=True))
+    ]
+    assert figures["loss"] == pytest.approx(-float(sum(by_hand)) / 2 / 4)
+
+
+def test_states_of_two_processes_add_up() -> None:
+    said, true = [(1, 2), (1, 3), (0, 0)], [[[1, 2]], [[2, 3]], [[1, 1]]]
+    whole = judged(said, true, packs=True)
+    first = judged(said, true, packs=False)
+    for name in first.state:
+        first.state[name] += whole.state[name]
+    assert first.figures() == pytest.approx(whole.figures())
