@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.compare.seeds import Mean, Seeds, minutes, summarise
+from glassformer.evaluation.compare.seeds import Mean, SeedSummary, minutes, summarise_seeds
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- {}: made by benchmarks/results.py -->", "<!-- /{} -->"
@@ -96,16 +96,16 @@ def take(folder: Path, into: Path) -> Iterator[Path]:
         place.write_text((folder / STUDY).read_text("utf-8"), "utf-8")
         yield place
         return
-    yield keep(summarise(folder), into)
+    yield keep(summarise_seeds(folder), into)
     for other, line in LINES.items():
         if line.part is not None and other == f"{name}-{line.part}":
-            yield keep(replace(summarise(folder, part=line.part), name=other), into)
+            yield keep(replace(summarise_seeds(folder, split=line.part), name=other), into)
 
 
-def keep(found: Seeds, folder: Path) -> Path:
+def keep(found: SeedSummary, folder: Path) -> Path:
     """Put seeds beside those that were kept before. Returns: the file"""
     place = folder / f"{found.name}.json"
-    kept = Seeds.load(place).merged(found) if place.is_file() else found
+    kept = SeedSummary.load(place).merged(found) if place.is_file() else found
     folder.mkdir(parents=True, exist_ok=True)
     kept.save(place)
     return place
@@ -132,7 +132,7 @@ def put(text: str, name: str, made: str, page: Path) -> str:
 
 def table(folder: Path) -> str:
     """The table in Markdown; lines that nothing is known of yet say so."""
-    kept = {path.stem: Seeds.load(path) for path in sorted(folder.glob("*.json"))}
+    kept = {path.stem: SeedSummary.load(path) for path in sorted(folder.glob("*.json"))}
     lines = [row(line, kept.get(name)) for name, line in LINES.items()]
     others = {name: found for name, found in kept.items() if name not in LINES}
     lines += [row(Line(*described(name, found)), found) for name, found in others.items()]
@@ -150,18 +150,18 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [headings, ["---"] * len(headings), *rows])
 
 
-def described(name: str, found: Seeds) -> tuple[str, str]:
+def described(name: str, found: SeedSummary) -> tuple[str, str]:
     """Data and model of what has no line of its own."""
     return f"{name}: {', '.join(found.first.data.get('files', []))}", found.first.task
 
 
-def row(line: Line, found: Seeds | None) -> list[str]:
+def row(line: Line, found: SeedSummary | None) -> list[str]:
     if found is None:
         return [line.data, line.model, asked_for(line, None), "not run yet", "", "", "", ""]
     figure = line.figure if line.figure in found.means else found.first.metric
     higher = found.first.higher
     mean, digits = found.means[figure], 2 if found.means[figure].value >= 10 else 3
-    each = "<br>".join(f"{run.seed}: {run.report.figures[figure].written(digits)}" for run in found.runs)
+    each = "<br>".join(f"{run.seed}: {run.report.metrics[figure].written(digits)}" for run in found.runs)
     others = "<br>".join(
         f"{escaped(name)} {figures[figure].written(digits)}"
         for name, figures in found.baselines.items()
@@ -190,7 +190,7 @@ def asked_for(line: Line, figure: str | None, higher: bool = True) -> str:
     return f"{named} {sign} {line.target:g}{within}"
 
 
-def verdict(line: Line, mean: Mean, higher: bool, found: Seeds) -> str:
+def verdict(line: Line, mean: Mean, higher: bool, found: SeedSummary) -> str:
     """What is asked for is missed only where the whole interval over seeds lies beyond it; one seed has none."""
     said = []
     if line.target is not None:

@@ -119,8 +119,8 @@ def ours(
     import torch
 
     import glassformer
-    from glassformer.runs.options import Options
-    from glassformer.tasks.base import Objective, text_labels
+    from glassformer.runs.options import TrainingOptions
+    from glassformer.tasks.base import Task, text_labels
     from glassformer.training.callbacks import Callback
     from glassformer.training.trainer import Trainer
 
@@ -134,7 +134,7 @@ def ours(
         def __getitem__(self, index: int) -> dict[str, Any]:
             return data[index]
 
-    class Given(Objective):
+    class Given(Task):
         """Examples that are made already."""
 
         def labels(self, examples: Any, flow: Any) -> torch.Tensor:
@@ -153,7 +153,7 @@ def ours(
             losses.append(report.loss)
             times.append(time.perf_counter())
 
-    options = Options(
+    options = TrainingOptions(
         steps=len(data) // case.rows, batch_size=case.rows, learning_rate=RATE, schedule="constant", warmup=0,
         weight_decay=0.0, precision=precision, shuffle=False,
     )  # fmt: skip

@@ -27,12 +27,12 @@ def main(folder: str) -> None:
             weights.copy_(weights.to(torch.bfloat16))
     model.save_pretrained(PLACE)
 
-    rows = open_run(folder).rows()
+    rows = open_run(folder).read_rows()
     before, after = (
         evaluate_model(place, "generate", rows, baselines=False).report for place in (trained, PLACE)
     )
-    for name, figure in before.figures.items():
-        print(f"{name}: {figure.written(4)}, rounded {after.figures[name].written(4)}")
+    for name, figure in before.metrics.items():
+        print(f"{name}: {figure.written(4)}, rounded {after.metrics[name].written(4)}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch
-from glassformer.models import FAMILIES, Network, Reader
+from glassformer.models import FAMILIES, ConfigReader, Network
 
 SENSES = ("pixel_values", "input_values", "input_features")
 """Fields that make their own tokens: patches, frames."""
@@ -23,7 +23,7 @@ def network_of(config: Mapping[str, Any], task: str | None = None) -> Network:
     """The network that a config describes, without numbers."""
     record = FAMILIES[config["model_type"]]
     named = (config.get("architectures") or [next(iter(record.architectures))])[0]
-    return record.blank(record.spec(Reader(config)), task or record.architectures[named])
+    return record.build_on_meta(record.spec(ConfigReader(config)), task or record.architectures[named])
 
 
 def senses(network: Network) -> bool:

@@ -1,4 +1,4 @@
-"""The face: what load, Model and their thin methods promise beyond parity and bad input."""
+"""The main interface: what `load`, `Model` and its methods promise beyond parity and bad input."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_a_head_for_other_labels_is_new_though_its_names_and_shapes_fit(bert: Pa
     tagger = load(tmp_path, task="tag")
     assert tagger.report.new == head
     assert {"classifier.weight", "classifier.bias"} <= {*tagger.report.unused}
-    given, drawn = (model.network.get_parameter(head[0]) for model in (classifier, tagger))
-    assert given.shape == drawn.shape and not torch.equal(given, drawn)
+    old, new = (model.network.get_parameter(head[0]) for model in (classifier, tagger))
+    assert old.shape == new.shape and not torch.equal(old, new)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -151,24 +151,24 @@ def test_an_answer_begins_with_what_is_forced(tmp_path: Path) -> None:
     assert model.generate(SOURCE, max_new_tokens=0).tolist() == [[start]]
     longer = answering(tmp_path / "longer", forced_decoder_ids=[[2, 9], [1, 8]])
     assert longer.generate(SOURCE, max_new_tokens=5)[0, :3].tolist() == [start, 8, 9]
-    assert [token.id for token in longer.inspect("time flies", "fruit flies").sides["target"]][:3] == [
+    assert [token.id for token in longer.inspect("time flies", "fruit flies").streams["target"]][:3] == [
         start,
         8,
         9,
     ]
 
 
-def test_a_language_is_found_out(tmp_path: Path) -> None:
+def test_language_detection(tmp_path: Path) -> None:
     """A forced token that is null is the likeliest language; then, unless times are told, the token that says so."""
     options = {"lang_to_id": {"<|en|>": 8, "<|de|>": 9}, "no_timestamps_token_id": 11}
     model = answering(tmp_path / "older", forced_decoder_ids=[[1, None], [2, 10]], **options)
-    said = model.generate(SOURCE, max_new_tokens=5)[0].tolist()
-    assert said[1] in (8, 9) and said[2:4] == [10, 11]
+    answer = model.generate(SOURCE, max_new_tokens=5)[0].tolist()
+    assert answer[1] in (8, 9) and answer[2:4] == [10, 11]
     newer = answering(tmp_path / "newer", task_to_id={"transcribe": 10, "translate": 12}, **options)
-    assert newer.generate(SOURCE, max_new_tokens=5)[0].tolist() == said
-    ids = torch.tensor([said[:1]])
+    assert newer.generate(SOURCE, max_new_tokens=5)[0].tolist() == answer
+    ids = torch.tensor([answer[:1]])
     logits = model(SOURCE, decoder_input_ids=ids).logits[0, -1]
-    assert said[1] == (8 if logits[8] > logits[9] else 9)
+    assert answer[1] == (8 if logits[8] > logits[9] else 9)
 
 
 def test_generation_config_comes_before_config_and_is_saved(tmp_path: Path) -> None:
@@ -178,16 +178,16 @@ def test_generation_config_comes_before_config_and_is_saved(tmp_path: Path) -> N
     assert load(tmp_path / "two").generation_config == model.generation_config
 
 
-def test_what_is_suppressed_is_not_said(tmp_path: Path) -> None:
-    said = answering(tmp_path / "plain").generate(SOURCE, max_new_tokens=6)[0, 1:].tolist()
-    never = answering(tmp_path / "never", suppress_tokens=[said[0]])
-    assert said[0] not in never.generate(SOURCE, max_new_tokens=6)[0, 1:-1].tolist()  # the last is forced
-    first = answering(tmp_path / "first", begin_suppress_tokens=[said[0]])
-    assert first.generate(SOURCE, max_new_tokens=2)[0, 1] != said[0]
+def test_suppressed_tokens_are_not_generated(tmp_path: Path) -> None:
+    answer = answering(tmp_path / "plain").generate(SOURCE, max_new_tokens=6)[0, 1:].tolist()
+    never = answering(tmp_path / "never", suppress_tokens=[answer[0]])
+    assert answer[0] not in never.generate(SOURCE, max_new_tokens=6)[0, 1:-1].tolist()  # the last is forced
+    first = answering(tmp_path / "first", begin_suppress_tokens=[answer[0]])
+    assert first.generate(SOURCE, max_new_tokens=2)[0, 1] != answer[0]
 
 
 @pytest.mark.parametrize("listed", [7, [7], [[0, 7]], [[1, 7], [3, 8]], [["a", 7]], [[1, 9999]]])
 def test_forced_ids_that_are_none(tmp_path: Path, listed: object) -> None:
     model = answering(tmp_path, forced_decoder_ids=listed)
-    with pytest.raises(ConfigError, match=r"forced_decoder_ids is .*places from 1 up"):
+    with pytest.raises(ConfigError, match=r"forced_decoder_ids is .*positions from 1 up"):
         model.generate(SOURCE)

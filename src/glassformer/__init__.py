@@ -1,4 +1,4 @@
-"""Glassformer: transformers in clear glass.
+"""Glassformer: a readable PyTorch library of transformer models.
 
     model = glassformer.load("all-MiniLM-L6-v2")
     vectors = model.encode(["time flies like an arrow", "fruit flies like a banana"])
@@ -27,7 +27,7 @@ from glassformer.errors import (
 if TYPE_CHECKING:
     from glassformer.core import Flow, Tape
     from glassformer.model import Model, load
-    from glassformer.tasks.registry import pipeline
+    from glassformer.tasks.pipeline_registry import pipeline
     from glassformer.text.train import train_tokenizer
 
 __version__ = "0.1.0"
@@ -50,18 +50,19 @@ __all__ = [
     "train_tokenizer",
 ]
 
-# name → the module it is imported from, on first use
+# Lazy imports: name → its module, imported on first use
 _LAZY = {
     "Flow": "glassformer.core",
     "Model": "glassformer.model",
     "Tape": "glassformer.core",
     "load": "glassformer.model",
-    "pipeline": "glassformer.tasks.registry",
+    "pipeline": "glassformer.tasks.pipeline_registry",
     "train_tokenizer": "glassformer.text.train",
 }
 
 
-if not TYPE_CHECKING:  # a type checker sees the imports above, and every other name is an error to it
+# Hidden from type checkers: with a module-level __getattr__, they would accept every misspelt name.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
@@ -69,7 +70,7 @@ if not TYPE_CHECKING:  # a type checker sees the imports above, and every other 
                 f"module 'glassformer' has no attribute {name!r}; it has: {', '.join(__all__)}"
             )
         value = getattr(import_module(_LAZY[name]), name)
-        globals()[name] = value  # the next use does not come through here
+        globals()[name] = value  # cached, so that __getattr__ runs once per name
         return value
 
 

@@ -1,4 +1,4 @@
-"""`python -m glassformer` is the command `glassformer`."""
+"""Entry point of `python -m glassformer`, the command line."""
 
 from __future__ import annotations
 

@@ -1,24 +1,28 @@
 """Deprecated names: modules and names that moved still import for one release, with a `DeprecationWarning`.
 
-    from glassformer.judging.evaluate import evaluate      works, and warns: use glassformer.evaluation.evaluate
+from glassformer.judging.evaluate import evaluate      works, and warns: use glassformer.evaluation.evaluate
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 REMOVED_IN = "the next release"
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class")
+
 MODULES: Mapping[str, str] = {
     "judging.evaluate": "evaluation.evaluate",
-    "judging.judge": "tasks.evaluator",
+    "judging.judge": "tasks.registry",
     "judging.runs": "evaluation.runs",
     "judging.records": "tasks.predictions",
     "judging.mistakes.errors": "evaluation.error_analysis.errors",
@@ -34,20 +38,76 @@ MODULES: Mapping[str, str] = {
     "evaluation.rouge": "tasks.metrics.rouge",
     "evaluation.speech": "tasks.metrics.speech",
     "evaluation.squad": "tasks.metrics.squad",
-    "training.objectives.causal": "tasks.causal.task",
+    "training.objectives.causal": "tasks.causal.instruct",
     "training.objectives.classify": "tasks.classify.task",
     "training.objectives.labels": "tasks.classify.labels",
     "training.objectives.masked": "tasks.masked.task",
     "training.objectives.sequence": "tasks.seq2seq.task",
+    "training.state": "training.state_files",
     "tasks.prompts": "tasks.generate.prompts",
     "tasks.lead": "tasks.generate.lead",
     "tasks.long": "tasks.generate.long",
     "tasks.compare": "tasks.generate.compare",
     "tasks.rows": "tasks.generate.rows",
+    "generation.said": "generation.prefix_states",
+    "generation.sample": "generation.decoding",
+    "inspect.writing": "inspect.generation_trace",
+    "lessons.blueprint": "lessons.encoder_decoder",
+    "weights.fit": "weights.load",
+    "weights.spelling": "weights.load",
 }
 """Former module → where it stands now, both below `glassformer`."""
 
-NAMES: Mapping[str, Mapping[str, str]] = {}
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "evaluation.error_analysis.confusion": {"confusion_of": "confusion_matrix"},
+    "evaluation.error_analysis.errors": {"errors_of": "analyse_errors"},
+    "runs.config": {"config_of": "parse_config"},
+    "runs.event_log": {
+        "Journal": "EventLog",
+        "journal_path": "event_log_path",
+        "read_journal": "read_event_log",
+    },
+    "runs.options": {"Options": "TrainingOptions"},
+    "studies.results": {"crossing": "crossing_point"},
+    "training.card": {"Notes": "CardNotes"},
+    "core": {"Memory": "EncoderOutput", "Pattern": "AttentionPattern", "Segments": "Packing"},
+    "core.flow": {"Memory": "EncoderOutput"},
+    "core.masks": {"Pattern": "AttentionPattern", "Segments": "Packing"},
+    "generation.prefix_states": {"Said": "PrefixStates"},
+    "generation.scorer": {"LanguageModel": "LanguageModelScorer"},
+    "generation.options": {"Options": "GenerationOptions"},
+    "generation.filters": {"typical": "typical_p"},
+    "audio": {"SoundProcessor": "AudioProcessor", "read_sound": "read_audio"},
+    "data.mapping": {"mapped": "map_rows"},
+    "data.rows": {"Rows": "RowSequence"},
+    "inspect": {"memory": "ram", "Head": "AttentionHead"},
+    "lessons.copying": {"learn": "train_copying"},
+    "lessons.encoder_decoder": {"EncoderDecoder": "TinyEncoderDecoder"},
+    "models": {"Reader": "ConfigReader"},
+    "models.transformer": {
+        "SideSpec": "StreamSpec",
+        "as_decoder": "decoder_block",
+        "shifted_right": "shift_right",
+    },
+    "weights.load": {"fill": "load_weights", "gather": "export_weights", "Spelled": "RenamedCheckpoint"},
+    "weights.names": {
+        "Gapped": "FusedNoKeyBias",
+        "Names": "WeightNames",
+        "OneRow": "Unsqueezed",
+        "Part": "Slice",
+        "Stacked": "StackedExperts",
+    },
+    "inspect.generation_trace": {"Writing": "GenerationTrace"},
+    "inspect.families": {"kinships": "family_table"},
+    "tasks.metrics.classes": {"SaidClasses": "ClassificationScores", "SaidLabels": "MultiLabelScores"},
+    "tasks.metrics.entities": {"SaidEntities": "EntityScores"},
+    "tasks.metrics.regression": {"SaidNumbers": "RegressionScores"},
+    "tasks.predictions": {
+        "Record": "Prediction",
+        "read_records": "read_predictions",
+        "write_records": "write_predictions",
+    },
+}
 """Module, as it is called now → former name → name now, for what the documentation has shown."""
 
 
@@ -100,6 +160,70 @@ def former_names(module: str) -> Any:
         return getattr(importlib.import_module(module), known[name])
 
     return lookup
+
+
+def former_keywords(**names: str) -> Callable[[Function], Function]:
+    """A decorator: former keyword arguments (former="name now") still work, with a `DeprecationWarning`."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            for former in names.keys() & options.keys():
+                warnings.warn(
+                    f"the argument {former} is deprecated and goes in {REMOVED_IN}; use {names[former]}",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                options[names[former]] = options.pop(former)
+            return function(*args, **options)
+
+        return cast("Function", call)
+
+    return decorate
+
+
+def former_attributes(**names: str) -> Callable[[type[Class]], type[Class]]:
+    """A class decorator: former attributes and methods (former="name now") still work, with a `DeprecationWarning`.
+
+    A subclass that defines a method by its former name overrides the one of today.
+    """
+
+    def decorate(cls: type[Class]) -> type[Class]:
+        for former, now in names.items():
+            setattr(cls, former, property(functools.partial(_former_attribute, former, now)))
+        inherited = cls.__init_subclass__
+
+        def adopt(subclass: type[Class], **options: Any) -> None:
+            inherited(**options)
+            for former, now in names.items():
+                if former in vars(subclass):
+                    warnings.warn(
+                        f"{subclass.__name__}.{former} is deprecated and goes in {REMOVED_IN}; call it {now}",
+                        DeprecationWarning,
+                        stacklevel=2,
+                    )
+                    setattr(subclass, now, vars(subclass)[former])
+
+        cls.__init_subclass__ = classmethod(adopt)  # type: ignore[assignment, arg-type]
+        return cls
+
+    return decorate
+
+
+def _former_attribute(former: str, now: str, owner: Any) -> Any:
+    warnings.warn(
+        f"{type(owner).__name__}.{former} is deprecated and goes in {REMOVED_IN}; use {now}",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return getattr(owner, now)
+
+
+def warn_former_attribute(name: str, now: str) -> None:
+    """Warn of an attribute that is called otherwise now; to be called by a property of the former name."""
+    warnings.warn(
+        f"{name} is deprecated and goes in {REMOVED_IN}; use {now}", DeprecationWarning, stacklevel=3
+    )
 
 
 def install() -> None:

@@ -1,7 +1,8 @@
-"""What callers hand in, checked once, at the edge: inside, every tensor has the shape and the range it should have."""
+"""Input validation: what callers pass in is checked once, here; inside, every tensor has the right shape and range."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -10,10 +11,14 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
-from glassformer.core.flow import Batch
+from glassformer.core.flow import Batch, Flow, Tape
+from glassformer.core.heads import first_token
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
+from glassformer.models import Network
 from glassformer.text.chat import is_chat
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.weights.load import name_list, nan_parameters
 
 DTYPES = {
     "float32": torch.float32,
@@ -24,56 +29,57 @@ DTYPES = {
 
 
 def dtype_of(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """A floating dtype, by its name too; None stays None."""
-    found = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if dtype is not None and found not in DTYPES.values():
-        raise ConfigError(f"dtype is {shown(dtype)}; allowed: {', '.join(DTYPES)}")
-    return found
+    """Resolve a floating-point dtype, also by name; None stays None."""
+    resolved = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if dtype is not None and resolved not in DTYPES.values():
+        raise ConfigError(f"dtype is {safe_repr(dtype)}; allowed: {', '.join(DTYPES)}")
+    return resolved
 
 
 def device_of(device: torch.device | str | None) -> torch.device:
-    """A device that is there; None = the CPU, "auto" = the accelerator if there is one."""
+    """Resolve an available device; None = the CPU, "auto" = the accelerator if there is one."""
     if device == "auto":
-        found = torch.accelerator.current_accelerator()
-        return found if found is not None and torch.accelerator.is_available() else torch.device("cpu")
+        accelerator = torch.accelerator.current_accelerator()
+        available = accelerator is not None and torch.accelerator.is_available()
+        return accelerator if accelerator is not None and available else torch.device("cpu")
     try:
-        chosen = torch.device("cpu" if device is None else device)
-        torch.empty(0, device=chosen)  # a device that torch knows may not be there
+        resolved = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=resolved)  # torch.device accepts devices that this machine does not have
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(
-            f"device is {shown(device)}, which this machine or this build of torch does not have; "
+            f"device is {safe_repr(device)}, which this machine or this build of torch does not have; "
             "'auto' takes the accelerator if there is one, 'cpu' is everywhere"
         ) from error
-    return chosen
+    return resolved
 
 
 def prompts_of(prompt: Any) -> list[Any]:
-    """One text or conversation, or several, as a list; whether each is one, the tokenizer says."""
+    """Prompts as a list, of one text or conversation or of several; the tokenizer checks each of them."""
     if isinstance(prompt, str) or is_chat(prompt):
         return [prompt]
     if isinstance(prompt, (bytes, Mapping)) or not isinstance(prompt, Iterable):
         raise DataError(
-            f"the prompt is {shown(prompt)}; it must be a text or a conversation, several of them, or a tensor of "
+            f"the prompt is {safe_repr(prompt)}; it must be a text or a conversation, several of them, or a tensor of "
             "token ids [B, T]"
         )
     return list(prompt)
 
 
-def refuse(call: str, refused: Mapping[str, Any]) -> None:
-    """Arguments that a call does not take, with a hint for those that the reference library does."""
+def reject_arguments(call: str, arguments: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: there are unknown arguments; with a hint for those of the reference library."""
     hints = {
         "output_attentions": "Tape('attn.probs')",
         "output_hidden_states": "Tape('embed.out', 'blocks.*.out')",
     }
-    for name, value in refused.items():
+    for name, value in arguments.items():
         if name in hints and not value:
             continue
-        hint = f"; ask for the tensors you want: tape={hints[name]}" if name in hints else ""
-        raise ConfigError(f"{call}(…) takes no {shown(name)}{hint}")
+        hint = f"; record the tensors you want with a tape: tape={hints[name]}" if name in hints else ""
+        raise ConfigError(f"{call}(…) takes no {safe_repr(name)}{hint}")
 
 
 def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = None) -> None:
-    """Whole numbers [B, T], from 0 to `count` - 1 where there is an end; of the shape of `like`, or one row of it."""
+    """Check integers [B, T], from 0 to `count` - 1 (None = no limit), of the shape of `like`, or one row of it."""
     if not isinstance(ids, Tensor):
         raise DataError(
             f"{name} is {type(ids).__name__}; it must be a tensor [B, T]: torch.tensor([[…], […]])"
@@ -81,23 +87,23 @@ def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = N
     if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
         raise DataError(
             f"{name} is {str(ids.dtype).removeprefix('torch.')} of shape {list(ids.shape)}; it must be int64 or int32 "
-            "of shape [B, T]: one text is a row, ids[None]; other whole numbers become ids.long()"
+            "of shape [B, T]: one text is a row, ids[None]; other integers become ids.long()"
         )
     if like is None and ids.shape[1] == 0:
-        raise DataError(f"{name} has shape {list(ids.shape)}, no token at all; give at least one")
+        raise DataError(f"{name} has shape {list(ids.shape)}, which holds no token; give at least one")
     if like is not None and (ids.shape[1] != like.shape[1] or ids.shape[0] not in (1, like.shape[0])):
         raise DataError(
             f"{name} has shape {list(ids.shape)}; it must be that of input_ids, {list(like.shape)}"
         )
     if ids.numel():
-        least, most = map(int, ids.aminmax())
-        if least < 0 or (count is not None and most >= count):
-            allowed = "0 up" if count is None else f"0 to {count - 1}"
-            raise DataError(f"{name} holds numbers from {least} to {most}; allowed: {allowed}")
+        smallest, largest = map(int, ids.aminmax())
+        if smallest < 0 or (count is not None and largest >= count):
+            allowed = "0 or more" if count is None else f"0 to {count - 1}"
+            raise DataError(f"{name} holds numbers from {smallest} to {largest}; allowed: {allowed}")
 
 
-def check_segments(ids: Tensor, counts: int | tuple[int, ...], like: Tensor | None) -> None:
-    """Segment ids [B, T]; where they have several columns [B, T, columns], each with its own number of kinds."""
+def check_token_types(ids: Tensor, counts: int | tuple[int, ...], like: Tensor | None) -> None:
+    """Check token type (segment) ids [B, T]; of tables [B, T, columns], where each column has its number of types."""
     if isinstance(counts, int):
         check_ids("token_type_ids", ids, counts, like=like)
         return
@@ -109,18 +115,18 @@ def check_segments(ids: Tensor, counts: int | tuple[int, ...], like: Tensor | No
 
 
 def check_numbers(name: str, x: Tensor, shape: str) -> None:
-    """Floating numbers with as many dimensions as `shape` names; the part that reads them knows their sizes."""
+    """Check floats with as many dimensions as `shape` names; the module that reads them checks the sizes."""
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() != shape.count(",") + 1:
         got = f"{x.dtype} of shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
         raise DataError(
             f"{name} is {got}; it must be a tensor of floats {shape}; model.processor(…) makes it"
         )
     if not x.numel():
-        raise DataError(f"{name} has shape {list(x.shape)}, nothing at all; give at least one")
+        raise DataError(f"{name} has shape {list(x.shape)}, which is empty; give at least one")
 
 
 def check_read(batch: Batch, read: tuple[str, ...], family: str) -> None:
-    """A model is given only what it reads."""
+    """Raises: ConfigError: the batch has inputs that the model does not read."""
     masks = {"decoder_keep", "visual_keep"}
     given = [field.name for field in fields(batch) if getattr(batch, field.name) is not None]
     if surplus := set(given) - set(read) - masks:
@@ -130,13 +136,13 @@ def check_read(batch: Batch, read: tuple[str, ...], family: str) -> None:
 
 
 def keep_of(name: str, mask: Tensor | None, ids: Tensor | None, cache: KeyValueCache | None) -> Tensor | None:
-    """An attention mask [B, S] as keep [B, 1, S]; None where it hides nothing."""
+    """Turn an attention mask [B, S] into keep [B, 1, S] bool; None if no token is masked."""
     if mask is None or ids is None:
         return None
-    wanted = [ids.shape[0], (0 if cache is None else cache.length) + ids.shape[1]]
-    if not isinstance(mask, Tensor) or list(mask.shape) != wanted:
+    expected = [ids.shape[0], (0 if cache is None else cache.length) + ids.shape[1]]
+    if not isinstance(mask, Tensor) or list(mask.shape) != expected:
         got = f"has shape {list(mask.shape)}" if isinstance(mask, Tensor) else f"is {type(mask).__name__}"
-        raise ConfigError(f"{name} {got}; it must be a tensor of shape {wanted}, past and present tokens")
+        raise ConfigError(f"{name} {got}; it must be a tensor of shape {expected}, past and present tokens")
     keep = mask.bool()
     if mask.dtype != torch.bool and not bool((mask == keep).all()):
         raise ConfigError(
@@ -146,8 +152,101 @@ def keep_of(name: str, mask: Tensor | None, ids: Tensor | None, cache: KeyValueC
     return None if bool(keep.all()) else keep[:, None]
 
 
+FEATURES = {
+    "input_values": "[B, samples]",
+    "input_features": "[B, mel bins, frames]",
+    "pixel_values": "[B, channels, height, width]",
+    "visual_feats": "[B, regions, width]",
+    "visual_pos": "[B, regions, 4]",
+}
+"""Inputs of floats, with their shapes."""
+
+
+def read_call(
+    network: Network,
+    family: str,
+    given: Mapping[str, Tensor | None],
+    *,
+    cache: KeyValueCache | None,
+    tape: Tape | None,
+) -> tuple[Batch, Flow]:
+    """Check the arguments of a model's call, and turn them into what the network reads.
+
+    Args: family: the model type, for messages · given: the tensors, by the argument names of `Model.__call__`
+    Raises: DataError: ids out of range, or empty inputs. ConfigError: shapes that do not fit, or unread inputs.
+    """
+    ids, decoder_ids = given["input_ids"], given["decoder_input_ids"]
+    for name in ("input_ids", "decoder_input_ids"):
+        if (x := given[name]) is not None:
+            check_ids(name, x, network.vocabulary or None)
+    for name, shape in FEATURES.items():
+        if (x := given[name]) is not None:
+            check_numbers(name, x, shape)
+    if (types := given["token_type_ids"]) is not None:
+        if not network.token_types:
+            raise ConfigError(f"a {family!r} model has no token types; leave token_type_ids out")
+        check_token_types(types, network.token_types, like=ids)
+    if (positions := given["position_ids"]) is not None:
+        if ids is None:
+            raise ConfigError("position_ids are the positions of tokens; give input_ids too")
+        check_ids("position_ids", positions, network.max_tokens, like=ids)
+    if tape is not None and not isinstance(tape, Tape):
+        raise ConfigError(f"tape is {safe_repr(tape)}; it must be a Tape, such as Tape('attn.probs')")
+    batch = Batch(
+        input_ids=ids,
+        token_type_ids=types,
+        bbox=given["bbox"],
+        decoder_input_ids=decoder_ids,
+        decoder_keep=keep_of("decoder_attention_mask", given["decoder_attention_mask"], decoder_ids, cache),
+        visual_keep=keep_of(
+            "visual_attention_mask", given["visual_attention_mask"], given["visual_feats"], None
+        ),
+        **{name: given[name] for name in FEATURES},
+    )
+    check_read(batch, network.READS, family)
+    masked = given["input_values"] if ids is None else ids
+    past = (
+        cache if decoder_ids is None else None
+    )  # with a decoder, the cache holds its tokens, not the encoder's
+    return batch, Flow(
+        keep=keep_of("attention_mask", given["attention_mask"], masked, past),
+        positions=positions,
+        cache=cache,
+        tape=tape and tape.attach(network),
+    )
+
+
+def warn_if_nan(network: Network, output: Tensor | None) -> bool:
+    """Warn, and return True, if the output holds NaN; names the parameters with NaN, if there are any."""
+    if output is None or not output.numel() or output.is_meta or not bool(output.max().isnan()):
+        return False
+    if broken := nan_parameters(network):
+        warnings.warn(
+            f"the output holds NaN, because {len(broken)} parameters of the model do: {name_list(broken)}; "
+            "the checkpoint is damaged, or its training diverged",
+            stacklevel=3,
+        )
+    return True
+
+
+def warn_if_marker_missing(
+    network: Network, task: str, tokenizer: Tokenizer | None, ids: Tensor | None, flow: Flow
+) -> None:
+    """Warn if the head reads the first token, and that is not the special token it was trained on ([CLS])."""
+    head = network.head
+    if ids is None or tokenizer is None or head is None or not head.reads_first_token:
+        return
+    marker = tokenizer.cls_token_id
+    if marker is not None and "logits" in head.FIELDS and bool((first_token(ids, flow) != marker).any()):
+        warnings.warn(
+            f"the {task} head reads the first token, which should be {tokenizer.cls_token!r}; "
+            "encode texts with add_special_tokens=True",
+            stacklevel=3,
+        )
+
+
 def check_prompts_end(keep: Tensor) -> None:
-    """A prompt is continued from the end of its row, so padding stands on the left. keep: [B, 1, T] bool"""
+    """Check that prompts are padded on the left, so that rows are continued at their end. keep: [B, 1, T] bool"""
     ends = keep[:, 0, -1]
     if not bool(ends.all()):
         row = int(ends.long().argmin())
@@ -156,13 +255,13 @@ def check_prompts_end(keep: Tensor) -> None:
 
 
 def check_room(
-    prompt_tokens: int, new_tokens: int, room: int | None, *, reads_all: bool = False, who: str = "the model"
+    prompt_tokens: int, new_tokens: int, limit: int | None, *, reads_all: bool = False, who: str = "the model"
 ) -> None:
-    """The position table must hold prompt and continuation; the last new token is not read, unless `reads_all`."""
-    most = 0 if room is None else room - prompt_tokens + (0 if reads_all else 1)
-    if room is not None and new_tokens > most:
+    """Check that prompt and new tokens fit the model's maximum length; the last one is not read, unless `reads_all`."""
+    remaining = 0 if limit is None else limit - prompt_tokens + (0 if reads_all else 1)
+    if limit is not None and new_tokens > remaining:
         raise DataError(
-            f"the prompt has {prompt_tokens} tokens and max_new_tokens is {new_tokens}, {who} has {room} "
-            f"positions; shorten the prompt, or ask for at most {max(0, most)} new tokens; "
+            f"the prompt has {prompt_tokens} tokens and max_new_tokens is {new_tokens}, {who} has {limit} "
+            f"positions; shorten the prompt, or ask for at most {max(0, remaining)} new tokens; "
             "truncation=True shortens a prompt"
         )

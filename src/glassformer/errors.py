@@ -1,7 +1,7 @@
-"""Every error a caller can cause, in one place.
+"""Exception classes: every error that a caller can cause.
 
-Each message says four things: what is wrong, what was got, what is allowed, and what to do.
-The command line prints the message alone; a traceback appears only with `--debug`.
+Each message says what is wrong, what was given, what is allowed, and what to do. The command line prints the message
+alone; `--debug` adds the traceback.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from itertools import islice
 
 
 class GlassformerError(Exception):
-    """The base of all errors raised on purpose; catch it to catch them all.
+    """Base class of all errors that Glassformer raises on purpose.
 
-    exit_code: with which the command line ends
+    exit_code: of the command line
     """
 
     exit_code = 2
 
 
 class ConfigError(GlassformerError):
-    """A size, shape or option that does not fit the others."""
+    """Invalid configuration: an option, size or shape that is wrong, or does not fit the others."""
 
 
 class WeightsError(GlassformerError):
-    """A checkpoint that is damaged, incomplete, unsafe, or of another model."""
+    """Invalid checkpoint: damaged, incomplete, unsafe, or of another model."""
 
 
 class DataError(GlassformerError):
-    """Text, ids, audio, images or files that a model cannot take."""
+    """Invalid data: text, ids, audio, images or files that cannot be read, or that a model cannot take."""
 
 
 class UnsupportedError(GlassformerError):
-    """Something well-formed that Glassformer does not do (yet): a family, a head, a config key."""
+    """Unsupported feature: valid, but not implemented (yet): a model family, a head, a config key."""
 
 
 class MissingExtraError(GlassformerError, ImportError):
-    """An optional package is not installed; the message gives the install command."""
+    """Missing optional dependency; the message has the install command."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
@@ -47,8 +47,8 @@ class MissingExtraError(GlassformerError, ImportError):
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> str:
-    """A hint such as `; nearest: 'a', 'b'` with the names most like `name`, or nothing."""
-    if len(name) > 200:  # comparing takes time that grows with length × length × number
+    """A hint for a misspelt name, such as `; nearest: 'a', 'b'`, or an empty string."""
+    if len(name) > 200:  # the time of a comparison is quadratic in the length
         return ""
     matches = get_close_matches(name, islice(names, 2_000), n=count, cutoff=0.5)
     return "; nearest: " + ", ".join(repr(match) for match in matches) if matches else ""

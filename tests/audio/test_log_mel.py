@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import WhisperFeatureExtractor
 
-from glassformer.audio.log_mel import LogMel, hertz, mel_filters
-from glassformer.audio.read import read_sound
+from glassformer.audio.log_mel import LogMel, mel_filters, mel_to_hz
+from glassformer.audio.read import read_audio
 from tests.audio.sounds import RATE_HZ, speech_like
 
 SOUNDS = {
@@ -58,7 +58,7 @@ def test_equals_the_reference_on_real_speech(shared: Path, bins: int) -> None:
         pytest.skip("needs ../shared/data/speech beside the repository")
     paths = [folder / "jfk.flac", *sorted(folder.rglob("*.ogg"))[::6], *sorted(folder.rglob("*.wav"))]
     assert len(paths) > 6
-    sounds = [read_sound(path, RATE_HZ) for path in paths]
+    sounds = [read_audio(path, RATE_HZ) for path in paths]
     theirs = WhisperFeatureExtractor(feature_size=bins)
     expected = theirs(sounds, sampling_rate=RATE_HZ, return_tensors="pt")["input_features"]
     torch.testing.assert_close(features(LogMel(bins=bins), *sounds), expected, atol=1e-4, rtol=0)
@@ -74,8 +74,8 @@ def test_a_row_alone_equals_the_row_in_a_batch() -> None:
 def test_silence_is_flat_and_nothing_is_more_than_80_db_down() -> None:
     assert torch.equal(features(LogMel(), SOUNDS["silence"]), torch.full((1, 80, 3000), -1.5))
     for sound in SOUNDS.values():
-        found = features(LogMel(), sound)
-        assert found.amax() - found.amin() <= 2.0 + 1e-6  # 8 powers of ten, a quarter each
+        spectrogram = features(LogMel(), sound)
+        assert spectrogram.amax() - spectrogram.amin() <= 2.0 + 1e-6  # 8 powers of ten, a quarter each
 
 
 @pytest.mark.parametrize("hz", [300.0, 1_000.0, 4_000.0])
@@ -83,11 +83,11 @@ def test_a_tone_stands_in_its_own_band_and_its_own_time(hz: float) -> None:
     tone = np.zeros(3 * RATE_HZ, np.float32)
     t = np.arange(RATE_HZ) / RATE_HZ
     tone[RATE_HZ : 2 * RATE_HZ] = 0.5 * np.sin(2 * math.pi * hz * t)
-    found = features(LogMel(), tone)[0]
+    spectrogram = features(LogMel(), tone)[0]
     top = 15 + math.log(8) / math.log(6.4) * 27
-    centres = hertz(torch.linspace(0, top, 82, dtype=torch.float64))[1:-1]
-    assert int(found[:, 150].argmax()) == int((centres - hz).abs().argmin())
-    loud = (found.amax(dim=0) > found.amax() - 0.1).nonzero().flatten()
+    centres = mel_to_hz(torch.linspace(0, top, 82, dtype=torch.float64))[1:-1]
+    assert int(spectrogram[:, 150].argmax()) == int((centres - hz).abs().argmin())
+    loud = (spectrogram.amax(dim=0) > spectrogram.amax() - 0.1).nonzero().flatten()
     assert 98 <= int(loud.min()) <= 101 and 198 <= int(loud.max()) <= 201  # frames of 10 ms
 
 
@@ -106,8 +106,8 @@ def test_filters_are_triangles_of_equal_area(bins: int) -> None:
 
 
 def test_the_scale_is_straight_below_1_khz_and_logarithmic_above() -> None:
-    below = hertz(torch.tensor([0.0, 3.0, 15.0], dtype=torch.float64))
+    below = mel_to_hz(torch.tensor([0.0, 3.0, 15.0], dtype=torch.float64))
     assert below.tolist() == pytest.approx([0.0, 200.0, 1000.0])
-    assert hertz(torch.tensor([42.0], dtype=torch.float64)).item() == pytest.approx(
+    assert mel_to_hz(torch.tensor([42.0], dtype=torch.float64)).item() == pytest.approx(
         6400.0
     )  # 27 mels, a factor of 6.4

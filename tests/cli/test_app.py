@@ -1,24 +1,34 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a whole: help, errors, exit codes, completion."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import glassformer
-from glassformer.cli.app import COMMANDS, _flowing
-
-# A command that does what it is told, put beside the real ones.
-WITH_A_FAKE = """
-import sys, types
-from glassformer import errors
 from glassformer.cli import app
+from glassformer.cli.app import COMMANDS, _unwrap
+from glassformer.errors import DataError, MissingExtraError
+from tests.cli.conftest import Command
+
+# The process of the program itself, with a command put beside the real ones.
+WITH_A_FAKE = """
+from glassformer.cli import app
+from tests.cli.test_app import add_fake
+
+add_fake()
+app.main()
+"""
+
 
 def fake(what: str) -> None:
-    "Do WHAT."
+    """Do WHAT."""
     if what == "lines":
         for i in range(200_000):
             print(i)
@@ -27,35 +37,46 @@ def fake(what: str) -> None:
     elif what == "interrupt":
         raise KeyboardInterrupt
     elif what == "missing file":
-        open("no/such/file")
+        Path("no/such/file").read_text()
     elif what == "bug":
         raise RuntimeError("half a [bold]word")
     elif what == "extra":
-        raise errors.MissingExtraError("transformers", "reference", "parity")
+        raise MissingExtraError("transformers", "reference", "parity")
     elif what != "--debug":
-        raise errors.DataError("text is [1] empty; give at least one word")
-
-sys.modules["glassformer.cli.fake"] = types.ModuleType("fake")
-sys.modules["glassformer.cli.fake"].fake = fake
-app.COMMANDS = ("fake",)
-app.main()
-"""
+        raise DataError("text is [1] empty; give at least one word")
 
 
-def run(*arguments: str, code: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def add_fake(put: Callable[..., None] = setattr) -> None:
+    """Make `fake` the one command."""
+    module = types.ModuleType("fake")
+    module.fake = fake  # type: ignore[attr-defined]
+    sys.modules["glassformer.cli.fake"] = module
+    put(app, "COMMANDS", ("fake",))
+
+
+@pytest.fixture
+def faked(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Command lines of the command `fake`, in this process."""
+    monkeypatch.setitem(sys.modules, "glassformer.cli.fake", types.ModuleType("fake"))
+    add_fake(monkeypatch.setattr)
+    return command
+
+
+def run(
+    *arguments: str, code: str | None = None, input: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A command line in a new process; `command` of conftest runs one in this process, which is faster."""
     program = ["-m", "glassformer"] if code is None else ["-c", code]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("_GLASSFORMER")}
     return subprocess.run(
         [sys.executable, *program, *arguments],
+        input=input,
         capture_output=True,
         text=True,
         env={**plain, "NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb", **environment},
+        cwd=Path(__file__).parents[2],
         timeout=60,
     )
-
-
-def fake(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run(*arguments, code=WITH_A_FAKE)
 
 
 def test_version() -> None:
@@ -64,91 +85,80 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help_has_every_command_and_examples(option: str) -> None:
-    done = run(option)
+def test_help_has_every_command_and_examples(option: str, command: Command) -> None:
+    done = command(option)
     assert done.returncode == 0
     for text in (*COMMANDS, "Examples:", "glassformer demo", "--install-completion", "--debug"):
         assert text in done.stdout
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "demo",
-        "look",
-        "info",
-        "sizes",
-        "tokens",
-        "tokenizer train",
-        "data inspect",
-        "trace",
-        "encode",
-        "generate",
-        "predict",
-        "compare",
-        "train",
-        "search",
-        "curves",
-        "evaluate",
-        "reproduce",
-        "study",
-        "errors",
-        "review out",
-        "parity",
-        "bench",
-    ],
-)
-def test_each_command_has_help_and_imports_nothing_heavy(name: str) -> None:
-    code = (
-        "import sys, atexit\n"
-        "from glassformer.cli.app import main\n"
-        "atexit.register(lambda: print('HEAVY', *{'torch', 'numpy', 'transformers'} & set(sys.modules)))\n"
-        "main()\n"
-    )
-    done = run(*name.split(), "--help", code=code)
+EACH = """
+import io, sys
+from contextlib import redirect_stdout
+from glassformer.cli.app import main
+for words in sys.stdin.read().splitlines():
+    with redirect_stdout(io.StringIO()) as help:
+        try:
+            main([*words.split(), "--help"])
+        except SystemExit as ended:
+            assert not ended.code, words
+    assert f"glassformer {words}" in help.getvalue(), words
+    heavy = {"torch", "numpy", "transformers"} & set(sys.modules)
+    assert not heavy, f"{words} imports {heavy}"
+    print(words)
+"""
+
+
+def test_each_command_has_help_and_imports_nothing_heavy() -> None:
+    groups = {
+        "tokenizer": ["tokenizer train"],
+        "data": ["data inspect", "data split", "data card"],
+        "review": ["review out", "review in"],
+    }
+    commands = [words for name in COMMANDS for words in groups.get(name, [name])]
+    done = run(code=EACH, input="\n".join(commands))
     assert done.returncode == 0, done.stderr
-    assert f"glassformer {name}" in done.stdout
-    assert done.stdout.splitlines()[-1].strip() == "HEAVY"
+    assert done.stdout.splitlines() == commands
 
 
 def test_paragraphs_of_help_break_where_the_terminal_ends() -> None:
-    told = _flowing("Heading.\n\n    One paragraph\n    in two lines.\n\n    a:\n      b: 1\n")
-    assert told == "Heading.\n\nOne paragraph in two lines.\n\na:\n  b: 1"
+    unwrapped = _unwrap("Heading.\n\n    One paragraph\n    in two lines.\n\n    a:\n      b: 1\n")
+    assert unwrapped == "Heading.\n\nOne paragraph in two lines.\n\na:\n  b: 1"
 
 
-def test_without_arguments_help_is_shown() -> None:
-    done = run()
+def test_without_arguments_help_is_shown(command: Command) -> None:
+    done = command()
     assert "Usage: glassformer" in done.stdout + done.stderr
 
 
-def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
-    done = run("demmo")
+def test_a_mistyped_command_is_answered_with_the_nearest(command: Command) -> None:
+    done = command("demmo")
     assert done.returncode == 2
     assert "No such command 'demmo'" in done.stderr
     assert "'demo'" in done.stderr
 
 
-def test_what_the_user_can_mend_is_one_line() -> None:
-    done = fake("fake", "")
+def test_what_the_user_can_mend_is_one_line(faked: Command) -> None:
+    done = faked("fake", "")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: text is [1] empty; give at least one word\n"
 
 
-def test_a_missing_extra_names_the_install_command() -> None:
-    done = fake("fake", "extra")
+def test_a_missing_extra_names_the_install_command(faked: Command) -> None:
+    done = faked("fake", "extra")
     assert done.returncode == 2
     assert "pip install 'glassformer[reference]'" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_missing_file_is_no_bug() -> None:
-    done = fake("fake", "missing file")
+def test_a_missing_file_is_no_bug(faked: Command) -> None:
+    done = faked("fake", "missing file")
     assert done.returncode == 2
     assert done.stderr == "error: no/such/file: No such file or directory\n"
 
 
-def test_a_bug_says_so_without_a_traceback() -> None:
-    done = fake("fake", "bug")
+def test_a_bug_says_so_without_a_traceback(faked: Command) -> None:
+    done = faked("fake", "bug")
     assert done.returncode == 1
     assert done.stderr.startswith("error: RuntimeError: half a [bold]word\nthis is a bug")
     assert "Traceback" not in done.stderr
@@ -156,14 +166,14 @@ def test_a_bug_says_so_without_a_traceback() -> None:
 
 @pytest.mark.parametrize("arguments", [("--debug", "fake", "bug"), ("fake", "bug", "--debug")])
 def test_debug_shows_the_traceback_wherever_it_stands(arguments: tuple[str, ...]) -> None:
-    done = fake(*arguments)
+    done = run(*arguments, code=WITH_A_FAKE)
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert 'raise RuntimeError("half' in done.stderr or "in fake" in done.stderr
 
 
-def test_after_two_dashes_debug_is_a_word() -> None:
-    done = fake("fake", "--", "--debug")
+def test_after_two_dashes_debug_is_a_word(faked: Command) -> None:
+    done = faked("fake", "--", "--debug")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -172,15 +182,18 @@ def test_a_terminal_without_a_letter_gets_its_number() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "q k\\u1d40\n", "")
 
 
-def test_an_interrupt_exits_with_130() -> None:
-    done = fake("fake", "interrupt")
+def test_an_interrupt_exits_with_130(faked: Command) -> None:
+    done = faked("fake", "interrupt")
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", WITH_A_FAKE, "fake", "lines"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", WITH_A_FAKE, "fake", "lines"],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

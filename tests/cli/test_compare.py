@@ -12,7 +12,7 @@ import typer
 from glassformer import GlassformerError
 from glassformer.cli.compare import compare
 from glassformer.tasks.generate.lead import Lead
-from tests.cli.test_app import run
+from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder
 
 pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
@@ -26,10 +26,10 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def test_in_a_process_of_its_own(rows: Path, tmp_path: Path) -> None:
+def test_as_a_command(rows: Path, tmp_path: Path, command: Command) -> None:
     folder = make_folder(tmp_path / "tiny", "bart")
     page = tmp_path / "page.html"
-    done = run(
+    done = command(
         "compare", "--data", str(rows), "lead-3", str(folder), "--limit", "5", "-n", "4", "--html", str(page)
     )
     assert done.returncode == 0, done.stderr
@@ -50,10 +50,10 @@ def test_in_a_process_of_its_own(rows: Path, tmp_path: Path) -> None:
 
 def test_json(rows: Path, capsys: Any) -> None:
     compare(["lead-3", "lead-1"], rows, json=True, examples=1)
-    found = json.loads(capsys.readouterr().out)
-    assert found["rows"] == 9 and not found["interrupted"]
-    assert found["standings"][1]["differences"]["ROUGE-1 f"]["high"] is not None
-    assert found["examples"][0]["outputs"]["lead-1"] == "Cat 0 ran."
+    report = json.loads(capsys.readouterr().out)
+    assert report["rows"] == 9 and not report["interrupted"]
+    assert report["systems"][1]["differences"]["ROUGE-1 f"]["high"] is not None
+    assert report["examples"][0]["outputs"]["lead-1"] == "Cat 0 ran."
 
 
 def test_other_columns_and_translation(tmp_path: Path, capsys: Any) -> None:
@@ -82,7 +82,7 @@ def test_ctrl_c_shows_what_was_judged(rows: Path, monkeypatch: Any, capsys: Any)
     assert ended.value.exit_code == 130
     shown = capsys.readouterr()
     assert "summarization of 4 rows, those judged before Ctrl-C" in shown.out
-    assert shown.err == "interrupted: 4 of 9 rows were judged\n"
+    assert shown.err == "interrupted: 4 of 9 rows were evaluated\n"
 
 
 def test_warnings_are_notes(rows: Path, tmp_path: Path, capsys: Any) -> None:
@@ -93,7 +93,7 @@ def test_warnings_are_notes(rows: Path, tmp_path: Path, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"text": "articel"}, "line 2: no column 'articel'; nearest: 'article'"),
         ({"task": "chess"}, "the task is 'chess'"),
@@ -103,16 +103,16 @@ def test_warnings_are_notes(rows: Path, tmp_path: Path, capsys: Any) -> None:
         ({"systems": ["lead-3", "lead-3"]}, "two systems are called 'lead-3'"),
     ],
 )
-def test_mistakes_are_said_before_any_work(rows: Path, options: dict[str, Any], said: str) -> None:
-    asked = {"systems": ["lead-3"], **options}
-    if "html" in asked:
-        asked["html"] = rows.parent / asked["html"]
-    with pytest.raises(GlassformerError, match=said):
-        compare(data=rows, **asked)
+def test_errors_come_before_any_work(rows: Path, options: dict[str, Any], message: str) -> None:
+    arguments = {"systems": ["lead-3"], **options}
+    if "html" in arguments:
+        arguments["html"] = rows.parent / arguments["html"]
+    with pytest.raises(GlassformerError, match=message):
+        compare(data=rows, **arguments)
 
 
-def test_a_mistake_is_one_line(rows: Path) -> None:
-    done = run("compare", "--data", str(rows), "lead-3", "--reference", "summary")
+def test_a_mistake_is_one_line(rows: Path, command: Command) -> None:
+    done = command("compare", "--data", str(rows), "lead-3", "--reference", "summary")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"error: {rows}: line 2: no column 'summary'; there are: 'article', 'highlights'\n"

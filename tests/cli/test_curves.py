@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.app import main
-from glassformer.runs.event_log import Journal, journal_path
+from glassformer.runs.event_log import EventLog, event_log_path
 from tests.training.a_run import write_run
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as done:
         main(["curves", *map(str, arguments)])
-    said = capsys.readouterr()
-    return int(done.value.code or 0), said.out, said.err
+    captured = capsys.readouterr()
+    return int(done.value.code or 0), captured.out, captured.err
 
 
 def test_a_run_in_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, write_run(tmp_path / "a"), "--figure", "loss", "--figure", "f1")
     assert code == 0
     assert "Loss   ● training, smoothed 0." in out and "f1   ● validation 0." in out
-    assert "a: step 20 was not applied, its loss was nan" in out
+    assert "a: step 20 was skipped, its loss was nan" in out
     assert "best validation  step" in out and "⠉" in out
 
 
@@ -44,22 +44,22 @@ def test_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_run_that_has_just_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Journal(journal_path(tmp_path)) as journal:
+    with EventLog(event_log_path(tmp_path)) as journal:
         journal.write("begin", options={})
     code, out, _ = run(capsys, tmp_path)
     assert code == 0 and "steps" in out
 
 
-def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path / "a", steps=3)
-    for arguments, said in [
+    for arguments, message in [
         ([tmp_path], "holds no run"),
-        ([folder, "--figure", "los"], "no figure 'los'; there are loss, f1"),
+        ([folder, "--figure", "los"], "no metric 'los'; there are loss, f1"),
         ([folder, "--html", tmp_path / "page.txt"], "must end in .html"),
         ([folder, "--html", tmp_path / "no" / "page.html"], "no such folder"),
     ]:
         code, _, err = run(capsys, *arguments)
-        assert code == 2 and said in err and "Traceback" not in err
+        assert code == 2 and message in err and "Traceback" not in err
 
 
 def test_names_steer_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["data", *map(str, arguments)])
 
 
-def said(*arguments: object) -> str:
+def output_of(*arguments: object) -> str:
     done = run(*arguments)
     assert done.exit_code == 0, (done.output, done.exception)
     return done.output
@@ -44,7 +44,7 @@ def refused(*arguments: object) -> str:
 
 
 def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
-    out = said("inspect", table, "--label", "label")
+    out = output_of("inspect", table, "--label", "label")
     assert "44 rows" in out and "32 · 72.7%" in out and "██" in out
     assert "! 1 text there before with another label" in out and "line 3: anger" in out
     assert "\x1b" not in out and "\\x1b[31mred" in out
@@ -52,18 +52,18 @@ def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
 
 def test_inspect_as_json_and_as_a_page(table: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    found = json.loads(said("inspect", table, "--label", "label", "--json", "--html", page))
-    assert found["files"][0]["classes"] == {"joy": 32, "fear": 10, "anger": 2}
-    assert {each["kind"] for each in found["findings"]} == {"conflict", "repeat", "damaged"}
+    report = json.loads(output_of("inspect", table, "--label", "label", "--json", "--html", page))
+    assert report["files"][0]["classes"] == {"joy": 32, "fear": 10, "anger": 2}
+    assert {each["kind"] for each in report["findings"]} == {"conflict", "repeat", "damaged"}
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
 
 def test_inspect_counts_tokens_of_a_model(table: Path, minilm: Path) -> None:
-    found = json.loads(said("inspect", table, "--tokenizer", minilm, "--limit", 4, "--json"))
-    tokens = found["files"][0]["lengths"]["tokens"]
+    report = json.loads(output_of("inspect", table, "--tokenizer", minilm, "--limit", 4, "--json"))
+    tokens = report["files"][0]["lengths"]["tokens"]
     assert (tokens["limit"], tokens["least"], tokens["50%"]) == (4, 3, 4)
     assert tokens["beyond"] == 1  # the one with control characters
-    assert "512" in said("inspect", table, "--tokenizer", minilm, "--json")
+    assert "512" in output_of("inspect", table, "--tokenizer", minilm, "--json")
     assert "--tokenizer" in refused("inspect", table, "--limit", 4)
 
 
@@ -72,23 +72,25 @@ def test_inspect_reads_tables_of_any_form_and_leaks_between_files(tmp_path: Path
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text('im "fine;joy\n' + f"only {name};joy\n", encoding="utf-8")
     files = (tmp_path / "a.txt", tmp_path / "b.txt")
-    out = said("inspect", *files, "--text", "said", "--label", "mood", *form)
+    out = output_of("inspect", *files, "--text", "said", "--label", "mood", *form)
     assert "! 1 text of" in out and "learned by heart" in " ".join(out.split())
 
 
 def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_path: Path) -> None:
-    out = said("split", table, "--by", "label", "--unique", "text", "--seed", 1, "--out", tmp_path / "parts")
+    out = output_of(
+        "split", table, "--by", "label", "--unique", "text", "--seed", 1, "--out", tmp_path / "parts"
+    )
     assert "1 of 44 rows repeat an earlier text" in out
     parts = [read_rows(tmp_path / "parts" / f"{name}.csv") for name in ("train", "validation", "test")]
     assert [len(part) for part in parts] == [35, 4, 4]
     assert [sum(row["label"] == "fear" for row in part) for part in parts] == [8, 1, 1]
     texts = [row["text"] for part in parts for row in part]
     assert sorted(texts) == sorted({text for text, _ in ROWS} - {"So glad"})
-    assert "is there already" in refused("split", table, "--out", tmp_path / "parts")
+    assert "already exists" in refused("split", table, "--out", tmp_path / "parts")
 
 
 def test_split_by_groups_into_another_format(table: Path, tmp_path: Path) -> None:
-    said(
+    output_of(
         "split",
         table,
         "--group",
@@ -118,24 +120,24 @@ def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> 
         "--out",
         card,
     )
-    said("card", table, "--label", "label", *options)
+    output_of("card", table, "--label", "label", *options)
     text = card.read_text("utf-8")
     assert "# Moods" in text and "CC0-1.0" in text and "- Mine." in text and "| joy | 32 (72.7%) |" in text
-    assert "is there already" in refused("card", table, *options)
+    assert "already exists" in refused("card", table, *options)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("inspect", "{}", "--text", "txt"), "no column 'txt'; nearest: 'text'"),
-        (("split", "{}", "--out", "x", "--fractions", "0.5;0.5"), "numbers with commas between"),
+        (("split", "{}", "--out", "x", "--fractions", "0.5;0.5"), "numbers separated by commas"),
         (("split", "{}", "--out", "x", "--fractions", "0.5,0.1"), "make 0.6"),
         (("split", "{}", "--out", "x", "--by", "lable"), "nearest: 'label'"),
         (("split", "{}", "--out", "x", "--format", "xlsx"), "csv, tsv, jsonl"),
         (("inspect", "no.csv"), "no.csv"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_error_messages(
     table: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(table.parent)

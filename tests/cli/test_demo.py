@@ -16,7 +16,7 @@ import glassformer.cli.demo as module
 from glassformer.cli.demo import HUB_NAME, PACKAGE, TEXTS, demo
 from glassformer.core.flow import Tape
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.explorer.serve import Server
+from glassformer.explorer.server import Server
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from tests.explorer.reader import Reader
@@ -70,13 +70,13 @@ def test_shapes_are_those_of_the_taps(model: Model, capsys: Any) -> None:
 
 
 def test_links_are_the_models_own_shares(model: Model, capsys: Any) -> None:
-    found = data_of(capsys)
-    assert [head["layer"] for head in found["heads"]] == [0, 1, 2, 3, 4, 5]
+    report = data_of(capsys)
+    assert [head["layer"] for head in report["heads"]] == [0, 1, 2, 3, 4, 5]
     for i, text in enumerate(TEXTS):
         tape = Tape("*.probs")
         with torch.inference_mode():
             model(**model.tokenizer(text, return_tensors="pt"), tape=tape)
-        for head in found["heads"]:
+        for head in report["heads"]:
             link = head["links"][i]
             probs = tape.taps[f"blocks.{head['layer']}.attn.probs"][0, head["head"]]
             assert link["prob"] == pytest.approx(float(probs[link["query"], link["key"]]), abs=1e-6)
@@ -109,11 +109,11 @@ def test_a_word_of_several_pieces_at_other_places_in_texts_of_other_lengths(
 ) -> None:
     """Case and commas do not matter; the vectors of the pieces are averaged."""
     texts = "Antidisestablishmentarianism, again", "what is that antidisestablishmentarianism of yours about?"
-    found = data_of(capsys, *texts)
-    [word] = found["words"]
+    report = data_of(capsys, *texts)
+    [word] = report["words"]
     assert word["word"] == "antidisestablishmentarianism"
     states = []
-    for row, places, text in zip(found["texts"], word["places"], texts, strict=True):
+    for row, places, text in zip(report["texts"], word["places"], texts, strict=True):
         assert "".join(row["pieces"][i].removeprefix("##") for i in places) == word["word"]
         states.append(
             model(**model.tokenizer(text, return_tensors="pt")).last_hidden_state[0, places].mean(dim=0)
@@ -123,7 +123,9 @@ def test_a_word_of_several_pieces_at_other_places_in_texts_of_other_lengths(
     )
     assert word["cosines"]["embed.out"] < 1
     demo(list(texts))
-    assert "at places 1 and 4: only its place" in " ".join(capsys.readouterr().out.split())
+    assert "at positions 1 and 4: its vectors differ in the position embedding only" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_what_a_person_sees(model: Model, capsys: Any) -> None:
@@ -131,9 +133,9 @@ def test_what_a_person_sees(model: Model, capsys: Any) -> None:
     out = capsys.readouterr().out
     for words in (
         "10029",
-        "blocks.0.attn.q       [1, 12, 7, 32]  what each piece looks for",
+        "blocks.0.attn.q       [1, 12, 7, 32]  queries: what tokens look for",
         "time → flies",
-        "“flies” has the same id at the same place in both texts",
+        "“flies” has the same id at the same position in both texts",
         "embed.out     1.000 ████████████",
         "glassformer info ",
     ):
@@ -160,7 +162,7 @@ def test_odd_texts(model: Model, capsys: Any, texts: tuple[str, str]) -> None:
     assert "nan" not in out
 
 
-def test_no_word_in_common_is_said(model: Model, capsys: Any) -> None:
+def test_texts_without_a_common_word(model: Model, capsys: Any) -> None:
     demo(["one two", "three four"])
     assert "no word in common" in capsys.readouterr().out
 
@@ -171,11 +173,11 @@ def test_text_cannot_steer_the_terminal(model: Model, capsys: Any) -> None:
 
 
 def test_a_causal_model_with_a_final_norm(shared: Path, capsys: Any) -> None:
-    found = data_of(
+    report = data_of(
         capsys, "Once upon a time", "there was one time", model=str(shared / "models" / "stories260k")
     )
-    assert list(found["words"][0]["cosines"])[-1] == "final"
-    for head in found["heads"]:
+    assert list(report["words"][0]["cosines"])[-1] == "final"
+    for head in report["heads"]:
         assert all(link["key"] < link["query"] for link in head["links"])
 
 
@@ -200,10 +202,10 @@ def test_a_model_of_another_shape_is_refused(monkeypatch: Any) -> None:
 def test_the_page_of_the_same_two_texts_as_a_file(model: Model, tmp_path: Path, capsys: Any) -> None:
     demo(html=tmp_path / "page.html")
     out = capsys.readouterr().out
-    assert out.index("What next") < out.index("Now look for yourself") < out.index("saved in ")
+    assert out.index("What next") < out.index("Attention explorer") < out.index("saved in ")
     session = Reader((tmp_path / "page.html").read_text("utf-8")).session()
     assert session["texts"] == TEXTS
-    assert session["held"] == {"self": [0, 1, 2, 3, 4, 5]}
+    assert session["exact_layers"] == {"self": [0, 1, 2, 3, 4, 5]}
 
 
 def test_the_page_is_served_until_it_is_interrupted(
@@ -218,7 +220,7 @@ def test_the_page_is_served_until_it_is_interrupted(
 
     monkeypatch.setattr(Server, "wait", wait)
     demo(browser=False)
-    shown = capsys.readouterr().out.split("Now look for yourself")[1]
+    shown = capsys.readouterr().out.split("Attention explorer")[1]
     assert "open http://127.0.0.1:" in shown and "#token=" in shown
     assert "Ctrl-C stops the server\n" in shown
     assert "13 text tokens · self 6 × 12 heads" in shown
@@ -243,7 +245,7 @@ def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: Any) -> N
         demo()
 
 
-def test_an_installed_package_is_found_without_importing_it(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_installed_package_is_located_without_importing_it(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / PACKAGE / "model").mkdir(parents=True)
     (tmp_path / PACKAGE / "__init__.py").write_text("raise RuntimeError('imported')")
     (tmp_path / PACKAGE / "model" / "config.json").write_text("{}")

@@ -9,19 +9,19 @@ import numpy as np
 from glassformer.cli.dots import BITS, dotted
 
 
-def drawn(values: list[float], width: int = 4, height: int = 2) -> list[str]:
+def plot(values: list[float], width: int = 4, height: int = 2) -> list[str]:
     line = (np.arange(len(values)), np.array(values, dtype=float))
     field = dotted([line], (0, len(values) - 1), (0, 1), width, height)
     return ["".join(character for character, _ in row) for row in field]
 
 
 def test_a_flat_line_lies_where_it_should() -> None:
-    assert drawn([1, 1]) == ["⠉⠉⠉⠉", "    "]
-    assert drawn([0, 0]) == ["    ", "⣀⣀⣀⣀"]
+    assert plot([1, 1]) == ["⠉⠉⠉⠉", "    "]
+    assert plot([0, 0]) == ["    ", "⣀⣀⣀⣀"]
 
 
 def test_a_steep_line_has_no_gaps() -> None:
-    field = drawn([0, 1])
+    field = plot([0, 1])
     assert field[0].strip() and field[1].strip()
     dots = {
         (2 * column + x, 4 * line + y)
@@ -32,14 +32,14 @@ def test_a_steep_line_has_no_gaps() -> None:
         if character != " " and ord(character) & bit
     }
     assert {y for _, y in dots} == set(range(8)) and {x for x, _ in dots} == set(range(8))
-    jump = drawn([0, 0, 0, 1, 1, 1], width=2)
+    jump = plot([0, 0, 0, 1, 1, 1], width=2)
     assert any("⢸" in row or "⡇" in row for row in jump)
 
 
 def test_what_lies_beyond_the_edge_stays_on_it_and_nan_is_left_out() -> None:
-    assert drawn([9, 9]) == ["⠉⠉⠉⠉", "    "]
-    assert drawn([math.nan, math.nan]) == ["    ", "    "]
-    assert drawn([1, math.nan, 1]) == ["⠉⠉⠉⠉", "    "]
+    assert plot([9, 9]) == ["⠉⠉⠉⠉", "    "]
+    assert plot([math.nan, math.nan]) == ["    ", "    "]
+    assert plot([1, math.nan, 1]) == ["⠉⠉⠉⠉", "    "]
 
 
 def test_cells_know_whose_they_are() -> None:

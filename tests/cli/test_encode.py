@@ -50,9 +50,9 @@ def test_rows_are_the_vectors_of_the_lines(minilm: Path, file: Path, tmp_path: P
 
 def test_json(stories: str, file: Path, tmp_path: Path, capsys: Any) -> None:
     encode(stories, str(file), tmp_path / "v.npy", json=True)
-    found = json.loads(capsys.readouterr().out)
-    assert (found["texts"], found["width"], found["out"]) == (4, 64, str(tmp_path / "v.npy"))
-    assert found["texts_per_second"] == pytest.approx(found["texts"] / found["seconds"])
+    report = json.loads(capsys.readouterr().out)
+    assert (report["texts"], report["width"], report["out"]) == (4, 64, str(tmp_path / "v.npy"))
+    assert report["texts_per_second"] == pytest.approx(report["texts"] / report["seconds"])
 
 
 def test_batch_tokens_changes_no_vector(stories: str, file: Path, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, 
     """Exit code, output and messages of a command."""
     with pytest.raises(SystemExit) as done:
         main([str(word) for word in words])
-    said = capsys.readouterr()
-    return done.value.code or 0, said.out, said.err
+    captured = capsys.readouterr()
+    return done.value.code or 0, captured.out, captured.err
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.C
     assert code == 0 and "run on 8 rows of rows.csv" in out and "f1_weighted" in out
     report = json.loads((run / "evaluation" / "validation" / "report.json").read_text())
     facts = json.loads((run / "model" / "metrics.json").read_text())
-    assert facts["beside"]["systems"]["run"]["figure"] == report["figures"]["f1_weighted"]
+    assert facts["beside"]["systems"]["run"]["figure"] == report["metrics"]["f1_weighted"]
     assert set(facts["beside"]["systems"]) == {"run", *report["baselines"]}
     assert "Beside what simple means reach on the same 8 rows" in (run / "model" / "README.md").read_text()
 
@@ -82,7 +82,7 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     run, test = tmp_path / "run", tmp_path / "test.csv"
     typed(capsys, "train", config, "-q", "--no-evaluate")
     code, out, _ = typed(capsys, "evaluate", run, "--no-baselines")
-    assert code == 0 and "precision" in out and f"kept in {run}" in out.replace("\n", "")
+    assert code == 0 and "precision" in out and f"saved in {run}" in out.replace("\n", "")
     assert (run / "evaluation" / "validation" / "examples.jsonl").read_text().count("\n") == 8
 
     words = (
@@ -106,22 +106,22 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     model = ("evaluate", run / "model", "--task", "classify", "-c", "label=mood", *words)
     code, out, _ = typed(capsys, *model)
-    assert code == 0 and "not kept; --output FOLDER keeps it" in out
+    assert code == 0 and "not saved; --output FOLDER saves it" in out
     code, out, _ = typed(capsys, *model, "--output", tmp_path / "kept", "--json")
     assert code == 0 and json.loads((tmp_path / "kept" / "report.json").read_text()) == json.loads(out)
 
     for given, message in (
         ((run, "--as", "../x"), "cannot name an evaluation"),
-        ((run, "--format", "kind=csv"), "--format says how --data is read"),
-        ((run, "--train", test), "--train is for a model that is no run"),
+        ((run, "--format", "kind=csv"), "--format describes the files of --data"),
+        ((run, "--train", test), "--train is for a model that is not a run"),
         ((run, "--column", "text"), "--column takes name=value"),
         ((run, "--column", "texts=a"), "no column for 'texts'; nearest: 'text'"),
-        ((run, "--data", test), "nothing is learnt from the columns 'id;tweet;mood'"),
-        ((run / "model",), "is a model, and no run"),
+        ((run, "--data", test), "unused columns 'id;tweet;mood'"),
+        ((run / "model",), "is a model, not a run"),
         ((tmp_path / "nowhere",), "holds no run"),
-        ((run / "model", "--task", "classify"), "name them: --data FILE"),
+        ((run / "model", "--task", "classify"), "name the files: --data FILE"),
         ((run / "model", "--task", "classify", "-d", test, "--as", "x"), "needs --output FOLDER"),
-        ((run / "model", "--task", "denoise", "-d", test), "'denoise' cannot be judged"),
+        ((run / "model", "--task", "denoise", "-d", test), "'denoise' cannot be evaluated"),
     ):
         code, _, err = typed(capsys, "evaluate", *given)
         assert code == 2 and message in err.replace("\n", " "), err

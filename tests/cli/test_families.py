@@ -21,9 +21,9 @@ def test_every_family_is_listed(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 def test_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     families(json=True)
-    found = json.loads(capsys.readouterr().out)
-    assert [line["family"] for line in found] == list(FAMILIES)
-    assert {line["family"]: tuple(line["tasks"]) for line in found} == {
+    report = json.loads(capsys.readouterr().out)
+    assert [line["family"] for line in report] == list(FAMILIES)
+    assert {line["family"]: tuple(line["tasks"]) for line in report} == {
         family: record.tasks for family, record in FAMILIES.items()
     }
 

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from glassformer import ConfigError, DataError, Model, load
-from glassformer.cli.generate import _shown, generate
+from glassformer.cli.generate import generate
+from glassformer.cli.screen import visible_lines
+from tests.cli.conftest import Command
 from tests.cli.test_app import run
 
 PROMPT = "Once upon a time"
@@ -37,12 +39,12 @@ def test_it_writes_what_generate_gives(stories: str, model: Model, capsys: Any) 
 
 def test_in_a_process_of_its_own(stories: str, model: Model) -> None:
     done = run("generate", stories, PROMPT, "-n", "12", "--temperature", "0.8", "--seed", "3", "--top-k", "9")
-    drawn = model.generate(PROMPT, max_new_tokens=12, do_sample=True, temperature=0.8, seed=3, top_k=9)
-    assert (done.returncode, done.stdout, done.stderr) == (0, drawn + "\n", "")
+    sampled = model.generate(PROMPT, max_new_tokens=12, do_sample=True, temperature=0.8, seed=3, top_k=9)
+    assert (done.returncode, done.stdout, done.stderr) == (0, sampled + "\n", "")
 
 
-def test_help_has_examples() -> None:
-    done = run("generate", "--help")
+def test_help_has_examples(command: Command) -> None:
+    done = command("generate", "--help")
     assert done.returncode == 0
     for word in (
         "Examples",
@@ -69,9 +71,9 @@ def test_standard_input(stories: str, model: Model, monkeypatch: Any, capsys: An
 def test_any_sampling_option_samples(stories: str, model: Model, capsys: Any) -> None:
     for given in ({"top_p": 0.9}, {"min_p": 0.1}, {"typical_p": 0.9}, {"sample": True}):
         generate(stories, PROMPT, max_new_tokens=9, seed=5, **given)
-        asked = {name: value for name, value in given.items() if name != "sample"}
-        drawn = model.generate(PROMPT, max_new_tokens=9, do_sample=True, seed=5, **asked)
-        assert capsys.readouterr().out == drawn + "\n"
+        options = {name: value for name, value in given.items() if name != "sample"}
+        sampled = model.generate(PROMPT, max_new_tokens=9, do_sample=True, seed=5, **options)
+        assert capsys.readouterr().out == sampled + "\n"
 
 
 def test_rules_and_stops(stories: str, capsys: Any) -> None:
@@ -88,7 +90,7 @@ def test_several_answers(stories: str, capsys: Any) -> None:
     assert "answer 1, score -" in out and "answer 2, score -" in out
 
 
-def test_the_likeliest_at_each_step(stories: str, capsys: Any) -> None:
+def test_the_most_likely_tokens_at_each_step(stories: str, capsys: Any) -> None:
     generate(stories, PROMPT, max_new_tokens=4, top=3)
     out = capsys.readouterr().out
     assert "choice 3" in out and "choice 4" not in out
@@ -99,9 +101,9 @@ def test_the_likeliest_at_each_step(stories: str, capsys: Any) -> None:
 
 def test_json(stories: str, model: Model, capsys: Any) -> None:
     generate(stories, PROMPT, max_new_tokens=4, top=5, json=True)
-    found = json.loads(capsys.readouterr().out)
-    (answer,) = found["answers"]
-    assert found["prompt"] == PROMPT
+    report = json.loads(capsys.readouterr().out)
+    (answer,) = report["answers"]
+    assert report["prompt"] == PROMPT
     assert answer["text"] == model.generate(PROMPT, max_new_tokens=4)
     assert answer["ended_by"] == "max_new_tokens" and len(answer["ids"]) == len(answer["steps"]) == 4
     for step in answer["steps"]:
@@ -115,8 +117,8 @@ def test_json_of_beams(stories: str, capsys: Any) -> None:
     answers = json.loads(capsys.readouterr().out)["answers"]
     assert len(answers) == 2 and answers[0]["score"] >= answers[1]["score"]
     for answer in answers:
-        told = [math.log(step["probability"]) for step in answer["steps"]]
-        assert sum(told) / len(told) == pytest.approx(answer["score"], abs=1e-5)
+        logprobs = [math.log(step["probability"]) for step in answer["steps"]]
+        assert sum(logprobs) / len(logprobs) == pytest.approx(answer["score"], abs=1e-5)
 
 
 def test_constraints(stories: str, tmp_path: Path, capsys: Any) -> None:
@@ -140,7 +142,7 @@ def test_a_schema_that_is_none(stories: str, tmp_path: Path) -> None:
     (tmp_path / "half.json").write_text('{"type": ')
     with pytest.raises(ConfigError, match="half"):
         generate(stories, PROMPT, json_schema=str(tmp_path / "half.json"))
-    with pytest.raises(ConfigError, match="json_schema is no JSON"):
+    with pytest.raises(ConfigError, match="json_schema is invalid JSON"):
         generate(stories, PROMPT, json_schema='{"type": ')
 
 
@@ -168,13 +170,13 @@ def test_guesses_change_nothing_but_are_counted(stories: str, model: Model, caps
     assert "proposed" not in json.loads(capsys.readouterr().out)["answers"][0]
 
 
-def test_contrastive_search(stories: str, model: Model, capsys: Any) -> None:
+def test_contrastive_search(stories: str, model: Model, capsys: Any, command: Command) -> None:
     generate(stories, PROMPT, max_new_tokens=20, penalty_alpha=0.6, top_k=5)
     assert (
         capsys.readouterr().out
         == model.generate(PROMPT, max_new_tokens=20, penalty_alpha=0.6, top_k=5) + "\n"
     )
-    done = run("generate", stories, PROMPT, "--penalty-alpha", "0.6")
+    done = command("generate", stories, PROMPT, "--penalty-alpha", "0.6")
     assert done.returncode == 2 and "add it, such as top_k=4" in done.stderr
 
 
@@ -187,10 +189,10 @@ def test_a_precision(stories: str, precision: str, guessed: bool, capsys: Any) -
         generate(stories, PROMPT, precision="fp61")
 
 
-def test_wrong_options(stories: str) -> None:
+def test_wrong_options(stories: str, command: Command) -> None:
     with pytest.raises(ConfigError, match="temperature is -1"):
         generate(stories, PROMPT, temperature=-1.0)
-    done = run("generate", stories, PROMPT, "--beams", "9999")
+    done = command("generate", stories, PROMPT, "--beams", "9999")
     assert done.returncode == 2 and done.stderr.startswith("error: num_beams is 9999")
 
 
@@ -206,4 +208,4 @@ def test_ctrl_c_keeps_what_was_written(stories: str, monkeypatch: Any, capsys: A
 
 
 def test_text_cannot_steer_the_terminal() -> None:
-    assert _shown("a\nb\x1b[31m") == "a\nb\\x1b[31m"
+    assert visible_lines("a\nb\x1b[31m") == "a\nb\\x1b[31m"

@@ -44,7 +44,7 @@ def test_minilm(minilm: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         "BertModel, for feature-extraction",
         "22,713,216 parameters · 90.9 MB as float32",
-        "WordPiece tokenizer of 30,522 pieces",
+        "WordPiece tokenizer of 30,522 tokens",
         "none unused",
         "blocks.0-5  ×6, each",
         "12 heads × 32",
@@ -82,18 +82,18 @@ def test_stories(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_every_family_with_the_names_in_its_file(family: str, tmp_path: Path, capsys: Any) -> None:
     folder = save(tmp_path / "model", family)
-    found = data_of(capsys, folder)
-    assert found["weights"] is True
+    report = data_of(capsys, folder)
+    assert report["weights"] is True
     stored = load_file(tmp_path / "model" / "model.safetensors")
-    assert {name for row in found["tensors"] for name in row["theirs"]} == set(stored)
+    assert {name for row in report["tensors"] for name in row["theirs"]} == set(stored)
     info(folder, names=True)
     assert "taps" in shown(capsys)
 
 
 def test_a_file_with_a_head_has_prefixed_names_also_for_the_bare_body(tmp_path: Path, capsys: Any) -> None:
-    found = data_of(capsys, save(tmp_path, task="fill-mask"), task="feature-extraction")
-    assert found["tensors"][0]["theirs"] == ["bert.embeddings.word_embeddings.weight"]
-    assert "cls.predictions.bias" in found["report"]["unused"]
+    report = data_of(capsys, save(tmp_path, task="fill-mask"), task="feature-extraction")
+    assert report["tensors"][0]["theirs"] == ["bert.embeddings.word_embeddings.weight"]
+    assert "cls.predictions.bias" in report["report"]["unused"]
 
 
 def test_old_spellings_are_shown_as_they_stand_in_the_file(tmp_path: Path, capsys: Any) -> None:
@@ -107,11 +107,11 @@ def test_old_spellings_are_shown_as_they_stand_in_the_file(tmp_path: Path, capsy
     assert rows["embed.norm.weight"] == ["embeddings.LayerNorm.gamma"]
 
 
-def test_new_and_unused_tensors_and_warnings_are_told(tmp_path: Path, capsys: Any) -> None:
+def test_new_and_unused_tensors_and_warnings_are_listed(tmp_path: Path, capsys: Any) -> None:
     folder = save(tmp_path, odd_key="\x1b[31mred")
     info(folder, task="text-classification", names=True)
     out = shown(capsys)
-    assert "2 new, to be trained before use" in out
+    assert "2 new (randomly initialised; train before use)" in out
     assert "head.classifier.weight" in out
     assert "(new)" in out
     assert "odd_key" in out
@@ -123,12 +123,12 @@ def test_a_config_alone_is_enough_for_sizes(tmp_path: Path, capsys: Any) -> None
     (tmp_path / "bare").mkdir()
     config = shutil.copy(tmp_path / "whole" / "config.json", tmp_path / "bare")
     for place in (tmp_path / "bare", config):
-        found = data_of(capsys, str(place))
-        assert found["weights"] is False
+        report = data_of(capsys, str(place))
+        assert report["weights"] is False
         for same in ("parameters", "flops", "taps", "tree", "tensors"):
-            assert found[same] == whole[same]
+            assert report[same] == whole[same]
         info(str(place))
-        assert "no weights here: sizes from config.json alone" in shown(capsys)
+        assert "no weights: sizes from config.json alone" in shown(capsys)
 
 
 def test_a_large_model_needs_no_memory(tmp_path: Path, capsys: Any) -> None:
@@ -139,16 +139,16 @@ def test_a_large_model_needs_no_memory(tmp_path: Path, capsys: Any) -> None:
         "torch_dtype": "bfloat16",
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
-    found = data_of(capsys, str(tmp_path))
-    assert (found["parameters"], found["bytes"]) == (8_030_261_248, 2 * 8_030_261_248)
+    report = data_of(capsys, str(tmp_path))
+    assert (report["parameters"], report["bytes"]) == (8_030_261_248, 2 * 8_030_261_248)
     assert data_of(capsys, str(tmp_path), dtype="float32")["bytes"] == 4 * 8_030_261_248
 
 
 def test_a_published_model_needs_no_folder(capsys: Any) -> None:
-    found = data_of(capsys, "gpt3-175b")
-    assert (found["parameters"], found["weights"], found["folder"]) == (174_604_259_328, False, None)
-    assert "Brown et al. 2020" in found["sizes_from"]
-    assert found["memory"]["inference"]["weights"] == 4 * found["parameters"]
+    report = data_of(capsys, "gpt3-175b")
+    assert (report["parameters"], report["weights"], report["folder"]) == (174_604_259_328, False, None)
+    assert "Brown et al. 2020" in report["sizes_from"]
+    assert report["memory"]["inference"]["weights"] == 4 * report["parameters"]
     info("gpt3-175b", dtype="bfloat16")
     out = shown(capsys)
     for words in (
@@ -159,7 +159,7 @@ def test_a_published_model_needs_no_folder(capsys: Any) -> None:
         assert words in out
     assert "tokenizer" not in out
     info("mixtral-8x7b")
-    assert "46,702,792,704 parameters, 12.9G of them run for a token" in shown(capsys)
+    assert "46,702,792,704 parameters, 12.9G active per token" in shown(capsys)
 
 
 def test_a_folder_wins_over_a_published_name_and_that_over_the_hub(tmp_path: Path, monkeypatch: Any) -> None:
@@ -202,7 +202,7 @@ def test_an_unknown_name_gets_the_nearest_published_ones(tmp_path: Path, monkeyp
 def test_memory_is_split_by_what_it_is_for(tmp_path: Path, capsys: Any) -> None:
     info("gpt2", memory=True, batch=8, tokens=512)
     out = shown(capsys)
-    assert "where the backward pass computes blocks once more" in " ".join(out.split())
+    assert "with gradient checkpointing" in " ".join(out.split())
     rows = {line.split("  ")[0]: line.split("  ") for line in out.splitlines()}
     assert any("8 × 512 tokens" in row for row in rows)
     cells = {name: [cell.strip() for cell in row[1:] if cell.strip()] for name, row in rows.items()}

@@ -21,8 +21,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import glassformer.cli.look as module
-from glassformer.cli.look import _layers, look
+from glassformer.cli.look import _parse_layers, look
 from glassformer.errors import ConfigError, DataError
+from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder
 from tests.explorer.reader import Reader
 
@@ -69,7 +70,7 @@ def test_it_serves_until_it_is_interrupted(folder: str) -> None:
         assert word == "open"
         assert url.endswith("&v=1&view=head&l=2&h=1")
         assert process.stdout.readline() == "Ctrl-C stops the server\n"
-        assert process.stdout.readline().startswith("7 text tokens · self 3 × 2 heads · pass ")
+        assert process.stdout.readline().startswith("7 text tokens · self 3 × 2 heads · forward pass ")
         assert b'<div id="app">' in api(url, "/")
         ready = json.loads(api(url, "/api/runs", b"{}").splitlines()[-1])["ready"]
         assert ready["texts"] == TEXTS
@@ -130,12 +131,12 @@ def wait_for_port(port: int, process: subprocess.Popen[str]) -> None:
 def test_json_is_one_line_when_all_is_ready(folder: str) -> None:
     with started("look", folder, TEXTS[0], "--no-browser", "--json") as process:
         assert process.stdout is not None
-        found = json.loads(process.stdout.readline())
-        assert found["texts"] == [TEXTS[0]]
-        assert found["tokens"] == {"text": 7}
-        assert found["maps"] == {"self": {"layers": 3, "heads": 2}}
-        assert f":{found['port']}/#token=" in found["url"]
-        assert json.loads(api(found["url"], "/api/runs", b"{}").splitlines()[-1])["ready"]
+        report = json.loads(process.stdout.readline())
+        assert report["texts"] == [TEXTS[0]]
+        assert report["tokens"] == {"text": 7}
+        assert report["maps"] == {"self": {"layers": 3, "heads": 2}}
+        assert f":{report['port']}/#token=" in report["url"]
+        assert json.loads(api(report["url"], "/api/runs", b"{}").splitlines()[-1])["ready"]
 
 
 @pytest.mark.parametrize(
@@ -148,12 +149,13 @@ def test_json_is_one_line_when_all_is_ready(folder: str) -> None:
         (["a", "--html", "page.txt"], "must end in .html"),
     ],
 )
-def test_what_the_user_can_mend_is_one_line(folder: str, arguments: list[str], message: str) -> None:
-    with started("look", folder, *arguments, "--no-browser") as process:
-        out, err = process.communicate(timeout=60)
-        assert (process.returncode, out) == (2, "")
-        assert err.startswith("error: ") and err.count("\n") == 1
-        assert message in err
+def test_what_the_user_can_mend_is_one_line(
+    folder: str, arguments: list[str], message: str, command: Command
+) -> None:
+    done = command("look", folder, *arguments, "--no-browser")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert message in done.stderr
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_one_file(folder: str, tmp_path: Path, capsys: Any) -> None:
     look(folder, TEXTS, html=tmp_path / "page.html", layer=1, head=[1], theme="light")
     page = Reader((tmp_path / "page.html").read_text("utf-8"))
     assert page.session()["texts"] == TEXTS
-    assert page.session()["held"] == {"self": [0, 1, 2]}
+    assert page.session()["exact_layers"] == {"self": [0, 1, 2]}
     assert page.session()["start"] == "v=1&l=1&h=1&theme=light"
     summary, saved = capsys.readouterr().out.splitlines()
     assert summary.startswith("7 text tokens")
@@ -179,18 +181,18 @@ def test_one_file(folder: str, tmp_path: Path, capsys: Any) -> None:
 def test_json_of_a_file(folder: str, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "page.html"
     look(folder, TEXTS, html=out, layers="0,2", json=True)
-    found = json.loads(capsys.readouterr().out)
-    assert (found["out"], found["bytes"]) == (str(out), out.stat().st_size)
-    assert found["held"] == {"self": [0, 2]}
-    assert found["tokens"] == {"text": 7}
+    report = json.loads(capsys.readouterr().out)
+    assert (report["out"], report["bytes"]) == (str(out), out.stat().st_size)
+    assert report["held"] == {"self": [0, 2]}
+    assert report["tokens"] == {"text": 7}
 
 
-def test_what_did_not_fit_is_said(folder: str, tmp_path: Path, capsys: Any) -> None:
+def test_layers_beyond_the_size_limit_are_listed(folder: str, tmp_path: Path, capsys: Any) -> None:
     look(folder, TEXTS, html=tmp_path / "page.html", cap_mb=0)
     out = capsys.readouterr().out
-    assert "exact numbers of layers 0,1,2 would go beyond" in out and "--layers" in out and "--cap-mb" in out
+    assert "exact numbers of layers 0,1,2 would exceed" in out and "--layers" in out and "--cap-mb" in out
     look(folder, TEXTS, html=tmp_path / "page.html", layers="1")
-    assert "would go beyond" not in capsys.readouterr().out
+    assert "would exceed" not in capsys.readouterr().out
 
 
 def test_a_wrong_layer_leaves_the_old_file(folder: str, tmp_path: Path) -> None:
@@ -205,13 +207,13 @@ def test_a_wrong_layer_leaves_the_old_file(folder: str, tmp_path: Path) -> None:
     [("0", [0]), ("0,3", [0, 3]), ("0-2", [0, 1, 2]), ("4, 0-1,0", [0, 1, 4]), (None, None)],
 )
 def test_layers_in_words(option: str | None, layers: list[int] | None) -> None:
-    assert _layers(option) == layers
+    assert _parse_layers(option) == layers
 
 
 @pytest.mark.parametrize("option", ["", "a", "1-", "-1", "3-1", "1,,2", "0:3", "99999"])
 def test_layers_that_are_none(option: str) -> None:
     with pytest.raises(ConfigError, match="such as 0,3 or 0-5"):
-        _layers(option)
+        _parse_layers(option)
 
 
 # -------------------------------------------------------------------------------------------- standard input
@@ -250,7 +252,7 @@ def test_the_file_of_a_writing(tmp_path: Path, capsys: Any) -> None:
         folder, ["time flies"], html=html, view="generate", max_new_tokens=4, beams=2, temperature=0.9, seed=1
     )
     assert "saved in" in capsys.readouterr().out
-    options = Reader(html.read_text("utf-8")).json("writing")["writing"]["options"]
+    options = Reader(html.read_text("utf-8")).json("trace")["trace"]["options"]
     assert options["num_beams"] == 2 and options["do_sample"] and options["temperature"] == 0.9
     with pytest.raises(ConfigError, match="go with view='generate'"):
         look(folder, ["time flies"], html=html, beams=2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from glassformer import Model
-from glassformer.cli import parity as command
 from glassformer.cli.app import app
+from glassformer.cli.parity import compare_folder
 from glassformer.errors import DataError, MissingExtraError, UnsupportedError
 from glassformer.models import FAMILIES
+from tests.cli.conftest import Command
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +32,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def one_sided(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference gets a tensor of block 1 with one number changed; we get the file as it is."""
-    from glassformer.evaluation import parity
+    from glassformer.evaluation import reference
 
-    honest = parity.reference_model
+    honest = reference.reference_model
 
     def tampered(architecture: str, config: Any, tensors: Any, dtype: torch.dtype) -> Any:
         changed = tensors["transformer.h.1.mlp.c_proj.weight"].clone()
         changed[0, 0] += 0.5
         return honest(architecture, config, {**tensors, "transformer.h.1.mlp.c_proj.weight": changed}, dtype)
 
-    monkeypatch.setattr(parity, "reference_model", tampered)
+    monkeypatch.setattr(reference, "reference_model", tampered)
 
 
 def run(*arguments: str) -> Any:
@@ -51,7 +51,7 @@ def run(*arguments: str) -> Any:
 def test_equal(folder: Path) -> None:
     done = run(str(folder))
     assert done.exit_code == 0, done.output
-    assert "GPT2LMHeadModel" in done.output and "beside transformers" in done.output
+    assert "GPT2LMHeadModel" in done.output and "compared with transformers" in done.output
     assert "equal at every stage" in done.output and "differs" not in done.output
     for stage in ("embed.out", "blocks.0.attn.out", "blocks.2.out", "final", "logits"):
         assert stage in done.output
@@ -86,19 +86,19 @@ def test_another_seed_draws_other_ids(folder: Path) -> None:
 
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a folder"):
-        command.compare_folder(tmp_path / "nowhere")
+        compare_folder(tmp_path / "nowhere")
 
 
 def test_without_the_reference_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'glassformer\[reference\]'"):
-        command.compare_folder(folder)
+        compare_folder(folder)
 
 
 def test_a_family_that_the_reference_has_not(tmp_path: Path) -> None:
     Model.from_config(FAMILIES["transformer"].tiny).save_pretrained(tmp_path)
     with pytest.raises(UnsupportedError, match="has no class"):
-        command.compare_folder(tmp_path)
+        compare_folder(tmp_path)
 
 
 def test_fp64_weights_are_no_difference(folder: Path, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_fp64_weights_are_no_difference(folder: Path, tmp_path: Path) -> None:
         name: tensor.double() + 1e-12 for name, tensor in load_file(folder / "model.safetensors").items()
     }
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
-    assert command.compare_folder(tmp_path)[0].equal
+    assert compare_folder(tmp_path)[0].equal
 
 
 def test_pickles_are_read_only_if_allowed(folder: Path, tmp_path: Path) -> None:
@@ -119,19 +119,14 @@ def test_pickles_are_read_only_if_allowed(folder: Path, tmp_path: Path) -> None:
 
 def test_real_checkpoint(shared: Path) -> None:
     """stories260k, text through its tokenizer included."""
-    report, about = command.compare_folder(shared / "models" / "stories260k")
+    report, about = compare_folder(shared / "models" / "stories260k")
     assert report.equal and about["architecture"] == "LlamaForCausalLM"
     assert ("fp64", "text") in report.stages
     assert max(d.absolute for (p, _), ds in report.stages.items() if p == "fp64" for d in ds) < 1e-9
 
 
-def test_as_a_program(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "glassformer", "parity", str(tmp_path / "nowhere")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def test_as_a_program(tmp_path: Path, command: Command) -> None:
+    done = command("parity", tmp_path / "nowhere")
     assert done.returncode == 2
     assert (
         done.stderr.startswith("error: ")

@@ -19,7 +19,7 @@ import pytest
 
 from glassformer import ConfigError, DataError, UnsupportedError, pipeline
 from glassformer.cli.predict import predict
-from tests.cli.test_app import run
+from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder, word_tokenizer
 
 WORDS = "[PAD] [CLS] [SEP] [UNK] time flies like an arrow fruit a banana . [MASK]".split()
@@ -80,8 +80,8 @@ def test_writing(stories: str, capsys: Any) -> None:
     assert capsys.readouterr().out == write("Once upon a time", max_new_tokens=9)[0].text + "\n"
     given = ["do_sample=true", "seed=1", "top_p=0.9", 'stop_strings=["."]', "prefix=One day"]
     predict("generate", stories, [" she"], set=given, max_new_tokens=9)
-    asked = {"do_sample": True, "seed": 1, "top_p": 0.9, "stop_strings": ["."], "prefix": "One day"}
-    assert capsys.readouterr().out == write(" she", max_new_tokens=9, **asked)[0].text + "\n"
+    options = {"do_sample": True, "seed": 1, "top_p": 0.9, "stop_strings": ["."], "prefix": "One day"}
+    assert capsys.readouterr().out == write(" she", max_new_tokens=9, **options)[0].text + "\n"
 
 
 @pytest.mark.parametrize(
@@ -108,41 +108,41 @@ def test_standard_input(bert: str, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(f"{GAP}\n[MASK] flies\n".encode())))
     predict("fill-mask", bert, ["-"])
     assert len(capsys.readouterr().out.splitlines()) == 2
-    for content, said in (
+    for content, message in (
         (b"", "standard input is empty"),
         (b"a\n\xff", "standard input: line 2 is not UTF-8"),
-        (b"a\nb\n\0c", "standard input: line 3 holds a NUL byte, so this is no text"),
+        (b"a\nb\n\0c", "standard input: line 3 holds a NUL byte, so this is a binary file"),
     ):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             predict("fill-mask", bert, ["-"])
 
 
 def test_what_is_there_is_not_overwritten(bert: str, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    asked: dict[str, Any] = {"output": out, "batch_size": 1}
-    predict("fill-mask", bert, [GAP], **asked)
-    kept = out.read_bytes()
+    options: dict[str, Any] = {"output": out, "batch_size": 1}
+    predict("fill-mask", bert, [GAP], **options)
+    saved = out.read_bytes()
     with pytest.raises(
-        DataError, match="is there already; --resume goes on where it ends, --overwrite replaces it"
+        DataError, match="already exists; --resume continues after its last line, --overwrite replaces it"
     ):
-        predict("fill-mask", bert, [GAP], **asked)
-    assert out.read_bytes() == kept
-    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **asked)
-    assert out.read_bytes().startswith(kept) and len(lines_of(out)) == 2
+        predict("fill-mask", bert, [GAP], **options)
+    assert out.read_bytes() == saved
+    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **options)
+    assert out.read_bytes().startswith(saved) and len(lines_of(out)) == 2
     whole = out.read_bytes()
-    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **asked)  # all is done
+    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **options)  # all is done
     assert out.read_bytes() == whole
     out.write_bytes(whole[:-9])  # stopped in the middle of a line
-    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **asked)
+    predict("fill-mask", bert, [GAP, "[MASK] flies"], resume=True, **options)
     assert out.read_bytes() == whole
-    with pytest.raises(DataError, match="holds answers to other texts"):
-        predict("fill-mask", bert, ["[MASK] flies"], resume=True, **asked)
-    predict("fill-mask", bert, ["[MASK] flies"], overwrite=True, **asked)
+    with pytest.raises(DataError, match="holds predictions for other texts"):
+        predict("fill-mask", bert, ["[MASK] flies"], resume=True, **options)
+    predict("fill-mask", bert, ["[MASK] flies"], overwrite=True, **options)
     assert len(lines_of(out)) == 1
     out.write_text("no answers\n")
-    with pytest.raises(DataError, match="is no file of answers"):
-        predict("fill-mask", bert, [GAP], resume=True, **asked)
+    with pytest.raises(DataError, match="is not a file of predictions"):
+        predict("fill-mask", bert, [GAP], resume=True, **options)
 
 
 def test_a_bad_text_loses_nothing_before_it(bert: str, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_bad_text_loses_nothing_before_it(bert: str, tmp_path: Path) -> None:
 def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:
     out, texts = tmp_path / "out.jsonl", tmp_path / "texts.txt"
     texts.write_text("".join(f"Once upon a time {i}\n" for i in range(5_000)))
-    asked = [
+    options = [
         "predict",
         "text-generation",
         stories,
@@ -168,7 +168,7 @@ def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:
         "1",
     ]
     running = subprocess.Popen(
-        [sys.executable, "-m", "glassformer", *asked], env=os.environ, stderr=subprocess.PIPE
+        [sys.executable, "-m", "glassformer", *options], env=os.environ, stderr=subprocess.PIPE
     )
     deadline = time.monotonic() + 120
     while not (out.exists() and out.read_bytes().count(b"\n") > 2):
@@ -180,20 +180,20 @@ def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:
     assert 2 < len(done) < 5_000 and done[2]["text"] == "Once upon a time 2"
 
 
-def test_in_a_process_of_its_own(bert: str, tmp_path: Path) -> None:
-    done = run("predict", "fill-mask", bert, GAP, "--json")
+def test_as_a_command(bert: str, tmp_path: Path, command: Command) -> None:
+    done = command("predict", "fill-mask", bert, GAP, "--json")
     assert (done.returncode, done.stderr) == (0, "") and json.loads(done.stdout)["text"] == GAP
     gpt2 = make_folder(tmp_path / "gpt2", "gpt2")
-    done = run("predict", "fill-mask", str(gpt2), GAP)
+    done = command("predict", "fill-mask", str(gpt2), GAP)
     assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
     assert "a decoder reads from left to right" in done.stderr
-    done = run("predict", "--help")
+    done = command("predict", "--help")
     for word in ("Examples", "task", "--resume", "--target", "--column", "summaries.jsonl"):
         assert word in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("texts", "asked", "kind", "said"),
+    ("texts", "options", "kind", "message"),
     [
         ([GAP], {"task": ""}, UnsupportedError, "no pipeline for the task ''"),
         ([GAP], {"task": "juggling"}, UnsupportedError, "no pipeline for the task 'juggling'"),
@@ -212,16 +212,16 @@ def test_in_a_process_of_its_own(bert: str, tmp_path: Path) -> None:
     ],
 )
 def test_bad_requests(
-    bert: str, texts: list[str], asked: dict[str, Any], kind: type[Exception], said: str
+    bert: str, texts: list[str], options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
-    with pytest.raises(kind, match=said):
-        predict(asked.pop("task", "fill-mask"), bert, texts, **asked)
+    with pytest.raises(kind, match=message):
+        predict(options.pop("task", "fill-mask"), bert, texts, **options)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
-        ("a.jsonl", "{", "line 1 is no JSON"),
+        ("a.jsonl", "{", "line 1 is not valid JSON"),
         ("a.jsonl", '{"a": 1}', "line 1: no column 'text'; there are: 'a'; say --column"),
         ("a.jsonl", "\n5", "line 2 holds 5"),
         ("a.csv", "a,b\n1,2\n", "line 2: no column 'text'; there are: 'a', 'b'"),
@@ -230,17 +230,17 @@ def test_bad_requests(
         ("a.csv", 'text\n"a\n', "line 2 cannot be read as a row"),
         ("a.json", '[{"text": 5}]', "line 1 holds 5"),
         ("a.txt", "", "is empty"),
-        ("a.txt", "x\n\0", "line 2 holds a NUL byte, so this is no text"),
+        ("a.txt", "x\n\0", "line 2 holds a NUL byte, so this is a binary file"),
     ],
 )
-def test_bad_files(bert: str, tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_bad_files(bert: str, tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         predict("fill-mask", bert, [str(tmp_path / name)])
 
 
 def test_binary_files(bert: str, tmp_path: Path) -> None:
-    for name, content, said in (
+    for name, content, message in (
         ("picture.png", b"\x89PNG\r\n\x1a\n\0\0", "line 1 is not UTF-8"),
         ("numbers", b"ok\n" + bytes(range(256)), "line 2 holds a NUL byte"),
         ("utf16.txt", "wide".encode("utf-16"), "line 1 is not UTF-8"),
@@ -248,7 +248,7 @@ def test_binary_files(bert: str, tmp_path: Path) -> None:
         ("a.parquet", b"PAR1 or not", "a.parquet"),
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             predict("fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl")
         assert not (tmp_path / "out.jsonl").exists()
 
@@ -293,8 +293,10 @@ def test_classes(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> Non
     predict("classify", folder, ["time flies"])
     assert len(capsys.readouterr().out.splitlines()) == 1
     predict("classify", folder, ["time flies", "fruit"])
-    told = ["\\x1b[31mgood" if label != "bad" else label for label in classify.texts(["time flies", "fruit"])]
-    assert capsys.readouterr().out.splitlines() == told  # a label a line, for a file
+    labels = [
+        "\\x1b[31mgood" if label != "bad" else label for label in classify.texts(["time flies", "fruit"])
+    ]
+    assert capsys.readouterr().out.splitlines() == labels  # a label a line, for a file
     predict("classify", folder, ["time flies", "fruit"], plot=True, top_k=1)
     assert capsys.readouterr().out.split("\n\n")[1].startswith("fruit\n")
     (tmp_path / "pairs.jsonl").write_text('{"a": "time", "b": "flies"}\n')
@@ -318,8 +320,8 @@ def test_labels_that_hold_together(reader: Callable[..., str], capsys: Any) -> N
 def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> None:
     folder = reader("tag", **TAGS)
     predict("tag", folder, ["time flies like an arrow"])
-    found = pipeline("tag", folder)("time flies like an arrow")
-    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == ["PER"] * len(found)
+    entities = pipeline("tag", folder)("time flies like an arrow")
+    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == ["PER"] * len(entities)
     predict("tag", folder, ["time flies"], aggregation="none")
     assert [row.split()[2] for row in capsys.readouterr().out.splitlines()] == ["time", "flies"]
     (tmp_path / "rows.jsonl").write_text('{"tokens": ["time", "flies"]}\n{"tokens": ["a"]}\n')

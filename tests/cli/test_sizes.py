@@ -9,6 +9,7 @@ import pytest
 
 from glassformer.cli.sizes import sizes
 from glassformer.errors import DataError
+from glassformer.lessons.sizes import check
 from glassformer.models.presets import PRESETS
 
 
@@ -39,13 +40,19 @@ def test_json_has_every_preset() -> None:
 
     rows = json.loads(CliRunner().invoke(app, ["sizes", "--json"]).stdout)
     assert [row["name"] for row in rows] == list(PRESETS)
-    found = {row["name"]: row for row in rows}
-    assert found["gpt3-175b"]["fp32_bytes"] == 4 * found["gpt3-175b"]["int8_bytes"] == 698_417_037_312
-    assert found["gpt3-175b"]["trained_on"] == 300e9
-    assert "Brown" in found["gpt3-175b"]["source"]
+    sizes_by_name = {row["name"]: row for row in rows}
+    assert (
+        sizes_by_name["gpt3-175b"]["fp32_bytes"]
+        == 4 * sizes_by_name["gpt3-175b"]["int8_bytes"]
+        == 698_417_037_312
+    )
+    assert sizes_by_name["gpt3-175b"]["trained_on"] == 300e9
+    assert "Brown" in sizes_by_name["gpt3-175b"]["source"]
 
 
-def test_notes_beside_what_is_found(capsys: Any) -> None:
+def test_notes_beside_computed_sizes(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = check()  # once: it builds every published network
+    monkeypatch.setattr("glassformer.lessons.sizes.check", lambda: checked)
     sizes(notes=True)
     out = capsys.readouterr().out
     line = next(line for line in out.splitlines() if line.startswith("GPT-2 1.5B"))

@@ -40,8 +40,8 @@ def test_texts_tables_and_objects_give_what_python_gives(tmp_path: Path) -> None
     options = ("--column", "said", "--kind", "wordpiece", "--lower", "--special", "<user>", "--size", 400)
     out = run(text, rows, *options, "--out", tmp_path / "there")
     expected = train_tokenizer(LINES, kind="wordpiece", lower=True, special=["<user>"], size=400)
-    found = Tokenizer.from_folder(tmp_path / "there")
-    assert found.engine.to_str() == expected.engine.to_str()
+    loaded = Tokenizer.from_folder(tmp_path / "there")
+    assert loaded.engine.to_str() == expected.engine.to_str()
     assert "400" in out and "[PAD] 0 [UNK] 1 [CLS] 2" in out and "0.000% of the tokens" in out
 
 
@@ -63,7 +63,7 @@ def test_like_a_model_with_a_report_for_programs(tmp_path: Path, minilm: Path) -
         ("ab", ("--for", "bort"), "nearest: 'bert'"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_written(
+def test_after_an_error_nothing_is_written(
     tmp_path: Path, content: str, options: tuple[object, ...], message: str
 ) -> None:
     (tmp_path / "a.txt").write_text(content)
@@ -74,9 +74,9 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
 
 def test_places_are_named_and_tokenizers_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": 5}\n')
-    with pytest.raises(GlassformerError, match=r"a\.jsonl: line 1: 'text' is 5, which is no text"):
+    with pytest.raises(GlassformerError, match=r"a\.jsonl: line 1: 'text' is 5; it must be a text"):
         run(tmp_path / "a.jsonl", "--out", tmp_path / "there")
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "vocab.txt").write_text("mine")
-    with pytest.raises(GlassformerError, match=r"vocab\.txt: is there already"):
+    with pytest.raises(GlassformerError, match=r"vocab\.txt: already exists"):
         run(tmp_path / "a.jsonl", "--out", tmp_path / "there")

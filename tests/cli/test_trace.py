@@ -14,7 +14,7 @@ from glassformer.core import Tape
 from glassformer.errors import ConfigError, DataError
 from glassformer.model import load
 from tests.e2e.tiny_models import looked_at, make_folder
-from tests.explorer.conftest import LOOKED
+from tests.explorer.conftest import INSPECTABLE
 
 TEXT = "time flies like an arrow"
 
@@ -49,13 +49,13 @@ def test_minilm_fits_a_screen(minilm: Path, capsys: pytest.CaptureFixture[str]) 
     model(**model.tokenizer(TEXT, "fruit flies like a banana", return_tensors="pt"), tape=tape)
     q = tape.taps["blocks.0.attn.q"].detach()
     expected = (q.mean(), q.std(correction=0), q.min(), q.max())
-    assert columns[5:9] == [f"{float(figure):.3g}" for figure in expected]
+    assert columns[5:9] == [f"{float(value):.3g}" for value in expected]
     assert any("K key/value heads" in line for line in lines)
-    assert lines[-1] == "scores and probs are made only where asked for: --taps attn.probs"
+    assert lines[-1] == "scores and probs are computed only on request: --taps attn.probs"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
-@pytest.mark.parametrize("family", LOOKED)
+@pytest.mark.parametrize("family", INSPECTABLE)
 def test_it_fits_the_terminal(
     family: str, width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
@@ -64,22 +64,22 @@ def test_it_fits_the_terminal(
     assert "…" not in "".join(shown(capsys, width))  # nothing is cut
 
 
-@pytest.mark.parametrize("family", LOOKED)
+@pytest.mark.parametrize("family", INSPECTABLE)
 def test_json_has_every_tap_of_every_layer(
     family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = make_folder(tmp_path, family)
     texts = looked_at(folder, family)
-    found = data_of(capsys, folder, *texts)
-    names = [row["name"] for row in found["taps"]]
-    assert sorted([*names, *found["left_out"]]) == sorted(load(folder).taps())
-    assert all(name.endswith((".scores", ".probs")) for name in found["left_out"])
-    for row in found["taps"]:
+    report = data_of(capsys, folder, *texts)
+    names = [row["name"] for row in report["taps"]]
+    assert sorted([*names, *report["left_out"]]) == sorted(load(folder).taps())
+    assert all(name.endswith((".scores", ".probs")) for name in report["left_out"])
+    for row in report["taps"]:
         assert len(row["axes"]) == len(row["shape"])
         assert row["bytes"] == getattr(torch, row["dtype"]).itemsize * torch.Size(row["shape"]).numel()
         assert row["smallest"] <= row["mean"] <= row["largest"]
-    assert found["texts"] == list(texts)
-    assert set(found["tokens"]) == set(load(folder).network.sides())
+    assert report["texts"] == list(texts)
+    assert set(report["tokens"]) == set(load(folder).network.stacks())
 
 
 def test_only_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_only_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "blocks.0-2    ×3, the first:" in lines
     assert any(line.startswith("  attn.scores") and line.endswith("40% inf") for line in lines)
     assert any(line.startswith("  attn.probs") and line.endswith("40% zero") for line in lines)
-    assert not any("made only where asked" in line or "final" in line for line in lines)
+    assert not any("computed only on request" in line or "final" in line for line in lines)
     assert data_of(capsys, folder, TEXT, taps=["final"])["left_out"] == []
 
 
@@ -102,8 +102,8 @@ def test_all_shows_every_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_another_head_and_dtype(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_folder(tmp_path, "bert")
-    found = data_of(capsys, folder, TEXT, task="token-classification", dtype="bfloat16")
-    last = found["taps"][-1]
+    report = data_of(capsys, folder, TEXT, task="token-classification", dtype="bfloat16")
+    last = report["taps"][-1]
     assert (last["name"], last["axes"], last["dtype"]) == ("logits", ["B", "T", "C"], "bfloat16")
 
 

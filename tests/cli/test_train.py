@@ -46,8 +46,8 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, 
     """Exit code, output and messages of a command."""
     with pytest.raises(SystemExit) as done:
         main([str(word) for word in words])
-    said = capsys.readouterr()
-    return done.value.code or 0, said.out, said.err
+    captured = capsys.readouterr()
+    return done.value.code or 0, captured.out, captured.err
 
 
 def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,17 +104,17 @@ def test_a_search(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     }
     config.write_text(yaml.safe_dump(values))
     code, out, _ = typed(capsys, "search", config, "-o", tmp_path / "found", "--json")
-    found = json.loads(out)
-    assert code == 0 and len(found["trials"]) == 2
+    report = json.loads(out)
+    assert code == 0 and len(report["trials"]) == 2
     best = yaml.safe_load((tmp_path / "found" / "best.yaml").read_text())
-    assert best["training"]["learning_rate"] == found["best"]["settings"]["training.learning_rate"]
+    assert best["training"]["learning_rate"] == report["best"]["settings"]["training.learning_rate"]
     code, out, err = typed(capsys, "search", config, "-o", tmp_path / "found", "--trials", "3")
     assert code == 0 and "trial 2" in err and "trial 1" not in err, "it goes on where it was"
     assert not list((tmp_path / "found").glob("trial-*"))
     del values["data"]["validation"]
     config.write_text(yaml.safe_dump(values))
     code, _, err = typed(capsys, "search", config)
-    assert code == 2 and "judges by validation" in err
+    assert code == 2 and "compares trials on validation data" in err
 
 
 def test_interrupted_it_saves_and_says_how_to_go_on(config: Path, tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_interrupted_it_saves_and_says_how_to_go_on(config: Path, tmp_path: Path
     while not (journal.exists() and '"step"' in journal.read_text()) and time.monotonic() < until:
         time.sleep(0.05)
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 75, said
-    assert "which is saved; the same command goes on from there" in said and "Traceback" not in said
+    _, captured = run.communicate(timeout=60)
+    assert run.returncode == 75, captured
+    assert "which is saved; the same command resumes from there" in captured and "Traceback" not in captured
     assert list((tmp_path / "run" / "checkpoints").glob("step-*/manifest.json"))
 
 

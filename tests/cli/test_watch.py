@@ -13,10 +13,10 @@ from rich.console import Console
 
 from glassformer import ConfigError, Model, load
 from glassformer.cli.generate import generate
-from glassformer.cli.watch import Screen, colours, method, percent, watch
-from glassformer.inspect.tree import Step
-from glassformer.inspect.writing import Writing
-from tests.cli.test_app import run
+from glassformer.cli.watch import LiveView, colours, method, percent, watch
+from glassformer.inspect.generation_trace import GenerationTrace
+from glassformer.inspect.token_tree import TreeStep
+from tests.cli.conftest import Command
 
 PROMPT = "Once upon a time"
 
@@ -45,16 +45,16 @@ def terminal(width: int = 80, height: int = 30) -> Console:
 def pictured(model: Model, steps: int, width: int = 80, height: int = 30, **options: Any) -> str:
     """What is on the screen after so many steps."""
     writing, console = model.writing(PROMPT), terminal(width, height)
-    asked = writing.asked(**options)
-    screen = Screen(writing, asked, console)
-    seen: list[Step] = []
+    asked = writing.resolve_options(**options)
+    screen = LiveView(writing, asked, console)
+    seen: list[TreeStep] = []
 
-    def see(step: Step) -> None:
+    def see(step: TreeStep) -> None:
         seen.append(step)
         if len(seen) <= steps:
-            screen.see(step)
+            screen.update(step)
 
-    writing.write(asked, watch=see)
+    writing.write(asked, on_step=see)
     console.print(screen.picture())
     return console.export_text()
 
@@ -64,7 +64,7 @@ def pictured(model: Model, steps: int, width: int = 80, height: int = 30, **opti
 
 def test_a_choice_with_its_bars(model: Model) -> None:
     shown = pictured(model, 6, max_new_tokens=40)
-    assert "greedy search" in shown and "Once upon a time, there was a little g\n" in shown
+    assert "greedy decoding" in shown and "Once upon a time, there was a little g\n" in shown
     assert "step 6 of 40 · 1.56 bits\n" in shown
     lines = shown.splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("▶"))
@@ -78,11 +78,11 @@ def test_what_the_options_cut(model: Model) -> None:
     shown = pictured(
         model, 12, max_new_tokens=40, do_sample=True, temperature=1.2, top_k=20, top_p=0.9, seed=3
     )
-    assert shown.startswith("drawn, temperature 1.2, top-k 20, top-p 0.9, seed 3\n")
+    assert shown.startswith("sampled, temperature 1.2, top-k 20, top-p 0.9, seed 3\n")
     assert "2 of 512 tokens kept, with 96.5% of the probability" in shown
     assert "chosen from" in shown and shown.count(" cut") == 8
     rows = re.findall(r"(\d+\.\d)% +(\d+\.\d)%", shown)
-    assert sum(float(drawn) for _, drawn in rows) == pytest.approx(100, abs=0.11)
+    assert sum(float(share) for _, share in rows) == pytest.approx(100, abs=0.11)
 
 
 def test_beams_as_a_tree(model: Model) -> None:
@@ -129,17 +129,17 @@ def test_it_ends_with_the_whole_text(model: Model) -> None:
 
 
 def test_ctrl_c_keeps_what_was_written(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Writing.write
+    own = GenerationTrace.write
 
-    def interrupted(self: Writing, *given: Any, watch: Any, **named: Any) -> Any:
-        def see(step: Step) -> None:
-            watch(step)
+    def interrupted(self: GenerationTrace, *given: Any, on_step: Any, **named: Any) -> Any:
+        def interrupt(step: TreeStep) -> None:
+            on_step(step)
             if len(self.nodes) == 5:
                 raise KeyboardInterrupt
 
-        return own(self, *given, watch=see, **named)
+        return own(self, *given, on_step=interrupt, **named)
 
-    monkeypatch.setattr(Writing, "write", interrupted)
+    monkeypatch.setattr(GenerationTrace, "write", interrupted)
     console = terminal()
     with pytest.raises(KeyboardInterrupt):
         watch(model, PROMPT, {"max_new_tokens": 60}, console)
@@ -155,11 +155,11 @@ def test_no_text_can_steer_the_terminal(model: Model) -> None:
 # ------------------------------------------------------------------------------------------------------- a pipe
 
 
-def test_on_a_pipe_a_line_a_step(stories: str, model: Model) -> None:
-    done = run("generate", stories, PROMPT, "-n", "6", "--watch")
+def test_on_a_pipe_a_line_a_step(stories: str, model: Model, command: Command) -> None:
+    done = command("generate", stories, PROMPT, "-n", "6", "--watch")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0] == "greedy search: always the likeliest token"
+    assert lines[0] == "greedy decoding: always the most likely token"
     assert lines[2].split() == [
         "1",
         '","',
@@ -191,17 +191,17 @@ def test_on_a_pipe_beams(stories: str, model: Model, capsys: Any) -> None:
 def test_on_a_pipe_ctrl_c_keeps_what_was_written(
     stories: str, model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    own = Writing.write
+    own = GenerationTrace.write
 
-    def interrupted(self: Writing, *given: Any, watch: Any, **named: Any) -> Any:
-        def see(step: Step) -> None:
-            watch(step)
+    def interrupted(self: GenerationTrace, *given: Any, on_step: Any, **named: Any) -> Any:
+        def interrupt(step: TreeStep) -> None:
+            on_step(step)
             if len(self.nodes) == 5:
                 raise KeyboardInterrupt
 
-        return own(self, *given, watch=see, **named)
+        return own(self, *given, on_step=interrupt, **named)
 
-    monkeypatch.setattr(Writing, "write", interrupted)
+    monkeypatch.setattr(GenerationTrace, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         generate(stories, PROMPT, watch=True)
     assert capsys.readouterr().out.endswith(", there was a little\n")
@@ -212,7 +212,7 @@ def test_on_a_pipe_ctrl_c_keeps_what_was_written(
 
 def test_it_goes_with_no_other_picture(stories: str) -> None:
     for other in ({"json": True}, {"top": 3}):
-        with pytest.raises(ConfigError, match="--watch shows the likeliest"):
+        with pytest.raises(ConfigError, match="--watch shows the most likely"):
             generate(stories, PROMPT, watch=True, **other)
 
 
@@ -221,8 +221,8 @@ def test_colours_are_darker_the_less_likely() -> None:
         red, green, blue = map(int, re.findall(r"on rgb\((\d+),(\d+),(\d+)\)", colours(logprob))[0])
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    found = [light(None), *(light(math.log(share)) for share in (1e-9, 1e-3, 0.01, 0.1, 0.5, 1.0))]
-    assert found == sorted(found) and found[0] == found[1] == found[2]
+    results = [light(None), *(light(math.log(share)) for share in (1e-9, 1e-3, 0.01, 0.1, 0.5, 1.0))]
+    assert results == sorted(results) and results[0] == results[1] == results[2]
     for share in (1e-3, 0.01, 0.03, 0.05, 0.1, 0.3, 1.0):
         style = colours(math.log(share))
         ink, paper = ([int(n) / 255 for n in part] for part in re.findall(r"rgb\((\d+),(\d+),(\d+)\)", style))
@@ -236,13 +236,13 @@ def _luminance(colour: list[float]) -> float:
 
 
 def test_percent() -> None:
-    found = [percent(math.log(share)) for share in (1.0, 0.1234, 0.001, 0.0001)]
-    assert [*found, percent(None)] == ["100.0%", "12.3%", "0.1%", "<0.1%", "0.0%"]
+    results = [percent(math.log(share)) for share in (1.0, 0.1234, 0.001, 0.0001)]
+    assert [*results, percent(None)] == ["100.0%", "12.3%", "0.1%", "<0.1%", "0.0%"]
 
 
 def test_the_method_in_words(model: Model) -> None:
     writing = model.writing(PROMPT)
-    assert method(writing.asked(num_beams=3, length_penalty=0.8)) == "3 beams, length penalty 0.8"
-    assert method(writing.asked(num_beams=4, num_beam_groups=2, do_sample=True, seed=1)) == (
-        "4 beams in 2 groups, drawn, seed 1"
+    assert method(writing.resolve_options(num_beams=3, length_penalty=0.8)) == "3 beams, length penalty 0.8"
+    assert method(writing.resolve_options(num_beams=4, num_beam_groups=2, do_sample=True, seed=1)) == (
+        "4 beams in 2 groups, sampled, seed 1"
     )

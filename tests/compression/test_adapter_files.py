@@ -14,15 +14,15 @@ from glassformer import Model
 from glassformer.compression.adapter_files import CONFIG, WEIGHTS, load_adapters, save_adapters
 from glassformer.compression.adapters import AdapterSpec, adapt
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
-from tests.compression.test_adapters import IDS, said, shaken, tiny
+from tests.compression.test_adapters import IDS, output_of, shaken, tiny
 
 
 def saved(model: Model, folder: Path, **options: Any) -> Any:
-    """Adapters after some training, in a folder; the head is moved too where it is trained whole."""
+    """Adapters after some training, in a folder; the head is moved too where it is trained in full."""
     adapters = adapt(model.network, AdapterSpec(rank=2, alpha=5.0, **options))
     shaken(adapters)
     with torch.no_grad():
-        for parameter in adapters.whole.values():
+        for parameter in adapters.full_parameters.values():
             parameter.add_(0.5)
     save_adapters(adapters, model, folder)
     return adapters
@@ -32,12 +32,12 @@ def saved(model: Model, folder: Path, **options: Any) -> Any:
 def test_saved_and_loaded_they_say_the_same(family: str, tmp_path: Path) -> None:
     task = "translation" if family == "t5" else "text-classification"
     model = tiny(family, task)
-    saved(model, tmp_path, whole=() if family == "t5" else ("head",))
+    saved(model, tmp_path, modules_to_save=() if family == "t5" else ("head",))
     assert (tmp_path / WEIGHTS).stat().st_size < 200_000
     fresh = tiny(family, task)
-    assert not torch.equal(said(fresh), said(model))
+    assert not torch.equal(output_of(fresh), output_of(model))
     adapters = load_adapters(fresh, tmp_path)
-    assert torch.equal(said(fresh), said(model))
+    assert torch.equal(output_of(fresh), output_of(model))
     assert (adapters.spec.rank, adapters.spec.alpha) == (2, 5.0)
     learning = {name for name, p in fresh.network.named_parameters() if p.requires_grad}
     assert learning == {name for name, p in model.network.named_parameters() if p.requires_grad}
@@ -58,34 +58,34 @@ def test_the_files_speak_of_the_layers_of_the_reference_library(
 
     model = tiny(family, "text-classification")
     model.save_pretrained(tmp_path / "base")
-    saved(model, tmp_path / "adapters", whole=("head.classifier",))
+    saved(model, tmp_path / "adapters", modules_to_save=("head.classifier",))
     config = json.loads((tmp_path / "adapters" / CONFIG).read_text())
     assert config["peft_type"] == "LORA" and (config["r"], config["lora_alpha"]) == (2, 5.0)
     assert layer in config["target_modules"] and len(config["target_modules"]) == 2 * 3
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base").eval()
+    reference = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base").eval()
     tensors = load_file(tmp_path / "adapters" / WEIGHTS)
     rest = dict(tensors)
     with torch.no_grad():
         for target in config["target_modules"]:
             down, up = (rest.pop(f"base_model.model.{target}.lora_{side}.weight") for side in "AB")
-            theirs.get_submodule(target).weight += 2.5 * up @ down
+            reference.get_submodule(target).weight += 2.5 * up @ down
         for name, tensor in rest.items():
-            theirs.get_parameter(name.removeprefix("base_model.model.")).copy_(tensor)
+            reference.get_parameter(name.removeprefix("base_model.model.")).copy_(tensor)
         assert {name.removeprefix("base_model.model.").rpartition(".")[0] for name in rest} == set(
             config["modules_to_save"]
         )
         if family == "llama":
-            theirs.config.pad_token_id = 0
-        torch.testing.assert_close(theirs(input_ids=IDS).logits, said(model), atol=1e-4, rtol=1e-4)
+            reference.config.pad_token_id = 0
+        torch.testing.assert_close(reference(input_ids=IDS).logits, output_of(model), atol=1e-4, rtol=1e-4)
 
 
-def test_where_their_layers_are_no_places_the_names_are_ours(tmp_path: Path) -> None:
+def test_names_are_ours_where_the_checkpoint_has_no_such_layers(tmp_path: Path) -> None:
     """GPT-2's files have q, k and v in one matrix."""
     model = tiny("gpt2", "text-generation")
     saved(model, tmp_path)
     assert "base_model.model.blocks.0.attn.q.lora_A.weight" in load_file(tmp_path / WEIGHTS)
     assert json.loads((tmp_path / CONFIG).read_text())["names"] == "glassformer"
-    saved(tiny("gpt2", "text-generation"), tmp_path, places=("attn.out",))
+    saved(tiny("gpt2", "text-generation"), tmp_path, target_modules=("attn.out",))
     assert "base_model.model.transformer.h.0.attn.c_proj.lora_A.weight" in load_file(tmp_path / WEIGHTS)
     config = json.loads((tmp_path / CONFIG).read_text())
     assert config["fan_in_fan_out"] and "names" not in config
@@ -109,10 +109,10 @@ def test_other_kinds_of_adapters_are_refused(
     config = json.loads((tmp_path / CONFIG).read_text())
     (tmp_path / CONFIG).write_text(json.dumps({**config, **changes}))
     fresh = tiny("bert")
-    plain = said(fresh)
+    plain = output_of(fresh)
     with pytest.raises(kind, match=says):
         load_adapters(fresh, tmp_path)
-    assert torch.equal(said(fresh), plain)
+    assert torch.equal(output_of(fresh), plain)
     (tmp_path / CONFIG).write_text(json.dumps(config))
     load_adapters(fresh, tmp_path)  # nothing of the failure is left on the network
     with pytest.raises(ConfigError, match="the model has adapters"):
@@ -138,5 +138,5 @@ def test_files_of_another_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=CONFIG.replace(".", r"\.")):
         load_adapters(tiny("bert"), tmp_path / "nowhere")
     model = tiny("bert")
-    with pytest.raises(ConfigError, match="stand on another model"):
+    with pytest.raises(ConfigError, match="belong to another model"):
         save_adapters(adapt(model.network), tiny("bert"), tmp_path)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer import Model
-from glassformer.compression.adapters import AdaptedLinear, AdapterSpec, adapt, places
+from glassformer.compression.adapters import AdaptedLinear, AdapterSpec, adapt, target_modules
 from glassformer.core.flow import Batch, Flow
 from glassformer.engine.prepare import prepare
 from glassformer.errors import ConfigError
+from glassformer.files.parsing import parse_dataclass
 from glassformer.models import FAMILIES
 from glassformer.training.optimiser import decays, make_optimiser
 
@@ -26,7 +27,7 @@ def tiny(family: str, task: str | None = None) -> Model:
     return Model.from_config(FAMILIES[family].tiny, task=task).eval()
 
 
-def said(model: Model) -> Tensor:
+def output_of(model: Model) -> Tensor:
     with torch.no_grad():
         output = model.network(
             Batch(input_ids=IDS, decoder_input_ids=BATCH.decoder_input_ids if "t5" in str(model) else None),
@@ -42,7 +43,7 @@ def bits(model: Model) -> dict[str, Tensor]:
 def shaken(adapters: Any) -> None:
     """Adapters as training might leave them."""
     with torch.no_grad():
-        for number, adapter in enumerate(adapters.by_place.values()):
+        for number, adapter in enumerate(adapters.by_target.values()):
             adapter.up.weight.copy_(
                 0.3 * torch.randn(adapter.up.weight.shape, generator=torch.Generator().manual_seed(number))
             )
@@ -54,19 +55,19 @@ FAMILIES_HERE = ["bert", "gpt2", "llama", "phi3", "t5", "mixtral"]
 @pytest.mark.parametrize("family", FAMILIES_HERE)
 def test_at_first_nothing_changes_and_merging_can_be_undone(family: str) -> None:
     model = tiny(family, "translation" if family == "t5" else None)
-    before, plain = bits(model), said(model)
-    adapters = adapt(model.network, AdapterSpec(rank=3, alpha=7.0, places=("q", "v", "out", "down")))
-    assert torch.equal(said(model), plain)
+    before, plain = bits(model), output_of(model)
+    adapters = adapt(model.network, AdapterSpec(rank=3, alpha=7.0, target_modules=("q", "v", "out", "down")))
+    assert torch.equal(output_of(model), plain)
     shaken(adapters)
-    changed = said(model)
+    changed = output_of(model)
     assert float((changed - plain).abs().max()) > 0.01
     adapters.merge()
     assert not any(isinstance(module, AdaptedLinear) for module in model.network.modules())
-    torch.testing.assert_close(said(model), changed, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(output_of(model), changed, atol=1e-4, rtol=1e-4)
     adapters.unmerge()
-    assert torch.equal(said(model), changed)
+    assert torch.equal(output_of(model), changed)
     adapters.remove()
-    assert torch.equal(said(model), plain)
+    assert torch.equal(output_of(model), plain)
     after = bits(model)
     assert after.keys() == before.keys() and all(torch.equal(after[name], before[name]) for name in before)
     assert all(parameter.requires_grad for parameter in model.network.parameters())
@@ -77,17 +78,17 @@ def test_an_adapter_is_its_formula_on_the_rows_of_its_own_matrix() -> None:
     attention = model.network.get_submodule("blocks.1.attn")
     x, plain = torch.randn(2, 5, 32), attention.qkv
     expected = plain(x)
-    adapters = adapt(model.network, AdapterSpec(rank=2, alpha=6.0, places=("blocks.1.attn.v",)))
+    adapters = adapt(model.network, AdapterSpec(rank=2, alpha=6.0, target_modules=("blocks.1.attn.v",)))
     shaken(adapters)
-    ((name, adapter),) = adapters.by_place.items()
-    known = places(model.network)
+    ((name, adapter),) = adapters.by_target.items()
+    known = target_modules(model.network)
     assert name == "blocks.1.attn.v" and known[name].rows == adapter.rows
     H, K, E = attention.spec.heads, attention.spec.K, attention.spec.E
     assert (adapter.rows.start, adapter.rows.stop) == ((H + K) * E, (H + 2 * K) * E)
-    found = attention.qkv(x)
+    output = attention.qkv(x)
     delta = 3.0 * x @ adapter.down.weight.T @ adapter.up.weight.T
-    assert torch.equal(found[..., : adapter.rows.start], expected[..., : adapter.rows.start])
-    torch.testing.assert_close(found[..., adapter.rows], expected[..., adapter.rows] + delta)
+    assert torch.equal(output[..., : adapter.rows.start], expected[..., : adapter.rows.start])
+    torch.testing.assert_close(output[..., adapter.rows], expected[..., adapter.rows] + delta)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "t5"])
@@ -95,13 +96,13 @@ def test_only_adapters_and_what_is_asked_for_learn(family: str) -> None:
     model = tiny(family, "text-classification").train()
     network = model.network
     before = bits(model)
-    adapters = adapt(network, AdapterSpec(rank=2, dropout=0.1, whole=("head",)))
+    adapters = adapt(network, AdapterSpec(rank=2, dropout=0.1, modules_to_save=("head",)))
     learning = {name for name, p in network.named_parameters() if p.requires_grad}
     assert learning == {
         n for n, _ in network.named_parameters() if ".adapters." in n or n.startswith("head.")
     }
-    assert {name.rpartition(".")[2] for name in adapters.by_place} == {"q", "v"}
-    assert any("cross" in name for name in adapters.by_place) == (family == "t5")
+    assert {name.rpartition(".")[2] for name in adapters.by_target} == {"q", "v"}
+    assert any("cross" in name for name in adapters.by_target) == (family == "t5")
     optimiser = make_optimiser(network, learning_rate=0.01, weight_decay=0.1)
     assert all(decays(network)[name] for name in learning if ".adapters." in name)
     ids = IDS.clone()
@@ -113,14 +114,14 @@ def test_only_adapters_and_what_is_asked_for_learn(family: str) -> None:
     after = bits(model)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved and moved <= learning
-    assert all(bool(adapter.up.weight.any()) for adapter in adapters.by_place.values())
+    assert all(bool(adapter.up.weight.any()) for adapter in adapters.by_target.values())
 
 
 def test_dropout_is_of_training_alone() -> None:
     model = tiny("bert")
     adapters = adapt(model.network, AdapterSpec(dropout=0.5))
     shaken(adapters)
-    assert torch.equal(said(model), said(model))
+    assert torch.equal(output_of(model), output_of(model))
     layer = model.network.get_submodule("blocks.0.attn.qkv").train()
     x = torch.randn(1, 4, 32)
     assert not torch.equal(layer(x), layer(x))
@@ -132,14 +133,14 @@ def test_a_merged_model_is_a_plain_folder(tmp_path: Path) -> None:
     model = tiny("llama")
     adapters = adapt(model.network, AdapterSpec(rank=2))
     shaken(adapters)
-    changed = said(model)
+    changed = output_of(model)
     with pytest.raises(ConfigError, match=r"has adapters; merge\(\)"):
         model.save_pretrained(tmp_path)
     assert not any(tmp_path.iterdir())
     adapters.merge()
     model.save_pretrained(tmp_path)
     adapters.unmerge()
-    torch.testing.assert_close(said(glassformer.load(tmp_path)), changed, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(output_of(glassformer.load(tmp_path)), changed, atol=1e-5, rtol=1e-5)
 
 
 def test_prepared_and_adapted_do_not_mix() -> None:
@@ -148,23 +149,23 @@ def test_prepared_and_adapted_do_not_mix() -> None:
         adapt(model.network)
     adapters = adapt(model.unprepare().network)
     shaken(adapters)
-    changed = said(model)
+    changed = output_of(model)
     adapters.merge()
     prepare(model.network, "fp32")
-    torch.testing.assert_close(said(model), changed, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(output_of(model), changed, atol=1e-4, rtol=1e-4)
     for refused in (adapters.unmerge, adapters.remove):
         with pytest.raises(ConfigError, match="prepared for inference in fp32"):
             refused()
     model.unprepare()
     adapters.unmerge()
-    assert torch.equal(said(model), changed)
+    assert torch.equal(output_of(model), changed)
 
 
-def test_a_layer_in_two_places_stays_one_layer() -> None:
+def test_a_layer_with_two_paths_stays_one_layer() -> None:
     shared = nn.Linear(4, 4)
     network = nn.Sequential(nn.Sequential(shared), nn.Sequential(shared))
-    assert list(places(network)) == ["0.0"]
-    adapters = adapt(network, AdapterSpec(rank=1, places=("0",)))
+    assert list(target_modules(network)) == ["0.0"]
+    adapters = adapt(network, AdapterSpec(rank=1, target_modules=("0",)))
     assert network[0][0] is network[1][0] is adapters.layers["0.0"]
     adapters.merge()
     network.double()
@@ -172,14 +173,14 @@ def test_a_layer_in_two_places_stays_one_layer() -> None:
     assert network[1][0].weight.dtype == torch.float64 and network(torch.ones(4).double()).isfinite().all()
 
 
-def test_layers_that_share_their_matrix_are_no_places() -> None:
+def test_layers_that_share_their_matrix_are_no_targets() -> None:
     """A head over a vocabulary is the embedding too; LXMERT's sides read each other by the same weights."""
     assert not any(
-        name.startswith("head.decoder") for name in places(tiny("gpt2", "text-generation").network)
+        name.startswith("head.decoder") for name in target_modules(tiny("gpt2", "text-generation").network)
     )
-    known = places(tiny("lxmert", "pre-training").network)
+    known = target_modules(tiny("lxmert", "pre-training").network)
     assert "text.crossed.0.attn.q" in known and not any(".cross." in name for name in known)
-    routers = [name for name in places(tiny("mixtral").network) if "router" in name]
+    routers = [name for name in target_modules(tiny("mixtral").network) if "router" in name]
     assert not routers
 
 
@@ -189,8 +190,8 @@ def test_layers_that_share_their_matrix_are_no_places() -> None:
         ({"rank": 0}, "rank is 0"),
         ({"alpha": 0.0}, r"alpha is 0\.0"),
         ({"dropout": 1.0}, r"dropout is 1\.0"),
-        ({"places": ("attn.w",)}, r"no place matches 'attn\.w'"),
-        ({"whole": ("haed",)}, "no module matches 'haed'; nearest: 'head'"),
+        ({"target_modules": ("attn.w",)}, r"no target module matches 'attn\.w'"),
+        ({"modules_to_save": ("haed",)}, "no module matches 'haed'; nearest: 'head'"),
     ],
 )
 def test_what_cannot_be_adapted_is_refused(options: dict[str, Any], says: str) -> None:
@@ -198,6 +199,15 @@ def test_what_cannot_be_adapted_is_refused(options: dict[str, Any], says: str) -
     with pytest.raises(ConfigError, match=says):
         adapt(network, AdapterSpec(**options))
     assert not any(isinstance(module, AdaptedLinear) for module in network.modules())
+
+
+def test_former_names_of_options() -> None:
+    with pytest.warns(DeprecationWarning, match="the argument places is deprecated .*; use target_modules"):
+        spec = AdapterSpec(places=("q",))  # type: ignore[call-arg]
+    assert spec == AdapterSpec(target_modules=("q",))
+    with pytest.warns(DeprecationWarning, match="the key adapter.whole is deprecated; use modules_to_save"):
+        spec = parse_dataclass(AdapterSpec, {"rank": 2, "whole": ["head"]}, "adapter")
+    assert spec == AdapterSpec(rank=2, modules_to_save=("head",))
 
 
 def test_what_is_done_twice_is_refused() -> None:

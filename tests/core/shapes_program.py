@@ -21,7 +21,19 @@ import glassformer.errors  # noqa: F401
 typing.TYPE_CHECKING = True
 with install_import_hook("glassformer.core", "beartype.beartype"):
     import glassformer.core as core
-    from glassformer.core import cells, frames, heads, init, masks, positions, regions, specs, waves
+    from glassformer.core import (
+        audio_heads,
+        cells,
+        classification_heads,
+        heads,
+        init,
+        language_heads,
+        masks,
+        positions,
+        regions,
+        specs,
+        waveform,
+    )
 typing.TYPE_CHECKING = False
 
 from tests.core.small import CROSS, STACKS, WIDTH, keeps, perturbed  # noqa: E402
@@ -52,7 +64,7 @@ def passes(kind: str) -> None:
         for keep in (None, KEEP, KEEP.expand(B, T, T)):
             network(X, Flow(keep=keep, tape=tape)).sum().backward()
         if spec.bias is None:
-            network(X[:1], Flow(segments=core.Segments((1, 3, 2)), tape=tape))
+            network(X[:1], Flow(packing=core.Packing((1, 3, 2)), tape=tape))
     if spec.blocks[0].attention.causal:
         cache = core.KeyValueCache(block_tokens=4)
         with torch.no_grad():
@@ -69,7 +81,7 @@ for kind in STACKS:
 
 def cross() -> None:
     network = perturbed(Stack(core.StackSpec(blocks=(CROSS,) * 2)))
-    memory = core.Memory(torch.randn(B, 4, 24), keeps([4, 2], 4))
+    memory = core.EncoderOutput(torch.randn(B, 4, 24), keeps([4, 2], 4))
     network(X, Flow(memory=memory))
     cache = core.KeyValueCache()
     for t in range(T):
@@ -77,51 +89,55 @@ def cross() -> None:
     refused(lambda: network[0].cross(X[0], Flow(memory=memory)))
 
 
-def tables() -> None:
+def cell_selection() -> None:
     spec = specs.CellSelectionSpec(width=WIDTH, rows=3, columns=4)
-    places = IDS.clamp(max=2), IDS.clamp(max=3)
-    for each in (spec, replace(spec, one_column=False), replace(spec, one_column=False, average=True)):
-        head = perturbed(cells.CellsAndOperator(each, 3))
-        found = head.select(X, *places, Flow(keep=KEEP))
+    rows_columns = IDS.clamp(max=2), IDS.clamp(max=3)
+    for variant in (spec, replace(spec, one_column=False), replace(spec, one_column=False, average=True)):
+        head = perturbed(cells.CellSelectionWithAggregation(variant, 3))
+        output = head.select(X, *rows_columns, Flow(keep=KEEP))
         labels = {"labels": torch.ones_like(IDS), "aggregation_labels": torch.tensor([0, 2])}
-        head.loss(found, labels).backward()
-        head.bfloat16().select(X.bfloat16(), *places, Flow())
-    refused(lambda: head.select(X[0], *places, Flow()))
-    refused(lambda: head.select(X, places[0].float(), places[1], Flow()))
-    refused(lambda: cells.Grid(IDS, 3, 4).spread(X[0]))
+        head.loss(output, labels).backward()
+        head.bfloat16().select(X.bfloat16(), *rows_columns, Flow())
+    refused(lambda: head.select(X[0], *rows_columns, Flow()))
+    refused(lambda: head.select(X, rows_columns[0].float(), rows_columns[1], Flow()))
+    refused(lambda: cells.Grid(IDS, 3, 4).spread_to_tokens(X[0]))
 
 
-def pictures() -> None:
+def image_regions() -> None:
     norm = core.LayerNormSpec(width=WIDTH)
     embed = perturbed(regions.RegionEmbedding(specs.RegionsSpec(features=5, corners=4, norm=norm)))
     features, boxes = torch.randn(B, 3, 5), torch.rand(B, 3, 4)
     image = embed(features, boxes, Flow())
     refused(lambda: embed(features[0], boxes, Flow()))
-    asked = specs.VisualPreTrainingSpec(objects=4, attributes=3, features=5)
-    answer = regions.VisualAnswer(norm, 7)
+    objectives = specs.VisualPreTrainingSpec(objects=4, attributes=3, features=5)
+    answer = regions.VisualAnswerHead(norm, 7)
     head = perturbed(
-        regions.VisualPreTraining(
-            asked,
-            heads.MaskedLanguageModel(WIDTH, 9, "gelu", norm),
+        regions.VisualPreTrainingHead(
+            objectives,
+            language_heads.MaskedLMHead(WIDTH, 9, "gelu", norm),
             answer,
-            regions.RegionQuestions(asked, norm, "gelu"),
+            regions.RegionPredictionHead(objectives, norm, "gelu"),
         )
     )
-    found = head.join(X, image, Flow(keep=KEEP))
-    sure, kinds = torch.rand(B, 3), torch.zeros(B, 3, dtype=torch.long)
-    shows = {"obj": (kinds, sure), "attr": (kinds, sure), "feat": (features, sure)}
-    head.loss(found, {"labels": IDS, "ans": torch.tensor([0, 6]), "obj_labels": shows}).backward()
-    regions.BothSides(WIDTH).join(X, image, Flow())
+    output = head.read_both(X, image, Flow(keep=KEEP))
+    confidence, classes = torch.rand(B, 3), torch.zeros(B, 3, dtype=torch.long)
+    targets = {"obj": (classes, confidence), "attr": (classes, confidence), "feat": (features, confidence)}
+    head.loss(output, {"labels": IDS, "ans": torch.tensor([0, 6]), "obj_labels": targets}).backward()
+    regions.CrossModalStates(WIDTH).read_both(X, image, Flow())
     embed.bfloat16()(features, boxes, Flow())
-    refused(lambda: head.join(X[0], image, Flow()))
+    refused(lambda: head.read_both(X[0], image, Flow()))
     refused(lambda: answer.score(X))
 
 
 def embedding() -> None:
     learned = core.LearnedPositionsSpec(count=9)
-    spec = core.EmbeddingSpec(vocabulary=9, width=8, segments=2, positions=learned)
-    for each in (spec, replace(spec, positions=core.SinusoidalSpec(count=9)), replace(spec, positions=None)):
-        embed = core.Embedding(each)
+    spec = core.EmbeddingSpec(vocabulary=9, width=8, token_types=2, positions=learned)
+    for variant in (
+        spec,
+        replace(spec, positions=core.SinusoidalSpec(count=9)),
+        replace(spec, positions=None),
+    ):
+        embed = core.Embedding(variant)
         embed(IDS, Flow())
         embed(IDS, Flow(keep=KEEP), torch.zeros_like(IDS))
         refused(lambda embed=embed: embed(IDS[0], Flow()))
@@ -144,7 +160,9 @@ def feed_forward() -> None:
         core.FeedForward(core.FeedForwardSpec(width=WIDTH, hidden=8)),
         core.GatedFeedForward(core.GatedFeedForwardSpec(width=WIDTH, hidden=8)),
         core.Experts(
-            core.ExpertsSpec(expert=core.FeedForwardSpec(width=WIDTH, hidden=8), experts=3, chosen=2)
+            core.ExpertsSpec(
+                expert=core.FeedForwardSpec(width=WIDTH, hidden=8), experts=3, experts_per_token=2
+            )
         ),
     ):
         ffn(X, Flow())
@@ -162,7 +180,7 @@ def function() -> None:
 
 
 def parts() -> None:
-    masks.Pattern(True, 2).keep(2, 5)
+    masks.AttentionPattern(True, 2).keep(2, 5)
     masks.from_additive(torch.zeros(1, 1, 5))
     refused(lambda: masks.from_additive(torch.zeros(5, dtype=torch.long)))
     rotation = core.Rotary(core.RotarySpec(width=4))(torch.arange(T)[None], torch.float32)
@@ -186,31 +204,31 @@ def cache() -> None:
     refused(lambda: core.KeyValueCache().extend(layer, new, new[:, :, :2]))
 
 
-def sound() -> None:
+def waveforms() -> None:
     layer = core.specs.TimeConvolutionSpec(
         channels=1, width=6, kernel=5, stride=3, norm=core.specs.TimeNormSpec(width=6)
     )
-    place = core.specs.ConvolvedPositionsSpec(width=WIDTH, kernel=4, groups=2)
+    positions_spec = core.specs.ConvolvedPositionsSpec(width=WIDTH, kernel=4, groups=2)
     spans = core.specs.SpansSpec(share=0.5, length=2)
-    hides = core.specs.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)
-    hear = waves.WaveEncoder(core.specs.WaveSpec(layers=(layer,)))
-    embed = waves.FrameEmbedding(
-        core.specs.FrameEmbeddingSpec(features=6, positions=place, augment=hides)
+    augment = core.specs.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)
+    encoder = waveform.WaveformEncoder(core.specs.WaveformSpec(layers=(layer,)))
+    embed = waveform.FrameEmbedding(
+        core.specs.FrameEmbeddingSpec(features=6, positions=positions_spec, augment=augment)
     ).train()
     keep = KEEP[..., :1].expand(B, 1, 20)
-    embed(hear(torch.randn(B, 20), Flow()), Flow(keep=hear.kept(keep)))
-    embed(hear(torch.randn(B, 20), Flow()), Flow())
-    refused(lambda: hear(torch.randn(B, 1, 20), Flow()))
-    refused(lambda: hear.kept(keep[:, 0]))
+    embed(encoder(torch.randn(B, 20), Flow()), Flow(keep=encoder.frame_mask(keep)))
+    embed(encoder(torch.randn(B, 20), Flow()), Flow())
+    refused(lambda: encoder(torch.randn(B, 1, 20), Flow()))
+    refused(lambda: encoder.frame_mask(keep[:, 0]))
     refused(lambda: embed(X[0], Flow()))
 
 
 TRIED |= {
-    "sound": sound,
+    "sound": waveforms,
     "cross-attention": cross,
     "embedding": embedding,
-    "tables": tables,
-    "pictures": pictures,
+    "tables": cell_selection,
+    "pictures": image_regions,
     "norms": norms,
     "feed-forward": feed_forward,
     "the function": function,
@@ -219,41 +237,47 @@ TRIED |= {
 }
 
 
-def masked() -> heads.MaskedLanguageModel:
-    return heads.MaskedLanguageModel(WIDTH, 9, "gelu", core.LayerNormSpec(width=WIDTH))
+def masked() -> language_heads.MaskedLMHead:
+    return language_heads.MaskedLMHead(WIDTH, 9, "gelu", core.LayerNormSpec(width=WIDTH))
 
 
 TAGS, ONE = torch.randint(0, 3, (B, T)), torch.tensor([0, 1])
 HEADS: dict[str, tuple[Callable[[], heads.Head], heads.Labels | None]] = {
-    "language model": (lambda: heads.LanguageModel(WIDTH, 9), IDS),
+    "language model": (lambda: language_heads.CausalLMHead(WIDTH, 9), IDS),
     "masked language model": (masked, IDS),
     "pooler": (lambda: heads.Pooler(WIDTH), None),
-    "next sentence": (lambda: heads.NextSentence(WIDTH), ONE),
+    "next sentence": (lambda: language_heads.NextSentenceHead(WIDTH), ONE),
     "pre-training": (
-        lambda: heads.PreTraining(masked(), heads.NextSentence(WIDTH)),
+        lambda: language_heads.PreTrainingHead(masked(), language_heads.NextSentenceHead(WIDTH)),
         {"labels": IDS, "next_sentence_label": ONE},
     ),
-    "classifier": (lambda: heads.Classifier(WIDTH, 3), ONE),
-    "causal classifier": (lambda: heads.Classifier(WIDTH, 1, reads="last"), ONE.float()),
-    "transcriber": (lambda: frames.Transcriber(WIDTH, 9), 1 + TAGS[:, :2]),
-    "mean classifier": (lambda: frames.MeanClassifier(WIDTH, 8, 3), ONE),
-    "tagger": (lambda: heads.Tagger(WIDTH, 3), TAGS),
-    "span": (lambda: heads.Span(WIDTH), {"start_positions": ONE, "end_positions": ONE + 4}),
+    "classifier": (lambda: classification_heads.SequenceClassifier(WIDTH, 3), ONE),
+    "causal classifier": (
+        lambda: classification_heads.SequenceClassifier(WIDTH, 1, pooling="last"),
+        ONE.float(),
+    ),
+    "transcriber": (lambda: audio_heads.CTCHead(WIDTH, 9), 1 + TAGS[:, :2]),
+    "mean classifier": (lambda: audio_heads.MeanPoolingClassifier(WIDTH, 8, 3), ONE),
+    "tagger": (lambda: classification_heads.TokenClassifier(WIDTH, 3), TAGS),
+    "span": (
+        lambda: classification_heads.SpanClassifier(WIDTH),
+        {"start_positions": ONE, "end_positions": ONE + 4},
+    ),
 }
 
 
 def head(name: str) -> None:
     build, labels = HEADS[name]
-    made = build()
+    head = build()
     for flow in (Flow(), Flow(keep=KEEP), Flow(last=1)):
-        output = made(X, flow)
-    made(X[:1], Flow(segments=core.Segments((2, 4))))
+        output = head(X, flow)
+    head(X[:1], Flow(packing=core.Packing((2, 4))))
     if labels is not None:
-        made.loss(made(X, Flow()), labels)
-        assert set(made.learn(X, Flow(), labels)) == set(made.counts(labels))
-    refused(lambda: made(X[0], Flow()))
-    refused(lambda: made(IDS, Flow()))
-    refused(lambda: made(output, Flow()))
+        head.loss(head(X, Flow()), labels)
+        assert set(head.loss_sums(X, Flow(), labels)) == set(head.label_counts(labels))
+    refused(lambda: head(X[0], Flow()))
+    refused(lambda: head(IDS, Flow()))
+    refused(lambda: head(output, Flow()))
 
 
 for name in HEADS:

@@ -47,7 +47,7 @@ LLAMA = BlockSpec(
     feed_forward=GatedFeedForwardSpec(width=WIDTH, hidden=48),
     before=RMSNormSpec(width=WIDTH),
 )
-MIXTRAL = replace(LLAMA, feed_forward=ExpertsSpec(expert=LLAMA.feed_forward, experts=4, chosen=2))
+MIXTRAL = replace(LLAMA, feed_forward=ExpertsSpec(expert=LLAMA.feed_forward, experts=4, experts_per_token=2))
 SANDWICH = replace(POST, before=NORM, after=NORM)
 CROSS = replace(PRE, cross=CrossAttentionSpec(width=WIDTH, heads=4, memory_width=24))
 
@@ -117,12 +117,12 @@ def with_dropout(spec: StackSpec, p: float) -> StackSpec:
     return replace(spec, blocks=tuple(change(block) for block in spec.blocks))
 
 
-def listening(network: Node, *patterns: str, **flow: object) -> Flow:
+def recording(network: Node, *patterns: str, **flow: object) -> Flow:
     """A flow with a tape; `listening(network, "*probs")` takes the explicit path everywhere."""
     return Flow(tape=Tape(*patterns).attach(network), **flow)
 
 
-def heard(flow: Flow, name: str) -> Tensor:
+def recorded(flow: Flow, name: str) -> Tensor:
     assert flow.tape is not None
     return flow.tape.taps[name]
 
@@ -131,9 +131,9 @@ def gradients(network: nn.Module, loss: Callable[[], Tensor]) -> dict[str, Tenso
     """The gradient of each parameter."""
     network.zero_grad()
     loss().backward()
-    found = {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+    grads = {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
     network.zero_grad()
-    return found
+    return grads
 
 
 def assert_close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-5) -> None:

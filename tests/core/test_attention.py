@@ -16,10 +16,10 @@ from glassformer.core import (
     AttentionSpec,
     CrossAttention,
     CrossAttentionSpec,
+    EncoderOutput,
     Flow,
     KeyValueCache,
-    Memory,
-    Segments,
+    Packing,
     Tape,
     scaled_dot_product_attention,
 )
@@ -31,10 +31,10 @@ from tests.core.small import (
     examples,
     fused_calls,
     gradients,
-    heard,
     keeps,
-    listening,
     perturbed,
+    recorded,
+    recording,
 )
 
 few = examples(25)
@@ -43,7 +43,7 @@ PATHS = {"fused": (), "explicit": ("probs",)}
 
 
 def on_path(layer: nn.Module, path: str, **flow: object) -> Flow:
-    return listening(layer, *PATHS[path], **flow)
+    return recording(layer, *PATHS[path], **flow)
 
 
 # ── the function ─────────────────────────────────────────────────────────────────────────────────────────
@@ -102,9 +102,9 @@ def test_the_softmax_of_half_numbers_is_taken_in_fp32(dtype: torch.dtype) -> Non
 def test_cl_04_every_step_can_be_read_and_the_steps_make_the_output() -> None:
     layer = perturbed(Attention(AttentionSpec(width=768, heads=12)))
     x = 0.3 * torch.randn(1, 5, 768)
-    flow = listening(layer, "*")
+    flow = recording(layer, "*")
     out = layer(x, flow)
-    q, k, v, scores, probs, z = (heard(flow, name) for name in ("q", "k", "v", "scores", "probs", "z"))
+    q, k, v, scores, probs, z = (recorded(flow, name) for name in ("q", "k", "v", "scores", "probs", "z"))
     raw = q @ k.mT
     assert_close(raw / 8, scores)  # √64 = 8
     assert_close(scores.softmax(-1), probs, 1e-6)
@@ -113,20 +113,20 @@ def test_cl_04_every_step_can_be_read_and_the_steps_make_the_output() -> None:
     joined = torch.cat([z[:, head] for head in range(12)], dim=-1)
     again = joined @ layer.out.weight.T + layer.out.bias
     assert_close(again, out, 1e-6)
-    assert torch.equal(heard(flow, "out"), out)
+    assert torch.equal(recorded(flow, "out"), out)
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_cl_06_a_head_is_a_stand_alone_head_of_the_sliced_weights(path: str) -> None:
     layer, x = perturbed(Attention(SPEC)), torch.randn(2, 6, 32)
-    flow = listening(layer, "z", *PATHS[path])
+    flow = recording(layer, "z", *PATHS[path])
     layer(x, flow)
     for head in range(4):
         q, k, v = (
             x @ layer.qkv.weight[part * 32 + head * 8 :][:8].T + layer.qkv.bias[part * 32 + head * 8 :][:8]
             for part in range(3)
         )
-        assert_close(heard(flow, "z")[:, head], scaled_dot_product_attention(q, k, v)[0], 1e-6)
+        assert_close(recorded(flow, "z")[:, head], scaled_dot_product_attention(q, k, v)[0], 1e-6)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -163,23 +163,23 @@ def test_cl_07_equals_torchs_multi_head_attention(path: str, causal: bool) -> No
     )
     x, keep = torch.randn(2, 6, 32), keeps([6, 4], 6)
     hidden = torch.ones(6, 6, dtype=torch.bool).triu(1) if causal else None
-    flow = listening(ours, *PATHS[path], keep=keep)
+    flow = recording(ours, *PATHS[path], keep=keep)
     expected, weights = theirs(
         x, x, x, key_padding_mask=~keep[:, 0], attn_mask=hidden, average_attn_weights=False, need_weights=True
     )
     assert_close(ours(x, flow), expected)
     if path == "explicit":
-        assert_close(heard(flow, "probs"), weights)
+        assert_close(recorded(flow, "probs"), weights)
 
 
 def test_cl_08_the_head_width_is_free_of_the_model_width() -> None:
     layer = perturbed(CrossAttention(CrossAttentionSpec(width=24, heads=4, head_width=3)))
-    x, memory = torch.randn(10, 10, 24), Memory(torch.randn(10, 8, 24))
-    flow = listening(layer, "*", memory=memory)
+    x, memory = torch.randn(10, 10, 24), EncoderOutput(torch.randn(10, 8, 24))
+    flow = recording(layer, "*", memory=memory)
     assert layer(x, flow).shape == (10, 10, 24)
-    assert heard(flow, "q").shape == (10, 4, 10, 3)
-    assert heard(flow, "probs").shape == (10, 4, 10, 8)
-    assert_close(heard(flow, "scores"), heard(flow, "q") @ heard(flow, "k").mT / 3**0.5, 1e-6)
+    assert recorded(flow, "q").shape == (10, 4, 10, 3)
+    assert recorded(flow, "probs").shape == (10, 4, 10, 8)
+    assert_close(recorded(flow, "scores"), recorded(flow, "q") @ recorded(flow, "k").mT / 3**0.5, 1e-6)
     assert Attention(AttentionSpec(width=24, heads=4, head_width=3))(x, Flow()).shape == (10, 10, 24)
 
 
@@ -223,7 +223,7 @@ def test_grouped_keys_equal_plain_attention_with_repeated_weights(path: str, kv_
 @pytest.mark.parametrize("path", PATHS)
 @few
 @given(causal=st.booleans(), window=st.integers(1, 8), T=st.integers(1, 7))
-def test_a_window_equals_the_same_mask_drawn_by_hand(path: str, causal: bool, window: int, T: int) -> None:
+def test_a_window_equals_the_same_mask_written_by_hand(path: str, causal: bool, window: int, T: int) -> None:
     layer = perturbed(Attention(replace(SPEC, causal=causal, window=window))).double()
     free = Attention(SPEC).double().eval()
     free.load_state_dict(layer.state_dict())
@@ -250,8 +250,8 @@ def test_cl_05_wild_masks_are_finite_and_both_paths_agree(
     assert out.isfinite().all() and gradient.isfinite().all()
     assert_close(out[0, 2], layer.out.bias, 1e-12)  # nothing but the bias
     q, k, v = layer.qkv(x).unflatten(-1, (12, 8)).transpose(1, 2).split(4, dim=1)
-    seen = keep & torch.ones(5, 5, dtype=torch.bool).tril() if causal else keep
-    z, _ = scaled_dot_product_attention(q, k, v, seen[:, None])
+    mask = keep & torch.ones(5, 5, dtype=torch.bool).tril() if causal else keep
+    z, _ = scaled_dot_product_attention(q, k, v, mask[:, None])
     expected = layer.out(z.transpose(1, 2).flatten(2))
     assert_close(out, expected, 1e-9)
     (reference,) = torch.autograd.grad(expected.square().sum(), x)
@@ -279,7 +279,7 @@ def test_listening_to_anything_but_scores_and_probs_stays_fused(monkeypatch: pyt
     layer, x = perturbed(Attention(SPEC)), torch.randn(2, 6, 32)
     for names, count in {("q", "k", "v", "z", "out"): 1, ("scores",): 0, ("probs",): 0, (): 1}.items():
         with fused_calls(monkeypatch) as calls:
-            layer(x, listening(layer, *names))
+            layer(x, recording(layer, *names))
         assert len(calls) == count, names
 
 
@@ -292,22 +292,22 @@ def test_cl_24_attention_dropout_falls_on_the_probabilities_in_training_only(pat
     x = torch.randn(2000, 1, 32)  # one key: its probability is 1, so z is either v / 0.9 or nothing
     for training in (False, True):
         layer.train(training)
-        flow = listening(layer, "v", "z", *PATHS[path])
+        flow = recording(layer, "v", "z", *PATHS[path])
         layer(x, flow)
-        v, z = heard(flow, "v"), heard(flow, "z")
+        v, z = recorded(flow, "v"), recorded(flow, "z")
         gone = (z == 0).all(-1)
         assert abs(gone.float().mean() - (0.1 if training else 0.0)) < 0.015
         assert_close(z[~gone], v[~gone] / (0.9 if training else 1.0))
         if path == "explicit":
-            assert (heard(flow, "probs") == 1).all(), "the tap shows the probabilities before dropout"
+            assert (recorded(flow, "probs") == 1).all(), "the tap shows the probabilities before dropout"
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_cl_24_attention_dropout_in_a_packed_row(path: str) -> None:
     layer = perturbed(Attention(replace(SPEC, dropout=0.1))).train()
-    flow = listening(layer, "v", "z", *PATHS[path], segments=Segments((1,) * 600))
+    flow = recording(layer, "v", "z", *PATHS[path], packing=Packing((1,) * 600))
     layer(torch.randn(1, 600, 32), flow)
-    gone = (heard(flow, "z") == 0).all(-1)
+    gone = (recorded(flow, "z") == 0).all(-1)
     assert abs(gone.float().mean() - 0.1) < 0.025
 
 
@@ -320,15 +320,15 @@ CROSS = CrossAttentionSpec(width=32, heads=4, memory_width=24)
 def test_cl_09_scores_are_a_rectangle_and_hidden_memory_is_not_seen(path: str) -> None:
     layer, x = perturbed(CrossAttention(CROSS)), torch.randn(2, 5, 32)
     states, keep = torch.randn(2, 7, 24), keeps([7, 4], 7)
-    flow = listening(layer, *PATHS[path], memory=Memory(states, keep))
+    flow = recording(layer, *PATHS[path], memory=EncoderOutput(states, keep))
     out = layer(x, flow)
     if path == "explicit":
-        assert heard(flow, "probs").shape == (2, 4, 5, 7)
-        assert (heard(flow, "probs")[1, ..., 4:] == 0).all()
+        assert recorded(flow, "probs").shape == (2, 4, 5, 7)
+        assert (recorded(flow, "probs")[1, ..., 4:] == 0).all()
     changed = states.clone()
     changed[1, 4:] += 100.0
-    assert torch.equal(layer(x, on_path(layer, path, memory=Memory(changed, keep))), out)
-    short = layer(x[1:], on_path(layer, path, memory=Memory(states[1:, :4])))
+    assert torch.equal(layer(x, on_path(layer, path, memory=EncoderOutput(changed, keep))), out)
+    short = layer(x[1:], on_path(layer, path, memory=EncoderOutput(states[1:, :4])))
     assert_close(out[1:], short, 1e-6)
 
 
@@ -349,12 +349,12 @@ def test_cl_09_equals_torchs_multi_head_attention(path: str) -> None:
     )
     x, states, keep = torch.randn(2, 5, 32), torch.randn(2, 7, 24), keeps([7, 4], 7)
     expected, _ = theirs(x, states, states, key_padding_mask=~keep[:, 0])
-    assert_close(ours(x, on_path(ours, path, memory=Memory(states, keep))), expected)
+    assert_close(ours(x, on_path(ours, path, memory=EncoderOutput(states, keep))), expected)
 
 
 def test_cl_09_keys_and_values_of_a_memory_are_computed_once_and_equal_recomputation() -> None:
     layer, x = perturbed(CrossAttention(CROSS)), torch.randn(2, 5, 32)
-    memory, cache = Memory(torch.randn(2, 7, 24)), KeyValueCache()
+    memory, cache = EncoderOutput(torch.randn(2, 7, 24)), KeyValueCache()
     computed: list[Tensor] = []
     layer.kv.register_forward_hook(lambda module, args, out: computed.append(out))
     steps = [layer(x[:, t : t + 1], Flow(memory=memory, cache=cache)) for t in range(5)]
@@ -368,14 +368,14 @@ def test_cl_09_keys_and_values_of_a_memory_are_computed_once_and_equal_recomputa
 def test_neighbours_share_a_row_of_the_memory(path: str, T: int) -> None:
     layer, x = perturbed(CrossAttention(CROSS)), torch.randn(6, T, 32)
     states, keep = torch.randn(2, 7, 24), keeps([7, 4], 7)
-    copied = Memory(states.repeat_interleave(3, dim=0), keep.repeat_interleave(3, dim=0))
-    shared = layer(x, on_path(layer, path, memory=Memory(states, keep)))
+    copied = EncoderOutput(states.repeat_interleave(3, dim=0), keep.repeat_interleave(3, dim=0))
+    shared = layer(x, on_path(layer, path, memory=EncoderOutput(states, keep)))
     assert_close(shared, layer(x, Flow(memory=copied)), 1e-6)
 
 
 def test_a_memory_that_is_all_hidden_gives_the_bias_alone() -> None:
     layer, x = perturbed(CrossAttention(CROSS)), torch.randn(2, 5, 32)
-    memory = Memory(torch.randn(2, 7, 24), keeps([7, 0], 7))
+    memory = EncoderOutput(torch.randn(2, 7, 24), keeps([7, 0], 7))
     for path in PATHS:
         out = layer(x, on_path(layer, path, memory=memory))
         assert_close(out[1], layer.out.bias.expand(5, 32), 1e-6)
@@ -402,9 +402,9 @@ def test_probabilities_can_be_replaced_by_a_tensor() -> None:
     layer, x = perturbed(Attention(SPEC)), torch.randn(2, 6, 32)
     flow = Flow(tape=Tape("v", "probs", edit={"probs": torch.full((6,), 1 / 6)}).attach(layer))
     out = layer(x, flow)
-    mean = heard(flow, "v").mean(dim=2, keepdim=True).expand(2, 4, 6, 8)
+    mean = recorded(flow, "v").mean(dim=2, keepdim=True).expand(2, 4, 6, 8)
     assert_close(out, layer.out(mean.transpose(1, 2).flatten(2)), 1e-6)
-    assert (heard(flow, "probs") == 1 / 6).all(), "the tape keeps what flows on after the edit"
+    assert (recorded(flow, "probs") == 1 / 6).all(), "the tape keeps what flows on after the edit"
 
 
 def test_editing_scores_to_minus_infinity_hides_like_a_mask() -> None:
@@ -433,10 +433,10 @@ def test_errors_name_what_does_not_fit() -> None:
 
 def test_packed_rows_refuse_what_they_cannot_have() -> None:
     layer, x = perturbed(Attention(SPEC)), torch.randn(1, 6, 32)
-    segments = Segments((4, 2))
+    packing = Packing((4, 2))
     for extra in ({"keep": keeps([6], 6)}, {"cache": KeyValueCache()}):
-        with pytest.raises(ConfigError, match="segments go with neither"):
-            layer(x, Flow(segments=segments, **extra))
+        with pytest.raises(ConfigError, match="packing goes with neither"):
+            layer(x, Flow(packing=packing, **extra))
     for wrong in (torch.randn(2, 6, 32), torch.randn(1, 7, 32)):
-        with pytest.raises(ConfigError, match="segments hold 6 tokens"):
-            layer(wrong, Flow(segments=segments))
+        with pytest.raises(ConfigError, match="packing holds 6 tokens"):
+            layer(wrong, Flow(packing=packing))

@@ -1,4 +1,4 @@
-"""Blocks: where norms and dropout stand, and torch's own layers with the same weights."""
+"""Transformer blocks: norm slots and dropout, against torch's own layers with the same weights."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from glassformer.core import (
     Block,
     BlockSpec,
     CrossAttentionSpec,
+    EncoderOutput,
     FeedForwardSpec,
     Flow,
     LayerNormSpec,
-    Memory,
     ParallelBlock,
     ParallelBlockSpec,
     Residual,
@@ -31,10 +31,10 @@ from tests.core.small import (
     PRE,
     SANDWICH,
     assert_close,
-    heard,
     keeps,
-    listening,
     perturbed,
+    recorded,
+    recording,
 )
 
 PATHS = {"fused": (), "explicit": ("*probs",)}
@@ -77,9 +77,9 @@ def test_cl_13_an_encoder_block_equals_torch(norm_first: bool, path: str) -> Non
         32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first
     ).eval()
     theirs.load_state_dict(torch_weights(ours))
-    assert_close(ours(X, listening(ours, *PATHS[path])), theirs(X))
+    assert_close(ours(X, recording(ours, *PATHS[path])), theirs(X))
     keep = keeps([6, 4], 6)
-    padded = ours(X, listening(ours, *PATHS[path], keep=keep))
+    padded = ours(X, recording(ours, *PATHS[path], keep=keep))
     expected = theirs(X, src_key_padding_mask=~keep[:, 0])
     seen = keep[:, 0]  # torch may leave hidden positions out altogether
     assert_close(padded[seen], expected[seen])
@@ -95,7 +95,7 @@ def test_cl_16_a_decoder_block_equals_torch(norm_first: bool, path: str) -> None
     ).eval()
     theirs.load_state_dict(torch_weights(ours))
     memory, keep, memory_keep = torch.randn(2, 9, 32), keeps([6, 4], 6), keeps([9, 5], 9)
-    flow = listening(ours, *PATHS[path], keep=keep, memory=Memory(memory, memory_keep))
+    flow = recording(ours, *PATHS[path], keep=keep, memory=EncoderOutput(memory, memory_keep))
     expected = theirs(
         X,
         memory,
@@ -111,17 +111,17 @@ def test_cl_16_three_sub_layers_in_the_papers_order() -> None:
     order: list[str] = []
     for name in ("attn", "cross", "ffn"):
         getattr(block, name).register_forward_hook(lambda *_, name=name: order.append(name))
-    block(X, Flow(memory=Memory(torch.randn(2, 9, 24))))
+    block(X, Flow(memory=EncoderOutput(torch.randn(2, 9, 24))))
     assert order == ["attn", "cross", "ffn"]
 
 
 def test_cl_14_the_residual_stream_can_be_read_around_each_sub_layer() -> None:
     block = perturbed(Block(CROSS))
-    flow = listening(block, "*", memory=Memory(torch.randn(2, 9, 24)))
+    flow = recording(block, "*", memory=EncoderOutput(torch.randn(2, 9, 24)))
     out = block(X, flow)
-    assert torch.equal(heard(flow, "before"), X) and torch.equal(heard(flow, "out"), out)
-    assert_close(heard(flow, "before") + heard(flow, "attn.out"), heard(flow, "mid"), 1e-6)
-    assert_close(heard(flow, "mid") + heard(flow, "cross.out") + heard(flow, "ffn.out"), out, 1e-6)
+    assert torch.equal(recorded(flow, "before"), X) and torch.equal(recorded(flow, "out"), out)
+    assert_close(recorded(flow, "before") + recorded(flow, "attn.out"), recorded(flow, "mid"), 1e-6)
+    assert_close(recorded(flow, "mid") + recorded(flow, "cross.out") + recorded(flow, "ffn.out"), out, 1e-6)
 
 
 def test_cl_13_and_14_a_residual_with_all_three_norms_is_its_formula() -> None:
@@ -189,20 +189,20 @@ def test_a_parallel_block_is_its_formula(path: str) -> None:
     keep = keeps([6, 4], 6)
     y = block.norm(X)
     expected = X + block.attn(y, Flow(keep=keep)) + block.ffn(y, Flow())
-    assert_close(block(X, listening(block, *PATHS[path], keep=keep)), expected, 1e-6)
+    assert_close(block(X, recording(block, *PATHS[path], keep=keep)), expected, 1e-6)
     assert [name for name, _ in block.named_parameters() if "norm" in name] == ["norm.weight", "norm.bias"]
 
 
 def test_sub_layers_side_by_side_do_not_hear_each_other() -> None:
     parallel, serial = perturbed(ParallelBlock(PARALLEL)), perturbed(Block(PRE))
     for block, hears in ((parallel, False), (serial, True)):
-        flow = listening(block, "ffn.out")
+        flow = recording(block, "ffn.out")
         block(X, flow)
-        with_attention = heard(flow, "ffn.out").clone()
+        with_attention = recorded(flow, "ffn.out").clone()
         without_answer(block, "attn")
-        flow = listening(block, "ffn.out")
+        flow = recording(block, "ffn.out")
         block(X, flow)
-        assert torch.equal(heard(flow, "ffn.out"), with_attention) is not hears
+        assert torch.equal(recorded(flow, "ffn.out"), with_attention) is not hears
 
 
 def test_without_a_feed_forward_answer_both_blocks_are_one() -> None:
@@ -216,12 +216,12 @@ def test_without_a_feed_forward_answer_both_blocks_are_one() -> None:
 
 def test_the_stream_of_a_parallel_block_has_no_middle() -> None:
     block = perturbed(ParallelBlock(PARALLEL))
-    flow = listening(block, "*")
+    flow = recording(block, "*")
     out = block(X, flow)
-    assert torch.equal(heard(flow, "before"), X) and torch.equal(heard(flow, "out"), out)
-    assert_close(X + heard(flow, "attn.out") + heard(flow, "ffn.out"), out, 1e-6)
+    assert torch.equal(recorded(flow, "before"), X) and torch.equal(recorded(flow, "out"), out)
+    assert_close(X + recorded(flow, "attn.out") + recorded(flow, "ffn.out"), out, 1e-6)
     with pytest.raises(ConfigError, match="mid"):
-        listening(block, "mid")
+        recording(block, "mid")
 
 
 @pytest.mark.parametrize("name", ["attn", "ffn"])

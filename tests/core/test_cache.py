@@ -1,4 +1,4 @@
-"""The cache: what was written comes back, room grows in blocks, and a failed pass leaves no trace."""
+"""Key-value cache: what was written comes back, buffers grow in blocks, and a failed pass leaves no trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from glassformer.core import Flow, KeyValueCache, Memory, Stack, StackSpec, Tape
+from glassformer.core import EncoderOutput, Flow, KeyValueCache, Stack, StackSpec, Tape
 from glassformer.errors import ConfigError
 from tests.core.small import CROSS, assert_close, examples, perturbed, stack
 
@@ -28,7 +28,7 @@ def test_what_was_written_comes_back_in_order(chunks: list[int], block_tokens: i
         cache.advance(part.shape[3])
     room = -(-seen // block_tokens) * block_tokens
     assert cache.length == seen
-    assert cache.bytes == 2 * 2 * (2 * 3 * room * 4) * 4  # layers, k and v, numbers, bytes each
+    assert cache.nbytes == 2 * 2 * (2 * 3 * room * 4) * 4  # layers, k and v, numbers, bytes each
 
 
 def test_room_is_written_in_place_and_grown_only_at_the_boundary() -> None:
@@ -56,11 +56,11 @@ def test_a_memory_is_computed_once_a_layer() -> None:
         return torch.ones(1), torch.zeros(1)
 
     layer, other = nn.Identity(), nn.Identity()
-    first = cache.memory(layer, compute)
-    assert cache.memory(layer, compute) is first and len(calls) == 1
-    cache.memory(other, compute)
+    first = cache.encoder_keys_values(layer, compute)
+    assert cache.encoder_keys_values(layer, compute) is first and len(calls) == 1
+    cache.encoder_keys_values(other, compute)
     assert len(calls) == 2
-    assert cache.bytes == 4 * 4
+    assert cache.nbytes == 4 * 4
 
 
 def test_a_pass_that_fails_leaves_the_cache_as_it_was() -> None:
@@ -76,7 +76,7 @@ def test_a_pass_that_fails_leaves_the_cache_as_it_was() -> None:
 
 def test_two_passes_with_caches_of_their_own_do_not_meet() -> None:
     network = perturbed(Stack(StackSpec(blocks=(CROSS,) * 2)))
-    texts = [(torch.randn(1, 6, 32), Memory(torch.randn(1, 5, 24)), KeyValueCache()) for _ in range(2)]
+    texts = [(torch.randn(1, 6, 32), EncoderOutput(torch.randn(1, 5, 24)), KeyValueCache()) for _ in range(2)]
     steps: list[list[torch.Tensor]] = [[], []]
     with torch.no_grad():
         for t in range(6):  # one step of the first, one of the second, and so on
@@ -98,7 +98,7 @@ def written(tokens: int, block_tokens: int = 8) -> tuple[KeyValueCache, nn.Modul
     """A cache that has read some tokens of three texts, and their keys; the values are their negatives."""
     cache, layer, keys = KeyValueCache(block_tokens), nn.Identity(), torch.randn(3, 2, tokens, 4)
     cache.extend(layer, keys, -keys)
-    cache.memory(layer, lambda: (keys[:, :, :1] + 1, keys[:, :, :1] - 1))
+    cache.encoder_keys_values(layer, lambda: (keys[:, :, :1] + 1, keys[:, :, :1] - 1))
     cache.advance(tokens)
     return cache, layer, keys
 
@@ -107,8 +107,8 @@ def written(tokens: int, block_tokens: int = 8) -> tuple[KeyValueCache, nn.Modul
 @pytest.mark.parametrize("rows", [[2, 0, 0, 1], [1], [2, 1, 0]], ids=str)
 def test_rows_are_picked(tokens: int, rows: list[int]) -> None:
     cache, layer, keys = written(tokens)
-    cache.pick(torch.tensor(rows), torch.tensor(rows))
-    k, v = cache.memory(layer, lambda: pytest.fail("a memory is computed once"))
+    cache.reorder_rows(torch.tensor(rows), torch.tensor(rows))
+    k, v = cache.encoder_keys_values(layer, lambda: pytest.fail("a memory is computed once"))
     assert torch.equal(k, keys[rows, :, :1] + 1) and torch.equal(v, keys[rows, :, :1] - 1)
     new = torch.randn(len(rows), 2, 1, 4)
     k, v = cache.extend(layer, new, -new)
@@ -117,14 +117,14 @@ def test_rows_are_picked(tokens: int, rows: list[int]) -> None:
 
 def test_rows_are_overwritten_in_place_from_a_token_on() -> None:
     cache, layer, keys = written(5)
-    before = cache.bytes
-    cache.overwrite(torch.tensor([0, 2]), torch.tensor([2, 1]), start=3)
+    before = cache.nbytes
+    cache.copy_rows(torch.tensor([0, 2]), torch.tensor([2, 1]), start=3)
     new = torch.randn(3, 2, 1, 4)
     k, v = cache.extend(layer, new, -new)
     expected = keys.clone()
     expected[0, :, 3:], expected[2, :, 3:] = keys[2, :, 3:], keys[1, :, 3:]  # 2 is read before it is written
     assert torch.equal(k[:, :, :5], expected) and torch.equal(v, -k)
-    assert cache.bytes == before
+    assert cache.nbytes == before
 
 
 def test_repr_says_how_much_it_holds() -> None:
@@ -136,11 +136,11 @@ def test_repr_says_how_much_it_holds() -> None:
 
 def test_the_newest_tokens_are_dropped() -> None:
     cache, layer, keys = written(5)
-    cache.drop(2)
+    cache.drop_last(2)
     new = torch.randn(3, 2, 1, 4)
     k, v = cache.extend(layer, new, -new)
     assert cache.length == 3
     assert torch.equal(k, torch.cat([keys[:, :, :3], new], dim=2)) and torch.equal(v, -k)
     for tokens in (4, -1):
         with pytest.raises(ConfigError, match=f"{tokens} tokens cannot be dropped from a cache of 3"):
-            cache.drop(tokens)
+            cache.drop_last(tokens)

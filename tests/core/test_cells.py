@@ -1,4 +1,4 @@
-"""Cells: tokens grouped by row and column, and the column that is chosen. Parity is in tests/models/test_tapas.py."""
+"""Cell selection: pooling of tokens by cell, and the selected column. Parity is in tests/models/test_tapas.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Flow
-from glassformer.core.cells import NEVER, CellsAndOperator, CellSelection, Grid, Selection
+from glassformer.core.cells import (
+    MASKED_LOGIT,
+    CellSelection,
+    CellSelectionOutput,
+    CellSelectionWithAggregation,
+    Grid,
+)
 from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError
 from tests.core.small import assert_close, perturbed
@@ -30,33 +36,33 @@ def selected(spec: CellSelectionSpec = SPEC, x: Tensor = X, keep: Tensor | None 
 def test_a_grid_gathers_tokens_and_spreads_cells() -> None:
     grid = Grid(ROWS * 4 + COLUMNS, 3, 4)
     x = torch.arange(10.0)[None]
-    means, sums, most = (grid.gathered(x, how) for how in ("mean", "sum", "amax"))
+    means, sums, maxima = (grid.pool_cells(x, how) for how in ("mean", "sum", "amax"))
     assert means.shape == (1, 3, 4)
     assert (means[0, 0, 0], means[0, 2, 2], means[0, 1, 3]) == (1.0, 8.5, 0.0)
-    assert (sums[0, 0, 0], most[0, 2, 2]) == (3.0, 9.0)
-    assert grid.spread(means)[0].tolist() == [1.0, 1.0, 1.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.5, 8.5]
+    assert (sums[0, 0, 0], maxima[0, 2, 2]) == (3.0, 9.0)
+    assert grid.spread_to_tokens(means)[0].tolist() == [1.0, 1.0, 1.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.5, 8.5]
 
 
 def test_logits_are_a_cell_s_mean_in_one_column_and_never_elsewhere() -> None:
-    found = selected()
-    column = int(found.column_logits.argmax())
+    output = selected()
+    column = int(output.column_logits.argmax())
     chosen = COLUMNS[0] == column
-    means = Grid(found.cells, 3, 4)
-    spread = means.spread(means.gathered(found.token_logits, "mean"))
-    assert_close(found.logits[0, chosen], spread[0, chosen], 1e-6)
-    assert_close(found.logits[0, ~chosen], spread[0, ~chosen] + NEVER, 1e-3)
-    assert found.column_logits[0, 3] < NEVER / 2, "a column that is not there"
+    means = Grid(output.cells, 3, 4)
+    spread = means.spread_to_tokens(means.pool_cells(output.token_logits, "mean"))
+    assert_close(output.logits[0, chosen], spread[0, chosen], 1e-6)
+    assert_close(output.logits[0, ~chosen], spread[0, ~chosen] + MASKED_LOGIT, 1e-3)
+    assert output.column_logits[0, 3] < MASKED_LOGIT / 2, "a column that is not there"
 
 
 def test_choosing_nothing_has_to_be_allowed() -> None:
-    assert selected().column_logits[0, 0] < NEVER / 2
+    assert selected().column_logits[0, 0] < MASKED_LOGIT / 2
     allowed = selected(replace(SPEC, may_be_empty=True))
-    assert allowed.column_logits[0, 0] > NEVER / 2
+    assert allowed.column_logits[0, 0] > MASKED_LOGIT / 2
     to_question = X.clone()
     to_question[0, :3] = 100 * perturbed_column()
     nothing = selected(replace(SPEC, may_be_empty=True), x=to_question)
     assert int(nothing.column_logits.argmax()) == 0
-    assert (nothing.logits < NEVER / 2).all()
+    assert (nothing.logits < MASKED_LOGIT / 2).all()
 
 
 def perturbed_column() -> Tensor:
@@ -84,43 +90,43 @@ def test_a_table_beyond_the_grid_ends_in_its_last_cells() -> None:
 def test_cells_of_padding_cannot_be_chosen() -> None:
     keep = torch.ones(1, 1, 10, dtype=torch.bool)
     keep[..., 5:] = False
-    found = selected(keep=keep)
-    assert (found.logits[0, 5:] < NEVER / 2).all()
+    output = selected(keep=keep)
+    assert (output.logits[0, 5:] < MASKED_LOGIT / 2).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_16_bits_choose_the_same_column(dtype: torch.dtype) -> None:
     torch.manual_seed(1)
     head = perturbed(CellSelection(SPEC)).eval().to(dtype)
-    found = head.select(X.to(dtype), ROWS, COLUMNS, Flow())
-    assert bool(found.column_logits.isfinite().all())
-    assert found.column_logits.argmax() == selected().column_logits.argmax()
+    output = head.select(X.to(dtype), ROWS, COLUMNS, Flow())
+    assert bool(output.column_logits.isfinite().all())
+    assert output.column_logits.argmax() == selected().column_logits.argmax()
 
 
 def test_the_loss_is_that_of_the_column_and_of_its_cells() -> None:
-    found = selected()
+    output = selected()
     labels = torch.zeros(1, 10, dtype=torch.int64)
     labels[0, 6] = 1  # column 2, row 1
     head = CellSelection(SPEC)
-    grid = Grid(found.cells, 3, 4)
-    cells = grid.gathered(found.token_logits, "mean")[0, :, 2]
+    grid = Grid(output.cells, 3, 4)
+    cells = grid.pool_cells(output.token_logits, "mean")[0, :, 2]
     own = torch.nn.functional.binary_cross_entropy_with_logits(cells, torch.tensor([0.0, 1.0, 0.0]))
-    column = -found.column_logits.log_softmax(dim=-1)[0, 2]
-    assert_close(head.loss(found, labels), own + column, 1e-5)
-    nothing = head.loss(found, torch.zeros_like(labels))
-    assert_close(nothing, -found.column_logits.log_softmax(dim=-1)[0, 0], 1e-3)
+    column = -output.column_logits.log_softmax(dim=-1)[0, 2]
+    assert_close(head.loss(output, labels), own + column, 1e-5)
+    nothing = head.loss(output, torch.zeros_like(labels))
+    assert_close(nothing, -output.column_logits.log_softmax(dim=-1)[0, 0], 1e-3)
 
 
 def test_an_operator_beside_the_cells() -> None:
     torch.manual_seed(1)
-    head = perturbed(CellsAndOperator(replace(SPEC, operator_weight=2.0), 4)).eval()
-    found = head.select(X, ROWS, COLUMNS, Flow())
-    assert isinstance(found, Selection) and found.logits_aggregation is not None
-    assert found.logits_aggregation.shape == (1, 4)
+    head = perturbed(CellSelectionWithAggregation(replace(SPEC, operator_weight=2.0), 4)).eval()
+    output = head.select(X, ROWS, COLUMNS, Flow())
+    assert isinstance(output, CellSelectionOutput) and output.logits_aggregation is not None
+    assert output.logits_aggregation.shape == (1, 4)
     cells, operators = torch.zeros(1, 10, dtype=torch.int64), torch.tensor([3])
-    both = head.loss(found, {"labels": cells, "aggregation_labels": operators})
-    operator = -found.logits_aggregation.log_softmax(dim=-1)[0, 3]
-    assert_close(both - CellSelection.sums(head, found, cells)["loss"], 2 * operator, 1e-3)
+    both = head.loss(output, {"labels": cells, "aggregation_labels": operators})
+    operator = -output.logits_aggregation.log_softmax(dim=-1)[0, 3]
+    assert_close(both - CellSelection.output_loss_sums(head, output, cells)["loss"], 2 * operator, 1e-3)
     assert head.reads_first_token
 
 

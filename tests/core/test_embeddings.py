@@ -1,4 +1,4 @@
-"""Embeddings: rows of tables, added; and how positions are counted."""
+"""Input embeddings: sums of table rows, and how positions are counted."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from glassformer.core import (
     KeyValueCache,
     LayerNormSpec,
     LearnedPositionsSpec,
-    Segments,
+    Packing,
     SinusoidalSpec,
 )
 from glassformer.errors import DataError
-from tests.core.small import assert_close, heard, keeps, listening, perturbed
+from tests.core.small import assert_close, keeps, perturbed, recorded, recording
 
 BERT = EmbeddingSpec(
     vocabulary=30522,
     width=768,
     positions=LearnedPositionsSpec(count=512),
-    segments=2,
+    token_types=2,
     norm=LayerNormSpec(width=768, eps=1e-12),
 )
 SMALL = EmbeddingSpec(vocabulary=50, width=8, positions=LearnedPositionsSpec(count=6))
@@ -89,9 +89,9 @@ def test_cl_20_tokens_in_the_cache_count_and_packed_texts_count_one_by_one() -> 
     embed(torch.zeros(1, 2, dtype=torch.long), Flow(cache=cache))
     with pytest.raises(DataError, match="7 tokens"):
         embed(torch.zeros(1, 3, dtype=torch.long), Flow(cache=cache))
-    embed(torch.zeros(1, 12, dtype=torch.long), Flow(segments=Segments((6, 6))))
+    embed(torch.zeros(1, 12, dtype=torch.long), Flow(packing=Packing((6, 6))))
     with pytest.raises(DataError, match="7 tokens"):
-        embed(torch.zeros(1, 12, dtype=torch.long), Flow(segments=Segments((7, 5))))
+        embed(torch.zeros(1, 12, dtype=torch.long), Flow(packing=Packing((7, 5))))
 
 
 def test_positions_are_counted_past_padding_past_the_cache_and_anew_in_each_text() -> None:
@@ -106,7 +106,7 @@ def test_positions_are_counted_past_padding_past_the_cache_and_anew_in_each_text
     cache.advance(2)
     assert torch.equal(embed(ids[:, 2:], Flow(cache=cache)), alone[:, 2:])
 
-    packed = embed(torch.cat([ids, ids[:, :3]], dim=1), Flow(segments=Segments((5, 3))))
+    packed = embed(torch.cat([ids, ids[:, :3]], dim=1), Flow(packing=Packing((5, 3))))
     assert torch.equal(packed, torch.cat([alone, alone[:, :3]], dim=1))
 
     assert torch.equal(embed(ids, Flow(positions=torch.arange(5)[None])), alone)
@@ -116,10 +116,10 @@ def test_positions_are_counted_past_padding_past_the_cache_and_anew_in_each_text
 def test_cl_24_dropout_on_the_embedding_in_training_only() -> None:
     embed = perturbed(Embedding(EmbeddingSpec(vocabulary=50, width=256, dropout=0.1)))
     ids = torch.randint(0, 50, (8, 16))
-    flow = listening(embed, "out")
+    flow = recording(embed, "out")
     plain = embed(ids, flow)
     assert torch.equal(plain, embed.tokens.weight[ids])
-    assert heard(flow, "out") is plain
+    assert recorded(flow, "out") is plain
     dropped = embed.train()(ids, Flow())
     gone = dropped == 0
     assert abs(gone.float().mean() - 0.1) < 0.01

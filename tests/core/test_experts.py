@@ -1,4 +1,4 @@
-"""A mixture of experts: who goes where, what counts how much, and that each expert runs once."""
+"""Mixture of experts: routing, weights, and that each expert runs once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from glassformer.core import (
     Tape,
 )
 from glassformer.engine.prepare import PackedLinear, prepare, unprepare
-from tests.core.small import STACKS, assert_close, examples, gradients, heard, listening, perturbed
+from tests.core.small import STACKS, assert_close, examples, gradients, perturbed, recorded, recording
 
 GATED = GatedFeedForwardSpec(width=32, hidden=48)
-SPEC = ExpertsSpec(expert=GATED, experts=4, chosen=2)
+SPEC = ExpertsSpec(expert=GATED, experts=4, experts_per_token=2)
 
 
 def written_out(experts: Experts, x: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ def written_out(experts: Experts, x: Tensor) -> Tensor:
     out = torch.zeros_like(x)
     for b, t in [(b, t) for b in range(x.shape[0]) for t in range(x.shape[1])]:
         scores = experts.router.scores.weight @ x[b, t]
-        best = scores.topk(experts.spec.chosen)
+        best = scores.topk(experts.spec.experts_per_token)
         for weight, which in zip(best.values.softmax(-1), best.indices.tolist(), strict=True):
             out[b, t] += weight * experts.experts[which](x[b, t][None, None], Flow())[0, 0]
     return out
@@ -50,11 +50,11 @@ def written_out(experts: Experts, x: Tensor) -> Tensor:
 @examples(40)
 def test_it_is_the_weighed_sum_of_the_chosen(X: int, k: int, B: int, T: int, gated: bool, seed: int) -> None:
     expert = GATED if gated else FeedForwardSpec(width=32, hidden=20)
-    experts = perturbed(Experts(ExpertsSpec(expert=expert, experts=X, chosen=min(k, X))), seed)
+    experts = perturbed(Experts(ExpertsSpec(expert=expert, experts=X, experts_per_token=min(k, X))), seed)
     x = torch.randn(B, T, 32, generator=torch.Generator().manual_seed(seed))
-    flow = listening(experts, "*")
+    flow = recording(experts, "*")
     assert_close(experts(x, flow), written_out(experts, x))
-    probs, chosen = heard(flow, "router.probs"), heard(flow, "router.chosen")
+    probs, chosen = recorded(flow, "router.probs"), recorded(flow, "router.chosen")
     assert probs.shape == (B, T, X) and chosen.shape == (B, T, min(k, X))
     assert_close(probs.sum(-1), torch.ones(B, T))
     assert (chosen.sort(-1).values.diff(dim=-1) > 0).all(), "no expert twice"
@@ -64,7 +64,7 @@ def test_it_is_the_weighed_sum_of_the_chosen(X: int, k: int, B: int, T: int, gat
 @given(k=st.integers(1, 6), seed=st.integers(0, 99), scale=st.sampled_from([0.0, 1.0, 100.0]))
 @examples(20)
 def test_the_weights_of_a_token_sum_to_1(k: int, seed: int, scale: float) -> None:
-    experts = perturbed(Experts(replace(SPEC, experts=6, chosen=k)), seed)
+    experts = perturbed(Experts(replace(SPEC, experts=6, experts_per_token=k)), seed)
     x = scale * torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(seed))
     _, weights = experts.router(x, Flow())
     assert (weights >= 0).all()
@@ -76,7 +76,7 @@ def test_the_weights_of_a_token_sum_to_1(k: int, seed: int, scale: float) -> Non
 def test_one_expert_equals_plain_feed_forward(gated: bool, B: int, T: int, seed: int) -> None:
     spec = GATED if gated else FeedForwardSpec(width=32, hidden=20)
     plain = perturbed(GatedFeedForward(spec) if isinstance(spec, GatedFeedForwardSpec) else FeedForward(spec))
-    experts = perturbed(Experts(ExpertsSpec(expert=spec, experts=1, chosen=1)), seed)
+    experts = perturbed(Experts(ExpertsSpec(expert=spec, experts=1, experts_per_token=1)), seed)
     experts.experts[0].load_state_dict(plain.state_dict())
     x = torch.randn(B, T, 32, generator=torch.Generator().manual_seed(seed))
     assert_close(experts(x, Flow()), plain(x, Flow()), 1e-6)
@@ -95,9 +95,9 @@ def test_each_expert_runs_once_on_the_tokens_that_chose_it() -> None:
     seen: dict[int, list[Tensor]] = {}
     for number, expert in enumerate(experts.experts):
         expert.register_forward_pre_hook(lambda _, args, n=number: seen.setdefault(n, []).append(args[0]))
-    flow = listening(experts, "router.chosen")
+    flow = recording(experts, "router.chosen")
     experts(x, flow)
-    chosen = heard(flow, "router.chosen")
+    chosen = recorded(flow, "router.chosen")
     for number in range(4):
         (tokens,) = seen[number]
         assert torch.equal(tokens[0], x[(chosen == number).any(-1)])
@@ -125,17 +125,17 @@ def test_gradients_equal_those_of_the_sum_written_out() -> None:
 
 
 def test_an_expert_that_nobody_chose_has_taps_and_gradients_of_0() -> None:
-    experts, x = perturbed(Experts(replace(SPEC, experts=8, chosen=1))), torch.randn(1, 1, 32)
-    flow = listening(experts, "*")
-    found = gradients(experts, lambda: experts(x, flow).sum())
-    (lucky,) = heard(flow, "router.chosen").flatten().tolist()
+    experts, x = perturbed(Experts(replace(SPEC, experts=8, experts_per_token=1))), torch.randn(1, 1, 32)
+    flow = recording(experts, "*")
+    grads = gradients(experts, lambda: experts(x, flow).sum())
+    (expert_index,) = recorded(flow, "router.chosen").flatten().tolist()
     for number in range(8):
-        assert heard(flow, f"experts.{number}.neurons").shape == (1, int(number == lucky), 48)
-        assert (found[f"experts.{number}.down.weight"].abs().max() > 0) == (number == lucky)
+        assert recorded(flow, f"experts.{number}.neurons").shape == (1, int(number == expert_index), 48)
+        assert (grads[f"experts.{number}.down.weight"].abs().max() > 0) == (number == expert_index)
 
 
 def test_where_tokens_go_can_be_read_and_replaced() -> None:
-    experts, x = perturbed(Experts(replace(SPEC, chosen=1))), torch.randn(2, 5, 32)
+    experts, x = perturbed(Experts(replace(SPEC, experts_per_token=1))), torch.randn(2, 5, 32)
     third = Flow(tape=Tape(edit={"router.chosen": torch.tensor(2)}).attach(experts))
     assert_close(experts(x, third), experts.experts[2](x, Flow()), 1e-6)
     evenly = torch.tensor([0.0, 0.0, 0.7, 0.3])
@@ -146,9 +146,9 @@ def test_where_tokens_go_can_be_read_and_replaced() -> None:
 
 def test_narrow_numbers_choose_in_fp32() -> None:
     experts, x = perturbed(Experts(SPEC)).bfloat16(), torch.randn(2, 5, 32).bfloat16()
-    flow = listening(experts, "*")
+    flow = recording(experts, "*")
     out = experts(x, flow)
-    assert out.dtype == torch.bfloat16 and heard(flow, "router.probs").dtype == torch.float32
+    assert out.dtype == torch.bfloat16 and recorded(flow, "router.probs").dtype == torch.float32
     exact = experts.double()(x.double(), Flow())
     assert (out.double() - exact).abs().mean() < 0.02 * exact.abs().mean()
 
@@ -161,14 +161,14 @@ def test_prepared_experts_choose_as_plain_ones_do(precision: str) -> None:
     block = replace(STACKS["grouped, gated, rotary"].blocks[0], feed_forward=replace(SPEC, experts=16))
     network = perturbed(Stack(replace(STACKS["grouped, gated, rotary"], blocks=(block,))))
     ffn, x = network[0].ffn, torch.randn(1, 3, 32)
-    plain = listening(network, "*.router.chosen", "*.ffn.out")
+    plain = recording(network, "*.router.chosen", "*.ffn.out")
     ffn(x, plain)
     prepare(network, precision)
     assert any(isinstance(module, PackedLinear) for module in ffn.modules())
     assert not isinstance(ffn.router.scores, PackedLinear)
-    narrow = listening(network, "*.router.chosen", "*.ffn.out")
+    narrow = recording(network, "*.router.chosen", "*.ffn.out")
     ffn(x, narrow)
-    assert torch.equal(heard(plain, "0.ffn.router.chosen"), heard(narrow, "0.ffn.router.chosen"))
-    out = heard(plain, "0.ffn.out")
-    assert (heard(narrow, "0.ffn.out") - out).abs().mean() < 0.03 * out.abs().mean()
+    assert torch.equal(recorded(plain, "0.ffn.router.chosen"), recorded(narrow, "0.ffn.router.chosen"))
+    out = recorded(plain, "0.ffn.out")
+    assert (recorded(narrow, "0.ffn.out") - out).abs().mean() < 0.03 * out.abs().mean()
     unprepare(network)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from glassformer.core import FeedForward, FeedForwardSpec, Flow, GatedFeedForward, GatedFeedForwardSpec, Tape
 from glassformer.core.feed_forward import ACTIVATIONS, make_activation, make_feed_forward
 from glassformer.errors import UnsupportedError
-from tests.core.small import assert_close, heard, listening, perturbed
+from tests.core.small import assert_close, perturbed, recorded, recording
 
 SPEC = FeedForwardSpec(width=32, hidden=48)
 
@@ -17,9 +17,9 @@ SPEC = FeedForwardSpec(width=32, hidden=48)
 def test_cl_11_widens_to_four_times_the_width_and_narrows_again() -> None:
     ffn = perturbed(FeedForward(FeedForwardSpec(width=768, hidden=4 * 768)))
     x = torch.randn(1, 5, 768)
-    flow = listening(ffn, "*")
+    flow = recording(ffn, "*")
     out = ffn(x, flow)
-    assert heard(flow, "neurons").shape == (1, 5, 3072) and out.shape == (1, 5, 768)
+    assert recorded(flow, "neurons").shape == (1, 5, 3072) and out.shape == (1, 5, 768)
 
 
 def test_cl_11_every_position_by_itself() -> None:
@@ -74,10 +74,10 @@ def test_without_biases_there_are_none() -> None:
 @pytest.mark.parametrize("spec", [SPEC, GatedFeedForwardSpec(width=32, hidden=48)])
 def test_neurons_can_be_read_and_replaced(spec: FeedForwardSpec | GatedFeedForwardSpec) -> None:
     ffn, x = perturbed(make_feed_forward(spec)), torch.randn(2, 5, 32)
-    flow = listening(ffn, "*")
+    flow = recording(ffn, "*")
     out = ffn(x, flow)
     bias = ffn.down.bias if ffn.down.bias is not None else 0.0
-    assert_close(heard(flow, "neurons") @ ffn.down.weight.T + bias, out, 1e-6)
+    assert_close(recorded(flow, "neurons") @ ffn.down.weight.T + bias, out, 1e-6)
     silenced = ffn(x, Flow(tape=Tape(edit={"neurons": torch.zeros(())}).attach(ffn)))
     assert_close(silenced, torch.zeros(2, 5, 32) + bias, 1e-6)
 

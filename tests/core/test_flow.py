@@ -1,4 +1,4 @@
-"""Flow, Node and Tape: what a call carries, what tensors are called, and who may look at them."""
+"""Flow, Node and Tape: state of a call, tap names, recording and editing of activations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor
 from glassformer.core import (
     Embedding,
     EmbeddingSpec,
+    EncoderOutput,
     Flow,
     KeyValueCache,
-    Memory,
     Node,
     Output,
-    Segments,
+    Packing,
     Stack,
     StackSpec,
     Tape,
@@ -53,27 +53,27 @@ IDS = torch.tensor([[3, 1, 4, 1, 5, 9]])
 
 def test_positions_are_as_the_caller_says_or_counted() -> None:
     tokens = torch.zeros(2, 3, 32)
-    assert Flow().where(tokens).tolist() == [[0, 1, 2]]
-    said = torch.tensor([[7, 7, 9]])
-    assert Flow(positions=said, keep=keeps([3, 2], 3)).where(tokens) is said
-    assert Flow(segments=Segments((1, 2))).where(tokens[:1]).tolist() == [[0, 0, 1]]
-    assert Flow(keep=keeps([3, 2], 3, "left")).where(tokens).tolist() == [[0, 1, 2], [0, 0, 1]]
-    assert Flow(keep=keeps([3, 2], 3)).where(tokens)[:, :2].tolist() == [[0, 1], [0, 1]]
-    assert Flow(keep=torch.ones(2, 3, 3, dtype=torch.bool)).where(tokens).tolist() == [[0, 1, 2]]
+    assert Flow().token_positions(tokens).tolist() == [[0, 1, 2]]
+    given_positions = torch.tensor([[7, 7, 9]])
+    assert Flow(positions=given_positions, keep=keeps([3, 2], 3)).token_positions(tokens) is given_positions
+    assert Flow(packing=Packing((1, 2))).token_positions(tokens[:1]).tolist() == [[0, 0, 1]]
+    assert Flow(keep=keeps([3, 2], 3, "left")).token_positions(tokens).tolist() == [[0, 1, 2], [0, 0, 1]]
+    assert Flow(keep=keeps([3, 2], 3)).token_positions(tokens)[:, :2].tolist() == [[0, 1], [0, 1]]
+    assert Flow(keep=torch.ones(2, 3, 3, dtype=torch.bool)).token_positions(tokens).tolist() == [[0, 1, 2]]
 
 
 def test_positions_go_on_where_the_cache_ends() -> None:
     cache = KeyValueCache()
     cache.advance(4)
     assert Flow(cache=cache).past == 4 and Flow().past == 0
-    assert Flow(cache=cache).where(torch.zeros(2, 2)).tolist() == [[4, 5]]
+    assert Flow(cache=cache).token_positions(torch.zeros(2, 2)).tolist() == [[4, 5]]
     keep = keeps([6, 3], 6, "left")
-    assert Flow(cache=cache, keep=keep).where(torch.zeros(2, 2)).tolist() == [[4, 5], [1, 2]]
+    assert Flow(cache=cache, keep=keep).token_positions(torch.zeros(2, 2)).tolist() == [[4, 5], [1, 2]]
 
 
-def test_segments_of_another_length_than_the_row_are_refused() -> None:
+def test_packing_of_another_length_than_the_row_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"3 tokens, the row 4"):
-        Flow(segments=Segments((1, 2))).where(torch.zeros(1, 4))
+        Flow(packing=Packing((1, 2))).token_positions(torch.zeros(1, 4))
 
 
 def test_a_flow_is_frozen() -> None:
@@ -86,7 +86,7 @@ def test_a_flow_is_frozen() -> None:
 
 def test_an_output_shows_what_it_was_given() -> None:
     output = Output(logits=torch.zeros(2, 3, 4), taps={"embed.out": torch.zeros(1)})
-    assert list(output.given()) == ["logits", "taps"] and list(Output().given()) == []
+    assert list(output.present()) == ["logits", "taps"] and list(Output().present()) == []
     assert output["logits"] is output.logits and output["loss"] is None
     assert repr(output) == "Output(\n  logits: [2, 3, 4] float32\n  taps: 1 tensors\n)"
 
@@ -125,12 +125,12 @@ class Counting(Tape):
 
     def attach(self, network: Node) -> Counting:
         super().attach(network)
-        self.passed: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         return self
 
-    def pass_on(self, name: str, x: Tensor) -> Tensor:
-        self.passed[name] += 1
-        return super().pass_on(name, x)
+    def record(self, name: str, x: Tensor) -> Tensor:
+        self.counts[name] += 1
+        return super().record(name, x)
 
 
 @pytest.mark.parametrize("kind", [*STACKS, "cross", "packed", "cached"])
@@ -141,13 +141,13 @@ def test_every_declared_tap_fires_exactly_once_and_no_other(kind: str) -> None:
     tape = Counting("*").attach(network)
     flow = Flow(tape=tape)
     if kind == "cross":
-        flow = replace(flow, memory=Memory(torch.randn(1, 4, 24)))
+        flow = replace(flow, memory=EncoderOutput(torch.randn(1, 4, 24)))
     if kind == "packed":
-        flow = replace(flow, segments=Segments((2, 2, 2)))
+        flow = replace(flow, packing=Packing((2, 2, 2)))
     if kind == "cached":
         flow = replace(flow, cache=KeyValueCache())
     network(IDS, flow)
-    assert tape.passed == Counter(network.taps())
+    assert tape.counts == Counter(network.taps())
     assert set(tape.taps) == set(network.taps())
 
 
@@ -156,14 +156,14 @@ def test_without_a_listener_all_but_scores_and_probs_still_pass() -> None:
     tape = Counting().attach(network)
     network(IDS, Flow(tape=tape))
     silent = {name for name in network.taps() if name.endswith(("scores", "probs"))}
-    assert set(tape.passed) == set(network.taps()) - silent
+    assert set(tape.counts) == set(network.taps()) - silent
     assert tape.taps == {}
 
 
 def test_tap_shapes_are_the_declared_ones() -> None:
     network = small(StackSpec(blocks=(replace(CROSS, attention=replace(CROSS.attention, kv_heads=2)),)))
     tape = Tape("*").attach(network)
-    network(IDS.expand(2, 6), Flow(tape=tape, memory=Memory(torch.randn(2, 4, 24))))
+    network(IDS.expand(2, 6), Flow(tape=tape, memory=EncoderOutput(torch.randn(2, 4, 24))))
     shapes = {name.removeprefix("blocks.0."): tuple(x.shape) for name, x in tape.taps.items()}
     assert shapes == {
         **dict.fromkeys(
@@ -219,7 +219,7 @@ def test_a_tape_holds_what_was_asked_for_and_starts_empty_each_time() -> None:
 @pytest.mark.parametrize("name", small(StackSpec(blocks=(CROSS,))).taps())
 def test_every_tap_can_be_edited_and_the_edit_flows_on(name: str) -> None:
     network = small(StackSpec(blocks=(CROSS,)))
-    memory = Memory(torch.randn(1, 4, 24))
+    memory = EncoderOutput(torch.randn(1, 4, 24))
     plain = network(IDS, Flow(memory=memory))
     noise = {}
 

@@ -1,4 +1,4 @@
-"""Heads: which states they read, what they give, and losses equal to the reference library's."""
+"""Model heads: which states they read, their outputs, and losses equal to the reference library's."""
 
 from __future__ import annotations
 
@@ -10,21 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glassformer.core import Flow, KeyValueCache, LayerNormSpec, Output, Segments, cross_entropy
-from glassformer.core.heads import (
-    Classifier,
-    Head,
-    LanguageModel,
-    MaskedLanguageModel,
-    NextSentence,
-    Pooler,
-    PreTraining,
-    Span,
-    Tagger,
-    first_token,
-    last_token,
-    mean_token,
-)
+from glassformer.core import Flow, KeyValueCache, LayerNormSpec, Output, Packing, cross_entropy
+from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
+from glassformer.core.heads import Head, Pooler, first_token, last_token, mean_token
+from glassformer.core.language_heads import CausalLMHead, MaskedLMHead, NextSentenceHead, PreTrainingHead
 from glassformer.errors import ConfigError, DataError
 from tests.core.small import assert_close, keeps, perturbed
 
@@ -37,8 +26,8 @@ def ids(*shape: int, below: int = V, ignored: bool = False) -> Tensor:
     return labels.masked_fill(torch.rand(shape) < 0.3, -100) if ignored else labels
 
 
-def masked_head() -> MaskedLanguageModel:
-    return MaskedLanguageModel(D, V, "gelu", LayerNormSpec(width=D))
+def masked_head() -> MaskedLMHead:
+    return MaskedLMHead(D, V, "gelu", LayerNormSpec(width=D))
 
 
 # ── which states ─────────────────────────────────────────────────────────────────────────────────────────
@@ -48,20 +37,20 @@ def masked_head() -> MaskedLanguageModel:
 def test_the_mean_is_of_visible_tokens(side: str) -> None:
     lengths = [7, 4, 1]
     starts = [0, 0, 0] if side == "right" else [0, 3, 6]
-    found = mean_token(X, Flow(keep=keeps(lengths, T, side)))
+    pooled = mean_token(X, Flow(keep=keeps(lengths, T, side)))
     for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-        assert_close(found[row], X[row, start : start + length].mean(0))
+        assert_close(pooled[row], X[row, start : start + length].mean(0))
     assert_close(mean_token(X, Flow()), X.mean(1))
-    packed = mean_token(X.reshape(1, B * T, D), Flow(segments=Segments((T,) * B)))
+    packed = mean_token(X.reshape(1, B * T, D), Flow(packing=Packing((T,) * B)))
     assert_close(packed, X.mean(1))
     assert torch.equal(mean_token(X, Flow(keep=torch.zeros(B, 1, T, dtype=torch.bool))), torch.zeros(B, D))
 
 
-def test_a_classifier_reads_the_token_that_it_is_told_to() -> None:
+def test_a_classifier_pools_as_its_option_says() -> None:
     keep = keeps([7, 4, 1], T, "left")
     tokens = {"first": first_token, "last": last_token, "mean": mean_token}
     for reads, token in tokens.items():
-        head = perturbed(Classifier(D, 5, reads=reads))
+        head = perturbed(SequenceClassifier(D, 5, pooling=reads))
         assert not head.reads_first_token  # none that is made for it: a patch, a frame
         for flow in (Flow(), Flow(keep=keep)):
             assert_close(head(X, flow).logits, head.classifier(token(X, flow)))
@@ -82,7 +71,7 @@ def test_first_and_last_tokens_are_visible_ones(side: str) -> None:
 def test_first_and_last_tokens_without_padding_and_in_a_packed_row() -> None:
     assert torch.equal(first_token(X, Flow()), X[:, 0])
     assert torch.equal(last_token(X, Flow()), X[:, -1])
-    packed, flow = X.flatten(0, 1)[None], Flow(segments=Segments((7, 4, 10)))
+    packed, flow = X.flatten(0, 1)[None], Flow(packing=Packing((7, 4, 10)))
     assert torch.equal(first_token(packed, flow), packed[0, [0, 7, 11]])
     assert torch.equal(last_token(packed, flow), packed[0, [6, 10, 20]])
 
@@ -97,7 +86,7 @@ def test_the_last_token_after_a_cache_is_counted_from_where_the_cache_ends() -> 
 
 
 def test_language_model_reads_every_position_or_the_last_so_many() -> None:
-    head = perturbed(LanguageModel(D, V))
+    head = perturbed(CausalLMHead(D, V))
     logits = head(X, Flow()).logits
     assert_close(logits, X @ head.decoder.weight.T, 1e-6)
     assert_close(head(X, Flow(last=2)).logits, logits[:, -2:], 1e-6)
@@ -112,7 +101,7 @@ def test_masked_language_model_is_its_formula() -> None:
 
 
 def test_pooler_and_next_sentence_read_the_first_token() -> None:
-    head = perturbed(NextSentence(D))
+    head = perturbed(NextSentenceHead(D))
     pooled = torch.tanh(X[:, 0] @ head.pooler.dense.weight.T + head.pooler.dense.bias)
     assert_close(head.pooler(X, Flow()).pooler_output, pooled, 1e-6)
     assert_close(head(X, Flow()).logits, pooled @ head.classifier.weight.T + head.classifier.bias, 1e-6)
@@ -132,14 +121,14 @@ def test_a_pooler_drops_then_projects_then_bends() -> None:
 
 def test_a_classifier_reads_through_the_pooler_that_it_is_given() -> None:
     pooler = Pooler(D, "relu")
-    head = perturbed(Classifier(D, 3, pooler=pooler))
+    head = perturbed(SequenceClassifier(D, 3, pooler=pooler))
     assert head.pooler is pooler and head.reads_first_token
     expected = pooler.pooled(X, Flow()) @ head.classifier.weight.T + head.classifier.bias
     assert_close(head(X, Flow()).logits, expected, 1e-6)
 
 
 def test_cl_25_a_classifier_gives_one_row_of_logits_a_text() -> None:
-    head = perturbed(Classifier(D, 3))
+    head = perturbed(SequenceClassifier(D, 3))
     assert head(X[:1], Flow()).logits.shape == (1, 3)
     changed = X.clone()
     changed[:, 1:] += 1.0
@@ -147,14 +136,14 @@ def test_cl_25_a_classifier_gives_one_row_of_logits_a_text() -> None:
 
 
 def test_a_causal_classifier_reads_the_last_visible_token() -> None:
-    head = perturbed(Classifier(D, 3, reads="last", bias=False))
+    head = perturbed(SequenceClassifier(D, 3, pooling="last", bias=False))
     assert [name for name, _ in head.named_parameters()] == ["classifier.weight"]
     logits = head(X, Flow(keep=keeps([7, 4, 1], T))).logits
     assert_close(logits, X[range(B), [6, 3, 0]] @ head.classifier.weight.T, 1e-6)
 
 
 def test_tagger_and_span_read_every_position() -> None:
-    tagger, span = perturbed(Tagger(D, 5)), perturbed(Span(D))
+    tagger, span = perturbed(TokenClassifier(D, 5)), perturbed(SpanClassifier(D))
     assert_close(tagger(X, Flow()).logits, X @ tagger.classifier.weight.T + tagger.classifier.bias, 1e-6)
     both = X @ span.classifier.weight.T + span.classifier.bias
     output = span(X, Flow())
@@ -162,7 +151,12 @@ def test_tagger_and_span_read_every_position() -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [Classifier(D, 3, dropout=0.5), Tagger(D, 3, dropout=0.5), Span(D, dropout=0.5)]
+    "head",
+    [
+        SequenceClassifier(D, 3, dropout=0.5),
+        TokenClassifier(D, 3, dropout=0.5),
+        SpanClassifier(D, dropout=0.5),
+    ],
 )
 def test_cl_24_dropout_before_the_logits_in_training_only(head: Head) -> None:
     name = head.FIELDS[0]
@@ -173,20 +167,20 @@ def test_cl_24_dropout_before_the_logits_in_training_only(head: Head) -> None:
 
 
 ALL: list[Head] = [
-    LanguageModel(D, V),
+    CausalLMHead(D, V),
     masked_head(),
     Pooler(D),
-    NextSentence(D),
-    PreTraining(masked_head(), NextSentence(D)),
-    Classifier(D, 3),
-    Tagger(D, 3),
-    Span(D),
+    NextSentenceHead(D),
+    PreTrainingHead(masked_head(), NextSentenceHead(D)),
+    SequenceClassifier(D, 3),
+    TokenClassifier(D, 3),
+    SpanClassifier(D),
 ]
 
 
 @pytest.mark.parametrize("head", ALL, ids=lambda head: type(head).__name__)
 def test_a_head_fills_the_fields_that_it_says(head: Head) -> None:
-    assert tuple(head(X, Flow()).given()) == head.FIELDS
+    assert tuple(head(X, Flow()).present()) == head.FIELDS
 
 
 # ── losses ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +189,7 @@ def test_a_head_fills_the_fields_that_it_says(head: Head) -> None:
 def test_language_model_loss_equals_the_reference() -> None:
     from transformers.loss.loss_utils import ForCausalLMLoss
 
-    head, labels = perturbed(LanguageModel(D, V)), ids(B, T, ignored=True)
+    head, labels = perturbed(CausalLMHead(D, V)), ids(B, T, ignored=True)
     output = head(X, Flow())
     assert_close(head.loss(output, labels), ForCausalLMLoss(output.logits, labels, V), 1e-6)
 
@@ -211,7 +205,7 @@ def test_masked_language_model_loss_equals_the_reference() -> None:
 def test_tagger_loss_equals_the_reference() -> None:
     from transformers.loss.loss_utils import ForTokenClassification
 
-    head, labels = perturbed(Tagger(D, 5)), ids(B, T, below=5, ignored=True)
+    head, labels = perturbed(TokenClassifier(D, 5)), ids(B, T, below=5, ignored=True)
     output = head(X, Flow())
     theirs = ForTokenClassification(output.logits, labels, SimpleNamespace(num_labels=5))
     assert_close(head.loss(output, labels), theirs, 1e-6)
@@ -235,7 +229,7 @@ NAMES = {None: None, "single": "single_label_classification", "multi": "multi_la
 def test_classifier_loss_equals_the_reference(count: int, problem: Any, labels: Tensor) -> None:
     from transformers.loss.loss_utils import ForSequenceClassificationLoss
 
-    head = perturbed(Classifier(D, count, problem=problem))
+    head = perturbed(SequenceClassifier(D, count, problem=problem))
     output = head(X, Flow())
     config = SimpleNamespace(num_labels=count, problem_type=NAMES.get(problem, problem))
     theirs = ForSequenceClassificationLoss(labels, output.logits, config)
@@ -245,7 +239,7 @@ def test_classifier_loss_equals_the_reference(count: int, problem: Any, labels: 
 def test_span_loss_equals_the_reference_and_ignores_positions_beyond_the_text() -> None:
     from transformers.loss.loss_utils import ForQuestionAnsweringLoss
 
-    head = perturbed(Span(D))
+    head = perturbed(SpanClassifier(D))
     output = head(X, Flow())
     labels = {"start_positions": torch.tensor([2, 99, 0]), "end_positions": torch.tensor([6, 99, T])}
     theirs = ForQuestionAnsweringLoss(output.start_logits, output.end_logits, **labels)
@@ -258,7 +252,7 @@ def test_span_loss_equals_the_reference_and_ignores_positions_beyond_the_text() 
 
 
 def test_pre_training_loss_is_the_sum_of_both() -> None:
-    head = perturbed(PreTraining(masked_head(), NextSentence(D)))
+    head = perturbed(PreTrainingHead(masked_head(), NextSentenceHead(D)))
     output = head(X, Flow())
     words, order = ids(B, T, ignored=True), torch.tensor([0, 1, 1])
     assert output.prediction_logits is not None and output.seq_relationship_logits is not None
@@ -269,7 +263,7 @@ def test_pre_training_loss_is_the_sum_of_both() -> None:
 
 
 def test_losses_of_half_numbers_are_taken_in_fp32() -> None:
-    head = LanguageModel(D, V)
+    head = CausalLMHead(D, V)
     logits, labels = torch.randn(B, T, V).bfloat16(), ids(B, T)
     loss = head.loss(Output(logits=logits), labels)
     assert loss.dtype == torch.float32
@@ -292,10 +286,10 @@ class Named(Head):
 
 def test_a_head_that_only_says_its_loss_learns_too() -> None:
     head, labels = perturbed(Named()), ids(B, T, below=5, ignored=True)
-    found = head.learn(X, Flow(), labels)["loss"] / head.counts(labels)["loss"]
-    assert_close(found, head.loss(head(X, Flow()), labels), 1e-6)
-    with pytest.raises(ConfigError, match="what Named makes of labels is its own"):
-        head.learn(X, Flow(), labels, smoothing=0.1)
+    mean = head.loss_sums(X, Flow(), labels)["loss"] / head.label_counts(labels)["loss"]
+    assert_close(mean, head.loss(head(X, Flow()), labels), 1e-6)
+    with pytest.raises(ConfigError, match="Named computes a loss of its own"):
+        head.loss_sums(X, Flow(), labels, smoothing=0.1)
 
 
 # ── what they refuse ─────────────────────────────────────────────────────────────────────────────────────
@@ -304,15 +298,15 @@ def test_a_head_that_only_says_its_loss_learns_too() -> None:
 def test_labels_that_a_head_cannot_take_are_refused() -> None:
     output = Output(logits=torch.randn(B, 4))
     with pytest.raises(DataError, match=r"int64.*multi.*labels\.float\(\)"):
-        Classifier(D, 4, problem="multi").loss(output, torch.ones(B, 4, dtype=torch.long))
+        SequenceClassifier(D, 4, problem="multi").loss(output, torch.ones(B, 4, dtype=torch.long))
     with pytest.raises(DataError, match=r"regression"):
-        Classifier(D, 1).loss(Output(logits=torch.randn(B, 1)), torch.tensor([1, 2, 3]))
+        SequenceClassifier(D, 1).loss(Output(logits=torch.randn(B, 1)), torch.tensor([1, 2, 3]))
     with pytest.raises(DataError, match=r"mapping with \['words'\]"):
-        Tagger(D, 4).loss(output, {"words": torch.ones(1)})
+        TokenClassifier(D, 4).loss(output, {"words": torch.ones(1)})
     with pytest.raises(DataError, match="start_positions"):
-        Span(D).loss(Output(), torch.ones(B))
+        SpanClassifier(D).loss(Output(), torch.ones(B))
     with pytest.raises(DataError, match="next_sentence_label"):
-        PreTraining(masked_head(), NextSentence(D)).loss(Output(), {"labels": ids(B, T)})
+        PreTrainingHead(masked_head(), NextSentenceHead(D)).loss(Output(), {"labels": ids(B, T)})
 
 
 @pytest.mark.parametrize(
@@ -327,7 +321,7 @@ def test_labels_that_a_head_cannot_take_are_refused() -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "head", [LanguageModel(D, V), masked_head(), Tagger(D, V)], ids=lambda h: type(h).__name__
+    "head", [CausalLMHead(D, V), masked_head(), TokenClassifier(D, V)], ids=lambda h: type(h).__name__
 )
 def test_labels_that_do_not_fit_the_logits_are_refused(head: Head, labels: Any, says: str) -> None:
     with pytest.raises(DataError, match=says):
@@ -337,3 +331,9 @@ def test_labels_that_do_not_fit_the_logits_are_refused(head: Head, labels: Any, 
 def test_a_pooler_has_no_loss() -> None:
     with pytest.raises(ConfigError, match="Pooler has no loss"):
         Pooler(D).loss(Output(), ids(B))
+
+
+def test_the_former_name_of_label_counts_warns() -> None:
+    head, labels = TokenClassifier(D, 5), ids(B, T, below=5)
+    with pytest.warns(DeprecationWarning, match="label_counts"):
+        assert head.counts(labels) == head.label_counts(labels)

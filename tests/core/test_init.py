@@ -1,4 +1,4 @@
-"""Initialisation by its formulas."""
+"""Weight initialization by its formulas."""
 
 from __future__ import annotations
 

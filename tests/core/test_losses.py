@@ -1,4 +1,4 @@
-"""Losses: sums are torch's, and logits that are never whole give the same gradients."""
+"""Cross-entropy losses: sums equal torch's, and chunked logits give the same gradients."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.core import Flow, LayerNormSpec
-from glassformer.core.heads import LanguageModel, MaskedLanguageModel, Span, Tagger
+from glassformer.core.classification_heads import SpanClassifier, TokenClassifier
+from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
 from glassformer.core.losses import cross_entropy, linear_cross_entropy, summed_cross_entropy
 from glassformer.errors import ConfigError, DataError
-from glassformer.models._seq2seq import ShiftedTranslation
-from glassformer.models.t5 import ScaledTranslation
+from glassformer.models._seq2seq import BiasedSeq2SeqLMHead
+from glassformer.models.t5 import ScaledSeq2SeqLMHead
 from tests.core.small import assert_close, gradients, perturbed
 
 N, D, V = 23, 16, 41
 
 
-def drawn(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def random_inputs(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     draw = torch.Generator().manual_seed(3)
     shapes = ((N, D), (V, D), (V,))
     x, weight, bias = (torch.randn(shape, generator=draw, dtype=dtype).requires_grad_() for shape in shapes)
@@ -47,21 +48,21 @@ def test_sums_are_torchs(smoothing: float) -> None:
 def test_in_pieces_it_is_the_same_loss_with_the_same_gradients(
     dtype: torch.dtype, piece: int, smoothing: float
 ) -> None:
-    x, weight, bias, labels = drawn(dtype)
+    x, weight, bias, labels = random_inputs(dtype)
     whole = summed_cross_entropy(x @ weight.T + bias, labels, smoothing) / 7
-    ours = linear_cross_entropy(x, weight, bias, labels, smoothing=smoothing, piece=piece) / 7
+    ours = linear_cross_entropy(x, weight, bias, labels, smoothing=smoothing, chunk_logits=piece) / 7
     within = 1e-6 if dtype == torch.float32 else 1e-13
     assert abs(float(ours.detach() - whole.detach())) <= within * float(whole.detach())
-    for found, expected in zip(
+    for actual, expected in zip(
         torch.autograd.grad(ours, (x, weight, bias)),
         torch.autograd.grad(whole, (x, weight, bias)),
         strict=True,
     ):
-        assert float((found - expected).abs().max()) <= within * float(expected.abs().max())
+        assert float((actual - expected).abs().max()) <= within * float(expected.abs().max())
 
 
 def test_what_asks_for_no_gradient_gets_none() -> None:
-    x, weight, bias, labels = drawn()
+    x, weight, bias, labels = random_inputs()
     linear_cross_entropy(x, weight.detach(), None, labels).backward()
     assert x.grad is not None
     with torch.no_grad():
@@ -72,21 +73,21 @@ def test_what_asks_for_no_gradient_gets_none() -> None:
 
 
 def test_under_autocast_it_is_a_narrow_linear_layer_and_a_wide_loss() -> None:
-    x, weight, bias, labels = drawn()
+    x, weight, bias, labels = random_inputs()
     with torch.autocast("cpu", torch.bfloat16):
-        ours = linear_cross_entropy(x, weight, bias, labels, piece=5 * V)
+        ours = linear_cross_entropy(x, weight, bias, labels, chunk_logits=5 * V)
         whole = summed_cross_entropy(F.linear(x, weight, bias), labels)
     assert ours.dtype == torch.float32
     assert_close(ours, whole, 1e-6)
     grads = [torch.autograd.grad(loss, (x, weight, bias)) for loss in (ours, whole)]
-    for found, expected in zip(*grads, strict=True):
-        assert found.dtype == torch.float32
-        assert float((found - expected).abs().max()) <= 2e-2 * float(expected.abs().max())
+    for actual, expected in zip(*grads, strict=True):
+        assert actual.dtype == torch.float32
+        assert float((actual - expected).abs().max()) <= 2e-2 * float(expected.abs().max())
 
 
 def test_a_second_derivative_and_a_second_backward_pass_are_refused() -> None:
-    x, weight, bias, labels = drawn()
-    with pytest.raises(RuntimeError, match="no gradient of its gradient"):
+    x, weight, bias, labels = random_inputs()
+    with pytest.raises(RuntimeError, match="no second derivative"):
         torch.autograd.grad(linear_cross_entropy(x, weight, bias, labels), x, create_graph=True)
     loss = linear_cross_entropy(x, weight, bias, labels)
     loss.backward(retain_graph=True)
@@ -108,21 +109,21 @@ class Largest(TorchDispatchMode):
 
 def test_logits_are_never_whole() -> None:
     x, weight, labels = torch.randn(600, 8, requires_grad=True), torch.randn(500, 8), torch.arange(600) % 500
-    with Largest() as pieces:
-        linear_cross_entropy(x, weight, None, labels, piece=20_000).backward()
+    with Largest() as chunked:
+        linear_cross_entropy(x, weight, None, labels, chunk_logits=20_000).backward()
     with Largest() as whole:
         summed_cross_entropy(F.linear(x, weight), labels).backward()
-    assert pieces.numbers <= 20_000 < 600 * 500 <= whole.numbers
+    assert chunked.numbers <= 20_000 < 600 * 500 <= whole.numbers
 
 
 # ── heads over a vocabulary ──────────────────────────────────────────────────────────────────────────────
 
 HEADS = {
-    "language model": lambda: LanguageModel(D, V),
-    "with a bias": lambda: LanguageModel(D, V, bias=True),
-    "masked": lambda: MaskedLanguageModel(D, V, "gelu", LayerNormSpec(width=D)),
-    "scaled": lambda: ScaledTranslation(D, V),
-    "with a constant": lambda: ShiftedTranslation(D, V),
+    "language model": lambda: CausalLMHead(D, V),
+    "with a bias": lambda: CausalLMHead(D, V, bias=True),
+    "masked": lambda: MaskedLMHead(D, V, "gelu", LayerNormSpec(width=D)),
+    "scaled": lambda: ScaledSeq2SeqLMHead(D, V),
+    "with a constant": lambda: BiasedSeq2SeqLMHead(D, V),
 }
 
 
@@ -135,26 +136,26 @@ def test_a_head_learns_from_its_states_what_its_logits_say(kind: str, smoothing:
     labels[0, 3] = 2
 
     def from_states() -> Tensor:
-        return head.learn(x, Flow(), labels, smoothing=smoothing)["loss"]
+        return head.loss_sums(x, Flow(), labels, smoothing=smoothing)["loss"]
 
     def from_logits() -> Tensor:
-        return head.sums(head(x, Flow()), labels, smoothing=smoothing)["loss"]
+        return head.output_loss_sums(head(x, Flow()), labels, smoothing=smoothing)["loss"]
 
     assert_close(from_states(), from_logits(), 1e-5)
-    found, expected = gradients(head, from_states), gradients(head, from_logits)
-    assert set(found) == set(expected)
+    actual, expected = gradients(head, from_states), gradients(head, from_logits)
+    assert set(actual) == set(expected)
     for name in expected:
-        assert_close(found[name], expected[name], 1e-5)
+        assert_close(actual[name], expected[name], 1e-5)
 
 
 def test_a_tied_matrix_is_trained_from_both_its_ends() -> None:
-    table, head = nn.Embedding(V, D), LanguageModel(D, V)
+    table, head = nn.Embedding(V, D), CausalLMHead(D, V)
     head.decoder.weight = table.weight
     ids = torch.randint(0, V, (2, 9))
     grads = []
     for learn in (
-        lambda x: head.learn(x, Flow(), ids)["loss"],
-        lambda x: head.sums(head(x, Flow()), ids)["loss"],
+        lambda x: head.loss_sums(x, Flow(), ids)["loss"],
+        lambda x: head.output_loss_sums(head(x, Flow()), ids)["loss"],
     ):
         table.zero_grad()
         learn(table(ids)).backward()
@@ -164,15 +165,15 @@ def test_a_tied_matrix_is_trained_from_both_its_ends() -> None:
 
 
 def test_logits_are_made_where_labels_count_alone() -> None:
-    head = MaskedLanguageModel(D, V, "gelu", LayerNormSpec(width=D))
+    head = MaskedLMHead(D, V, "gelu", LayerNormSpec(width=D))
     x, labels = torch.randn(2, 50, D), torch.full((2, 50), -100)
     labels[:, 7] = 3
     with Largest() as largest, torch.no_grad():
-        head.learn(x, Flow(), labels)
+        head.loss_sums(x, Flow(), labels)
     assert largest.numbers <= V * D < 2 * 50 * D, "nor are the others transformed"
-    assert head.counts(labels) == {"loss": 2}
-    assert LanguageModel(D, V).counts(labels) == {"loss": 2}
-    assert LanguageModel(D, V).counts(torch.zeros(2, 5, dtype=torch.int64)) == {"loss": 8}
+    assert head.label_counts(labels) == {"loss": 2}
+    assert CausalLMHead(D, V).label_counts(labels) == {"loss": 2}
+    assert CausalLMHead(D, V).label_counts(torch.zeros(2, 5, dtype=torch.int64)) == {"loss": 8}
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
@@ -181,21 +182,24 @@ def test_logits_are_made_where_labels_count_alone() -> None:
 def test_what_cannot_be_smoothed_or_judged_is_refused() -> None:
     x = torch.randn(2, 7, D)
     with pytest.raises(ConfigError, match=r"smoothing is 1\.5"):
-        Tagger(D, 3).learn(x, Flow(), torch.zeros(2, 7, dtype=torch.int64), smoothing=1.5)
-    span, both = Span(D), {"start_positions": torch.tensor([1, 2]), "end_positions": torch.tensor([3, 9])}
+        TokenClassifier(D, 3).loss_sums(x, Flow(), torch.zeros(2, 7, dtype=torch.int64), smoothing=1.5)
+    span, both = (
+        SpanClassifier(D),
+        {"start_positions": torch.tensor([1, 2]), "end_positions": torch.tensor([3, 9])},
+    )
     with pytest.raises(ConfigError, match="a span is two positions"):
-        span.learn(x, Flow(), both, smoothing=0.1)
+        span.loss_sums(x, Flow(), both, smoothing=0.1)
     with pytest.raises(DataError, match=r"\[3, 9\], beyond its text's end; a text without one has -100"):
-        span.learn(x, Flow(), both)
+        span.loss_sums(x, Flow(), both)
     with pytest.raises(DataError, match="2 positions for 1 texts"):
-        span.learn(x[:1], Flow(), both)
+        span.loss_sums(x[:1], Flow(), both)
     with pytest.raises(DataError, match=r"shape \[5\]; they must be \[B, T\]"):
-        LanguageModel(D, V).counts(torch.zeros(5, dtype=torch.int64))
-    for head in (LanguageModel(D, V), MaskedLanguageModel(D, V, "gelu", LayerNormSpec(width=D))):
+        CausalLMHead(D, V).label_counts(torch.zeros(5, dtype=torch.int64))
+    for head in (CausalLMHead(D, V), MaskedLMHead(D, V, "gelu", LayerNormSpec(width=D))):
         for labels, says in (
             (torch.full((2, 7), V), f"allowed: 0 to {V - 1}"),
             (torch.zeros(2, 6, dtype=torch.int64), r"\[2, 6\].*\[2, 7\]"),
             (torch.zeros(2, 7), "labels.long"),
         ):
             with pytest.raises(DataError, match=says):
-                head.learn(x, Flow(), labels)
+                head.loss_sums(x, Flow(), labels)

@@ -1,4 +1,4 @@
-"""Patches: rectangles of a picture, projected; and what is no such picture."""
+"""Patch embedding: projected patches of an image, and images that do not fit."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_pixel_changes_its_own_patch_alone() -> None:
     before = patches(pixels, Flow())
     pixels[0, 1, 4, 7] += 1.0
     changed = (patches(pixels, Flow()) != before).any(-1)[0]
-    assert [patches.places()[place] for place in changed.nonzero().flatten()] == ["r1 c3"]
+    assert [patches.token_labels()[position] for position in changed.nonzero().flatten()] == ["r1 c3"]
 
 
 def test_places_are_the_tokens_in_order() -> None:
-    places = Patches(SMALL).places()
-    assert places[:3] == ["[CLS]", "r0 c0", "r0 c1"] and places[-1] == "r1 c4"
-    assert len(places) == SMALL.tokens
+    labels = Patches(SMALL).token_labels()
+    assert labels[:3] == ["[CLS]", "r0 c0", "r0 c1"] and labels[-1] == "r1 c4"
+    assert len(labels) == SMALL.tokens
 
 
 def test_pixels_of_another_precision_are_taken() -> None:

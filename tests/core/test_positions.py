@@ -1,4 +1,4 @@
-"""Positions: formulas, the reference library's numbers, and what relative positions promise."""
+"""Position encodings: formulas, the reference library's numbers, and shift invariance of relative positions."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_a_direction_says_nothing_by_its_length() -> None:
     assert_close(ours(x), before)
 
 
-def test_convolved_positions_start_with_the_weights_that_were_drawn() -> None:
+def test_convolved_positions_start_with_their_initial_weights() -> None:
     torch.manual_seed(0)
     ours = ConvolvedPositions(ConvolvedPositionsSpec(width=64, kernel=16, groups=4))
     assert float(ours.direction.detach().std()) == pytest.approx(2 / (64 * 16) ** 0.5, rel=0.05)

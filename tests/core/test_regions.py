@@ -1,4 +1,4 @@
-"""Regions of a picture: what they are made of, what is none, and what a network of them is asked."""
+"""Image regions: their embedding, the cross-modal heads, and labels that do not fit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core import Flow, LayerNormSpec
-from glassformer.core.heads import MaskedLanguageModel
+from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.regions import (
-    BothSides,
+    CrossModalHead,
+    CrossModalStates,
     RegionEmbedding,
-    RegionQuestions,
-    TwoSided,
-    VisualAnswer,
-    VisualPreTraining,
+    RegionPredictionHead,
+    VisualAnswerHead,
+    VisualPreTrainingHead,
 )
 from glassformer.core.specs import RegionsSpec, VisualPreTrainingSpec
 from glassformer.errors import ConfigError, DataError
@@ -27,12 +27,12 @@ from tests.core.small import assert_close, perturbed
 D, V = 8, 19
 NORM = LayerNormSpec(width=D, eps=1e-12)
 REGIONS = RegionsSpec(features=5, corners=4, norm=NORM)
-ASKED = VisualPreTrainingSpec(objects=6, attributes=7, features=5, region_weight=2.0)
+OBJECTIVES = VisualPreTrainingSpec(objects=6, attributes=7, features=5, region_weight=2.0)
 TEXT = torch.randn(2, 4, D, generator=torch.Generator().manual_seed(3))
 IMAGE = torch.randn(2, 3, D, generator=torch.Generator().manual_seed(4))
 
 
-def drawn() -> tuple[Tensor, Tensor]:
+def random_regions() -> tuple[Tensor, Tensor]:
     """Features and boxes of two pictures of three regions."""
     draw = torch.Generator().manual_seed(5)
     return torch.randn(2, 3, 5, generator=draw), torch.rand(2, 3, 4, generator=draw)
@@ -43,9 +43,9 @@ def drawn() -> tuple[Tensor, Tensor]:
 
 def test_a_region_is_the_mean_of_what_it_shows_and_where_it_is() -> None:
     embed = perturbed(RegionEmbedding(REGIONS)).eval()
-    features, boxes = drawn()
-    seen, placed = embed.features_norm(embed.features(features)), embed.boxes_norm(embed.boxes(boxes))
-    assert_close(embed(features, boxes, Flow()), (seen + placed) / 2, 1e-6)
+    features, boxes = random_regions()
+    embedded, positions = embed.features_norm(embed.features(features)), embed.boxes_norm(embed.boxes(boxes))
+    assert_close(embed(features, boxes, Flow()), (embedded + positions) / 2, 1e-6)
     assert embed.to(torch.bfloat16)(features, boxes, Flow()).dtype == torch.bfloat16
 
 
@@ -82,17 +82,19 @@ def test_what_are_no_regions(features: Tensor, boxes: Tensor, says: str) -> None
 
 
 def test_a_box_may_be_rounded_out_of_its_picture() -> None:
-    features, _ = drawn()
+    features, _ = random_regions()
     assert RegionEmbedding(REGIONS)(features, torch.full((2, 3, 4), 1.0005), Flow()).shape == (2, 3, D)
 
 
 # ------------------------------------------------------------------------------------------------------ the heads
 
 
-def pre_training(spec: VisualPreTrainingSpec = ASKED) -> VisualPreTraining:
+def pre_training(spec: VisualPreTrainingSpec = OBJECTIVES) -> VisualPreTrainingHead:
     torch.manual_seed(1)
-    masked = MaskedLanguageModel(D, V, "gelu", NORM)
-    head = VisualPreTraining(spec, masked, VisualAnswer(NORM, 9), RegionQuestions(spec, NORM, "gelu"))
+    masked = MaskedLMHead(D, V, "gelu", NORM)
+    head = VisualPreTrainingHead(
+        spec, masked, VisualAnswerHead(NORM, 9), RegionPredictionHead(spec, NORM, "gelu")
+    )
     return perturbed(head).eval()
 
 
@@ -102,60 +104,60 @@ def labels() -> dict[str, Any]:
     def number(below: int, *shape: int) -> Tensor:
         return torch.randint(0, below, shape, generator=draw)
 
-    sure = torch.rand(2, 3, generator=draw)
-    shows = {"obj": number(6, 2, 3), "attr": number(7, 2, 3), "feat": torch.randn(2, 3, 5, generator=draw)}
+    confidence = torch.rand(2, 3, generator=draw)
+    targets = {"obj": number(6, 2, 3), "attr": number(7, 2, 3), "feat": torch.randn(2, 3, 5, generator=draw)}
     return {
         "labels": number(V, 2, 4),
         "matched_label": number(2, 2),
         "ans": number(9, 2),
-        "obj_labels": {name: (x, sure) for name, x in shows.items()},
+        "obj_labels": {name: (x, confidence) for name, x in targets.items()},
     }
 
 
 def test_both_sides_as_they_are() -> None:
-    head = perturbed(BothSides(D))
-    found = head.join(TEXT, IMAGE, Flow())
-    assert found.language_output is TEXT and found.vision_output is IMAGE
-    assert_close(found.pooled_output, torch.tanh(head.pooler.dense(TEXT[:, 0])), 1e-6)
+    head = perturbed(CrossModalStates(D))
+    output = head.read_both(TEXT, IMAGE, Flow())
+    assert output.language_output is TEXT and output.vision_output is IMAGE
+    assert_close(output.pooled_output, torch.tanh(head.pooler.dense(TEXT[:, 0])), 1e-6)
 
 
 def test_an_answer_is_read_off_the_first_visible_token() -> None:
-    head = perturbed(VisualAnswer(NORM, 9)).eval()
+    head = perturbed(VisualAnswerHead(NORM, 9)).eval()
     keep = torch.tensor([[[False, True, True, True]], [[True, True, True, True]]])
-    shown = head.join(TEXT, IMAGE, Flow(keep=keep)).question_answering_score
-    assert_close(shown[0], head.join(TEXT[:, 1:], IMAGE, Flow()).question_answering_score[0], 1e-6)
-    found = head.join(TEXT, IMAGE, Flow())
+    scores = head.read_both(TEXT, IMAGE, Flow(keep=keep)).question_answering_score
+    assert_close(scores[0], head.read_both(TEXT[:, 1:], IMAGE, Flow()).question_answering_score[0], 1e-6)
+    output = head.read_both(TEXT, IMAGE, Flow())
     assert_close(
-        head.loss(found, torch.tensor([3, 8])),
-        F.cross_entropy(found.question_answering_score, torch.tensor([3, 8])),
+        head.loss(output, torch.tensor([3, 8])),
+        F.cross_entropy(output.question_answering_score, torch.tensor([3, 8])),
         1e-6,
     )
     with pytest.raises(DataError, match="one tensor"):
-        head.loss(found, {"labels": torch.tensor([3, 8])})
+        head.loss(output, {"labels": torch.tensor([3, 8])})
 
 
 def test_the_loss_is_the_sum_of_what_is_asked() -> None:
-    head, asked = pre_training(), labels()
-    found: Any = head.join(TEXT, IMAGE, Flow())
-    parts = [head.loss(found, {name: asked[name]}) for name in asked]
-    assert_close(head.loss(found, asked), torch.stack(parts).sum(), 1e-5)
-    shows, sure = asked["obj_labels"]["obj"]
-    each = F.cross_entropy(found.regions["obj"].mT, shows, reduction="none")
-    alone = {"obj_labels": {**asked["obj_labels"]}}
-    certain = {name: (x, torch.zeros_like(sure)) for name, (x, _) in asked["obj_labels"].items()}
-    certain["obj"] = (shows, sure)
-    assert_close(head.loss(found, {"obj_labels": certain}), 2.0 * (each * sure).mean(), 1e-5)
-    assert head.loss(found, alone) > head.loss(found, {"obj_labels": certain})
+    head, given_labels = pre_training(), labels()
+    output: Any = head.read_both(TEXT, IMAGE, Flow())
+    parts = [head.loss(output, {name: given_labels[name]}) for name in given_labels]
+    assert_close(head.loss(output, given_labels), torch.stack(parts).sum(), 1e-5)
+    targets, confidence = given_labels["obj_labels"]["obj"]
+    losses = F.cross_entropy(output.regions["obj"].mT, targets, reduction="none")
+    uncertain = {"obj_labels": {**given_labels["obj_labels"]}}
+    certain = {name: (x, torch.zeros_like(confidence)) for name, (x, _) in given_labels["obj_labels"].items()}
+    certain["obj"] = (targets, confidence)
+    assert_close(head.loss(output, {"obj_labels": certain}), 2.0 * (losses * confidence).mean(), 1e-5)
+    assert head.loss(output, uncertain) > head.loss(output, {"obj_labels": certain})
 
 
 def test_what_does_not_count_has_no_loss_and_what_is_not_asked_no_weights() -> None:
-    head = pre_training(replace(ASKED, counts=frozenset({"ans"}), attributes=0))
-    found: Any = head.join(TEXT, IMAGE, Flow())
-    assert head.questions is None and found.regions == {}
-    asked = labels()
-    assert torch.equal(head.loss(found, asked), head.loss(found, {"ans": asked["ans"]}))
-    assert head.loss(found, {"labels": asked["labels"]}) == 0
-    assert set(RegionQuestions(replace(ASKED, attributes=0), NORM, "gelu").asked) == {"obj", "feat"}
+    head = pre_training(replace(OBJECTIVES, losses=frozenset({"ans"}), attributes=0))
+    output: Any = head.read_both(TEXT, IMAGE, Flow())
+    assert head.questions is None and output.regions == {}
+    given_labels = labels()
+    assert torch.equal(head.loss(output, given_labels), head.loss(output, {"ans": given_labels["ans"]}))
+    assert head.loss(output, {"labels": given_labels["labels"]}) == 0
+    assert set(RegionPredictionHead(replace(OBJECTIVES, attributes=0), NORM, "gelu").asked) == {"obj", "feat"}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_what_does_not_count_has_no_loss_and_what_is_not_asked_no_weights() -> N
 def test_labels_that_do_not_fit(given: Any, says: str) -> None:
     head = pre_training()
     with pytest.raises(DataError, match=says):
-        head.loss(head.join(TEXT, IMAGE, Flow()), given)
+        head.loss(head.read_both(TEXT, IMAGE, Flow()), given)
 
 
 @pytest.mark.parametrize(
@@ -186,15 +188,15 @@ def test_labels_that_do_not_fit(given: Any, says: str) -> None:
     ],
 )
 def test_regions_labelled_wrongly(pair: Any, says: str) -> None:
-    head, asked = pre_training(), labels()
-    asked["obj_labels"]["obj"] = pair
+    head, given_labels = pre_training(), labels()
+    given_labels["obj_labels"]["obj"] = pair
     with pytest.raises(DataError, match=says):
-        head.loss(head.join(TEXT, IMAGE, Flow()), asked)
+        head.loss(head.read_both(TEXT, IMAGE, Flow()), given_labels)
 
 
 def test_a_head_says_what_it_reads() -> None:
-    with pytest.raises(NotImplementedError, match="TwoSided"):
-        TwoSided().join(TEXT, IMAGE, Flow())
+    with pytest.raises(NotImplementedError, match="CrossModalHead"):
+        CrossModalHead().read_both(TEXT, IMAGE, Flow())
 
 
 @pytest.mark.parametrize(
@@ -203,8 +205,8 @@ def test_a_head_says_what_it_reads() -> None:
         (REGIONS, {"features": 0}),
         (REGIONS, {"corners": 0}),
         (REGIONS, {"dropout": 1.0}),
-        (ASKED, {"objects": -1}),
-        (ASKED, {"region_weight": -1.0}),
+        (OBJECTIVES, {"objects": -1}),
+        (OBJECTIVES, {"region_weight": -1.0}),
     ],
 )
 def test_specs_check_themselves(spec: Any, changes: dict[str, Any]) -> None:

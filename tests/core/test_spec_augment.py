@@ -1,4 +1,4 @@
-"""What training hides of a sound: stretches of one length, within the sound, about as much as was asked for."""
+"""SpecAugment: spans of one length, within the sound, masking about the share asked for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.core.spec_augment import SpecAugment, drawn_spans
+from glassformer.core.spec_augment import SpecAugment, random_spans
 from glassformer.core.specs import SpansSpec, SpecAugmentSpec
 from glassformer.errors import ConfigError
 from tests.core.small import examples
 
-TIME = SpansSpec(share=0.3, length=4, least=1)
+TIME = SpansSpec(share=0.3, length=4, minimum=1)
 CHANNELS = SpansSpec(share=0.4, length=3)
 
 
@@ -29,38 +29,38 @@ def augment(time: SpansSpec | None = TIME, channels: SpansSpec | None = None) ->
     lengths=st.lists(st.integers(0, 40), min_size=1, max_size=4),
     share=st.floats(0, 0.95),
     length=st.integers(1, 12),
-    least=st.integers(0, 5),
+    minimum=st.integers(0, 5),
     seed=st.integers(0, 99),
 )
 def test_stretches_lie_within_the_sound(
-    lengths: list[int], share: float, length: int, least: int, seed: int
+    lengths: list[int], share: float, length: int, minimum: int, seed: int
 ) -> None:
     torch.manual_seed(seed)
-    spec = SpansSpec(share=share, length=length, least=least)
-    hidden = drawn_spans(lengths, 40, spec)
+    spec = SpansSpec(share=share, length=length, minimum=minimum)
+    hidden = random_spans(lengths, 40, spec)
     assert hidden.shape == (len(lengths), 40) and hidden.dtype == torch.bool
     for row, end in zip(hidden.tolist(), lengths, strict=True):
         assert not any(row[end:]), "padding is hidden"
         runs = [len(list(run)) for value, run in groupby(row) if value]
         assert all(run >= length for run in runs), "a stretch is cut short"
-        asked = max(int(share * end / length + 1), least)
-        assert sum(row) <= asked * length
-        if least and end >= length:
+        spans = max(int(share * end / length + 1), minimum)
+        assert sum(row) <= spans * length
+        if minimum and end >= length:
             assert runs, "less than the least"
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
-def test_as_much_is_drawn_as_was_asked_for_on_average(share: float) -> None:
+def test_as_much_is_masked_as_the_share_says_on_average(share: float) -> None:
     """Not counting that stretches overlap: so each is one place long here."""
     torch.manual_seed(0)
     spec = SpansSpec(share=share, length=1)
-    drawn = torch.cat([drawn_spans([30], 30, spec) for _ in range(2_000)]).float().mean()
-    assert float(drawn) == pytest.approx(share, abs=0.01)
+    masked_share = torch.cat([random_spans([30], 30, spec) for _ in range(2_000)]).float().mean()
+    assert float(masked_share) == pytest.approx(share, abs=0.01)
 
 
 def test_every_place_is_as_likely_to_begin_a_stretch() -> None:
     torch.manual_seed(0)
-    hidden = torch.cat([drawn_spans([20], 20, SpansSpec(share=0.1, length=1)) for _ in range(4_000)])
+    hidden = torch.cat([random_spans([20], 20, SpansSpec(share=0.1, length=1)) for _ in range(4_000)])
     assert hidden.float().mean(0).sub(0.1).abs().max() < 0.03
 
 
@@ -126,7 +126,7 @@ def test_without_stretches_nothing_happens() -> None:
         ({"share": 1.0}, "share is 1.0"),
         ({"share": -0.1}, "share is -0.1"),
         ({"length": 0}, "length is 0"),
-        ({"least": -1}, "least is -1"),
+        ({"minimum": -1}, "minimum is -1"),
     ],
 )
 def test_mistakes_are_refused(wrong: dict[str, float], says: str) -> None:

@@ -29,6 +29,11 @@ from glassformer.core import (
 from glassformer.errors import ConfigError
 from tests.core.small import CROSS, LLAMA, NORM, PARALLEL, POST
 
+
+def experts(number: int, *, experts_per_token: int) -> ExpertsSpec:
+    return ExpertsSpec(expert=LLAMA.feed_forward, experts=number, experts_per_token=experts_per_token)
+
+
 WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "cl-07 heads do not divide width": (
         lambda: AttentionSpec(width=770, heads=12),
@@ -54,15 +59,15 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("GatedFeedForwardSpec.dropout", "1.0"),
     ),
     "no gated neurons": (lambda: GatedFeedForwardSpec(width=32, hidden=0), ("GatedFeedForwardSpec.hidden", "0")),
-    "no experts": (lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=0, chosen=1), ("ExpertsSpec.experts", "0")),
-    "nobody chosen": (lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=4, chosen=0), ("ExpertsSpec.chosen", "0")),
+    "no experts": (lambda: experts(0, experts_per_token=1), ("ExpertsSpec.experts", "0")),
+    "no expert chosen": (lambda: experts(4, experts_per_token=0), ("ExpertsSpec.experts_per_token", "0")),
     "more chosen than there are": (
-        lambda: ExpertsSpec(expert=LLAMA.feed_forward, experts=4, chosen=5),
-        ("chosen is 5", "4 experts", "num_experts_per_tok", "num_local_experts"),
+        lambda: experts(4, experts_per_token=5),
+        ("experts_per_token is 5", "4 experts", "num_experts_per_tok", "num_local_experts"),
     ),
     "experts of another width": (
         lambda: replace(
-            POST, feed_forward=ExpertsSpec(expert=FeedForwardSpec(width=16, hidden=4), experts=2, chosen=1)
+            POST, feed_forward=ExpertsSpec(expert=FeedForwardSpec(width=16, hidden=4), experts=2, experts_per_token=1)
         ),
         ("feed_forward", "16", "32"),
     ),
@@ -108,7 +113,10 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: EmbeddingSpec(vocabulary=9, width=8, norm=NORM),
         ("EmbeddingSpec.norm", "32", "8"),
     ),
-    "segments below 0": (lambda: EmbeddingSpec(vocabulary=9, width=8, segments=-1), ("EmbeddingSpec.segments", "-1")),
+    "token types below 0": (
+        lambda: EmbeddingSpec(vocabulary=9, width=8, token_types=-1),
+        ("EmbeddingSpec.token_types", "-1"),
+    ),
     "eps below 0": (lambda: LayerNormSpec(width=8, eps=-1e-5), ("LayerNormSpec.eps", "-1e-05")),
     "eps not a number": (lambda: RMSNormSpec(width=8, eps=float("nan")), ("RMSNormSpec.eps", "nan")),
     "offset below 0": (lambda: LearnedPositionsSpec(count=8, offset=-2), ("LearnedPositionsSpec.offset", "-2")),

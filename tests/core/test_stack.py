@@ -1,4 +1,4 @@
-"""What every stack promises, whatever it is made of: the properties that need no reference."""
+"""Stacks of blocks: properties that hold for every spec and need no reference."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.core import (
+    AttentionPattern,
     AttentionSpec,
     BlockSpec,
+    EncoderOutput,
     FeedForwardSpec,
     Flow,
     KeyValueCache,
     LayerNormSpec,
-    Memory,
-    Pattern,
-    Segments,
+    Packing,
     Stack,
     StackSpec,
 )
@@ -33,10 +33,10 @@ from tests.core.small import (
     examples,
     fused_calls,
     gradients,
-    heard,
     keeps,
-    listening,
     perturbed,
+    recorded,
+    recording,
     stack,
     windowed,
     with_dropout,
@@ -50,7 +50,7 @@ both_modes = pytest.mark.parametrize("training", [False, True], ids=["eval", "tr
 
 
 def run(network: Stack, x: Tensor, path: str = "fused", **flow: object) -> Tensor:
-    return network(x, listening(network, *PATHS[path], **flow))
+    return network(x, recording(network, *PATHS[path], **flow))
 
 
 # ── what it is made of ───────────────────────────────────────────────────────────────────────────────────
@@ -95,30 +95,35 @@ def test_cl_19_nine_blocks_keep_the_shape_round_trip_and_respect_their_mode() ->
 @every_kind
 def test_the_stream_is_what_enters_each_block_and_leaves_the_last(kind: str) -> None:
     network, x = stack(kind), torch.randn(2, 7, 32)
-    flow = listening(network, "*.before", keep=keeps([7, 4], 7))
-    states = network.stream(x, flow)
+    flow = recording(network, "*.before", keep=keeps([7, 4], 7))
+    states = network.hidden_states(x, flow)
     assert len(states) == len(network) + 1
-    assert all(torch.equal(state, heard(flow, f"{i}.before")) for i, state in enumerate(states[:-1]))
+    assert all(torch.equal(state, recorded(flow, f"{i}.before")) for i, state in enumerate(states[:-1]))
     assert torch.equal(states[-1], network(x, Flow(keep=flow.keep)))
 
 
 def test_each_block_gets_the_mask_of_its_own_pattern() -> None:
     network, x = stack("alternating windows"), torch.randn(1, 7, 32)
-    flow = listening(network, "*probs")
+    flow = recording(network, "*probs")
     network(x, flow)
     rows = torch.arange(7)
     distance = rows[:, None] - rows[None]
-    assert torch.equal(heard(flow, "0.attn.probs")[0, 0] > 0, (distance >= 0) & (distance < 3))
-    assert torch.equal(heard(flow, "1.attn.probs")[0, 0] > 0, distance >= 0)
+    assert torch.equal(recorded(flow, "0.attn.probs")[0, 0] > 0, (distance >= 0) & (distance < 3))
+    assert torch.equal(recorded(flow, "1.attn.probs")[0, 0] > 0, distance >= 0)
 
 
 def test_masks_are_made_once_a_call_for_each_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     network = perturbed(Stack(StackSpec(blocks=(windowed(PRE, 3), PRE) * 3)))
-    made: list[Pattern] = []
-    join = Mask.join
-    monkeypatch.setattr(Mask, "join", lambda pattern, *rest: (made.append(pattern), join(pattern, *rest))[1])
+    patterns: list[AttentionPattern] = []
+    combine = Mask.combine
+
+    def recorded(pattern: AttentionPattern, *rest: object) -> Mask:
+        patterns.append(pattern)
+        return combine(pattern, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Mask, "combine", recorded)
     network(torch.randn(1, 5, 32), Flow())
-    assert sorted(map(repr, made)) == [repr(Pattern(True, 3)), repr(Pattern(True))]
+    assert sorted(map(repr, patterns)) == [repr(AttentionPattern(True, 3)), repr(AttentionPattern(True))]
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,7 +189,7 @@ def test_chunked_equals_whole_with_padding(kind: str, chunks: list[int], side: s
 @every_path
 def test_chunked_equals_whole_with_a_memory(path: str) -> None:
     network, x = perturbed(Stack(StackSpec(blocks=(CROSS,) * 2))), torch.randn(2, 9, 32)
-    memory = Memory(torch.randn(2, 7, 24), keeps([7, 4], 7))
+    memory = EncoderOutput(torch.randn(2, 7, 24), keeps([7, 4], 7))
     cache = KeyValueCache(block_tokens=4)
     with torch.no_grad():
         steps = [run(network, part, path, cache=cache, memory=memory) for part in x.split([5, 1, 3], dim=1)]
@@ -227,7 +232,7 @@ def test_a_row_alone_equals_the_row_in_a_batch(kind: str, path: str) -> None:
 def test_packed_equals_one_text_at_a_time(kind: str, path: str, lengths: list[int]) -> None:
     network = stack(kind).double()
     texts = [torch.randn(1, length, 32, dtype=torch.float64) for length in lengths]
-    packed = run(network, torch.cat(texts, dim=1), path, segments=Segments(tuple(lengths)))
+    packed = run(network, torch.cat(texts, dim=1), path, packing=Packing(tuple(lengths)))
     assert_close(packed, torch.cat([run(network, text) for text in texts], dim=1), 1e-9)
 
 
@@ -237,7 +242,7 @@ def test_packed_equals_one_text_at_a_time(kind: str, path: str, lengths: list[in
 def test_packed_gradients_equal_those_of_one_text_at_a_time(kind: str, path: str, training: bool) -> None:
     network, lengths = stack(kind).train(training), (4, 4, 1, 6)
     x, weights = torch.randn(1, 15, 32), torch.randn(1, 15, 32)
-    packed = gradients(network, lambda: (run(network, x, path, segments=Segments(lengths)) * weights).sum())
+    packed = gradients(network, lambda: (run(network, x, path, packing=Packing(lengths)) * weights).sum())
 
     def one_by_one() -> Tensor:
         outs = [run(network, text) for text in x.split(lengths, dim=1)]
@@ -259,9 +264,9 @@ def test_fused_equals_explicit_with_equal_gradients(kind: str, training: bool, m
     results = []
     for path in PATHS:
         out = run(network, x, path, keep=keep)
-        found = gradients(network, lambda out=out: (out * weights).sum())
+        grads = gradients(network, lambda out=out: (out * weights).sum())
         assert x.grad is not None
-        results.append({"out": out, "x": x.grad.clone(), **found})
+        results.append({"out": out, "x": x.grad.clone(), **grads})
         x.grad = None
     assert all(value.isfinite().all() for value in results[0].values()), (
         "no NaN, even where a row sees nothing"
@@ -280,21 +285,21 @@ def test_looking_at_one_layer_leaves_the_others_on_the_fused_kernel(monkeypatch:
     }
     for patterns, count in expected.items():
         with fused_calls(monkeypatch) as calls:
-            network(x, listening(network, *patterns))
+            network(x, recording(network, *patterns))
         assert len(calls) == count, patterns
 
 
 def test_packed_texts_of_one_length_go_through_the_kernel_together(monkeypatch: pytest.MonkeyPatch) -> None:
     network = perturbed(Stack(StackSpec(blocks=(POST,))))
     with fused_calls(monkeypatch) as calls:
-        run(network, torch.randn(1, 16, 32), segments=Segments((2, 2, 2, 5, 5)))
+        run(network, torch.randn(1, 16, 32), packing=Packing((2, 2, 2, 5, 5)))
     assert calls == [3, 2]
 
 
 @every_kind
 def test_listening_to_everything_changes_nothing(kind: str) -> None:
     network, x = stack(kind), torch.randn(2, 7, 32)
-    assert_close(network(x, listening(network, "*")), network(x, Flow()))
+    assert_close(network(x, recording(network, "*")), network(x, Flow()))
 
 
 @every_kind
@@ -339,10 +344,10 @@ def test_cl_22_rotary_sees_differences_of_positions_alone() -> None:
     for kind in ("grouped, gated, rotary", "rotary in part", "rotary both ways"):
         network, x = stack(kind).double(), torch.randn(2, 7, 32, dtype=torch.float64)
         counted = run(network, x)
-        places = torch.arange(7)[None]
-        assert_close(run(network, x, positions=places), counted, 1e-12)
-        assert_close(run(network, x, positions=places + 1000), counted, 1e-9)
-        assert (run(network, x, positions=2 * places) - counted).abs().max() > 1e-3
+        positions = torch.arange(7)[None]
+        assert_close(run(network, x, positions=positions), counted, 1e-12)
+        assert_close(run(network, x, positions=positions + 1000), counted, 1e-9)
+        assert (run(network, x, positions=2 * positions) - counted).abs().max() > 1e-3
 
 
 # ── dropout ──────────────────────────────────────────────────────────────────────────────────────────────

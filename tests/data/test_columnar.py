@@ -38,15 +38,17 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "said"),
+    ("rows", "columns", "message"),
     [
         (ROWS, ["txt"], "no column 'txt'; nearest: 'text'"),
         ([*ROWS[:1_500], {"text": None}], ["text"], "row 1500: 'text' is empty"),
         ([{"text": "a"}][:0], None, "holds no row"),
     ],
 )
-def test_what_is_wrong_with_it(tmp_path: Path, rows: list[Any], columns: list[str] | None, said: str) -> None:
-    with pytest.raises(DataError, match=rf"a\.parquet: {said}"):
+def test_what_is_wrong_with_it(
+    tmp_path: Path, rows: list[Any], columns: list[str] | None, message: str
+) -> None:
+    with pytest.raises(DataError, match=rf"a\.parquet: {message}"):
         read_rows(parquet(tmp_path / "a.parquet", rows), columns=columns)
 
 

@@ -94,7 +94,7 @@ def test_where_a_function_stands_is_no_part_of_it() -> None:
 
 def test_a_process_of_another_hash_seed_agrees() -> None:
     code = "from glassformer.data.digest import digest_of; print(digest_of({'b', 'a'}, {'x': (1, len)}))"
-    said = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
@@ -104,7 +104,7 @@ def test_a_process_of_another_hash_seed_agrees() -> None:
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert said == {digest_of({"b", "a"}, {"x": (1, len)})}
+    assert digests == {digest_of({"b", "a"}, {"x": (1, len)})}
 
 
 def environ() -> dict[str, str]:

@@ -85,9 +85,9 @@ def test_code_is_the_function_without_its_docstring() -> None:
         }
         for row in docstring_pairs(source):
             node = functions[int(row["where"].rpartition(" ")[2])]
-            said, node.body = ast.get_docstring(node), node.body[1:]
+            docstring, node.body = ast.get_docstring(node), node.body[1:]
             assert ast.dump(ast.parse(row["code"]).body[0]) == ast.dump(node), row["where"]
-            node.body = [ast.Expr(ast.Constant(said)), *node.body]  # for what lies around it
+            node.body = [ast.Expr(ast.Constant(docstring)), *node.body]  # for what lies around it
             count += 1
     assert count > 50
 
@@ -107,12 +107,12 @@ def test_folders_and_encodings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"def f(:\n", "line 1: is not Python"),
-        (b"x = 1\n\0", "is not Python"),
+        (b"def f(:\n", "line 1: is not valid Python"),
+        (b"x = 1\n\0", "is not valid Python"),
         (b"\xff\xfe\xfd", "cannot be read as Python"),
     ],
 )
-def test_what_is_no_python_is_said(tmp_path: Path, content: bytes, message: str) -> None:
+def test_what_is_no_python_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "bad.py"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as error:

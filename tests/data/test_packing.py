@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.packing import pack, starts
+from glassformer.data.packing import document_starts, pack
 from glassformer.errors import ConfigError
 
 END = 0
@@ -34,12 +34,12 @@ def test_every_block_is_full_and_less_than_one_is_lost(
 def test_stretches_are_the_documents_as_the_blocks_cut_them(documents: list[list[int]], block: int) -> None:
     borders = np.cumsum([len(document) + 1 for document in documents if document]).tolist()
     expected = sorted({0, *borders, *range(0, borders[-1] if borders else 0, block)})
-    place, found = 0, [0]
+    place, blocks = 0, [0]
     for example in pack(documents, block, end=END):
         assert example["documents"].sum() == len(example["input_ids"])
-        found += (place + np.cumsum(example["documents"])).tolist()
-        place = found[-1]
-    assert found == expected
+        blocks += (place + np.cumsum(example["documents"])).tolist()
+        place = blocks[-1]
+    assert blocks == expected
 
 
 def test_joined_documents_see_each_other() -> None:
@@ -64,10 +64,10 @@ def test_it_streams_without_end_and_ends_where_documents_do() -> None:
 
 
 def test_starts_are_where_stretches_begin() -> None:
-    assert starts(np.array([3, 1, 4])).tolist() == [0, 3, 4]
+    assert document_starts(np.array([3, 1, 4])).tolist() == [0, 3, 4]
 
 
 @pytest.mark.parametrize(("options", "message"), [({"block": 1}, "at least 2"), ({"rest": "lose"}, "'drop'")])
-def test_what_cannot_be_is_said(options: dict[str, object], message: str) -> None:
+def test_what_cannot_be_is_reported(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         pack([[5]], **{"block": 4, **options})  # type: ignore[arg-type]

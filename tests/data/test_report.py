@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.data.report import Lengths, Report, inspect
+from glassformer.data.report import DataReport, Lengths, inspect_rows
 from glassformer.data.rows import read_rows
-from glassformer.data.sequence import Listed
+from glassformer.data.sequence import InMemoryRows
 from glassformer.errors import DataError
 
-TRAIN = Listed(
+TRAIN = InMemoryRows(
     [
         {"text": "so glad", "label": "joy"},
         {"text": "So  GLAD", "label": "anger"},
@@ -26,7 +26,7 @@ TRAIN = Listed(
     ],
     name="train.csv",
 )
-TEST = Listed(
+TEST = InMemoryRows(
     [
         {"text": "Leave me be", "label": "anger"},
         {"text": "new", "label": "love"},
@@ -36,13 +36,13 @@ TEST = Listed(
 )
 
 
-def found(report: Report) -> dict[str, Any]:
+def findings_by_kind(report: DataReport) -> dict[str, Any]:
     return {each.kind: each for each in report.findings}
 
 
 def test_figures_of_each_file() -> None:
-    report = inspect({"train.csv": TRAIN, "test.csv": TEST}, text="text", label="label")
-    first = report.parts[0]
+    report = inspect_rows({"train.csv": TRAIN, "test.csv": TEST}, text="text", label="label")
+    first = report.files[0]
     assert (first.rows, first.classes, first.gaps) == (7, {"anger": 3, "joy": 2, "fear": 1}, {"label": 1})
     assert first.lengths["words"].values.tolist() == [2, 2, 3, 3, 0, 3, 3]
     assert first.lengths["characters"].values.tolist() == [7, 8, 11, 11, 1, 10, 14]
@@ -55,8 +55,8 @@ def test_figures_of_each_file() -> None:
     assert json.loads(json.dumps(report.to_dict()))["files"][0]["by_class"]["joy"]["most"] == 2
 
 
-def test_everything_odd_is_found_with_its_place() -> None:
-    odd = found(inspect({"train.csv": TRAIN, "test.csv": TEST}, text="text", label="label"))
+def test_all_findings_have_locations() -> None:
+    odd = findings_by_kind(inspect_rows({"train.csv": TRAIN, "test.csv": TEST}, text="text", label="label"))
     assert set(odd) == {
         "leak",
         "conflict",
@@ -69,25 +69,29 @@ def test_everything_odd_is_found_with_its_place() -> None:
         "only",
     }
     assert all(each.count == 1 for kind, each in odd.items() if kind not in ("repeat", "only", "single"))
-    assert odd["leak"].places == ("train.csv: row 2 · test.csv: row 0 · “Leave me be”",)
-    assert odd["conflict"].places == ("train.csv: row 0: joy · train.csv: row 1: anger · “So GLAD”",)
-    assert odd["empty"].places == ("train.csv: row 4",)
-    assert odd["no label"].places == ("train.csv: row 5: “WHAT A DAY”",)
+    assert odd["leak"].locations == ("train.csv: row 2 · test.csv: row 0 · “Leave me be”",)
+    assert odd["conflict"].locations == ("train.csv: row 0: joy · train.csv: row 1: anger · “So GLAD”",)
+    assert odd["empty"].locations == ("train.csv: row 4",)
+    assert odd["no label"].locations == ("train.csv: row 5: “WHAT A DAY”",)
     assert odd["repeat"].count == 2
-    assert "1 class has one row alone" in odd["single"].said and odd["single"].places == ("fear",)
-    assert odd["only"].said == "1 class has rows in test.csv alone: love"
+    assert "1 class has one row alone" in odd["single"].message and odd["single"].locations == ("fear",)
+    assert odd["only"].message == "1 class has rows in test.csv alone: love"
 
 
 def test_nothing_odd() -> None:
-    rows = Listed([{"text": f"number {i}", "label": "ab"[i % 2]} for i in range(8)])
-    assert inspect({"a": rows}, text="text", label="label").findings == ()
-    assert inspect({"a": rows}, text="text").classes == []
+    rows = InMemoryRows([{"text": f"number {i}", "label": "ab"[i % 2]} for i in range(8)])
+    assert inspect_rows({"a": rows}, text="text", label="label").findings == ()
+    assert inspect_rows({"a": rows}, text="text").classes == []
 
 
 def test_a_text_in_three_files_leaks_into_each() -> None:
-    files = {name: Listed([{"text": "same"}, {"text": "same"}], name=name) for name in ("{a}", "b", "c")}
-    leaking = [each for each in inspect(files, text="text").findings if each.kind == "leak"]
-    assert [(each.said.split()[3], each.said.split()[6].strip(":"), each.count) for each in leaking] == [
+    files = {
+        name: InMemoryRows([{"text": "same"}, {"text": "same"}], name=name) for name in ("{a}", "b", "c")
+    }
+    leaking = [each for each in inspect_rows(files, text="text").findings if each.kind == "leak"]
+    assert [
+        (each.message.split()[3], each.message.split()[6].strip(":"), each.count) for each in leaking
+    ] == [
         ("b", "{a}", 2),
         ("c", "{a}", 2),
         ("c", "b", 2),
@@ -101,28 +105,28 @@ def test_tokens_are_counted_a_thousand_texts_at_a_time_and_held_against_the_limi
         calls.append(len(texts))
         return [len(text) for text in texts]
 
-    rows = Listed([{"text": "x" * (1 + i % 10) + str(i)} for i in range(2_500)])
-    report = inspect({"a.csv": rows}, text="text", tokens=counted, limit=12)
+    rows = InMemoryRows([{"text": "x" * (1 + i % 10) + str(i)} for i in range(2_500)])
+    report = inspect_rows({"a.csv": rows}, text="text", tokens=counted, limit=12)
     assert calls == [1000, 1000, 500] and report.unit == "tokens"
-    tokens = report.parts[0].lengths["tokens"]
-    assert len(tokens.values) == 2_500 and tokens.beyond == sum(len(row["text"]) > 12 for row in rows) > 0
-    assert found(report)["beyond"].count == tokens.beyond
+    tokens = report.files[0].lengths["tokens"]
+    assert len(tokens.values) == 2_500 and tokens.over_limit == sum(len(row["text"]) > 12 for row in rows) > 0
+    assert findings_by_kind(report)["beyond"].count == tokens.over_limit
     assert report.to_dict()["files"][0]["lengths"]["tokens"]["limit"] == 12
 
 
 def test_words_with_tags_and_several_labels() -> None:
-    tagged = Listed(
+    tagged = InMemoryRows(
         [{"tokens": ["Sioux", "Falls"], "tags": ["B-LOC", "I-LOC"]}, {"tokens": ["a"], "tags": ["O"]}]
     )
-    part = inspect({"x": tagged}, text="tokens", label="tags").parts[0]
+    part = inspect_rows({"x": tagged}, text="tokens", label="tags").files[0]
     assert part.classes == {"B-LOC": 1, "I-LOC": 1, "O": 1} and part.lengths["words"].values.tolist() == [
         2,
         1,
     ]
-    assert part.of_class.tolist() == [-1, -1]
-    several = Listed([{"text": "a", "labels": ["x", "y"]}, {"text": "A", "labels": ["y", "x"]}])
-    report = inspect({"x": several}, text="text", label="labels")
-    assert report.parts[0].classes == {"x": 2, "y": 2} and "conflict" not in found(report)
+    assert part.class_index.tolist() == [-1, -1]
+    several = InMemoryRows([{"text": "a", "labels": ["x", "y"]}, {"text": "A", "labels": ["y", "x"]}])
+    report = inspect_rows({"x": several}, text="text", label="labels")
+    assert report.files[0].classes == {"x": 2, "y": 2} and "conflict" not in findings_by_kind(report)
 
 
 def test_quantiles_are_lengths_that_the_share_does_not_exceed() -> None:
@@ -137,16 +141,16 @@ def test_quantiles_are_lengths_that_the_share_does_not_exceed() -> None:
 
 def test_what_cannot_be_looked_at() -> None:
     with pytest.raises(DataError, match="no file"):
-        inspect({}, text="text")
+        inspect_rows({}, text="text")
     with pytest.raises(DataError, match="a: no column 'txt'; nearest: 'text'"):
-        inspect({"a": Listed([{"text": "x"}])}, text="txt")
+        inspect_rows({"a": InMemoryRows([{"text": "x"}])}, text="txt")
     with pytest.raises(DataError, match=r"the list: row 1: 'text' is 5, a number; it must be a text"):
-        inspect({"a": Listed([{"text": None}, {"text": 5}])}, text="text")
+        inspect_rows({"a": InMemoryRows([{"text": None}, {"text": 5}])}, text="text")
 
 
 def test_emotion_has_the_classes_that_its_readme_states(shared: Path) -> None:
     form: dict[str, Any] = {"delimiter": ";", "quotes": False, "header": False, "names": ("text", "label")}
     rows = read_rows(shared / "data/emotion/train.txt.gz", kind="csv", **form)
-    part = inspect({"train": rows}, text="text", label="label").parts[0]
+    part = inspect_rows({"train": rows}, text="text", label="label").files[0]
     stated = {"joy": 5362, "sadness": 4664, "anger": 2159, "fear": 1937, "love": 1304, "surprise": 572}
     assert (part.rows, part.classes) == (15_998, stated)

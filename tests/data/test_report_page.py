@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 
 from glassformer.data.plots import bars, boxes, histogram, scale
-from glassformer.data.report import inspect
-from glassformer.data.report_page import page
-from glassformer.data.sequence import Listed
+from glassformer.data.report import inspect_rows
+from glassformer.data.report_page import report_html
+from glassformer.data.sequence import InMemoryRows
 
 EVIL = '<script>alert("x")</script> & <img src=x onerror=y>'
 
@@ -41,25 +41,27 @@ class Reader(HTMLParser):
         self.words.append(data)
 
 
-def numbers(drawn: str, name: str) -> list[float]:
-    return [float(found) for found in re.findall(rf'<rect class="s0"[^>]* {name}="([\d.]+)"', drawn)]
+def numbers(svg: str, name: str) -> list[float]:
+    return [float(value) for value in re.findall(rf'<rect class="s0"[^>]* {name}="([\d.]+)"', svg)]
 
 
 def test_one_file_in_which_texts_are_texts() -> None:
     rows = [{"text": f"{EVIL} {i // 2}", "label": EVIL if i % 3 else "b"} for i in range(12)]
-    report = inspect({EVIL: Listed(rows, name=EVIL), "b.csv": Listed(rows[:3])}, text="text", label="label")
-    text = page(report)
-    found = Reader(text)
-    assert not found.opened and {"script", "img", "link", "iframe"}.isdisjoint(found.tags)
-    assert found.tags.count("svg") == 4 and found.tags.count("table") == 2
+    report = inspect_rows(
+        {EVIL: InMemoryRows(rows, name=EVIL), "b.csv": InMemoryRows(rows[:3])}, text="text", label="label"
+    )
+    text = report_html(report)
+    reader = Reader(text)
+    assert not reader.opened and {"script", "img", "link", "iframe"}.isdisjoint(reader.tags)
+    assert reader.tags.count("svg") == 4 and reader.tags.count("table") == 2
     assert "://" not in text and "default-src 'none'" in text and "light dark" in text
-    assert any(EVIL in word for word in found.words)
-    said = " ".join(found.words)
-    assert all(each.said in said for each in report.findings) and len(report.findings) >= 3
+    assert any(EVIL in word for word in reader.words)
+    label_texts = " ".join(reader.words)
+    assert all(each.message in label_texts for each in report.findings) and len(report.findings) >= 3
 
 
 def test_a_page_without_labels_and_findings() -> None:
-    text = page(inspect({"a.txt": Listed([{"text": "one"}, {"text": "two"}])}, text="text"))
+    text = report_html(inspect_rows({"a.txt": InMemoryRows([{"text": "one"}, {"text": "two"}])}, text="text"))
     assert "Nothing odd was found." in text and "Rows a class" not in text and not Reader(text).opened
 
 
@@ -75,27 +77,26 @@ def test_a_histogram_draws_every_text_once_or_says_how_many_it_leaves_out() -> N
     assert (step, len(tall)) == (1, 4)
     assert tall[0] == 0 and abs(tall[1] / tall[2] - 1 / 2) < 0.01 and abs(tall[3] / tall[2] - 1 / 4) < 0.01
     far = np.append(np.arange(1_000) % 50, 9_000)
-    drawn = histogram(far, "words", 0, *scale([far]), limit=20)
-    assert "1 longer, up to 9,000" in drawn and "limit 20" in drawn
-    said = [int(found) for found in re.findall(r"words: (\d+) texts", drawn)]
-    assert sum(said) == 1_000
+    svg = histogram(far, "words", 0, *scale([far]), limit=20)
+    assert "1 longer, up to 9,000" in svg and "limit 20" in svg
+    counts = [int(value) for value in re.findall(r"words: (\d+) texts", svg)]
+    assert sum(counts) == 1_000
 
 
 def test_a_box_stands_where_the_quantiles_are() -> None:
-    drawn = boxes({"a": np.arange(101)}, "words")
-    assert "half of the texts have 25 to 75 words, the median 50" in drawn
+    svg = boxes({"a": np.arange(101)}, "words")
+    assert "half of the texts have 25 to 75 words, the median 50" in svg
     left, wide = (
-        float(re.findall(rf'class="box" [^>]*(?<=[ "]){name}="([\d.]+)"', drawn)[0])
-        for name in ("x", "width")
+        float(re.findall(rf'class="box" [^>]*(?<=[ "]){name}="([\d.]+)"', svg)[0]) for name in ("x", "width")
     )
-    median = float(re.findall(r'class="median" x1="([\d.]+)"', drawn)[0])
+    median = float(re.findall(r'class="median" x1="([\d.]+)"', svg)[0])
     assert abs(median - (left + wide / 2)) < 0.2
 
 
 def test_many_classes_are_folded_away_and_none_is_lost() -> None:
-    rows = Listed([{"text": f"word {i}", "label": f"class {i % 50}"} for i in range(100)])
-    text = page(inspect({"a": rows}, text="text", label="label"))
-    found = Reader(text)
-    assert not found.opened and text.count("20 more classes") == 2
-    drawn = [word for word in found.words if word.startswith("class ") and ":" not in word]
-    assert len(set(drawn)) == 50 and len(drawn) == 100
+    rows = InMemoryRows([{"text": f"word {i}", "label": f"class {i % 50}"} for i in range(100)])
+    text = report_html(inspect_rows({"a": rows}, text="text", label="label"))
+    reader = Reader(text)
+    assert not reader.opened and text.count("20 more classes") == 2
+    svg = [word for word in reader.words if word.startswith("class ") and ":" not in word]
+    assert len(set(svg)) == 50 and len(svg) == 100

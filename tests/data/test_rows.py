@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer import ConfigError, DataError
-from glassformer.data.records import PIECE
+from glassformer.data.json_rows import CHUNK_BYTES
 from glassformer.data.rows import read_rows
 from glassformer.data.streams import stream_rows
 
@@ -110,20 +110,20 @@ KINDS: list[tuple[str, str, dict[str, Any], list[dict[str, Any]], list[int]]] = 
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "options", "said", "lines"), KINDS)
+@pytest.mark.parametrize(("name", "text", "options", "expected", "lines"), KINDS)
 def test_kinds(
-    tmp_path: Path, name: str, text: str, options: dict[str, Any], said: list[Any], lines: list[int]
+    tmp_path: Path, name: str, text: str, options: dict[str, Any], expected: list[Any], lines: list[int]
 ) -> None:
     path = put(tmp_path / name, text)
-    if not said:
+    if not expected:
         with pytest.raises(DataError, match="line 2: no column 'u'; there are: 't'"):
             read_rows(path, **options)
         return
     rows = read_rows(str(path), **options)
-    assert list(rows) == said == [rows[index] for index in range(len(rows))]
+    assert list(rows) == expected == [rows[index] for index in range(len(rows))]
     assert [rows.where(index) for index in range(len(rows))] == [f"{path}: line {line}" for line in lines]
-    assert rows[-1] == said[-1] and rows.file(0) == str(path)
-    assert list(rows.columns) == list({column: None for row in said for column in row})
+    assert rows[-1] == expected[-1] and rows.file(0) == str(path)
+    assert list(rows.columns) == list({column: None for row in expected for column in row})
     with pytest.raises(IndexError, match="there is no row"):
         rows[len(rows)]
 
@@ -170,20 +170,20 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.jsonl", '{"n": 1}\n{"n": true}', {}, "line 2: 'n' is True, true or false"),
     ("a.jsonl", '{"n": 1}\n{"n": null}', {"columns": ["n"]}, "line 2: 'n' is empty"),
     ("a.jsonl", '{"n": 1}\n{"m": 1}', {"columns": ["n"]}, "line 2: no column 'n'"),
-    ("a.jsonl", '{"n": 1, "n": 2}', {}, "line 1 is no JSON: the key 'n' stands there twice"),
-    ("a.jsonl", '{"n": 1}\n{"n": NaN}', {}, "line 2 is no JSON: NaN"),
-    ("a.jsonl", '{"n": "\\ud83d"}', {}, "line 1 is no JSON: half of a surrogate pair"),
-    ("a.jsonl", '{"n": 1}\n{"n"', {}, "line 2 is no JSON"),
-    ("a.jsonl", "[1]", {}, r"line 1 is no JSON object, but \[1\]"),
+    ("a.jsonl", '{"n": 1, "n": 2}', {}, "line 1 is not valid JSON: duplicate key 'n'"),
+    ("a.jsonl", '{"n": 1}\n{"n": NaN}', {}, "line 2 is not valid JSON: NaN"),
+    ("a.jsonl", '{"n": "\\ud83d"}', {}, "line 1 is not valid JSON: a lone surrogate"),
+    ("a.jsonl", '{"n": 1}\n{"n"', {}, "line 2 is not valid JSON"),
+    ("a.jsonl", "[1]", {}, r"line 1 is not a JSON object, but \[1\]"),
     ("a.jsonl", '{"n": "' + "b" * 500 + '"}', {"limit": 400}, "line 1 begins a row of more than 400 bytes"),
     ("a.jsonl", b'{"n": "a"}\n\n{"n": "\xe4"}', {}, "line 3 is not UTF-8"),
-    ("a.json", '[{"n": 1},\n {"n": 2}\n {"n": 3}]', {}, "line 3 is no JSON: a comma is missing"),
-    ("a.json", '[{"n": 1},\n]', {}, "line 2 is no list of rows: .* with ']'"),
-    ("a.json", '[{"n": 1},\n 5]', {}, "line 2 is no list of rows: .* with '5'"),
-    ("a.json", '[{"n": 1},\n {"n": }]', {}, "line 2 is no JSON: Expecting value"),
-    ("a.json", '[{"n": 1},\n {"n":\n NaN}]', {}, "line 2 is no JSON: NaN"),
+    ("a.json", '[{"n": 1},\n {"n": 2}\n {"n": 3}]', {}, "line 3 is not valid JSON: a comma is missing"),
+    ("a.json", '[{"n": 1},\n]', {}, "line 2 is not a list of rows: .* with ']'"),
+    ("a.json", '[{"n": 1},\n 5]', {}, "line 2 is not a list of rows: .* with '5'"),
+    ("a.json", '[{"n": 1},\n {"n": }]', {}, "line 2 is not valid JSON: Expecting value"),
+    ("a.json", '[{"n": 1},\n {"n":\n NaN}]', {}, "line 2 is not valid JSON: NaN"),
     ("a.json", '[{"n": 1}', {}, "the file ends before the list does"),
-    ("a.json", '[{"n": 1}]\n\n x', {}, "line 3 is no JSON: 'x' stands behind the end"),
+    ("a.json", '[{"n": 1}]\n\n x', {}, "line 3 is not valid JSON: 'x' follows the end"),
     ("a.json", '"abc"', {}, "line 1 begins neither a list of rows"),
     (
         "a.json",
@@ -194,22 +194,27 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.json", '{"a": [{"n": 1}]}', {"part": ["a", "b"]}, "no part 'b'; there are: 'a'"),
     ("a.json", "{}", {"part": "a"}, "no part 'a'; there are: none"),
     ("a.json", '{"a": []}', {"part": "a"}, "holds no row"),
-    ("a.json", '{\n"a": [],\n"a": []}', {"part": "a"}, "line 3 is no JSON: the key 'a' stands there twice"),
-    ("a.json", '{"a": {}}', {"part": "a"}, r"line 1 is no JSON: \[ is missing before '{'"),
-    ("a.json", '{"b": [1, ],\n"a": []}', {"part": "a"}, "line 1 is no JSON: Expecting value"),
-    ("a.json", '{"b": [1 2]}', {"part": "a"}, "line 1 is no JSON: ] is missing before '2'"),
+    ("a.json", '{\n"a": [],\n"a": []}', {"part": "a"}, "line 3 is not valid JSON: duplicate key 'a'"),
+    ("a.json", '{"a": {}}', {"part": "a"}, r"line 1 is not valid JSON: \[ is missing before '{'"),
+    ("a.json", '{"b": [1, ],\n"a": []}', {"part": "a"}, "line 1 is not valid JSON: Expecting value"),
+    ("a.json", '{"b": [1 2]}', {"part": "a"}, "line 1 is not valid JSON: ] is missing before '2'"),
     (
         "a.json",
         '{"a": [{"n": 1}],\n b',
         {"part": "a"},
-        "line 2 is no JSON: the name of a list, .* before 'b'",
+        "line 2 is not valid JSON: the name of a list, .* before 'b'",
     ),
-    ("a.json", '{"a": [{"n": 1}]', {"part": "a"}, "is no JSON: } is missing before the end of the file"),
+    (
+        "a.json",
+        '{"a": [{"n": 1}]',
+        {"part": "a"},
+        "is not valid JSON: } is missing before the end of the file",
+    ),
     (
         "a.json",
         '{"a": [{"n": 1}]}\n]',
         {"part": "a"},
-        "line 2 is no JSON: ']' stands behind the end of the object",
+        "line 2 is not valid JSON: ']' follows the end of the object",
     ),
     (
         "a.json",
@@ -221,11 +226,11 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
         "a.json",
         '{"a": [["x", 1]]}',
         {"part": "a"},
-        r"line 1 is no list of rows: .* name their columns: names=",
+        r"line 1 is not a list of rows: .* name their columns: names=",
     ),
-    ("a.json", '[{"n": 1}]', {"names": ["n"]}, r"line 1 is no list of rows: .* a list \(\[\) is needed"),
+    ("a.json", '[{"n": 1}]', {"names": ["n"]}, r"line 1 is not a list of rows: .* a list \(\[\) is needed"),
     ("a.json", '[{"n": 1}]', {"part": "a"}, "line 1 begins a list, which has no parts"),
-    ("a.json", '{\n"a": [{"n": 1}]}', {}, "line 1 is no JSON: .* say which to read: part="),
+    ("a.json", '{\n"a": [{"n": 1}]}', {}, "line 1 is not valid JSON: .* say which to read: part="),
     ("a.json", b'[{"n": "a"},\n {"n": "\xe4"}]', {}, "line 2 is not UTF-8"),
     (
         "a.json",
@@ -249,19 +254,19 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "options", "said"), WRONG)
-def test_what_is_wrong_is_said_with_its_line(
-    tmp_path: Path, name: str, text: str | bytes, options: dict[str, Any], said: str
+@pytest.mark.parametrize(("name", "text", "options", "message"), WRONG)
+def test_what_is_wrong_is_reported_with_its_line(
+    tmp_path: Path, name: str, text: str | bytes, options: dict[str, Any], message: str
 ) -> None:
     path = tmp_path / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         read_rows(path, **options)
     assert str(caught.value).startswith(str(path))
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"kind": "cvs"}, "kind is 'cvs'; nearest: 'csv'"),
         (
@@ -284,13 +289,15 @@ def test_what_is_wrong_is_said_with_its_line(
         ({"limit": 0}, "limit is 0 bytes"),
     ],
 )
-def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(said)):
+def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
         read_rows(put(tmp_path / "a.csv", CSV), **options)
 
 
 def test_parts_across_pieces(tmp_path: Path) -> None:
-    for before in range(PIECE - 30, PIECE):  # the number, the name or the row lies across two pieces
+    for before in range(
+        CHUNK_BYTES - 30, CHUNK_BYTES
+    ):  # the number, the name or the row lies across two pieces
         text = json.dumps({"pad": "x" * (before - 10), "n": 123456, "train": [["ü", 1]], "val": [["v", 2]]})
         path = put(tmp_path / "a.json", text)
         assert list(read_rows(path, part=("train", "val"), names=("t", "n"))) == [
@@ -352,16 +359,16 @@ def test_several_files_are_put_one_behind_the_other(tmp_path: Path) -> None:
 
 
 def test_places_without_rows(tmp_path: Path) -> None:
-    for source, said in (
+    for source, message in (
         (tmp_path / "none.csv", "none.csv: cannot be opened: No such file"),
-        (str(tmp_path / "*.csv"), "no file fits this pattern"),
+        (str(tmp_path / "*.csv"), "no file matches this pattern"),
         (tmp_path, "holds neither sound nor rows"),
         (5, "got int"),
         ({}, "names a file of lines for each column, and not none"),
         ([], "the list: holds no row"),
         ([5], "row 0 is 5; a row is a dict"),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             read_rows(source)  # type: ignore[arg-type]
 
 
@@ -410,16 +417,16 @@ def test_what_json_and_csv_write_is_read_again(
         writer = csv.DictWriter(file, ["a", "b"], quoting=csv.QUOTE_ALL)
         writer.writeheader()
         writer.writerows(rows)
-    found = read_rows(folder / "a.csv")
-    assert list(found) == rows == [found[index] for index in range(len(found))]
+    rows_read = read_rows(folder / "a.csv")
+    assert list(rows_read) == rows == [rows_read[index] for index in range(len(rows_read))]
 
 
 def test_a_list_in_json_longer_than_what_is_held_of_it(tmp_path: Path) -> None:
     rows = [{"n": number, "text": "ü" * (number % 97)} for number in range(3_000)]
     for indent in (None, 2):
-        found = read_rows(put(tmp_path / "a.json", json.dumps(rows, indent=indent, ensure_ascii=False)))
-        assert list(found) == rows and found[1_234] == rows[1_234]
-        assert found.where(2_999).endswith(": line 1" if indent is None else f": line {2 + 4 * 2_999}")
+        rows_read = read_rows(put(tmp_path / "a.json", json.dumps(rows, indent=indent, ensure_ascii=False)))
+        assert list(rows_read) == rows and rows_read[1_234] == rows[1_234]
+        assert rows_read.where(2_999).endswith(": line 1" if indent is None else f": line {2 + 4 * 2_999}")
 
 
 def test_memory_stays_far_below_the_size_of_a_file(tmp_path: Path) -> None:

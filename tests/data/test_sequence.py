@@ -9,7 +9,7 @@ import pytest
 
 from glassformer import DataError
 from glassformer.data.rows import read_rows
-from glassformer.data.sequence import Headed, Renamed
+from glassformer.data.views import RelabelledRows, RenamedColumns
 
 ROWS = [{"text": f"<b>{number}</b>", "label": number % 2} for number in range(7)]
 
@@ -66,19 +66,19 @@ def test_selections() -> None:
 
 def test_labels_of_other_names() -> None:
     rows = read_rows([{"tokens": ["a", "b"], "tags": ["B-MISC", "O"]}, {"tokens": ["c"], "tags": ["B-PER"]}])
-    other = Renamed(rows, "tags", {"B-MISC": "O", "I-MISC": "O"})
+    other = RelabelledRows(rows, "tags", {"B-MISC": "O", "I-MISC": "O"})
     assert [row["tags"] for row in other] == [["O", "O"], ["B-PER"]] == [other[0]["tags"], other[1]["tags"]]
     assert (
-        other.absent() == ["I-MISC"]
+        other.missing_labels() == ["I-MISC"]
         and other.where(1) == rows.where(1)
         and rows[0]["tags"] == ["B-MISC", "O"]
     )
-    assert other.fingerprint != rows.fingerprint != Renamed(rows, "tags", {"O": "B-MISC"}).fingerprint
+    assert other.fingerprint != rows.fingerprint != RelabelledRows(rows, "tags", {"O": "B-MISC"}).fingerprint
     assert list(other.select([1])) == [{"tokens": ["c"], "tags": ["B-PER"]}] == list(other[1:])
-    numbers = Renamed(read_rows([{"label": 1}, {"label": None}, {"label": 0}]), "label", {"1": "good"})
+    numbers = RelabelledRows(read_rows([{"label": 1}, {"label": None}, {"label": 0}]), "label", {"1": "good"})
     assert [row["label"] for row in numbers] == ["good", None, "0"] and numbers.kinds["label"] == "a text"
     with pytest.raises(DataError, match="no column 'tag'; nearest: 'tags'"):
-        Renamed(rows, "tag", {})
+        RelabelledRows(rows, "tag", {})
 
 
 def test_a_filter() -> None:
@@ -122,14 +122,14 @@ def test_other_headings() -> None:
     rows = read_rows(
         [{"tweet": "so glad", "text": "old", "mood": 1}, {"tweet": "so sad", "text": "old", "mood": 0}]
     )
-    same = Headed(rows, {"tweet": "text", "mood": "label"})
+    same = RenamedColumns(rows, {"tweet": "text", "mood": "label"})
     assert (
         list(same) == [{"text": "so glad", "label": 1}, {"text": "so sad", "label": 0}]
         and same[1] == list(same)[1]
     )
     assert (same.columns, same.kinds["label"]) == (["text", "label"], rows.kinds["mood"])
     assert (len(same), same.where(1), same.fingerprint) == (2, rows.where(1), rows.fingerprint)
-    swapped = Headed(rows, {"tweet": "text", "text": "tweet"})
+    swapped = RenamedColumns(rows, {"tweet": "text", "text": "tweet"})
     assert swapped[0] == {"text": "so glad", "tweet": "old", "mood": 1}
     with pytest.raises(DataError, match=r"no column 'twet'.*nearest: 'tweet'"):
-        Headed(rows, {"twet": "text"})
+        RenamedColumns(rows, {"twet": "text"})

@@ -12,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data.rows import read_rows
-from glassformer.data.sequence import Listed
-from glassformer.data.splits import column, distinct, folds, leaks, normal, sample, slices, split
+from glassformer.data.sequence import InMemoryRows
+from glassformer.data.splits import (
+    column_values,
+    deduplicate,
+    folds,
+    leaks,
+    normalise_text,
+    sample,
+    slices,
+    split,
+)
 from glassformer.errors import ConfigError, DataError
 
 SIZES = (8, 16, 32, 64, 128, 220)
@@ -61,9 +70,9 @@ def test_each_class_is_in_each_part_within_one_row_of_its_share(labels: list[str
 @pytest.mark.parametrize("seed", range(4))
 def test_slices_of_several_labels_a_row_keep_them_within_one_row_of_their_share(seed: int) -> None:
     labels = tagged(seed)
-    found = slices(labels, SIZES, seed=seed)
-    assert [len(part) for part in found] == list(SIZES)
-    for part, outer in zip(found, [*found[1:], np.arange(len(labels))], strict=True):
+    parts = slices(labels, SIZES, seed=seed)
+    assert [len(part) for part in parts] == list(SIZES)
+    for part, outer in zip(parts, [*parts[1:], np.arange(len(labels))], strict=True):
         assert set(part) <= set(outer)
         assert furthest(labels, part) < 1
 
@@ -108,15 +117,15 @@ def test_a_smaller_sample_lies_within_a_larger_one() -> None:
 
 def test_folds_hold_each_row_out_once() -> None:
     labels = ["x"] * 30 + ["y"] * 12
-    found = folds(42, 4, labels=labels)
-    assert all_once([held_out for _, held_out in found], 42)
-    for train, held_out in found:
+    parts = folds(42, 4, labels=labels)
+    assert all_once([held_out for _, held_out in parts], 42)
+    for train, held_out in parts:
         assert all_once([train, held_out], 42)
         assert sum(labels[i] == "y" for i in held_out) == 3
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "said"),
+    ("arguments", "error", "message"),
     [
         ({"count": 9, "fractions": (0.5, 0.4)}, ConfigError, "0.5, 0.4 make 0.9"),
         ({"count": 9, "fractions": (1.0,)}, ConfigError, "two or more"),
@@ -129,8 +138,8 @@ def test_folds_hold_each_row_out_once() -> None:
         ({"count": 10, "labels": [[{}]] * 10}, DataError, "a text, a number or a list of them"),
     ],
 )
-def test_what_cannot_be_parted(arguments: dict[str, object], error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_what_cannot_be_parted(arguments: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         split(**arguments)  # type: ignore[arg-type]
 
 
@@ -144,13 +153,13 @@ def test_slices_must_grow_and_be_there() -> None:
 
 
 def test_texts_are_compared_without_case_space_and_form() -> None:
-    assert normal("  Straße\u00a0①\n ") == "strasse 1"
+    assert normalise_text("  Straße\u00a0①\n ") == "strasse 1"
     assert leaks(["Time flies.", "é"], ["fruit", "time  FLIES.", "e\u0301", "time flies."]) == [
         (0, 1),
         (1, 2),
         (0, 3),
     ]
-    assert distinct(["a", "A ", "b", "a"]) == [0, 2]
+    assert deduplicate(["a", "A ", "b", "a"]) == [0, 2]
 
 
 def test_leaks_that_wikiann_is_known_to_have(shared: Path) -> None:
@@ -162,10 +171,10 @@ def test_leaks_that_wikiann_is_known_to_have(shared: Path) -> None:
 
 
 def test_a_column_that_is_not_there() -> None:
-    rows = Listed([{"text": "a", "label": None}, {"text": "b", "label": "x"}], name="my.csv")
-    assert column(rows, "label") == [None, "x"]
+    rows = InMemoryRows([{"text": "a", "label": None}, {"text": "b", "label": "x"}], name="my.csv")
+    assert column_values(rows, "label") == [None, "x"]
     with pytest.raises(DataError, match=r"my.csv: no column 'lable'; nearest: 'label'"):
-        column(rows, "lable")
+        column_values(rows, "lable")
 
 
 def test_numbers_are_no_labels() -> None:

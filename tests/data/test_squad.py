@@ -50,8 +50,8 @@ def test_real_questions(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no JSON"),
-        (b"[", "is no JSON"),
+        (b"", "is not valid JSON"),
+        (b"[", "is not valid JSON"),
         (b'{"data": "\xff"}', "line 1 is not UTF-8"),
         ([], "the file has no list 'data'"),
         ({"data": [{}]}, "an article has no list 'paragraphs'"),

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer import DataError
-from glassformer.data.store import Store
+from glassformer.data.store import ExampleStore
 
 EXAMPLES: list[dict[str, Any]] = [
     {"input_ids": list(range(number % 7)), "labels": number % 3, "weights": np.full((number % 2 + 1, 2), 0.5)}
@@ -35,9 +35,9 @@ def unasked() -> Iterator[Any]:
 
 def test_what_is_put_in_comes_out(tmp_path: Path) -> None:
     stores = [
-        Store.make(EXAMPLES),
-        Store.make(iter(EXAMPLES), tmp_path, "k"),
-        Store.make(unasked(), tmp_path, "k"),
+        ExampleStore.make(EXAMPLES),
+        ExampleStore.make(iter(EXAMPLES), tmp_path, "k"),
+        ExampleStore.make(unasked(), tmp_path, "k"),
     ]
     for store in stores:
         assert len(store) == 1_100 and all(map(same, store, EXAMPLES)) and same(store[-1], EXAMPLES[-1])
@@ -50,8 +50,8 @@ def test_what_is_put_in_comes_out(tmp_path: Path) -> None:
     assert repr(stores[0]).startswith(
         "1,100 examples of 3,298 tokens: input_ids (int32), labels (int64), weights"
     )
-    assert Store.make(EXAMPLES[::-1]).fingerprint != stores[0].fingerprint
-    assert Store.make(EXAMPLES[:5], tmp_path, "another").lengths.tolist() == [1, 2, 3, 4, 5]
+    assert ExampleStore.make(EXAMPLES[::-1]).fingerprint != stores[0].fingerprint
+    assert ExampleStore.make(EXAMPLES[:5], tmp_path, "another").lengths.tolist() == [1, 2, 3, 4, 5]
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -62,27 +62,27 @@ VECTORS = st.lists(st.integers(-5, 2**31 - 1), max_size=5)
 @given(st.lists(st.tuples(VECTORS, st.integers(-(2**63), 2**63 - 1), st.booleans()), min_size=1, max_size=8))
 def test_any_numbers(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     examples = [{"a": a, "b": b, "c": c} for a, b, c in rows]
-    kept = Store.make(examples, tmp_path_factory.mktemp("kept"), "k")
-    assert [{**example, "a": example["a"].tolist()} for example in kept] == examples
+    store = ExampleStore.make(examples, tmp_path_factory.mktemp("kept"), "k")
+    assert [{**example, "a": example["a"].tolist()} for example in store] == examples
 
 
 def test_lengths() -> None:
     pairs = [{"input_ids": [1] * n, "decoder_input_ids": [2] * (2 * n)} for n in (1, 3)]
-    assert Store.make(pairs).lengths.tolist() == [3, 9]
-    assert Store.make([{"pixel_values": np.zeros((3, 2, 2))}] * 4).lengths.tolist() == [1] * 4
-    assert Store.make([{"input_ids": [1], "length": 7}]).lengths.tolist() == [7]
+    assert ExampleStore.make(pairs).lengths.tolist() == [3, 9]
+    assert ExampleStore.make([{"pixel_values": np.zeros((3, 2, 2))}] * 4).lengths.tolist() == [1] * 4
+    assert ExampleStore.make([{"input_ids": [1], "length": 7}]).lengths.tolist() == [7]
 
 
 def test_what_comes_out_can_be_changed(tmp_path: Path) -> None:
-    for store in (Store.make(EXAMPLES), Store.make(EXAMPLES, tmp_path, "k")):
+    for store in (ExampleStore.make(EXAMPLES), ExampleStore.make(EXAMPLES, tmp_path, "k")):
         store[3]["input_ids"][0] = 99
         assert same(store[3], EXAMPLES[3])
 
 
 @pytest.mark.parametrize(
-    ("examples", "said"),
+    ("examples", "message"),
     [
-        ([], "no example to keep"),
+        ([], "no example to store"),
         ([{}], "the first example is empty"),
         ([{"a": "text"}], "the first example: 'a' is 'text'; it must be a number, or an array"),
         ([{"a": [[1], [1, 2]]}], "the first example: 'a' is"),
@@ -95,16 +95,16 @@ def test_what_comes_out_can_be_changed(tmp_path: Path) -> None:
         ([{"a": np.ones(2, np.uint8)}, {"a": np.array([-1, 2])}], "which is no uint8"),
     ],
 )
-def test_examples_that_do_not_fit(tmp_path: Path, examples: list[Any], said: str) -> None:
+def test_examples_that_do_not_fit(tmp_path: Path, examples: list[Any], message: str) -> None:
     for path in (None, tmp_path):
-        with pytest.raises(DataError, match=said):
-            Store.make(examples, path, "k")
+        with pytest.raises(DataError, match=message):
+            ExampleStore.make(examples, path, "k")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_store_in_a_folder_needs_a_key(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is found again by its key"):
-        Store.make(EXAMPLES, tmp_path)
+        ExampleStore.make(EXAMPLES, tmp_path)
 
 
 def _flip(file: Path) -> None:
@@ -116,11 +116,11 @@ def _flip(file: Path) -> None:
 @pytest.mark.parametrize("name", ["input_ids.values", "labels.values", "input_ids.offsets", "store.json"])
 @pytest.mark.parametrize("harm", [_flip, Path.unlink, lambda file: os.truncate(file, 8)])
 def test_a_damaged_store_is_made_anew(tmp_path: Path, name: str, harm: Any) -> None:
-    Store.make(EXAMPLES, tmp_path, "k")
+    ExampleStore.make(EXAMPLES, tmp_path, "k")
     (place,) = tmp_path.iterdir()
     harm(place / name)
-    assert all(map(same, Store.make(EXAMPLES, tmp_path, "k"), EXAMPLES))
-    assert all(map(same, Store.make(unasked(), tmp_path, "k"), EXAMPLES))
+    assert all(map(same, ExampleStore.make(EXAMPLES, tmp_path, "k"), EXAMPLES))
+    assert all(map(same, ExampleStore.make(unasked(), tmp_path, "k"), EXAMPLES))
     assert list(tmp_path.iterdir()) == [place]
 
 
@@ -130,7 +130,7 @@ def test_an_error_on_the_way_leaves_nothing(tmp_path: Path) -> None:
         raise DataError("train.csv: line 7 is wrong")
 
     with pytest.raises(DataError, match="line 7 is wrong"):
-        Store.make(broken(), tmp_path, "k")
+        ExampleStore.make(broken(), tmp_path, "k")
     assert not list(tmp_path.iterdir())
 
 
@@ -138,17 +138,17 @@ def test_a_killed_process_leaves_nothing_that_counts(tmp_path: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from glassformer.data.store import Store
+from glassformer.data.store import ExampleStore
 def examples():
     for number in range(5_000):
         yield {{"input_ids": [1] * 100}}
     os._exit(9)
-Store.make(examples(), Path({str(tmp_path)!r}), "k")
+ExampleStore.make(examples(), Path({str(tmp_path)!r}), "k")
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9
     (part,) = tmp_path.iterdir()
     assert ".part." in part.name and (part / "input_ids.values").stat().st_size > 0
-    assert len(Store.make(EXAMPLES[:3], tmp_path, "k")) == 3
+    assert len(ExampleStore.make(EXAMPLES[:3], tmp_path, "k")) == 3
     assert not part.exists()
 
 
@@ -157,22 +157,24 @@ def test_no_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match="examples cannot be kept there: No space left on device; make room"):
-        Store.make(EXAMPLES, tmp_path, "k")
+    with pytest.raises(
+        DataError, match="examples cannot be stored there: No space left on device; make room"
+    ):
+        ExampleStore.make(EXAMPLES, tmp_path, "k")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="file: examples cannot be kept there"):
-        Store.make(EXAMPLES, tmp_path / "file", "k")
+    with pytest.raises(DataError, match="file: examples cannot be stored there"):
+        ExampleStore.make(EXAMPLES, tmp_path / "file", "k")
 
 
-def test_whoever_is_first_is_kept(tmp_path: Path) -> None:
+def test_the_first_writer_wins(tmp_path: Path) -> None:
     """Two processes that make the same store: the second finds the first's in its place."""
 
     inode: list[int] = []
 
     def slow() -> Iterator[Any]:
         yield EXAMPLES[0]
-        Store.make(EXAMPLES[:2], tmp_path / "other", "k")
+        ExampleStore.make(EXAMPLES[:2], tmp_path / "other", "k")
         (tmp_path / "other").rename(tmp_path / "moved")
         (made,) = (tmp_path / "moved").iterdir()
         made.rename(tmp_path / made.name)
@@ -180,6 +182,6 @@ def test_whoever_is_first_is_kept(tmp_path: Path) -> None:
         inode.append((tmp_path / made.name / "store.json").stat().st_ino)
         yield EXAMPLES[1]
 
-    store = Store.make(slow(), tmp_path, "k")
+    store = ExampleStore.make(slow(), tmp_path, "k")
     (place,) = tmp_path.iterdir()
     assert len(store) == 2 and [(place / "store.json").stat().st_ino] == inode

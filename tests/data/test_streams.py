@@ -13,7 +13,7 @@ import pytest
 
 from glassformer import ConfigError, DataError
 from glassformer.data.rows import read_rows
-from glassformer.data.streams import Stream, stream_rows
+from glassformer.data.streams import RowStream, stream_rows
 
 ROWS = [{"text": f"row {number}", "n": number} for number in range(150)]
 
@@ -77,7 +77,7 @@ def test_a_stream_goes_on_from_any_place(tmp_path: Path, make: Callable[[Path], 
     assert len(rows) == 150
     assert list(stream_rows(source, buffer=1)) == rows
 
-    def stream(**given: Any) -> Stream:
+    def stream(**given: Any) -> RowStream:
         return stream_rows(source, **{"buffer": 32, "seed": 1, **given})
 
     shuffled = list(stream())
@@ -132,7 +132,7 @@ def test_states_of_something_else(tmp_path: Path) -> None:
         stream_rows(source, seed=2).restore(state)
     with pytest.raises(DataError, match="another buffer"):
         stream_rows(source, seed=1, buffer=7).restore(state)
-    with pytest.raises(DataError, match="no state of a stream"):
+    with pytest.raises(DataError, match="not the state of a stream"):
         stream_rows(source).restore({})
     with pytest.raises(DataError, match="another source"):
         stream_rows(source, seed=1, kind="text").restore(state)
@@ -164,7 +164,7 @@ def test_what_cannot_be_streamed() -> None:
         stream_rows(ROWS, buffer=0)
     with pytest.raises(ConfigError, match="seed is -1"):
         stream_rows(ROWS, seed=-1)
-    with pytest.raises(DataError, match="a generator is gone when it is read"):
+    with pytest.raises(DataError, match="a generator can be read only once"):
         next(stream_rows(row for row in ROWS))
     with pytest.raises(DataError, match="the list: row 0 is a; a row is a dict"):
         next(stream_rows(Words()))

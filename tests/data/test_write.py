@@ -42,7 +42,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'text' is \[1\], which csv cannot hold"):
         write_rows(tmp_path / "b.csv", [{"text": [1]}], ["text"])
     (tmp_path / "c.csv").write_text("mine")
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="already exists"):
         write_rows(tmp_path / "c.csv", WILD, ["text"])
     assert (tmp_path / "c.csv").read_text() == "mine"
     with pytest.raises(DataError, match="cannot be written"):

@@ -170,12 +170,12 @@ class Folder:
     """A whole model folder in memory, and all the keys that its family's recipe reads."""
 
     def __init__(self, path: Path) -> None:
-        from glassformer.models import FAMILIES, Reader
+        from glassformer.models import FAMILIES, ConfigReader
 
         self.files = {os.fspath(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
         config = json.loads(self.files["config.json"])
         self.family: str = config["model_type"]
-        reader = Reader(config)
+        reader = ConfigReader(config)
         FAMILIES[self.family].spec(reader)
         asked = (
             "model_type",

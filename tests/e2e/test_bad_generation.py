@@ -19,8 +19,8 @@ from torch import Tensor
 
 from glassformer import ConfigError, DataError, GlassformerError, Model, WeightsError, load
 from glassformer.cli.app import main
+from glassformer.generation.decoding import Interrupted
 from glassformer.generation.rows import Rows
-from glassformer.generation.sample import Interrupted
 from tests.e2e.tiny_models import make_folder
 
 FAMILIES = ("gpt2", "bart")
@@ -40,14 +40,14 @@ def folder(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Path:
     return folders[request.param]
 
 
-Said = tuple[int, str, str]
+CommandResult = tuple[int, str, str]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """Run a command line: its exit code, what it printed, what it complained of."""
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> CommandResult:
         with pytest.raises(SystemExit) as done:
             main(["generate", *arguments])
         assert isinstance(done.value.code, int)
@@ -67,7 +67,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], list[str], type[GlassformerError], s
         "temperature is -1.0; it must be a number above 0",
     ),
     "regex": (TEXT, {"regex": "x(y"}, ["--regex", "x(y"], ConfigError, "cannot be used: unclosed group"),
-    "impossible": (TEXT, {"regex": "x"}, ["--regex", "x"], ConfigError, "no text that regex 'x' allows can be begun"),
+    "impossible": (TEXT, {"regex": "x"}, ["--regex", "x"], ConfigError, "no text that regex 'x' allows can begin"),
     "schema": (
         TEXT,
         {"json_schema": '{"enum": []}'},
@@ -86,18 +86,18 @@ WRONG: dict[str, tuple[str, dict[str, Any], list[str], type[GlassformerError], s
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_refused(folder: Path, command: Callable[..., Said], wrong: str) -> None:
-    prompt, asked, arguments, error, told = WRONG[wrong]
+def test_what_is_refused(folder: Path, command: Callable[..., CommandResult], wrong: str) -> None:
+    prompt, asked, arguments, error, message = WRONG[wrong]
     with pytest.raises(error) as caught:
         load(folder).generate(prompt, **asked)
-    assert told in str(caught.value) and str(caught.value).isprintable()
+    assert message in str(caught.value) and str(caught.value).isprintable()
     code, out, complaint = command(str(folder), prompt, *arguments)
     assert (code, out) == (2, "\n" * out.count("\n"))
-    assert complaint.startswith("error: ") and told in complaint
+    assert complaint.startswith("error: ") and message in complaint
     assert complaint.count("\n") == 1 and "Traceback" not in complaint
 
 
-def test_an_empty_prompt(folder: Path, command: Callable[..., Said]) -> None:
+def test_an_empty_prompt(folder: Path, command: Callable[..., CommandResult]) -> None:
     for nothing in ("", torch.zeros(1, 0, dtype=torch.long)):
         for beams in (1, 3):
             with pytest.raises(DataError, match="the prompt is empty; give at least one token"):
@@ -108,7 +108,7 @@ def test_an_empty_prompt(folder: Path, command: Callable[..., Said]) -> None:
 
 @pytest.mark.parametrize("asked", [[], ["--sample"], ["--beams", "3"], ["--json"]], ids=str)
 def test_numbers_that_are_none(
-    folder: Path, tmp_path: Path, command: Callable[..., Said], asked: list[str]
+    folder: Path, tmp_path: Path, command: Callable[..., CommandResult], asked: list[str]
 ) -> None:
     model = load(folder)
     with torch.no_grad():
@@ -126,7 +126,7 @@ def test_numbers_that_are_none(
     assert code == 2 and complaint.splitlines()[-1] == f"error: {message}" and "Traceback" not in complaint
 
 
-def test_a_prompt_is_cut_where_that_is_asked_for(folder: Path, command: Callable[..., Said]) -> None:
+def test_a_prompt_is_cut_where_that_is_asked_for(folder: Path, command: Callable[..., CommandResult]) -> None:
     for asked in (["--truncate"], ["--truncate", "--beams", "2"]):
         code, out, complaint = command(str(folder), LONG, "-n", "4", *asked)
         assert (
@@ -168,7 +168,7 @@ METHODS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.usefixtures("interrupted")
-def test_ctrl_c(folder: Path, command: Callable[..., Said], method: str) -> None:
+def test_ctrl_c(folder: Path, command: Callable[..., CommandResult], method: str) -> None:
     asked, arguments = METHODS[method]
     model = load(folder)
     never = {"min_new_tokens": 9, "max_new_tokens": 9}

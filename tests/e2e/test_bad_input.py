@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import time
 import warnings
@@ -32,6 +31,7 @@ from glassformer import (
     load,
 )
 from glassformer.core.cache import KeyValueCache
+from tests.cli.conftest import run_here
 from tests.e2e.tiny_models import make_folder, word_tokenizer
 
 FAMILIES = ("bert", "gpt2", "llama", "transformer")
@@ -59,14 +59,14 @@ def models(whole: dict[str, Path]) -> dict[str, Model]:
     return {family: load(folder) for family, folder in whole.items()}
 
 
-def refused(error: Error, told: str, call: Callable[[], object]) -> None:
-    """`call` raises this very class, with one printable line that holds `told`."""
+def refused(error: Error, part: str, call: Callable[[], object]) -> None:
+    """`call` raises this very class, with one printable line that holds `part`."""
     start = time.monotonic()
     with pytest.raises(GlassformerError) as caught:
         call()
     message = str(caught.value)
     assert type(caught.value) is error, f"{type(caught.value).__name__}: {message}"
-    assert told in message
+    assert part in message
     assert message.isprintable() and len(message) < 2_000
     assert time.monotonic() - start < 5
 
@@ -83,7 +83,7 @@ def change(folder: Path, **values: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name, error, told",
+    "name, error, message",
     [
         ("no/such/folder", DataError, "no such folder"),
         ("", DataError, "is empty; give a folder, or a name on the Hub"),
@@ -95,8 +95,8 @@ def change(folder: Path, **values: Any) -> Path:
         (b"folder", DataError, "the model is b'folder'"),
     ],
 )
-def test_a_name_that_is_no_model(name: Any, error: Error, told: str, tmp_path: Path) -> None:
-    refused(error, told, lambda: load(tmp_path / name if name == "no/such/folder" else name, offline=True))
+def test_a_name_that_is_no_model(name: Any, error: Error, message: str, tmp_path: Path) -> None:
+    refused(error, message, lambda: load(tmp_path / name if name == "no/such/folder" else name, offline=True))
 
 
 def test_a_file_in_place_of_the_folder(bert: Path) -> None:
@@ -137,8 +137,8 @@ def test_weights_with_a_flipped_header(bert: Path) -> None:
 
 
 def test_weights_of_another_size(bert: Path) -> None:
-    told = "misshapen: embeddings.word_embeddings.weight is [20, 8], the config asks for [21, 8]"
-    refused(WeightsError, told, lambda: load(change(bert, vocab_size=21)))
+    message = "misshapen: embeddings.word_embeddings.weight is [20, 8], the config asks for [21, 8]"
+    refused(WeightsError, message, lambda: load(change(bert, vocab_size=21)))
 
 
 def test_weights_of_another_depth(bert: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_surplus_tensor_is_reported_and_under_strict_refused(bert: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "shard, told",
+    "shard, message",
     [
         ("../outside.safetensors", "plain file name"),
         ("/etc/passwd", "plain file name"),
@@ -173,21 +173,21 @@ def test_a_surplus_tensor_is_reported_and_under_strict_refused(bert: Path) -> No
         (3, "plain file name"),
     ],
 )
-def test_an_index_that_points_elsewhere(tmp_path: Path, shard: Any, told: str) -> None:
+def test_an_index_that_points_elsewhere(tmp_path: Path, shard: Any, message: str) -> None:
     folder = make_folder(tmp_path / "model", "bert", max_shard_bytes=2_000)
     shutil.copy(next(folder.glob("model-*.safetensors")), tmp_path / "outside.safetensors")
     index = json.loads((folder / INDEX).read_text())
     assert load(folder).report.loaded
     index["weight_map"][next(iter(index["weight_map"]))] = shard
     (folder / INDEX).write_text(json.dumps(index))
-    refused(WeightsError, told, lambda: load(folder))
+    refused(WeightsError, message, lambda: load(folder))
 
 
 # ── the config ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         (b"", "not valid JSON"),
         (b"{", "not valid JSON"),
@@ -195,15 +195,15 @@ def test_an_index_that_points_elsewhere(tmp_path: Path, shard: Any, told: str) -
         (b"\xff\xfe", "not UTF-8"),
         (b'{"a": NaN}', "contains NaN"),
         (b'{"hidden_size": 1e999}', "too large"),
-        (b'{"model_type": "bert", "model_type": "gpt2"}', "the key 'model_type' twice"),
+        (b'{"model_type": "bert", "model_type": "gpt2"}', "the duplicate key 'model_type'"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b'{"a":[' + b"0," * 3_000_000 + b"0]}", "JSON values"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "not valid JSON"),
     ],
 )
-def test_a_config_that_is_no_config(bert: Path, text: bytes, told: str) -> None:
+def test_a_config_that_is_no_config(bert: Path, text: bytes, message: str) -> None:
     (bert / "config.json").write_bytes(text)
-    refused(ConfigError, told, lambda: load(bert))
+    refused(ConfigError, message, lambda: load(bert))
 
 
 def test_a_config_that_is_a_folder(bert: Path) -> None:
@@ -262,13 +262,13 @@ WRONG: list[tuple[dict[str, Any], Error, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("values, error, told", WRONG, ids=[f"{values}"[:60] for values, _, _ in WRONG])
-def test_a_wrong_value_in_the_config(bert: Path, values: dict[str, Any], error: Error, told: str) -> None:
+@pytest.mark.parametrize("values, error, message", WRONG, ids=[f"{values}"[:60] for values, _, _ in WRONG])
+def test_a_wrong_value_in_the_config(bert: Path, values: dict[str, Any], error: Error, message: str) -> None:
     change(bert, **values)
     if error is None:
         load(bert)
     else:
-        refused(error, told, lambda: load(bert))
+        refused(error, message, lambda: load(bert))
 
 
 LLAMA: list[tuple[dict[str, Any], Error, str]] = [
@@ -287,12 +287,12 @@ LLAMA: list[tuple[dict[str, Any], Error, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("values, error, told", LLAMA, ids=[f"{values}"[:60] for values, _, _ in LLAMA])
+@pytest.mark.parametrize("values, error, message", LLAMA, ids=[f"{values}"[:60] for values, _, _ in LLAMA])
 def test_a_wrong_value_in_a_rotary_config(
-    whole: dict[str, Path], tmp_path: Path, values: dict[str, Any], error: Error, told: str
+    whole: dict[str, Path], tmp_path: Path, values: dict[str, Any], error: Error, message: str
 ) -> None:
     folder = Path(shutil.copytree(whole["llama"], tmp_path / "model"))
-    refused(error, told, lambda: load(change(folder, **values)))
+    refused(error, message, lambda: load(change(folder, **values)))
 
 
 def test_no_size_in_a_config_is_allocated(bert: Path) -> None:
@@ -307,7 +307,7 @@ def test_no_size_in_a_config_is_allocated(bert: Path) -> None:
 
 
 def _peak_bytes() -> int:
-    resource = pytest.importorskip("resource", reason="peak memory is told on POSIX alone")
+    resource = pytest.importorskip("resource", reason="peak memory is only measured on POSIX")
     peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -321,7 +321,7 @@ def test_a_key_nobody_reads_is_a_warning_of_one_line(bert: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options, error, told",
+    "options, error, message",
     [
         (
             {"task": "text-generation"},
@@ -341,9 +341,9 @@ def test_a_key_nobody_reads_is_a_warning_of_one_line(bert: Path) -> None:
     ],
 )
 def test_a_wrong_option_of_load(
-    whole: dict[str, Path], options: dict[str, Any], error: Error, told: str
+    whole: dict[str, Path], options: dict[str, Any], error: Error, message: str
 ) -> None:
-    refused(error, told, lambda: load(whole["bert"], **options))
+    refused(error, message, lambda: load(whole["bert"], **options))
 
 
 def test_an_unknown_architecture_still_loads_with_a_head_of_ours(bert: Path) -> None:
@@ -397,7 +397,7 @@ def test_texts_from_a_generator(models: dict[str, Model]) -> None:
 
 
 @pytest.mark.parametrize(
-    "texts, told",
+    "texts, message",
     [
         (None, "texts is NoneType; give a list of strings"),
         (7, "texts is int"),
@@ -410,8 +410,8 @@ def test_texts_from_a_generator(models: dict[str, Model]) -> None:
         ("\udfff", "half of a surrogate pair"),
     ],
 )
-def test_what_is_no_text(models: dict[str, Model], texts: Any, told: str) -> None:
-    refused(DataError, told, lambda: models["bert"].encode(texts))
+def test_what_is_no_text(models: dict[str, Model], texts: Any, message: str) -> None:
+    refused(DataError, message, lambda: models["bert"].encode(texts))
 
 
 def test_long_text_is_cut_with_one_warning_or_refused(models: dict[str, Model]) -> None:
@@ -443,17 +443,17 @@ def test_a_megabyte_of_text(models: dict[str, Model], family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options, error, told",
+    "options, error, message",
     [
-        ({"pass_tokens": 0}, ConfigError, "pass_tokens is 0; it must be a whole number from 1 up"),
-        ({"pass_tokens": "many"}, ConfigError, "pass_tokens is 'many'"),
+        ({"batch_tokens": 0}, ConfigError, "batch_tokens is 0; it must be a whole number from 1 up"),
+        ({"batch_tokens": "many"}, ConfigError, "batch_tokens is 'many'"),
         ({"precision": "fp7"}, ConfigError, "fp7"),
     ],
 )
 def test_wrong_options_of_encode(
-    models: dict[str, Model], options: dict[str, Any], error: Error, told: str
+    models: dict[str, Model], options: dict[str, Any], error: Error, message: str
 ) -> None:
-    refused(error, told, lambda: models["bert"].encode([TEXT], **options))
+    refused(error, message, lambda: models["bert"].encode([TEXT], **options))
 
 
 def test_encode_needs_one_stack(models: dict[str, Model]) -> None:
@@ -468,7 +468,7 @@ TRANSFORMER, POOLING = {"type": "a.Transformer", "path": ""}, {"type": "a.Poolin
 
 
 @pytest.mark.parametrize(
-    "files, error, told",
+    "files, error, message",
     [
         ({"modules.json": b"{"}, ConfigError, "modules.json: cannot be read as JSON"),
         ({"modules.json": b"[" * 100_000}, ConfigError, "modules.json: cannot be read as JSON"),
@@ -497,7 +497,7 @@ TRANSFORMER, POOLING = {"type": "a.Transformer", "path": ""}, {"type": "a.Poolin
         (
             {"modules.json": [POOLING], "1_Pooling/config.json": {"pooling_mode": ["mean"] * 100_000}},
             ConfigError,
-            "names one twice",
+            "has a duplicate",
         ),
         (
             {"modules.json": [TRANSFORMER], "sentence_bert_config.json": {"max_seq_length": "512"}},
@@ -516,11 +516,11 @@ TRANSFORMER, POOLING = {"type": "a.Transformer", "path": ""}, {"type": "a.Poolin
         ),
     ],
 )  # fmt: skip
-def test_damaged_sentence_settings(bert: Path, files: dict[str, Any], error: Error, told: str) -> None:
+def test_damaged_sentence_settings(bert: Path, files: dict[str, Any], error: Error, message: str) -> None:
     for name, content in files.items():
         (bert / name).parent.mkdir(exist_ok=True)
         (bert / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    refused(error, told, lambda: load(bert).encode([TEXT]))
+    refused(error, message, lambda: load(bert).encode([TEXT]))
 
 
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -529,7 +529,7 @@ IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0]])
 
 
 @pytest.mark.parametrize(
-    "inputs, error, told",
+    "inputs, error, message",
     [
         ({}, ConfigError, "this model reads input_ids [B, T]; got none"),
         ({"input_ids": [[1, 2]]}, DataError, "input_ids is list; it must be a tensor [B, T]"),
@@ -538,7 +538,7 @@ IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0]])
         ({"input_ids": IDS[None]}, DataError, "of shape [1, 2, 4]"),
         ({"input_ids": IDS.float()}, DataError, "input_ids is float32"),
         ({"input_ids": IDS.bool()}, DataError, "input_ids is bool"),
-        ({"input_ids": IDS[:, :0]}, DataError, "input_ids has shape [2, 0], no token at all"),
+        ({"input_ids": IDS[:, :0]}, DataError, "input_ids has shape [2, 0], which holds no token"),
         ({"input_ids": IDS + 20}, DataError, "input_ids holds numbers from 20 to 26; allowed: 0 to 19"),
         ({"input_ids": -IDS}, DataError, "input_ids holds numbers from -6 to 0"),
         ({"input_ids": torch.ones(1, 17, dtype=torch.long)}, DataError, "the text has 17 tokens, the model has 16 pos"),
@@ -559,14 +559,14 @@ IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0]])
     ],
     ids=str,
 )  # fmt: skip
-def test_a_wrong_call(models: dict[str, Model], inputs: dict[str, Any], error: Error, told: str) -> None:
-    refused(error, told, lambda: models["bert"](**inputs))
+def test_a_wrong_call(models: dict[str, Model], inputs: dict[str, Any], error: Error, message: str) -> None:
+    refused(error, message, lambda: models["bert"](**inputs))
 
 
 def test_segments_that_a_family_does_not_know(models: dict[str, Model]) -> None:
     refused(
         ConfigError,
-        "a 'gpt2' model knows no segments; leave token_type_ids out",
+        "a 'gpt2' model has no token types; leave token_type_ids out",
         lambda: models["gpt2"](input_ids=IDS, token_type_ids=IDS * 0),
     )
 
@@ -592,7 +592,7 @@ def test_a_row_that_hides_everything_is_finite(models: dict[str, Model], family:
     mask = torch.tensor([[1, 1, 1, 1], [0, 0, 0, 0]])
     for tape in (None, Tape("*.probs")):
         output = models[family](input_ids=IDS, attention_mask=mask, tape=tape)
-        assert all(torch.isfinite(x).all() for x in output.given().values() if isinstance(x, torch.Tensor))
+        assert all(torch.isfinite(x).all() for x in output.present().values() if isinstance(x, torch.Tensor))
     alone = models[family](input_ids=IDS[:1])
     assert torch.allclose(output.last_hidden_state[0], alone.last_hidden_state[0], atol=1e-5)
 
@@ -601,7 +601,7 @@ def test_the_encoder_decoder_says_what_it_needs(models: dict[str, Model]) -> Non
     model = models["transformer"]
     refused(
         ConfigError,
-        "needs decoder_input_ids [B, T], begun with the start token",
+        "needs decoder_input_ids [B, T], beginning with the start token",
         lambda: model(input_ids=IDS),
     )
     refused(ConfigError, "reads input_ids", lambda: model(decoder_input_ids=IDS))
@@ -614,7 +614,7 @@ def test_the_encoder_decoder_says_what_it_needs(models: dict[str, Model]) -> Non
 
 
 @pytest.mark.parametrize(
-    "task, labels, error, told",
+    "task, labels, error, message",
     [
         (None, IDS, ConfigError, "Pooler has no loss of its own; load the model with a task"),
         ("fill-mask", IDS[:, :2], DataError, "labels have shape [2, 2], logits [2, 4, 20]; labels must be [2, 4]"),
@@ -636,9 +636,11 @@ def test_the_encoder_decoder_says_what_it_needs(models: dict[str, Model]) -> Non
         ("pre-training", IDS, DataError, "pre-training needs labels="),
     ],
 )  # fmt: skip
-def test_wrong_labels(whole: dict[str, Path], task: str | None, labels: Any, error: Error, told: str) -> None:
+def test_wrong_labels(
+    whole: dict[str, Path], task: str | None, labels: Any, error: Error, message: str
+) -> None:
     model = load(whole["bert"], task=task)
-    refused(error, told, lambda: model(input_ids=IDS, labels=labels))
+    refused(error, message, lambda: model(input_ids=IDS, labels=labels))
 
 
 def test_labels_without_a_head(whole: dict[str, Path]) -> None:
@@ -650,7 +652,7 @@ def test_labels_without_a_head(whole: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt, options, error, told",
+    "prompt, options, error, message",
     [
         (IDS[:, :0], {}, DataError, "the prompt is empty; give at least one token"),
         ("", {}, DataError, "the prompt is empty"),
@@ -662,7 +664,7 @@ def test_labels_without_a_head(whole: dict[str, Path]) -> None:
         (IDS + 20, {}, DataError, "allowed: 0 to 19"),
         (TEXT, {"max_new_tokens": -1}, ConfigError, "max_new_tokens is -1; it must be a whole number from 0 up"),
         (TEXT, {"temprature": 0.7}, ConfigError, "generate(…) takes no 'temprature'; nearest: 'temperature'"),
-        (TEXT, {"temperature": 0.7}, ConfigError, "greedy search draws nothing; add do_sample=True"),
+        (TEXT, {"temperature": 0.7}, ConfigError, "greedy search does not sample; add do_sample=True"),
         (TEXT, {"max_new_tokens": 2.0}, ConfigError, "max_new_tokens is 2.0"),
         (TEXT, {"max_new_tokens": 13}, DataError, "the model has 16 positions; shorten the prompt, or ask for at most"),
         (IDS, {"attention_mask": IDS[:, :2]}, ConfigError, "attention_mask has shape [2, 2]"),
@@ -675,9 +677,9 @@ def test_labels_without_a_head(whole: dict[str, Path]) -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_prompt(
-    models: dict[str, Model], prompt: Any, options: dict[str, Any], error: Error, told: str
+    models: dict[str, Model], prompt: Any, options: dict[str, Any], error: Error, message: str
 ) -> None:
-    refused(error, told, lambda: models["gpt2"].generate(prompt, **options))
+    refused(error, message, lambda: models["gpt2"].generate(prompt, **options))
 
 
 def test_generate_up_to_the_last_position(models: dict[str, Model]) -> None:
@@ -764,18 +766,8 @@ def test_saving_over_the_folder_the_model_is_mapped_from(
 # ── the command line: one clear line, no traceback, exit code 2 ───────────────────────────────────────────
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "glassformer", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb", "HF_HUB_OFFLINE": "1"},
-        timeout=120,
-    )
-
-
 @pytest.mark.parametrize(
-    "command, told",
+    "command, message",
     [
         (("info", "no/such/folder"), "no/such/folder"),
         (("tokens", "{model}/config.json", TEXT), "is a file; give the folder that holds it"),
@@ -785,13 +777,15 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         (("info", "{odd}"), "model_type 'mamba9' is not supported"),
     ],
 )
-def test_the_command_line_says_it_in_one_line(bert: Path, command: tuple[str, ...], told: str) -> None:
+def test_the_command_line_says_it_in_one_line(
+    bert: Path, command: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (bert / "texts.txt").write_text(f"{TEXT}\n")
     cut, odd = (Path(shutil.copytree(bert, bert.parent / name)) for name in ("cut", "odd"))
     os.truncate(cut / WEIGHTS, 900)
     change(odd, model_type="mamba9")
-    done = run(*(part.format(model=bert, cut=cut, odd=odd) for part in command))
+    done = run_here(capsys, *(part.format(model=bert, cut=cut, odd=odd) for part in command))
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1 and told in done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1 and message in done.stderr
     assert "Traceback" not in done.stderr and done.stdout == ""
     assert not (bert / "v.npy").exists()

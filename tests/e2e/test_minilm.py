@@ -16,14 +16,14 @@ from glassformer.core.flow import Tape
 @pytest.fixture(scope="module")
 def sentences(shared: Path) -> list[str]:
     """1,000 different sentences of five corpora: short and long, clean and rough, and not all of them English."""
-    found: list[str] = []
+    texts: list[str] = []
     for name, column in (("sst2/dev.tsv", 0), ("stsb/en.dev.tsv", 0), ("stsb/de.dev.tsv", 1)):
         lines = (shared / "data" / name).read_text(encoding="utf-8").splitlines()[1:]
-        found += [line.split("\t")[column] for line in lines][:250]
+        texts += [line.split("\t")[column] for line in lines][:250]
     with gzip.open(shared / "data" / "stsb" / "en.train.tsv.gz", "rt", encoding="utf-8") as stream:
-        found += [line.split("\t")[1] for line in stream.read().splitlines()[1:600]]
-    found = list(dict.fromkeys(text for text in found if text.strip()))[:990]
-    long = " ".join(found[:40])
+        texts += [line.split("\t")[1] for line in stream.read().splitlines()[1:600]]
+    texts = list(dict.fromkeys(text for text in texts if text.strip()))[:990]
+    long = " ".join(texts[:40])
     odd = [
         "",
         " ",
@@ -36,7 +36,7 @@ def sentences(shared: Path) -> list[str]:
         "x",
         "\n\t.",
     ]
-    return found + odd
+    return texts + odd
 
 
 def test_vectors_equal_sentence_transformers(minilm: Path, sentences: list[str]) -> None:

@@ -3,6 +3,7 @@ needs local folders alone."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -116,15 +117,45 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_commands_on_local_folders_need_no_network(folders: Path, name: str) -> None:
+# One process for all of them: after the first command, what is left of each is its work. A command line ends with an
+# exit; each one's output goes into a line of its own.
+ALL_COMMANDS = """
+import contextlib, io, json, traceback
+from glassformer.cli.app import main
+for name, arguments in json.loads(sys.argv[1]).items():
+    out, err, code = io.StringIO(), io.StringIO(), None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            code = ended.code or 0
+        except BaseException:
+            traceback.print_exc()
+    print(json.dumps([name, code, out.getvalue(), err.getvalue()]), file=sys.__stdout__)
+"""
+
+
+def test_commands_on_local_folders_need_no_network(folders: Path) -> None:
     places = {"home": folders, **{path.name: path for path in folders.iterdir() if path.is_dir()}}
-    program = "from glassformer.cli.app import main\nmain(sys.argv[1:])"
-    done = run(program, *(part.format(**places) for part in COMMANDS[name]))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.strip() and "Traceback" not in done.stderr
-    if name == "encode":
-        assert np.load(folders / "vectors.npy").shape == (2, 8)
+    commands = {name: [part.format(**places) for part in parts] for name, parts in COMMANDS.items()}
+    done = run(ALL_COMMANDS, json.dumps(commands))
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, *_ in answers] == list(COMMANDS)
+    for name, code, out, err in answers:
+        assert code == 0, f"{name}: {out}{err}"
+        assert out.strip() and "Traceback" not in err, f"{name}: {out}{err}"
+    assert np.load(folders / "vectors.npy").shape == (2, 8)
+
+
+def test_a_command_that_connects_is_caught() -> None:
+    """As the block blocks: a command of the program above that connects ends with no code, and says where."""
+    connecting = "import glassformer.cli.app, socket\n" + (
+        "glassformer.cli.app.main = lambda arguments: socket.create_connection(('127.0.0.1', 9))\n"
+    )
+    done = run(connecting + ALL_COMMANDS, json.dumps({"info": ["info"]}))
+    name, code, _out, err = json.loads(done.stdout)
+    assert (name, code) == ("info", None) and "Connected: socket." in err
 
 
 def test_parity_on_a_local_folder_needs_no_network(folders: Path) -> None:

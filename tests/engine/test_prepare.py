@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from glassformer.engine import prepare as module
+from glassformer.engine import products
 from glassformer.engine.prepare import (
     PRECISIONS,
     PackedLinear,
-    kernels,
     prepare,
     prepared_precision,
     unprepare,
 )
+from glassformer.engine.products import kernels
 from glassformer.errors import ConfigError
 
 # How far one layer's answer may be off, relative to the largest of the plain one's.
@@ -66,7 +66,7 @@ class Tiny(nn.Module):
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Both ways: this processor's packed products, and a processor that has none."""
     if request.param == "fallback":
-        monkeypatch.setattr(module, "kernels", lambda precision: False)
+        monkeypatch.setattr(products, "kernels", lambda precision: False)
     elif not all(map(kernels, PRECISIONS)):
         pytest.skip("this processor or build of torch lacks a packed product; the fallback is tested")
     with warnings.catch_warnings():
@@ -202,7 +202,7 @@ def test_a_step_of_generation_in_int8(bias: bool, dtype: torch.dtype) -> None:
 
 @pytest.mark.skipif(not kernels("int8"), reason="needs the packed products of x86")
 def test_steps_take_the_common_product_where_the_faster_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_rounds_inputs", lambda: False)
+    monkeypatch.setattr(products, "_has_dynamic_quantisation", lambda: False)
     linear, x = nn.Linear(40, 24), steps(3, 40)
     packed = PackedLinear(linear, "int8", inside=False)
     with torch.inference_mode():
@@ -381,10 +381,10 @@ def test_bfloat16_weights_can_be_packed(path: str) -> None:
 
 
 @pytest.mark.parametrize(("precision", "says"), [("fp32", 0), ("bf16", 1), ("int8", 1)])
-def test_a_missing_product_is_said_once(
+def test_a_missing_product_is_reported_once(
     network: Tiny, precision: str, says: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "kernels", lambda precision: False)
+    monkeypatch.setattr(products, "kernels", lambda precision: False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         prepare(network, precision)
@@ -424,15 +424,15 @@ def test_threads_may_run_it(network: Tiny, changing: bool) -> None:
 def test_nothing_is_replaced_when_one_layer_cannot_be_packed(
     network: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = iter([module._plain] * 2)
+    calls = iter([products._plain] * 2)
 
     def product(*args: object) -> object:
         if next(calls, None) is None:
             raise MemoryError
-        return module._plain(*args)  # type: ignore[arg-type]
+        return products._plain(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setitem(module.PACKED, "fp32", product)
-    monkeypatch.setitem(module.PLAIN, "fp32", product)
+    monkeypatch.setitem(products.PACKED, "fp32", product)
+    monkeypatch.setitem(products.PLAIN, "fp32", product)
     with pytest.raises(MemoryError):
         prepare(network, "fp32")
     assert prepared_precision(network) is None

@@ -9,30 +9,30 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from glassformer.evaluation.report import Report, Standing
-from glassformer.tasks.metrics.bootstrap import Sampled, intervals
+from glassformer.evaluation.report import EvaluationReport, SystemResult
+from glassformer.tasks.metrics.bootstrap import Bootstrap, intervals
 from glassformer.tasks.metrics.intervals import Interval
-from glassformer.tasks.predictions import Record, write_records
+from glassformer.tasks.predictions import Prediction, write_predictions
 
 
-class Right(Sampled):
+class Right(Bootstrap):
     """The share of rows that are right."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[Prediction]) -> None:
         self.methods = {"accuracy": "by hand"}
-        self.right = np.array([bool(record.right) for record in records])
+        self.right = np.array([bool(record.correct) for record in records])
 
     def __len__(self) -> int:
         return len(self.right)
 
-    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        return {"accuracy": (times * self.right).sum(-1) / times.sum(-1)}
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        return {"accuracy": (resample_counts * self.right).sum(-1) / resample_counts.sum(-1)}
 
 
-class RightJudge:
-    """A judge without a model."""
+class AccuracyTask:
+    """A task without a model."""
 
-    def judged(self, records: Sequence[Record]) -> Right:
+    def metrics(self, records: Sequence[Prediction]) -> Right:
         return Right(records)
 
 
@@ -50,18 +50,21 @@ def make_run(
     place.mkdir(parents=True)
     config = {"task": task, "output": str(folder), "data": {"train": "a.csv"}, "model": "none"}
     (folder / "config.yaml").write_text(yaml.safe_dump({**config, "training": {"seed": seed}}))
-    records = [Record(index=i, where="", row={}, label=1, said=int(x), right=x) for i, x in enumerate(right)]
-    write_records(place / "examples.jsonl", records)
-    dummy = Standing(
-        about="always 1", figures={"accuracy": Interval(0.25)}, difference=Interval(0.5, 0.4, 0.6)
+    records = [
+        Prediction(index=i, where="", row={}, label=1, predicted=int(x), correct=x)
+        for i, x in enumerate(right)
+    ]
+    write_predictions(place / "examples.jsonl", records)
+    dummy = SystemResult(
+        about="always 1", metrics={"accuracy": Interval(0.25)}, difference=Interval(0.5, 0.4, 0.6)
     )
-    Report(
+    EvaluationReport(
         task=task,
         name=folder.name,
         data={"files": ["a.csv"], "rows": len(right), "fingerprint": fingerprint},
         metric="accuracy",
         higher=True,
-        figures=intervals(Right(records), 100),
+        metrics=intervals(Right(records), 100),
         methods={"accuracy": "by hand"},
         baselines={"<most> frequent": dummy},
         seed=seed,

@@ -15,19 +15,18 @@ from glassformer import Model
 from glassformer.errors import UnsupportedError
 from glassformer.evaluation.parity import (
     TOLERANCES,
-    Case,
-    Difference,
-    Report,
-    both,
-    check,
+    ParityCase,
+    ParityReport,
+    StageDifference,
+    compare_case,
+    compare_stages,
     difference,
     random_cases,
-    reference_model,
     text_case,
-    widened,
 )
+from glassformer.evaluation.reference import fp64_arithmetic, reference_model
 from glassformer.models import FAMILIES
-from glassformer.weights.fit import gather
+from glassformer.weights.load import export_weights
 
 TASKS = {"bert": "fill-mask", "gpt2": "text-generation", "llama": "text-generation"}
 families = pytest.mark.parametrize("name", TASKS)
@@ -43,21 +42,21 @@ def model_of(name: str, task: str | None = None, **changes: Any) -> Model:
 
 
 def tensors_of(model: Model) -> dict[str, Tensor]:
-    tensors = gather(
+    tensors = export_weights(
         model.network, model.family.names(model.spec, model.task), prefixed=model.task != "feature-extraction"
     )
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
-def checked(model: Model, tensors: Mapping[str, Tensor], **options: Any) -> Report:
+def checked(model: Model, tensors: Mapping[str, Tensor], **options: Any) -> ParityReport:
     """The model beside a reference model made from these tensors."""
     architecture = model.family.architecture(model.task)
-    segments = model.network.embedding.spec.segments
-    return check(
+    token_types = model.network.embedding.spec.token_types
+    return compare_stages(
         model.network,
         lambda dtype: reference_model(architecture, model.config, tensors, dtype)[0],
         model.family.names(model.spec, model.task),
-        random_cases(99, 40, segments=segments),
+        random_cases(99, 40, token_types=token_types),
         **options,
     )
 
@@ -155,7 +154,7 @@ def test_a_difference_is_judged_absolutely_or_relatively() -> None:
     small = torch.tensor([1e-6, 2e-6])
     assert difference("x", small * 2, small, 1e-4).within  # below 1e-4 as it is
     exact = difference("x", big, big, 1e-9)
-    assert exact == Difference("x", 0.0, 0.0, 1e-9)
+    assert exact == StageDifference("x", 0.0, 0.0, 1e-9)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
@@ -171,14 +170,16 @@ def test_shapes_must_be_equal() -> None:
 
 
 def test_the_first_stage_is_the_first_in_the_network() -> None:
-    def run(*absolute: float) -> list[Difference]:
-        return [Difference(f"stage {i}", a, a, 1.0) for i, a in enumerate(absolute)]
+    def run(*absolute: float) -> list[StageDifference]:
+        return [StageDifference(f"stage {i}", a, a, 1.0) for i, a in enumerate(absolute)]
 
-    report = Report({("fp32", "a"): run(0, 0, 2), ("fp32", "b"): run(0, 0, 0), ("fp64", "a"): run(0, 3, 3)})
+    report = ParityReport(
+        {("fp32", "a"): run(0, 0, 2), ("fp32", "b"): run(0, 0, 0), ("fp64", "a"): run(0, 3, 3)}
+    )
     assert (
         report.first is not None and report.first[:2] == ("fp64", "a") and report.first[2].stage == "stage 1"
     )
-    assert Report({("fp32", "a"): run(0, 0)}).equal
+    assert ParityReport({("fp32", "a"): run(0, 0)}).equal
 
 
 # ------------------------------------------------------------------------------------------------------ the inputs
@@ -187,19 +188,19 @@ def test_the_first_stage_is_the_first_in_the_network() -> None:
 @pytest.mark.parametrize(("vocabulary", "longest"), [(2, 1), (3, 2), (50, 7), (50, None), (30_000, 512)])
 @pytest.mark.parametrize("hidden", [0, 1])
 def test_random_cases_fit_the_model(vocabulary: int, longest: int | None, hidden: int) -> None:
-    cases = random_cases(vocabulary, longest, segments=2, hidden=hidden)
+    cases = random_cases(vocabulary, longest, token_types=2, hidden=hidden)
     assert [case.name for case in cases] == ["random ids", "padded right", "padded left"]
     for case in cases:
-        assert case.segments is not None and case.ids.shape == case.keep.shape == case.segments.shape
+        assert case.token_types is not None and case.ids.shape == case.keep.shape == case.token_types.shape
         assert (
             case.ids.min() >= 0
             and case.ids.max() < vocabulary
-            and 0 <= case.segments.min() <= case.segments.max() < 2
+            and 0 <= case.token_types.min() <= case.token_types.max() < 2
         )
         assert case.ids.shape[1] <= (longest or 48)
         assert (case.ids[case.keep] != hidden).all() and (case.ids[~case.keep] == hidden).all()
     assert cases[2].left and not cases[1].left
-    again = random_cases(vocabulary, longest, segments=2, hidden=hidden)
+    again = random_cases(vocabulary, longest, token_types=2, hidden=hidden)
     assert all(torch.equal(a.ids, b.ids) for a, b in zip(cases, again, strict=True))
 
 
@@ -215,13 +216,13 @@ def test_text_is_padded_on_the_right() -> None:
 def test_widened_lifts_the_steps_that_stay_in_fp32() -> None:
     half = nn.functional.softmax(torch.tensor([1.0, 2.0], dtype=torch.float64), dim=-1, dtype=torch.float32)
     assert half.dtype == torch.float32
-    with widened(torch.float64):
+    with fp64_arithmetic(torch.float64):
         x = torch.tensor([1.0, 2.0], dtype=torch.float64)
         assert nn.functional.softmax(x, dim=-1, dtype=torch.float32).dtype == torch.float64
         assert x.to(torch.float32).dtype == x.float().dtype == torch.float64
         assert torch.arange(3, dtype=torch.float32).dtype == torch.float64
         assert x.to(torch.bfloat16).dtype == torch.bfloat16
-    with widened(torch.float32):
+    with fp64_arithmetic(torch.float32):
         assert torch.zeros(1).double().float().dtype == torch.float32
 
 
@@ -231,11 +232,11 @@ def test_the_reference_opens_no_file_and_no_connection(tmp_path: Any) -> None:
 import os, sys, torch
 os.chdir({str(tmp_path)!r})
 from glassformer import Model
-from glassformer.evaluation.parity import reference_model
+from glassformer.evaluation.reference import reference_model
 from glassformer.models import FAMILIES
-from glassformer.weights.fit import gather
+from glassformer.weights.load import export_weights
 model = Model.from_config(FAMILIES["gpt2"].tiny, task="text-generation")
-tensors = gather(model.network, model.family.names(model.spec, model.task), prefixed=True)
+tensors = export_weights(model.network, model.family.names(model.spec, model.task), prefixed=True)
 reference_model("GPT2LMHeadModel", model.config, tensors, torch.float32)  # imports are done after this
 def refuse(event, arguments):
     if event.startswith("socket."):
@@ -271,9 +272,11 @@ def test_a_class_that_the_reference_has_not() -> None:
 def test_a_module_that_the_reference_has_not() -> None:
     gpt2, llama = model_of("gpt2"), model_of("llama")
     reference, _ = reference_model("LlamaForCausalLM", llama.config, tensors_of(llama), torch.float32)
-    case = Case(name="x", ids=torch.ones(1, 2, dtype=torch.long), keep=torch.ones(1, 2, dtype=torch.bool))
+    case = ParityCase(
+        name="x", ids=torch.ones(1, 2, dtype=torch.long), keep=torch.ones(1, 2, dtype=torch.bool)
+    )
     with pytest.raises(UnsupportedError, match=r"LlamaForCausalLM has no module 'h\.0"):
-        both(gpt2.network, reference, gpt2.family.names(gpt2.spec, gpt2.task), case)
+        compare_case(gpt2.network, reference, gpt2.family.names(gpt2.spec, gpt2.task), case)
 
 
 def test_the_tolerances_are_those_of_real_checkpoints() -> None:

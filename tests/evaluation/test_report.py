@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.report import Report, Standing
-from glassformer.tasks.evaluator import Classes
+from glassformer.evaluation.report import EvaluationReport, SystemResult
+from glassformer.tasks.base import PerClassReport
 from glassformer.tasks.metrics.intervals import Interval
 
 
-def report_of(classes: int = 3, **changes: Any) -> Report:
+def report_of(classes: int = 3, **changes: Any) -> EvaluationReport:
     names = [f"class {i}" for i in range(classes)]
     each: dict[str, dict[str, float | None]] = {
         name: {"precision": 0.5, "recall": i / classes, "f1": i / classes, "support": 1_200.0}
@@ -29,52 +29,63 @@ def report_of(classes: int = 3, **changes: Any) -> Report:
         "data": {"files": ["test.csv"], "rows": 2_000, "fingerprint": "0a"},
         "metric": "f1",
         "higher": True,
-        "figures": {"f1": Interval(0.8, 0.7, 0.9), "accuracy": Interval(0.85)},
+        "metrics": {"f1": Interval(0.8, 0.7, 0.9), "accuracy": Interval(0.85)},
         "methods": {"f1": "scikit-learn 1.9.1, average='weighted'", "accuracy": "numpy 2"},
         "baselines": {
-            "most frequent": Standing(
+            "most frequent": SystemResult(
                 about="says <one>",
-                figures={"f1": Interval(0.2, 0.1, 0.3)},
+                metrics={"f1": Interval(0.2, 0.1, 0.3)},
                 difference=Interval(0.6, 0.5, 0.7),
             )
         },
-        "classes": Classes(names=names, each=each, confusion=[[0] * classes] * classes),
+        "classes": PerClassReport(names=names, scores=each, confusion=[[0] * classes] * classes),
         "notes": ["no row is 'class 2'"],
         "seed": 3,
     }
-    return Report(**{**given, **changes})
+    return EvaluationReport(**{**given, **changes})
 
 
 def test_there_and_back(tmp_path: Path) -> None:
     report = report_of()
     report.save(tmp_path / "report.json")
-    assert Report.load(tmp_path / "report.json") == report
-    lost = report_of(figures={"f1": Interval(math.nan, None, math.inf)})
-    again = Report.from_dict(json.loads(json.dumps(lost.to_dict(), allow_nan=False)))
-    assert math.isnan(again.figures["f1"].value) and again.figures["f1"].high is None
+    assert EvaluationReport.load(tmp_path / "report.json") == report
+    lost = report_of(metrics={"f1": Interval(math.nan, None, math.inf)})
+    again = EvaluationReport.from_dict(json.loads(json.dumps(lost.to_dict(), allow_nan=False)))
+    assert math.isnan(again.metrics["f1"].value) and again.metrics["f1"].high is None
+
+
+def test_reports_of_former_keys_are_read() -> None:
+    values = report_of().to_dict()
+    values["figures"] = values.pop("metrics")
+    values["baselines"]["most frequent"]["figures"] = values["baselines"]["most frequent"].pop("metrics")
+    report = EvaluationReport.from_dict(values)
+    values["classes"]["each"] = values["classes"].pop("scores")
+    assert EvaluationReport.from_dict(values) == report == report_of()
+    with pytest.warns(DeprecationWarning, match="use metrics"):
+        assert report.figures == report.metrics
 
 
 def test_what_is_no_report(tmp_path: Path) -> None:
     whole = report_of().to_dict()
     for changes, message in (
         ({"format": 2}, "no report of format 1"),
-        ({"metric": "f2"}, "its main figure, 'f2', is none of its figures"),
-        ({"figures": {"f1": 0.8}}, "expected names and values"),
+        ({"metric": "f2"}, "its main metric, 'f2', is none of its metrics"),
+        ({"metrics": {"f1": 0.8}}, "expected names and values"),
         ({"data": {}}, "data.rows is None"),
         ({"data": {"rows": "many"}}, "data.rows is 'many'"),
         ({"more": 1}, "'more' is no option"),
     ):
         with pytest.raises(ConfigError, match=message):
-            Report.from_dict({**whole, **changes})
+            EvaluationReport.from_dict({**whole, **changes})
     for values in ([], None, "text"):
         with pytest.raises(ConfigError, match="no report"):
-            Report.from_dict(values)  # type: ignore[arg-type]
+            EvaluationReport.from_dict(values)  # type: ignore[arg-type]
     for text in ("", "[]", '{"format": 1}', "\x00\xff"):
         (tmp_path / "broken.json").write_text(text)
         with pytest.raises(DataError, match=r"broken\.json"):
-            Report.load(tmp_path / "broken.json")
+            EvaluationReport.load(tmp_path / "broken.json")
     with pytest.raises(DataError):
-        Report.load(tmp_path / "missing.json")
+        EvaluationReport.load(tmp_path / "missing.json")
 
 
 def test_as_text() -> None:
@@ -99,7 +110,7 @@ def test_many_classes_show_both_ends() -> None:
     assert len(names) == 11 and names[0] == "class 38" and names[5] == "…" and names[-1] == "class 39"
     few = report_of(12).class_table()
     assert few is not None and len(few[1]) == 12
-    assert "precision" not in str(Report(**{**vars(report_of()), "classes": None}))
+    assert "precision" not in str(EvaluationReport(**{**vars(report_of()), "classes": None}))
 
 
 def test_in_a_notebook_texts_are_escaped() -> None:
@@ -108,7 +119,7 @@ def test_in_a_notebook_texts_are_escaped() -> None:
 
 
 def test_beside() -> None:
-    assert report_of().beside() == {
+    assert report_of().card_comparison() == {
         "metric": "f1",
         "method": "scikit-learn 1.9.1, average='weighted'",
         "rows": 2_000,

@@ -11,8 +11,8 @@ import pytest
 
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError, WeightsError
-from glassformer.evaluation.runs import Run, evaluate_model, open_run
-from glassformer.runs.config import config_of
+from glassformer.evaluation.runs import TrainedRun, evaluate_model, open_run
+from glassformer.runs.config import parse_config
 from glassformer.training.run import make_trainer
 from tests.e2e.tiny_models import make_folder, word_tokenizer
 
@@ -32,7 +32,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "words").mkdir()
     word_tokenizer().save(str(place / "words" / "tokenizer.json"))
     make_trainer(
-        config_of(
+        parse_config(
             {
                 "task": "classify",
                 "scratch": BERT,
@@ -50,29 +50,33 @@ def test_on_its_own_rows(trained: Path) -> None:
     run = open_run(trained / "run")
     report = run.evaluate(baselines=False, resamples=20).report
     assert report.data["rows"] == 8 and report.data["files"] == ["rows.csv, of which 20 % are held out"]
-    assert (report.name, report.seed, report.figures["accuracy"].value) == ("run", 5, 1.0)
+    assert (report.name, report.seed, report.metrics["accuracy"].value) == ("run", 5, 1.0)
 
 
 def test_on_other_rows(trained: Path) -> None:
     run = open_run(trained / "run", columns={"text": "tweet"}, ignore=["id"])
     found = run.evaluate(str(trained / "test.csv"), format={"delimiter": ";"}, resamples=20)
-    assert found.report.data["files"] == ["test.csv"] and [r.label for r in found.records] == ["a", "b", "a"]
+    assert found.report.data["files"] == ["test.csv"] and [r.label for r in found.predictions] == [
+        "a",
+        "b",
+        "a",
+    ]
     assert "bag of words" in found.report.baselines, "which learnt from rows under headings of their own"
-    assert found.records[2].row == {"text": "time"}
+    assert found.predictions[2].row == {"text": "time"}
     rows = read_rows([{"text": "time", "mood": "a"}])
     assert open_run(trained / "run").evaluate(rows, baselines=False).report.data["rows"] == 1
 
 
 def test_is_it_judged(trained: Path) -> None:
     run = open_run(trained / "run")
-    assert not run.is_judged()
-    run.evaluate(baselines=False, resamples=5).save(run.place())
-    assert run.is_judged()
-    os.utime(run.place() / "report.json", (0, 0))
-    assert not run.is_judged(), "the weights are newer"
+    assert not run.is_evaluated()
+    run.evaluate(baselines=False, resamples=5).save(run.evaluation_folder())
+    assert run.is_evaluated()
+    os.utime(run.evaluation_folder() / "report.json", (0, 0))
+    assert not run.is_evaluated(), "the weights are newer"
 
 
-def refused(error: type[GlassformerError], message: str, run: Run, *files: Any, **named: Any) -> None:
+def refused(error: type[GlassformerError], message: str, run: TrainedRun, *files: Any, **named: Any) -> None:
     with pytest.raises(error, match=message):
         run.evaluate(*files, baselines=False, **named)
 
@@ -92,22 +96,22 @@ def test_what_cannot_be_judged(trained: Path, tmp_path: Path) -> None:
     refused(DataError, "binary.csv", run, str(tmp_path / "binary.csv"))
     for name in ("", "..", "a/b", "../run"):
         with pytest.raises(ConfigError, match="cannot name an evaluation"):
-            run.place(name)
+            run.evaluation_folder(name)
     with pytest.raises(ConfigError, match="holds no run"):
         open_run(tmp_path)
 
     copy = tmp_path / "run"
     shutil.copytree(trained / "run", copy)
     shutil.rmtree(copy / "model")
-    refused(WeightsError, "holds no model yet; train on", open_run(copy))
+    refused(WeightsError, "holds no model yet; resume training", open_run(copy))
     text = (copy / "config.yaml").read_text()
     (copy / "config.yaml").write_text(text.replace("validation: 0.2", "validation: null"))
     shutil.copytree(trained / "run" / "model", copy / "model")
     refused(DataError, "without validation rows; give files", open_run(copy))
     (copy / "config.yaml").write_text(text.replace("rows.csv", "gone.csv"))
-    refused(DataError, r"gone\.csv.*from the folder in which it was trained", open_run(copy))
+    refused(DataError, r"gone\.csv.*relative to the folder in which it was trained", open_run(copy))
     (copy / "config.yaml").write_text(text.replace("task: classify", "task: denoise"))
-    refused(UnsupportedError, "the task 'denoise' cannot be judged", open_run(copy))
+    refused(UnsupportedError, "the task 'denoise' cannot be evaluated", open_run(copy))
 
 
 def test_a_model_that_is_no_run(trained: Path, tmp_path: Path) -> None:
@@ -116,13 +120,13 @@ def test_a_model_that_is_no_run(trained: Path, tmp_path: Path) -> None:
     report = evaluate_model(
         trained / "run" / "model", "classify", rows, columns=columns, baselines=False
     ).report
-    assert report.figures["accuracy"].value == 1.0 and report.seed is None and report.name == "model"
+    assert report.metrics["accuracy"].value == 1.0 and report.seed is None and report.name == "model"
     bare = make_folder(tmp_path / "bare", "bert", task="fill-mask")
     with pytest.raises(WeightsError, match="holds no head for the task 'classify'"):
         evaluate_model(bare, "classify", rows, columns=columns)
     with pytest.raises(WeightsError, match="holds no head for the task 'tag'"):  # whose names would fit
         evaluate_model(trained / "run" / "model", "tag", rows)
-    with pytest.raises(UnsupportedError, match="'clasify' cannot be judged; nearest: 'classify'"):
+    with pytest.raises(UnsupportedError, match="'clasify' cannot be evaluated; nearest: 'classify'"):
         evaluate_model(bare, "clasify", rows)
     with pytest.raises(ConfigError, match="'max_token' is no option of Classify; nearest: 'max_tokens'"):
         evaluate_model(bare, "classify", rows, options={"max_token": 3})

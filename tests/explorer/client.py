@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from glassformer.explorer.frames import Frame, decode
+from glassformer.explorer.binary_frames import BinaryFrame, decode
 from glassformer.explorer.look import Look
 
 
@@ -47,7 +47,7 @@ class Client:
         headers: dict[str, str | None] | None = None,
     ) -> Answer:
         """One request; a header of None is left out."""
-        given = {
+        values = {
             "Host": f"127.0.0.1:{self.port}",
             "Authorization": f"Bearer {self.token}",
             "Content-Length": None if body is None else str(len(body)),
@@ -56,7 +56,7 @@ class Client:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-            for name, value in given.items():
+            for name, value in values.items():
                 if value is not None:
                     connection.putheader(name, value)
             connection.endheaders(body)
@@ -67,8 +67,8 @@ class Client:
 
     def runs(self, *texts: str) -> list[Any]:
         """The lines of a run."""
-        asked = json.dumps({"texts": list(texts)} if texts else {}).encode()
-        answer = self.ask("/api/runs", method="POST", body=asked, headers={"Accept-Encoding": "gzip"})
+        request = json.dumps({"texts": list(texts)} if texts else {}).encode()
+        answer = self.ask("/api/runs", method="POST", body=request, headers={"Accept-Encoding": "gzip"})
         assert answer.status == 200, answer.body
         return [json.loads(line) for line in gzip.decompress(answer.body).splitlines()]
 
@@ -78,7 +78,7 @@ class Client:
     def get(self, view: str, **parameters: Any) -> Answer:
         return self.ask(f"/api/{view}?{urlencode(parameters)}")
 
-    def frame(self, view: str, **parameters: Any) -> Frame:
+    def frame(self, view: str, **parameters: Any) -> BinaryFrame:
         answer = self.get(view, **parameters)
         assert answer.status == 200, answer.body
         assert answer.headers["content-type"] == "application/octet-stream"

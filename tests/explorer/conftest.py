@@ -12,7 +12,7 @@ from tokenizers import pre_tokenizers, processors
 
 from glassformer.explorer import static
 from glassformer.explorer.look import Look
-from glassformer.explorer.runs import Runs
+from glassformer.explorer.session_runs import SessionRuns
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import TEXTS, WORDS, looked_at, make_folder, small_config, word_tokenizer
@@ -22,7 +22,7 @@ from tests.senses import network_of
 HOSTILE = ["<script>", "</script>", "<!--"]
 """Words that an HTML parser must never see as its own."""
 
-LOOKED = [family for family in FAMILIES if "visual_feats" not in network_of(small_config(family)).READS]
+INSPECTABLE = [family for family in FAMILIES if "visual_feats" not in network_of(small_config(family)).READS]
 """The families for which a text, or a file, is enough; the others need tensors that no page can send."""
 
 STAND_IN = {
@@ -62,8 +62,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("models")
     depths = {"num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"}
     depths |= {"num_layers", "num_decoder_layers"}
-    found = {}
-    for family in LOOKED:
+    result = {}
+    for family in INSPECTABLE:
         deeper = {key: 2 for key in FAMILIES[family].tiny if key in depths}
         towers = ("text_config", "vision_config")
         deeper |= {
@@ -83,8 +83,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                 special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
             )
         engine.save(str(folder / "tokenizer.json"))
-        found[family] = folder
-    return found
+        result[family] = folder
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +105,7 @@ def serve(models: dict[str, Model], page_files: Path) -> Iterator[Callable[..., 
 
     def start(model: str | Model, *texts: str, **options: int) -> Client:
         chosen = models[model] if isinstance(model, str) else model
-        look = Look(Runs(chosen, **options), texts)
+        look = Look(SessionRuns(chosen, **options), texts)
         look.serve()
         looks.append(look)
         return Client(look)

@@ -17,11 +17,11 @@ import pytest
 
 from glassformer.errors import UnsupportedError
 from glassformer.explorer import views
-from glassformer.explorer.answers import MOST_BODY
-from glassformer.explorer.frames import decode
+from glassformer.explorer.binary_frames import decode
+from glassformer.explorer.responses import MAX_BODY_BYTES
 from glassformer.model import Model, load
 from tests.explorer.client import Client
-from tests.explorer.conftest import LOOKED, STAND_IN, TEXTS, texts_for
+from tests.explorer.conftest import INSPECTABLE, STAND_IN, TEXTS, texts_for
 
 Serve = Callable[..., Client]
 
@@ -42,17 +42,17 @@ def test_the_shell_needs_no_token_and_holds_none(client: Client) -> None:
         assert client.token.encode() not in answer.body
 
 
-@pytest.mark.parametrize("family", LOOKED)
+@pytest.mark.parametrize("family", INSPECTABLE)
 def test_every_view_of_every_family(serve: Serve, models: dict[str, Model], family: str) -> None:
     client = serve(family, *texts_for(models[family]))
     session = client.session()
     own = client.look.session
     for about in session["maps"]:
-        place = {"s": session["id"], "map": about["name"], "layer": 1}
-        T, S = len(session["sides"][about["queries"]]), len(session["sides"][about["keys"]])
+        position = {"s": session["id"], "map": about["name"], "layer": 1}
+        T, S = len(session["streams"][about["queries"]]), len(session["streams"][about["keys"]])
         row = {"layer": 1, "map": about["name"], "head": 1, "query": T - 1}
-        head = {**place, "head": 1}
-        assert client.frame("overview", **place, exact=1).arrays["thumbnails"].shape == (2, T, S)
+        head = {**position, "head": 1}
+        assert client.frame("overview", **position, exact=1).arrays["thumbnails"].shape == (2, T, S)
         lines = client.frame(
             "lines", s=session["id"], map=about["name"], layers="0:2", heads="1,0", rows=f"0:{T}", count=2
         )
@@ -64,14 +64,14 @@ def test_every_view_of_every_family(serve: Serve, models: dict[str, Model], fami
 
 
 def test_every_word_of_lines_and_tiles_is_heard(client: Client) -> None:
-    place: dict[str, Any] = {"map": "self"}
+    position: dict[str, Any] = {"map": "self"}
     s = client.session()["id"]
     own = client.look.session
     asked = {"layers": "0:2", "heads": "1", "mix": "max", "rows": "1:3", "count": 3, "keys": "0,special"}
-    assert client.get("lines", s=s, **place, **asked).body == views.lines(
-        own, **place, layers=(0, 2), heads=[1], mix="max", rows=(1, 3), count=3, keys=["0", "special"]
+    assert client.get("lines", s=s, **position, **asked).body == views.lines(
+        own, **position, layers=(0, 2), heads=[1], mix="max", rows=(1, 3), count=3, keys=["0", "special"]
     )
-    tile = {**place, "layer": 1, "head": 0, "level": 0, "row": 0, "column": 0, "companding": "sqrt"}
+    tile = {**position, "layer": 1, "head": 0, "level": 0, "row": 0, "column": 0, "companding": "sqrt"}
     assert client.get("tile", s=s, **tile).body == views.tile(own, **tile)
 
 
@@ -172,7 +172,7 @@ def test_two_windows_with_different_texts(client: Client) -> None:
         sessions = list(pool.map(client.session, texts))
     assert [session["texts"] for session in sessions] == [[text] for text in texts]
     for i, session in enumerate(sessions, 1):
-        assert len(session["sides"]["text"]) == i + 3
+        assert len(session["streams"]["text"]) == i + 3
         row = client.frame("row", s=session["id"], map="self", layer=0, head=0, query=0)
         assert row.arrays["probs"].shape == (i + 3,)
 
@@ -205,13 +205,13 @@ def test_other_methods_are_refused(client: Client) -> None:
         ("row?s={s}&map=self&layer=0&head=7&query=0", "no head 7; there are heads 0 to 1"),
         ("row?s={s}&map=cross&layer=0&head=0&query=0", "no map 'cross'"),
         ("row?s={s}&map=%3Cscript%3E&layer=0&head=0&query=0", "no map '<script>'"),
-        ("row?s={s}&map=self&layer=0&head=0&query=99", "the tokens that look are 0 to 9"),
-        ("row?s={s}&map=self&layer=0&head=0&query=NaN", "query is 'NaN'; it must be a whole number"),
-        ("row?s={s}&map=self&layer=0&head=0&query=-1", "whole number from 0 up"),
-        ("row?s={s}&map=self&layer=0&head=0&query=1e0", "whole number"),
-        ("row?s={s}&map=self&layer=0&head=0&query=%D9%A1", "whole number"),
-        ("row?s={s}&map=self&layer=0&head=0&query=99999999999999999999", "whole number"),
-        ("row?s={s}&map=self&layer=0&head=0&query=0&query=1", "twice"),
+        ("row?s={s}&map=self&layer=0&head=0&query=99", "the query tokens are 0 to 9"),
+        ("row?s={s}&map=self&layer=0&head=0&query=NaN", "query is 'NaN'; it must be an integer"),
+        ("row?s={s}&map=self&layer=0&head=0&query=-1", "integer, 0 or more"),
+        ("row?s={s}&map=self&layer=0&head=0&query=1e0", "must be an integer"),
+        ("row?s={s}&map=self&layer=0&head=0&query=%D9%A1", "must be an integer"),
+        ("row?s={s}&map=self&layer=0&head=0&query=99999999999999999999", "must be an integer"),
+        ("row?s={s}&map=self&layer=0&head=0&query=0&query=1", "duplicate parameter"),
         ("row?s={s}&map=self&layer=0&head=0&quary=0&query=1", "unknown parameter 'quary'"),
         ("overview?s={s}&map=self&layer=0&exact=yes", "exact is 'yes'; it must be 0 or 1"),
         ("lines?s={s}&map=self&layers=0&heads=0&rows=0:1", "layers is '0'; give a:b"),
@@ -222,7 +222,7 @@ def test_other_methods_are_refused(client: Client) -> None:
         ("lines?s={s}&map=self&layers=0:1&heads=0&rows=0:1&mix=sum", "allowed: each, mean, max"),
         ("tile?s={s}&map=self&layer=0&head=0&level=9&row=0&column=0", "no tile level 9"),
         ("tile?s={s}&map=self&layer=0&head=0&level=0&row=5&column=0", "no tile (5, 0)"),
-        ("neuron?s={s}&map=self&layer=0&head=0&query=0&keys=0:11", "there are 10 tokens"),
+        ("neuron?s={s}&map=self&layer=0&head=0&query=0&keys=0:11", "there are 10 key tokens"),
         ("page?s={s}&layers=0", "unknown parameter 'layers'"),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_wrong_parameter_is_named(client: Client, path: str, message: str) -> 
 
 
 def test_a_session_that_is_not_kept_is_gone(serve: Serve) -> None:
-    client = serve("bert", *TEXTS, most=1)
+    client = serve("bert", *TEXTS, max_stored=1)
     first = client.session()["id"]
     client.session("a banana")
     for asked in (first, "0" * 16, "<script>"):
@@ -276,7 +276,7 @@ def test_a_text_that_is_far_too_long(client: Client, megabytes: int) -> None:
     body = json.dumps({"texts": ["word " * (megabytes * 200_000)]}).encode()
     answer = client.ask("/api/runs", method="POST", body=body)
     assert answer.status == 413
-    assert f"{MOST_BODY:,} bytes" in answer.error
+    assert f"{MAX_BODY_BYTES:,} bytes" in answer.error
     assert client.session()["texts"] == list(TEXTS)
 
 
@@ -288,7 +288,7 @@ def test_a_text_longer_than_the_model_reads(client: Client) -> None:
 
 def test_an_empty_text(client: Client, serve: Serve) -> None:
     """A framed model reads [CLS] [SEP]; one that adds nothing has nothing to read."""
-    assert [token["text"] for token in client.session("")["sides"]["text"]] == ["[CLS]", "[SEP]"]
+    assert [token["text"] for token in client.session("")["streams"]["text"]] == ["[CLS]", "[SEP]"]
     (last,) = serve("gpt2", "time flies").runs("")
     assert "give at least one word" in last["error"]
 
@@ -297,7 +297,7 @@ def test_words_of_html_are_text(client: Client) -> None:
     text = '<script> </script> <!-- "&'
     session = client.session(text)
     assert session["texts"] == [text]
-    assert [t["text"] for t in session["sides"]["text"][1:5]] == ["<script>", "</script>", "<!--", '"&']
+    assert [t["text"] for t in session["streams"]["text"][1:5]] == ["<script>", "</script>", "<!--", '"&']
 
 
 def test_a_pass_that_fails_midway(client: Client, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.explorer.describe import command, describe, facts_of, revision_of, session_id
+from glassformer.explorer.describe import command, describe, model_facts, session_id, weights_fingerprint
 from glassformer.model import Model, load
 
 
 def test_a_pair_of_texts(models: dict[str, Model]) -> None:
     texts = ("time flies", "a banana")
-    found = describe(models["bert"].inspect(*texts), facts_of(models["bert"]), texts)
-    assert found["fields"] == ["text", "second text"]
-    assert found["texts"] == list(texts)
-    assert found["model"]["family"] == "bert"
-    assert found["model"]["dtype"] == "float32"
-    assert found["model"]["max_tokens"] == 16
-    assert found["model"]["parameters"] == sum(p.numel() for p in models["bert"].parameters())
-    assert "place" not in found["model"]
-    assert [(t["text"], t["segment"], t["special"]) for t in found["sides"]["text"]] == [
+    result = describe(models["bert"].inspect(*texts), model_facts(models["bert"]), texts)
+    assert result["fields"] == ["text", "second text"]
+    assert result["texts"] == list(texts)
+    assert result["model"]["family"] == "bert"
+    assert result["model"]["dtype"] == "float32"
+    assert result["model"]["max_tokens"] == 16
+    assert result["model"]["parameters"] == sum(p.numel() for p in models["bert"].parameters())
+    assert "place" not in result["model"]
+    assert [(t["text"], t["segment"], t["special"]) for t in result["streams"]["text"]] == [
         ("[CLS]", None, True),
         ("time", 0, False),
         ("flies", 0, False),
@@ -32,7 +32,7 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
         ("banana", 1, False),
         ("[SEP]", None, True),
     ]
-    (only,) = found["maps"]
+    (only,) = result["maps"]
     assert only == {
         "name": "self",
         "title": "self-attention",
@@ -50,17 +50,17 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
 
 
 def test_two_stacks_have_source_and_target(models: dict[str, Model]) -> None:
-    found = describe(
-        models["transformer"].inspect("time flies"), facts_of(models["transformer"]), ("time flies",)
+    result = describe(
+        models["transformer"].inspect("time flies"), model_facts(models["transformer"]), ("time flies",)
     )
-    assert found["fields"] == ["source", "target"]
-    assert {m["name"]: (m["queries"], m["keys"]) for m in found["maps"]} == {
+    assert result["fields"] == ["source", "target"]
+    assert {m["name"]: (m["queries"], m["keys"]) for m in result["maps"]} == {
         "encoder": ("source", "source"),
         "decoder": ("target", "target"),
         "cross": ("target", "source"),
     }
-    assert all(m["title"] != m["name"] for m in found["maps"])
-    assert set(found["sides"]) == {"source", "target"}
+    assert all(m["title"] != m["name"] for m in result["maps"])
+    assert set(result["streams"]) == {"source", "target"}
 
 
 def test_every_field_of_the_contract_is_there(models: dict[str, Model]) -> None:
@@ -68,11 +68,11 @@ def test_every_field_of_the_contract_is_there(models: dict[str, Model]) -> None:
     file = Path(__file__).parents[2] / "web" / "src" / "core" / "types.ts"
     if not file.is_file():
         pytest.skip("needs the page's sources in web/, which a source archive does not hold")
-    found = describe(models["bert"].inspect("time"), facts_of(models["bert"]), ("time",))
+    result = describe(models["bert"].inspect("time"), model_facts(models["bert"]), ("time",))
     for name, example in (
-        ("Session", found),
-        ("AttentionMap", found["maps"][0]),
-        ("Token", found["sides"]["text"][0]),
+        ("Session", result),
+        ("AttentionMap", result["maps"][0]),
+        ("Token", result["streams"]["text"][0]),
     ):
         assert set(example) == fields_of(file.read_text("utf-8"), name), name
 
@@ -89,11 +89,11 @@ def fields_of(source: str, interface: str) -> set[str]:
 
 def test_the_same_weights_have_the_same_revision(folders: dict[str, Path]) -> None:
     first, second = load(folders["gpt2"]), load(folders["gpt2"])
-    assert revision_of(first) == revision_of(second)
+    assert weights_fingerprint(first) == weights_fingerprint(second)
     with torch.no_grad():
         next(second.parameters()).add_(1e-3)
-    assert revision_of(first) != revision_of(second)
-    assert revision_of(first) != revision_of(load(folders["gpt2"], dtype="float64"))
+    assert weights_fingerprint(first) != weights_fingerprint(second)
+    assert weights_fingerprint(first) != weights_fingerprint(load(folders["gpt2"], dtype="float64"))
 
 
 def test_a_session_is_named_by_weights_and_texts() -> None:
@@ -110,7 +110,7 @@ def test_a_session_is_named_by_weights_and_texts() -> None:
 def named(models: dict[str, Model], folder: Path | None) -> Any:
     model = models["bert"]
     other = Model(model.network, model.family, model.spec, model.config, model.task, folder=folder)
-    return facts_of(other)
+    return model_facts(other)
 
 
 def test_a_model_of_the_hub_has_the_hubs_name(models: dict[str, Model]) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
-from glassformer.explorer import serve
-from glassformer.explorer.look import Start
+from glassformer.explorer import server
+from glassformer.explorer.look import InitialView
 from glassformer.model import Model
 from tests.explorer.client import Client
 from tests.explorer.reader import Reader
@@ -77,15 +77,15 @@ def test_what_is_printed_of_it_tells_no_token(models: dict[str, Model]) -> None:
 def test_as_a_file_it_needs_no_server(models: dict[str, Model], tmp_path: Path, a_screen: list[str]) -> None:
     before = threading.active_count()
     look = models["bert"].look("time flies", html=tmp_path / "page.html", view="neuron", layer=1, heads=0)
-    found = Reader((tmp_path / "page.html").read_text("utf-8"))
-    assert found.session()["texts"] == ["time flies"]
-    assert found.session()["start"] == "v=1&view=neuron&l=1&h=0"
+    result = Reader((tmp_path / "page.html").read_text("utf-8"))
+    assert result.session()["texts"] == ["time flies"]
+    assert result.session()["start"] == "v=1&view=neuron&l=1&h=0"
     assert threading.active_count() <= before + 1
     assert not a_screen
     with pytest.raises(ConfigError, match="nothing is served"):
         look.port  # noqa: B018
     again = look.save(tmp_path / "again.html", layers=[1])
-    assert again.held == {"self": [1]}
+    assert again.exact_layers == {"self": [1]}
 
 
 def test_in_a_notebook_it_is_the_page(models: dict[str, Model], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +93,8 @@ def test_in_a_notebook_it_is_the_page(models: dict[str, Model], monkeypatch: pyt
 
     monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
     with models["bert"].look("time flies") as look:  # and it does not wait there
-        shown = look._repr_html_()
-    page = unescape(shown.split('srcdoc="')[1].split('"')[0])
+        displayed = look._repr_html_()
+    page = unescape(displayed.split('srcdoc="')[1].split('"')[0])
     assert Reader(page).session()["texts"] == ["time flies"]
 
 
@@ -103,10 +103,10 @@ def test_a_script_waits_until_it_is_interrupted(
 ) -> None:
     monkeypatch.delattr(sys, "ps1", raising=False)
 
-    def interrupt(self: serve.Server) -> None:
+    def interrupt(self: server.Server) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(serve.Server, "wait", interrupt)
+    monkeypatch.setattr(server.Server, "wait", interrupt)
     look = models["bert"].look("time")
     assert capsys.readouterr().out.endswith("\nstopped\n")
     assert repr(look) == "Look('time': closed)"
@@ -171,10 +171,10 @@ def test_a_port_that_is_taken(models: dict[str, Model]) -> None:
 
 
 def test_the_state_as_an_address_spells_it() -> None:
-    assert Start().fragment == ""
-    assert Start(layer=0).fragment == "v=1&l=0"
-    assert Start(view="head", heads=8).fragment == "v=1&view=head&h=8"
-    assert Start(heads=[3, 7], theme="light").fragment == "v=1&h=3,7&theme=light"
+    assert InitialView().fragment == ""
+    assert InitialView(layer=0).fragment == "v=1&l=0"
+    assert InitialView(view="head", heads=8).fragment == "v=1&view=head&h=8"
+    assert InitialView(heads=[3, 7], theme="light").fragment == "v=1&h=3,7&theme=light"
 
 
 # ------------------------------------------------------------------------------------------------- way there
@@ -208,7 +208,7 @@ def test_over_ssh_it_says_how_to_get_there(
     models: dict[str, Model], a_screen: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.2 22")
-    monkeypatch.setattr(serve, "_user", lambda: "me")
+    monkeypatch.setattr(server, "_user", lambda: "me")
     with models["bert"].look("time", block=False) as look:
         hint = f"ssh -N -L {look.port}:127.0.0.1:{look.port} me@10.0.0.2"
         assert hint in capsys.readouterr().out
@@ -232,18 +232,18 @@ def test_it_opens_with_a_writing(models: dict[str, Model], tmp_path: Path) -> No
         assert look.url.endswith("&v=1&view=generate&g.num_beams=2&g.max_new_tokens=5")
         page = look.save(tmp_path / "page.html")
     reader = Reader((tmp_path / "page.html").read_text("utf-8"))
-    assert reader.json("writing")["writing"]["options"]["num_beams"] == 2
+    assert reader.json("trace")["trace"]["options"]["num_beams"] == 2
     assert reader.session()["start"].startswith("v=1&view=generate&g.num_beams=2")
-    assert page.written is not None
-    assert reader.json("writing")["ready"]["answers"][0]["text"] == models["llama"].generate(
+    assert page.generated is not None
+    assert reader.json("trace")["ready"]["answers"][0]["text"] == models["llama"].generate(
         "time flies", **options
     )
 
 
 def test_a_writing_of_its_own_length_as_a_file(models: dict[str, Model], tmp_path: Path) -> None:
     models["llama"].look("time flies", html=tmp_path / "page.html", view="generate")
-    held = Reader((tmp_path / "page.html").read_text("utf-8")).json("writing")
-    assert held["writing"]["options"]["max_new_tokens"] == 40
+    exact_layers = Reader((tmp_path / "page.html").read_text("utf-8")).json("trace")
+    assert exact_layers["trace"]["options"]["max_new_tokens"] == 40
 
 
 @pytest.mark.parametrize(

@@ -15,20 +15,20 @@ def test_what_is_given_is_read() -> None:
     pairs = {"map": "self", "layer": "12", "exact": "1", "rows": "3:70", "heads": "0,11", "keys": "0,"}
     query = Query(pairs.items())
     assert query.text("map") == "self"
-    assert query.whole("layer") == 12
+    assert query.integer("layer") == 12
     assert query.flag("exact") is True
     assert query.span("rows") == (3, 70)
-    assert query.wholes("heads") == [0, 11]
-    assert query.words("keys") == ["0"]
-    query.done()
+    assert query.integers("heads") == [0, 11]
+    assert query.strings("keys") == ["0"]
+    query.reject_unknown()
 
 
 def test_what_is_not_given_has_a_default_or_is_missed() -> None:
     query = Query([])
-    assert (query.text("mix", "each"), query.whole("count", 32)) == ("each", 32)
-    assert (query.flag("exact"), query.words("keys"), query.maybe("x")) == (False, None, None)
+    assert (query.text("mix", "each"), query.integer("count", 32)) == ("each", 32)
+    assert (query.flag("exact"), query.strings("keys"), query.optional("x")) == (False, None, None)
     with pytest.raises(DataError, match="'layer' is missing"):
-        query.whole("layer")
+        query.integer("layer")
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def test_what_is_not_given_has_a_default_or_is_missed() -> None:
 )
 def test_what_is_no_whole_number(value: str) -> None:
     reads: list[Callable[[Query], Any]] = [
-        lambda query: query.whole("a"),
-        lambda query: query.wholes("a"),
+        lambda query: query.integer("a"),
+        lambda query: query.integers("a"),
         lambda query: query.span("b"),
     ]
     for read in reads:
-        with pytest.raises(DataError, match="whole number from 0 up"):
+        with pytest.raises(DataError, match="integer, 0 or more"):
             read(Query([("a", value), ("b", f"0:{value}")]))
 
 
@@ -52,11 +52,11 @@ def test_a_flag_is_0_or_1() -> None:
 
 def test_a_name_nobody_reads_is_a_mistake_and_the_nearest_is_named() -> None:
     query = Query([("leyer", "3")])
-    query.maybe("layer")
+    query.optional("layer")
     with pytest.raises(DataError, match="unknown parameter 'leyer'; allowed here: layer; nearest: 'layer'"):
-        query.done()
+        query.reject_unknown()
 
 
 def test_a_name_twice_is_a_mistake() -> None:
-    with pytest.raises(DataError, match="twice"):
+    with pytest.raises(DataError, match="duplicate parameter"):
         Query([("layer", "3"), ("layer", "4")])

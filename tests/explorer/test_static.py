@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.explorer import static
-from glassformer.explorer.page import SCRIPT, STYLE
+from glassformer.explorer.standalone_page import SCRIPT, STYLE
 from glassformer.explorer.static import PageMissingError
 
 

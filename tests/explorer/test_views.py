@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.core.masks import Pattern
+from glassformer.core.masks import AttentionPattern
 from glassformer.core.positions import BucketedBias
 from glassformer.core.specs import BucketedBiasSpec
 from glassformer.errors import DataError
 from glassformer.explorer import views
-from glassformer.explorer.frames import Frame, decode
+from glassformer.explorer.binary_frames import BinaryFrame, decode
 from glassformer.inspect.session import Session
 from glassformer.model import Model
-from tests.explorer.conftest import LOOKED, texts_for
+from tests.explorer.conftest import INSPECTABLE, texts_for
 
 TEXTS = ("time flies like an arrow", "fruit flies like a banana .")
 
@@ -31,14 +31,14 @@ def maps(sessions: dict[str, Session]) -> list[tuple[Session, str]]:
     return [(session, name) for session in sessions.values() for name in session.maps]
 
 
-def frame_of(content: bytes, kind: str) -> Frame:
+def frame_of(content: bytes, kind: str) -> BinaryFrame:
     frame = decode(content)
     assert frame.kind == kind
     return frame
 
 
 def test_every_family_is_looked_at(sessions: dict[str, Session]) -> None:
-    assert set(sessions) == set(LOOKED)
+    assert set(sessions) == set(INSPECTABLE)
     assert {name for _, name in maps(sessions)} == {"self", "encoder", "decoder", "cross", "text", "image"}
 
 
@@ -47,8 +47,8 @@ def test_overviews_are_right_to_a_255th(sessions: dict[str, Session]) -> None:
         frame = frame_of(views.overview(session, map=name, layer=1, exact=True), "overview")
         own = session.overview(1, name, exact=True)
         scale = frame.arrays["scale"]
-        shown = frame.arrays["thumbnails"] / 255 * scale[:, None, None]
-        assert np.abs(shown - own.thumbnails.numpy()).max() <= scale.max() / 255 / 2 + 1e-7
+        displayed = frame.arrays["thumbnails"] / 255 * scale[:, None, None]
+        assert np.abs(displayed - own.thumbnails.numpy()).max() <= scale.max() / 255 / 2 + 1e-7
         assert frame.arrays["thumbnails"].reshape(len(scale), -1).max(axis=1).tolist() == [255] * len(scale)
         assert frame.fields["bins"] == list(own.bins)
         assert frame.fields["summaries"] == own.summaries
@@ -60,9 +60,9 @@ def test_rows_and_neurons_are_the_sessions_numbers(sessions: dict[str, Session])
     for session, name in maps(sessions):
         head = session.head(1, 1, name)
         T, S = len(head.q), len(head.k)
-        place = {"map": name, "layer": 1, "head": 1, "query": T - 1}
-        row = frame_of(views.row(session, **place), "row")
-        neuron = frame_of(views.neuron(session, **place, keys=(1, S)), "neuron")
+        position = {"map": name, "layer": 1, "head": 1, "query": T - 1}
+        row = frame_of(views.row(session, **position), "row")
+        neuron = frame_of(views.neuron(session, **position, keys=(1, S)), "neuron")
         for frame in (row, neuron):
             assert torch.equal(torch.tensor(frame.arrays["scores"]), head.scores(T - 1)[0])
             assert torch.equal(torch.tensor(frame.arrays["probs"]), head.probs(T - 1)[0])
@@ -125,8 +125,8 @@ def test_tiles_are_right_to_their_maximum_255th(sessions: dict[str, Session], co
         )
         frame = frame_of(content, "tile")
         share = frame.arrays["tile"] / 255
-        shown = (share if companding == "linear" else share**2) * frame.fields["scale"]
-        off = np.abs(shown - session.head(0, 1, name).probs().numpy())
+        displayed = (share if companding == "linear" else share**2) * frame.fields["scale"]
+        off = np.abs(displayed - session.head(0, 1, name).probs().numpy())
         assert off.max() <= frame.fields["scale"] / 255 + 1e-6
         assert frame.fields["scale"] == pytest.approx(float(session.head(0, 1, name).probs().max()))
 
@@ -137,7 +137,7 @@ def test_tiles_are_right_to_their_maximum_255th(sessions: dict[str, Session], co
 def test_lines_list_the_strongest_keys_and_count_the_rest(sessions: dict[str, Session]) -> None:
     for session, name in maps(sessions):
         about = session.maps[name]
-        T = len(session.sides[about.queries])
+        T = len(session.streams[about.queries])
         content = views.lines(
             session, map=name, layers=(0, 2), heads=[1, 0], mix="each", rows=(1, T), count=3
         )
@@ -154,13 +154,13 @@ def test_lines_list_the_strongest_keys_and_count_the_rest(sessions: dict[str, Se
 
 def test_lines_to_some_types_of_keys_only(sessions: dict[str, Session]) -> None:
     session = sessions["bert"]
-    tokens = session.sides["text"]
-    for types, wanted in ((["special"], 3), (["1"], 6), (["0", "1"], 11), ([], 0), (["7"], 0)):
+    tokens = session.streams["text"]
+    for types, expected in ((["special"], 3), (["1"], 6), (["0", "1"], 11), ([], 0), (["7"], 0)):
         content = views.lines(
             session, map="self", layers=(0, 1), heads=[0], mix="each", rows=(0, 2), count=32, keys=types
         )
         frame = decode(content)
-        assert frame.arrays["keys"].shape == (1, 2, wanted)
+        assert frame.arrays["keys"].shape == (1, 2, expected)
         for key in frame.arrays["keys"].flatten():
             token = tokens[key]
             assert ("special" if token.special else str(token.segment)) in types
@@ -188,7 +188,7 @@ def test_mixed_heads_are_one_map(sessions: dict[str, Session], mix: str) -> None
 def test_all_else_follows_from_a_layer(sessions: dict[str, Session]) -> None:
     """Scores from q, k, scale and what the map says of itself: as a page without a server computes them."""
     for session, name in maps(sessions):
-        if not views.suffices(session, map=name, layer=1):
+        if not views.has_distance_based_mask(session, map=name, layer=1):
             continue  # blocks of keys, which a page does not know of
         about = session.maps[name]
         frame = frame_of(views.layer(session, map=name, layer=1), "layer")
@@ -202,8 +202,8 @@ def test_all_else_follows_from_a_layer(sessions: dict[str, Session]) -> None:
                 scores = scores + torch.stack(
                     [by_distance[T - 1 - row : T - 1 - row + S] for row in range(T)]
                 )
-            seen = Pattern(about.causal, about.windows[1]).keep(*scores.shape)
-            scores = scores.masked_fill(~seen, float("-inf"))
+            visible = AttentionPattern(about.causal, about.windows[1]).keep(*scores.shape)
+            scores = scores.masked_fill(~visible, float("-inf"))
             torch.testing.assert_close(scores, own.scores(), atol=2e-6, rtol=1e-5)
             torch.testing.assert_close(scores.softmax(-1) @ v[group], own.z(), atol=2e-6, rtol=1e-5)
 
@@ -215,11 +215,11 @@ def test_a_bias_by_distance_gives_every_row_back(sessions: dict[str, Session], T
     torch.manual_seed(0)
     bias = BucketedBias(BucketedBiasSpec(heads=2, buckets=8, max_distance=16, bidirectional=True))
     head = replace(own, q=own.q[:T], k=own.k[:S], position_bias=bias)
-    found = views._bias_by_distance(head)
-    rows = torch.stack([found[T - 1 - query : T - 1 - query + S] for query in range(T)])
-    whole = head.bias()
-    assert whole is not None
-    assert torch.equal(rows, whole)
+    result = views._bias_by_distance(head)
+    rows = torch.stack([result[T - 1 - query : T - 1 - query + S] for query in range(T)])
+    full = head.bias()
+    assert full is not None
+    assert torch.equal(rows, full)
 
 
 # ---------------------------------------------------------------------------------------------------- refusals
@@ -243,7 +243,7 @@ LINES: dict[str, Any] = {
         ({"heads": []}, "at least one"),
         ({"heads": [0, 0]}, "each once"),
         ({"heads": [2]}, "no head 2"),
-        ({"rows": (0, 99)}, "there are 14 tokens"),
+        ({"rows": (0, 99)}, "there are 14 query tokens"),
         ({"rows": (2, 2)}, "0 ≤ a < b"),
         ({"mix": "sum"}, "allowed: each, mean, max"),
         ({"count": 0}, "from 1 to 256"),
@@ -256,9 +256,9 @@ def test_lines_that_are_not_there(sessions: dict[str, Session], change: dict[str
 
 
 def test_an_answer_has_a_limit(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MOST_ROWS", 7)
+    monkeypatch.setattr(views, "MAX_ROWS", 7)
     views.lines(sessions["bert"], **{**LINES, "rows": (0, 7)})
-    with pytest.raises(DataError, match="2 heads of 4 rows are 8 rows; one answer holds at most 7"):
+    with pytest.raises(DataError, match="2 heads of 4 rows are 8 rows; one response holds at most 7"):
         views.lines(sessions["bert"], **{**LINES, "heads": [0, 1], "rows": (0, 4)})
     with pytest.raises(DataError, match="at most 7"):
         views.neuron(sessions["bert"], map="self", layer=0, head=0, query=0, keys=(0, 8))
@@ -271,19 +271,19 @@ def test_an_answer_has_a_limit(sessions: dict[str, Session], monkeypatch: pytest
         ({"head": 2}, "no head 2"),
         ({"map": "none"}, "no map 'none'"),
         ({"query": 14}, "0 to 13"),
-        ({"keys": (0, 15)}, "there are 14 tokens"),
+        ({"keys": (0, 15)}, "there are 14 key tokens"),
     ],
 )
 def test_a_neuron_that_is_not_there(
     sessions: dict[str, Session], change: dict[str, Any], message: str
 ) -> None:
-    asked: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "query": 0, "keys": (0, 1), **change}
+    request: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "query": 0, "keys": (0, 1), **change}
     with pytest.raises(DataError, match=message):
-        views.neuron(sessions["bert"], **asked)
+        views.neuron(sessions["bert"], **request)
 
 
 @pytest.mark.parametrize("change", [{"level": 1}, {"row": 1}, {"column": 1}, {"companding": "log"}])
 def test_a_tile_that_is_not_there(sessions: dict[str, Session], change: dict[str, Any]) -> None:
-    asked: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "level": 0, "row": 0, "column": 0}
+    request: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "level": 0, "row": 0, "column": 0}
     with pytest.raises(DataError, match=r"no tile|allowed: linear, sqrt"):
-        views.tile(sessions["bert"], **{**asked, "companding": "linear", **change})
+        views.tile(sessions["bert"], **{**request, "companding": "linear", **change})

@@ -15,12 +15,12 @@ import glassformer
 from glassformer import ConfigError, Model, WeightsError
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.generation import beam
-from glassformer.generation.beam import beams, generators
+from glassformer.generation.beam import beam_search, seeded_generators
+from glassformer.generation.beam_group import BeamGroup
+from glassformer.generation.decoding import Generated, Interrupted, greedy_search
 from glassformer.generation.filters import Filter, suppress
-from glassformer.generation.greedy import greedy
+from glassformer.generation.log_probs import sequence_log_probs
 from glassformer.generation.rows import Rows
-from glassformer.generation.sample import Generated, Interrupted
-from glassformer.generation.scores import sequence_log_probs
 from glassformer.models import Network
 from tests.parity.families import ROWS, Row
 from tests.parity.sides import PRECISIONS, lifted, load_ours, load_theirs, make
@@ -43,7 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "never": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": "never", "num_return_sequences": 3},
     "short": {"num_beams": 3, "length_penalty": -1.0, "early_stopping": "never"},
 }
-options = pytest.mark.parametrize("asked", OPTIONS.values(), ids=OPTIONS)
+options = pytest.mark.parametrize("settings", OPTIONS.values(), ids=OPTIONS)
 
 
 class Sides:
@@ -54,9 +54,9 @@ class Sides:
         self.ours, self.theirs = load_ours(folder, dtype), load_theirs(folder, row, dtype)
         draw = torch.Generator().manual_seed(3)
         lengths = torch.tensor([[6], [4], [2]])
-        places = torch.arange(6)[None]
+        indices = torch.arange(6)[None]
         # decoders are padded on the left; an encoder counts padding in the reference, so it is on the right
-        self.keep = places < lengths if row.translates else places >= 6 - lengths
+        self.keep = indices < lengths if row.translates else indices >= 6 - lengths
         ids = torch.randint(8, self.ours.vocabulary, (3, 6), generator=draw)
         self.ids = ids.where(self.keep, 0)
 
@@ -73,7 +73,9 @@ class Sides:
         if not self.row.translates:
             return Rows(network, ids, keep=keep, cached=cached)
         begun = torch.full((len(ids), 1), self.start)
-        return Rows(network, begun, memory_of=Batch(input_ids=ids), memory_keep=keep[:, None], cached=cached)
+        return Rows(
+            network, begun, encoder_batch=Batch(input_ids=ids), encoder_keep=keep[:, None], cached=cached
+        )
 
     @property
     def start(self) -> int:
@@ -81,7 +83,7 @@ class Sides:
         return start
 
     def expected(
-        self, stop_ids: tuple[int, ...], read: tuple[Tensor, Tensor] | None = None, **asked: Any
+        self, stop_ids: tuple[int, ...], read: tuple[Tensor, Tensor] | None = None, **settings: Any
     ) -> tuple[Tensor, Tensor]:
         """The reference's ids and scores, with nothing of what its own configuration forces."""
         from transformers import GenerationConfig
@@ -94,24 +96,24 @@ class Sides:
             return_dict_in_generate=True,
             output_scores=True,
             **begin,
-            **asked,
+            **settings,
         )
         ids, keep = (self.ids, self.keep) if read is None else read
         model: Any = self.theirs
         model.generation_config = GenerationConfig()
         with lifted(self.row, self.dtype):
-            found = model.generate(ids, attention_mask=keep.long(), generation_config=config)
-        return found.sequences, found.sequences_scores
+            result = model.generate(ids, attention_mask=keep.long(), generation_config=config)
+        return result.sequences, result.sequences_scores
 
-    def equal(self, found: Generated, expected: tuple[Tensor, Tensor]) -> None:
-        assert found.ids.tolist() == expected[0].tolist()
-        assert found.scores.dtype == self.dtype
-        torch.testing.assert_close(found.scores.float(), expected[1].float(), atol=2e-5, rtol=2e-5)
+    def equal(self, result: Generated, expected: tuple[Tensor, Tensor]) -> None:
+        assert result.ids.tolist() == expected[0].tolist()
+        assert result.scores.dtype == self.dtype
+        torch.testing.assert_close(result.scores.float(), expected[1].float(), atol=2e-5, rtol=2e-5)
 
     def often(self) -> tuple[int, ...]:
         """An end token that searches meet early, and one that they meet elsewhere: what greedy search says."""
-        found = beams(self.rows(), num_beams=3, max_new_tokens=6, num_return_sequences=3).ids
-        return int(found[0, -4]), int(found[-1, -2])
+        result = beam_search(self.rows(), num_beams=3, max_new_tokens=6, num_return_sequences=3).ids
+        return int(result[0, -4]), int(result[-1, -2])
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +150,13 @@ def without_repeated_pairs(ids: Tensor, logits: Tensor) -> Tensor:
 @precisions
 @options
 def test_ids_and_scores_are_the_references(
-    sides_of: SidesOf, row: Row, dtype: torch.dtype, asked: dict[str, Any]
+    sides_of: SidesOf, row: Row, dtype: torch.dtype, settings: dict[str, Any]
 ) -> None:
     sides = sides_of(row, dtype)
     often = sides.often()
     for stop_ids in ((), often[:1], often):
-        found = beams(sides.rows(), max_new_tokens=NEW, stop_ids=stop_ids, pad_id=PAD, **asked)
-        sides.equal(found, sides.expected(stop_ids, **asked))
+        result = beam_search(sides.rows(), max_new_tokens=NEW, stop_ids=stop_ids, pad_id=PAD, **settings)
+        sides.equal(result, sides.expected(stop_ids, **settings))
 
 
 @families
@@ -165,7 +167,7 @@ def test_filters_see_each_beam(sides_of: SidesOf, row: Row, dtype: torch.dtype) 
     filters: list[Filter] = [without_repeated_pairs, suppress(never)]
     for i in range(3):  # one by one: the reference takes padding for words that were said
         rows = sides.rows_of(*sides.one(i))
-        found = beams(
+        result = beam_search(
             rows, num_beams=3, max_new_tokens=NEW, filters=filters, pad_id=PAD, num_return_sequences=3
         )
         expected = sides.expected(
@@ -176,18 +178,18 @@ def test_filters_see_each_beam(sides_of: SidesOf, row: Row, dtype: torch.dtype) 
             no_repeat_ngram_size=2,
             suppress_tokens=never,
         )
-        sides.equal(found, expected)
+        sides.equal(result, expected)
 
 
 @families
 def test_drawn_beams_are_the_references(sides_of: SidesOf, row: Row) -> None:
     sides = sides_of(row, torch.float32)
-    asked: dict[str, Any] = {"num_beams": 3, "num_return_sequences": 3}
-    found = beams(
-        sides.rows(), max_new_tokens=NEW, generator=torch.Generator().manual_seed(5), pad_id=PAD, **asked
+    settings: dict[str, Any] = {"num_beams": 3, "num_return_sequences": 3}
+    result = beam_search(
+        sides.rows(), max_new_tokens=NEW, generator=torch.Generator().manual_seed(5), pad_id=PAD, **settings
     )
     torch.manual_seed(5)
-    sides.equal(found, sides.expected((), do_sample=True, top_k=0, **asked))
+    sides.equal(result, sides.expected((), do_sample=True, top_k=0, **settings))
 
 
 PROMPTS = (
@@ -208,15 +210,15 @@ def test_stories(shared: Path, dtype: torch.dtype) -> None:
     theirs: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
     for prompt in PROMPTS:
         ids = torch.tensor([ours.tokenizer(prompt).input_ids])
-        asked: dict[str, Any] = {"num_beams": 5, "num_return_sequences": 5, "early_stopping": True}
-        found = beams(Rows(ours.network, ids), max_new_tokens=64, stop_ids=(2,), pad_id=2, **asked)
+        settings: dict[str, Any] = {"num_beams": 5, "num_return_sequences": 5, "early_stopping": True}
+        result = beam_search(Rows(ours.network, ids), max_new_tokens=64, stop_ids=(2,), pad_id=2, **settings)
         expected = theirs.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=64, eos_token_id=2, pad_token_id=2,
-            return_dict_in_generate=True, output_scores=True, **asked,
+            return_dict_in_generate=True, output_scores=True, **settings,
         )  # fmt: skip
-        assert found.ids.tolist() == expected.sequences.tolist()
+        assert result.ids.tolist() == expected.sequences.tolist()
         torch.testing.assert_close(
-            found.scores.float(), expected.sequences_scores.float(), atol=1e-5, rtol=1e-5
+            result.scores.float(), expected.sequences_scores.float(), atol=1e-5, rtol=1e-5
         )
 
 
@@ -229,39 +231,46 @@ def test_one_beam_is_greedy(sides_of: SidesOf, row: Row) -> None:
     rows = sides.rows()
     one: dict[str, Any] = {"keep": sides.keep, "ids": sides.ids}
     if row.translates:
-        one = {"ids": rows.ids, "memory_of": Batch(input_ids=sides.ids), "memory_keep": sides.keep[:, None]}
-    alone = greedy(sides.ours.network, max_new_tokens=NEW, stop_ids=sides.often(), pad_id=PAD, **one)
-    found = beams(rows, num_beams=1, max_new_tokens=NEW, stop_ids=sides.often(), pad_id=PAD)
-    assert found.ids.tolist() == alone.tolist()
+        one = {
+            "ids": rows.ids,
+            "encoder_batch": Batch(input_ids=sides.ids),
+            "encoder_keep": sides.keep[:, None],
+        }
+    alone = greedy_search(sides.ours.network, max_new_tokens=NEW, stop_ids=sides.often(), pad_id=PAD, **one)
+    result = beam_search(rows, num_beams=1, max_new_tokens=NEW, stop_ids=sides.often(), pad_id=PAD)
+    assert result.ids.tolist() == alone.tolist()
 
 
 @families
 @precisions
 def test_a_prompt_does_not_depend_on_its_batch(sides_of: SidesOf, row: Row, dtype: torch.dtype) -> None:
     sides = sides_of(row, dtype)
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "num_beams": 4, "max_new_tokens": NEW, "stop_ids": sides.often(), "pad_id": PAD, "num_return_sequences": 2,
         "filters": [without_repeated_pairs],
     }  # fmt: skip
-    together = beams(sides.rows(), **asked)
+    together = beam_search(sides.rows(), **settings)
     for i in range(3):
         rows = sides.rows_of(*sides.one(i))
         begun = rows.ids.shape[1]
-        alone = beams(rows, **asked)
+        alone = beam_search(rows, **settings)
         here = slice(2 * i, 2 * i + 2)
-        found, expected = alone.ids[:, begun:], together.ids[here, sides.rows().ids.shape[1] :]
-        assert found.tolist() == expected[:, : found.shape[1]].tolist()
-        assert (expected[:, found.shape[1] :] == PAD).all()
+        result, expected = alone.ids[:, begun:], together.ids[here, sides.rows().ids.shape[1] :]
+        assert result.tolist() == expected[:, : result.shape[1]].tolist()
+        assert (expected[:, result.shape[1] :] == PAD).all()
         torch.testing.assert_close(alone.scores, together.scores[here], atol=1e-5, rtol=1e-5)
 
 
 @families
 def test_the_cache_changes_nothing(sides_of: SidesOf, row: Row) -> None:
     sides = sides_of(row, torch.float64)
-    asked: dict[str, Any] = {"num_beams": 4, "max_new_tokens": NEW, "num_return_sequences": 4}
-    found, expected = beams(sides.rows(), **asked), beams(sides.rows(cached=False), **asked)
-    assert found.ids.tolist() == expected.ids.tolist()
-    torch.testing.assert_close(found.scores, expected.scores, atol=1e-12, rtol=1e-12)
+    settings: dict[str, Any] = {"num_beams": 4, "max_new_tokens": NEW, "num_return_sequences": 4}
+    result, expected = (
+        beam_search(sides.rows(), **settings),
+        beam_search(sides.rows(cached=False), **settings),
+    )
+    assert result.ids.tolist() == expected.ids.tolist()
+    torch.testing.assert_close(result.scores, expected.scores, atol=1e-12, rtol=1e-12)
 
 
 @families
@@ -271,7 +280,7 @@ def test_a_score_is_the_sum_of_log_probabilities_for_the_length(
 ) -> None:
     sides = sides_of(row, dtype)
     stop_ids = sides.often()
-    found = beams(
+    result = beam_search(
         sides.rows(),
         num_beams=3,
         max_new_tokens=NEW,
@@ -281,12 +290,12 @@ def test_a_score_is_the_sum_of_log_probabilities_for_the_length(
     )
     source, keep = sides.ids.repeat_interleave(2, 0), sides.keep.repeat_interleave(2, 0)
     start = 1 if row.translates else 6
-    read = read_with(row, source, keep, found)
-    told = sequence_log_probs(sides.ours.network, found.ids, start, stop_ids=stop_ids, **read)
-    assert told.dtype == dtype
-    length = (told != 0).sum(dim=1)
+    read = read_with(row, source, keep, result)
+    message = sequence_log_probs(sides.ours.network, result.ids, start, stop_ids=stop_ids, **read)
+    assert message.dtype == dtype
+    length = (message != 0).sum(dim=1)
     assert length.min() < length.max()
-    torch.testing.assert_close(told.sum(dim=1) / length**0.8, found.scores, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(message.sum(dim=1) / length**0.8, result.scores, atol=1e-5, rtol=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------- a made-up network
@@ -304,69 +313,69 @@ class Spoken(Network):
         return Output(logits=self.table[batch.input_ids[:, -1:]])
 
 
-def spoken(*lines: list[float]) -> Rows:
+def scripted(*lines: list[float]) -> Rows:
     return Rows(Spoken(torch.tensor(lines, dtype=torch.float64).log()), torch.tensor([[0]]), cached=False)
 
 
 def test_a_likelier_whole_begins_with_a_less_likely_token() -> None:
-    rows = spoken([0, 0.6, 0.4, 0], [0, 0.4, 0.3, 0.3], [0, 0.05, 0.05, 0.9], [0, 0, 0, 1])
-    assert beams(rows, num_beams=1, max_new_tokens=2).ids.tolist() == [[0, 1, 1]]
-    rows = spoken([0, 0.6, 0.4, 0], [0, 0.4, 0.3, 0.3], [0, 0.05, 0.05, 0.9], [0, 0, 0, 1])
-    found = beams(rows, num_beams=2, max_new_tokens=2, num_return_sequences=2, length_penalty=0.0)
-    assert found.ids.tolist() == [[0, 2, 3], [0, 1, 1]]
-    torch.testing.assert_close(found.scores.exp(), torch.tensor([0.36, 0.24], dtype=torch.float64))
-    tree = [(step.parents.tolist(), step.tokens.tolist()) for step in found.beams]
+    rows = scripted([0, 0.6, 0.4, 0], [0, 0.4, 0.3, 0.3], [0, 0.05, 0.05, 0.9], [0, 0, 0, 1])
+    assert beam_search(rows, num_beams=1, max_new_tokens=2).ids.tolist() == [[0, 1, 1]]
+    rows = scripted([0, 0.6, 0.4, 0], [0, 0.4, 0.3, 0.3], [0, 0.05, 0.05, 0.9], [0, 0, 0, 1])
+    result = beam_search(rows, num_beams=2, max_new_tokens=2, num_return_sequences=2, length_penalty=0.0)
+    assert result.ids.tolist() == [[0, 2, 3], [0, 1, 1]]
+    torch.testing.assert_close(result.scores.exp(), torch.tensor([0.36, 0.24], dtype=torch.float64))
+    tree = [(step.parents.tolist(), step.tokens.tolist()) for step in result.beams]
     assert tree[0] == ([[0, 0]], [[1, 2]])
     assert len(tree) == 2
 
 
 def test_fewer_ways_than_were_asked_for() -> None:
     """All that may be said is one token, then the end: the second best is nothing."""
-    rows = spoken([0, 1, 0], [0, 0, 1], [0, 0, 1])
-    found = beams(rows, num_beams=2, max_new_tokens=5, stop_ids=(2,), pad_id=9, num_return_sequences=2)
-    assert found.ids.tolist() == [[0, 1, 2], [0, 9, 9]]
-    assert found.scores.tolist() == [0.0, -torch.inf]
-    assert len(found.beams) == 2  # and nothing is left to search
+    rows = scripted([0, 1, 0], [0, 0, 1], [0, 0, 1])
+    result = beam_search(rows, num_beams=2, max_new_tokens=5, stop_ids=(2,), pad_id=9, num_return_sequences=2)
+    assert result.ids.tolist() == [[0, 1, 2], [0, 9, 9]]
+    assert result.scores.tolist() == [0.0, -torch.inf]
+    assert len(result.beams) == 2  # and nothing is left to search
 
 
 def test_beams_go_on_though_each_would_rather_end_in_either_way() -> None:
     """Of two beams' likeliest continuations four are ends; the fifth and the sixth are carried on."""
     line = [0.0, 0.1, 0.1, 0.41, 0.39]
-    rows = spoken([0.0, 0.5, 0.5, 0.0, 0.0], line, line, line, line)
-    found = beams(rows, num_beams=2, max_new_tokens=9, stop_ids=(3, 4), length_penalty=0.0)
-    torch.testing.assert_close(found.beams[1].scores.exp(), torch.full((1, 2), 0.05, dtype=torch.float64))
-    assert len(found.beams) == 2
-    assert found.ids.shape == (1, 3)
+    rows = scripted([0.0, 0.5, 0.5, 0.0, 0.0], line, line, line, line)
+    result = beam_search(rows, num_beams=2, max_new_tokens=9, stop_ids=(3, 4), length_penalty=0.0)
+    torch.testing.assert_close(result.beams[1].scores.exp(), torch.full((1, 2), 0.05, dtype=torch.float64))
+    assert len(result.beams) == 2
+    assert result.ids.shape == (1, 3)
 
 
 @pytest.mark.parametrize("early_stopping", [False, "never"])
 def test_where_short_ones_are_favoured_nothing_is_hoped_of_long_ones(early_stopping: bool | str) -> None:
     """When two have ended, "1 2" could be better than the second if it ended soon, though not at the longest."""
-    rows = spoken(
+    rows = scripted(
         [0, 0.6, 0, 0.3, 0.1], [0, 0, 0.7, 0.3, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 1]
     )
-    found = beams(
+    result = beam_search(
         rows, num_beams=2, max_new_tokens=5, stop_ids=(3,), pad_id=9, num_return_sequences=2,
         length_penalty=-1.0, early_stopping=early_stopping,
     )  # fmt: skip
-    assert found.ids.tolist() == [[0, 3, 9, 9], [0, 1, 2, 3]]
+    assert result.ids.tolist() == [[0, 3, 9, 9], [0, 1, 2, 3]]
     expected = torch.tensor([0.3, 0.42**3], dtype=torch.float64).log()
-    torch.testing.assert_close(found.scores, expected)
+    torch.testing.assert_close(result.scores, expected)
 
 
 def test_groups_say_different_things() -> None:
     """By hand: the second group loses λ = 1 for the 0.5 that the first has said, and says the 0.3 instead."""
     line = [0.0, 0.5, 0.3, 0.2]
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "num_beams": 2,
         "num_beam_groups": 2,
         "max_new_tokens": 1,
         "num_return_sequences": 2,
     }
-    found = beams(spoken(line, line, line, line), diversity_penalty=1.0, **asked)
-    assert found.ids.tolist() == [[0, 1], [0, 2]]
-    torch.testing.assert_close(found.scores.exp(), torch.tensor([0.5, 0.3], dtype=torch.float64))
-    weak = beams(spoken(line, line, line, line), diversity_penalty=0.1, **asked)
+    result = beam_search(scripted(line, line, line, line), diversity_penalty=1.0, **settings)
+    assert result.ids.tolist() == [[0, 1], [0, 2]]
+    torch.testing.assert_close(result.scores.exp(), torch.tensor([0.5, 0.3], dtype=torch.float64))
+    weak = beam_search(scripted(line, line, line, line), diversity_penalty=0.1, **settings)
     assert weak.ids.tolist() == [[0, 1], [0, 1]]
     torch.testing.assert_close(
         weak.scores, torch.tensor([0.5, 0.5], dtype=torch.float64).log() - torch.tensor([0, 0.1])
@@ -374,38 +383,40 @@ def test_groups_say_different_things() -> None:
 
 
 def test_each_group_carries_on_its_own_words() -> None:
-    rows = spoken([0.0, 0.5, 0.3, 0.2], [0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
-    found = beams(
+    rows = scripted([0.0, 0.5, 0.3, 0.2], [0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
+    result = beam_search(
         rows, num_beams=2, num_beam_groups=2, max_new_tokens=3, num_return_sequences=2, diversity_penalty=1.0
     )
-    assert found.ids.tolist() == [[0, 1, 3, 3], [0, 2, 1, 3]]
-    told = torch.tensor([0.5, 0.3], dtype=torch.float64).log()
-    torch.testing.assert_close(found.scores, (told - torch.tensor([0, 1])) / 3)  # the last 3 was said before
+    assert result.ids.tolist() == [[0, 1, 3, 3], [0, 2, 1, 3]]
+    message = torch.tensor([0.5, 0.3], dtype=torch.float64).log()
+    torch.testing.assert_close(
+        result.scores, (message - torch.tensor([0, 1])) / 3
+    )  # the last 3 was said before
 
 
 def test_groups_without_a_penalty_are_searches_of_their_own(sides_of: SidesOf) -> None:
     row = next(row for row in ROWS if row.family == "gpt2")
     sides = sides_of(row, torch.float64)
-    asked: dict[str, Any] = {"max_new_tokens": NEW, "stop_ids": sides.often(), "pad_id": PAD}
-    alone = beams(sides.rows(), num_beams=2, num_return_sequences=2, **asked)
-    found = beams(sides.rows(), num_beams=6, num_beam_groups=3, num_return_sequences=6, **asked)
+    settings: dict[str, Any] = {"max_new_tokens": NEW, "stop_ids": sides.often(), "pad_id": PAD}
+    alone = beam_search(sides.rows(), num_beams=2, num_return_sequences=2, **settings)
+    result = beam_search(sides.rows(), num_beams=6, num_beam_groups=3, num_return_sequences=6, **settings)
     twice = alone.scores.reshape(3, 2).repeat_interleave(3, dim=1)  # each of the two, once a group
-    torch.testing.assert_close(found.scores.reshape(3, 6), twice)
+    torch.testing.assert_close(result.scores.reshape(3, 6), twice)
     for i in range(3):
-        said = {tuple(line) for line in found.ids[6 * i : 6 * i + 6].tolist()}
-        assert said == {tuple(line) for line in alone.ids[2 * i : 2 * i + 2].tolist()}
+        generated = {tuple(line) for line in result.ids[6 * i : 6 * i + 6].tolist()}
+        assert generated == {tuple(line) for line in alone.ids[2 * i : 2 * i + 2].tolist()}
 
 
 def test_later_groups_differ_more_with_a_penalty(sides_of: SidesOf) -> None:
     row = next(row for row in ROWS if row.family == "llama")
     sides = sides_of(row, torch.float32)
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "num_beams": 4,
         "num_beam_groups": 2,
         "max_new_tokens": NEW,
         "num_return_sequences": 4,
     }
-    same, other = (beams(sides.rows(), diversity_penalty=λ, **asked) for λ in (0.0, 2.0))
+    same, other = (beam_search(sides.rows(), diversity_penalty=λ, **settings) for λ in (0.0, 2.0))
     assert len(other.ids.unique(dim=0)) > len(same.ids.unique(dim=0))
 
 
@@ -420,44 +431,48 @@ def test_each_token_with_its_log_probability(sides_of: SidesOf, row: Row, dtype:
     stop_ids = sides.often()
     start = 1 if row.translates else 6
     source, keep = sides.ids.repeat_interleave(3, 0), sides.keep.repeat_interleave(3, 0)
-    asked: dict[str, Any] = {"max_new_tokens": NEW, "stop_ids": stop_ids, "num_return_sequences": 3}
+    settings: dict[str, Any] = {"max_new_tokens": NEW, "stop_ids": stop_ids, "num_return_sequences": 3}
     for others in ({"num_beams": 3}, {"num_beams": 6, "num_beam_groups": 2, "diversity_penalty": 0.7}):
         for filters in ([], [without_repeated_pairs]):
-            found = beams(sides.rows(), filters=filters, **asked, **others)
-            told = sequence_log_probs(
-                sides.ours.network, found.ids, start, stop_ids=stop_ids, **read_with(row, source, keep, found)
+            result = beam_search(sides.rows(), filters=filters, **settings, **others)
+            message = sequence_log_probs(
+                sides.ours.network,
+                result.ids,
+                start,
+                stop_ids=stop_ids,
+                **read_with(row, source, keep, result),
             )
-            assert found.logprobs is not None and found.spoken is not None
-            torch.testing.assert_close(found.logprobs, told, atol=1e-5, rtol=1e-5)
-            stops = torch.isin(found.new_ids, torch.tensor(stop_ids))
-            assert found.spoken.equal(stops.cumsum(1) - stops.long() == 0)
+            assert result.logprobs is not None and result.active is not None
+            torch.testing.assert_close(result.logprobs, message, atol=1e-5, rtol=1e-5)
+            stops = torch.isin(result.new_ids, torch.tensor(stop_ids))
+            assert result.active.equal(stops.cumsum(1) - stops.long() == 0)
             if not filters and "num_beam_groups" not in others:
-                torch.testing.assert_close(found.logprobs.sum(1) / found.spoken.sum(1), found.scores)
-    assert len({tuple(line) for line in found.spoken.tolist()}) > 1, "some end before others"
+                torch.testing.assert_close(result.logprobs.sum(1) / result.active.sum(1), result.scores)
+    assert len({tuple(line) for line in result.active.tolist()}) > 1, "some end before others"
 
 
-def read_with(row: Row, source: Tensor, keep: Tensor, found: Generated) -> dict[str, Any]:
+def read_with(row: Row, source: Tensor, keep: Tensor, result: Generated) -> dict[str, Any]:
     if row.translates:
-        return {"memory_of": Batch(input_ids=source), "memory_keep": keep[:, None]}
-    new = torch.ones(len(keep), found.new_ids.shape[1], dtype=torch.bool)
+        return {"encoder_batch": Batch(input_ids=source), "encoder_keep": keep[:, None]}
+    new = torch.ones(len(keep), result.new_ids.shape[1], dtype=torch.bool)
     return {"keep": torch.cat([keep, new], dim=1)}
 
 
 def test_the_tree_reaches_the_caller(stories: Model) -> None:
     """Read backwards from the best of the last step, it is the answer."""
-    found = stories.generate(
+    result = stories.generate(
         PROMPTS[0], num_beams=3, max_new_tokens=9, return_scores=True, length_penalty=0.0
     )
     longer = stories.generate(
         PROMPTS[0], num_beams=3, max_new_tokens=10, return_scores=True, length_penalty=0.0
     )
-    for step, same in zip(found.beams[:8], longer.beams[:8], strict=True):
+    for step, same in zip(result.beams[:8], longer.beams[:8], strict=True):
         assert step.tokens.equal(same.tokens) and step.parents.equal(same.parents)
     chains = [[beam] for beam in range(3)]
     for step in reversed(longer.beams[:9]):
         for chain in chains:
             chain[:1] = [int(step.parents[0, chain[0]]), int(step.tokens[0, chain[0]])]
-    assert found.new_ids[0].tolist() in [chain[1:] for chain in chains]
+    assert result.new_ids[0].tolist() in [chain[1:] for chain in chains]
     assert stories.generate(PROMPTS[0], max_new_tokens=2, return_scores=True).beams is None
 
 
@@ -484,51 +499,51 @@ def test_stop_strings_end_beams_as_the_references(
     tokenizer = AutoTokenizer.from_pretrained(folder)
     for prompt in PROMPTS:
         ids = torch.tensor([stories.tokenizer(prompt).input_ids])
-        asked: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "num_beams": num_beams, "num_return_sequences": 2, "max_new_tokens": 30, "stop_strings": strings,
         }  # fmt: skip
-        found = stories.generate(ids, return_scores=True, **asked)
+        result = stories.generate(ids, return_scores=True, **settings)
         expected = theirs.generate(
             ids, attention_mask=torch.ones_like(ids), eos_token_id=2, pad_token_id=2, tokenizer=tokenizer,
-            return_dict_in_generate=True, output_scores=True, **asked,
+            return_dict_in_generate=True, output_scores=True, **settings,
         )  # fmt: skip
-        assert found.ids.tolist() == expected.sequences.tolist()
-        torch.testing.assert_close(found.scores, expected.sequences_scores, atol=1e-5, rtol=1e-5)
+        assert result.ids.tolist() == expected.sequences.tolist()
+        torch.testing.assert_close(result.scores, expected.sequences_scores, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("strings", STOPS, ids=str)
 def test_a_stop_string_is_the_end_of_its_row(stories: Model, strings: list[str]) -> None:
-    found = stories.generate(
+    result = stories.generate(
         list(PROMPTS), num_beams=4, num_return_sequences=3, max_new_tokens=30, stop_strings=strings,
         return_scores=True,
     )  # fmt: skip
-    assert "stop_string" in found.reasons
-    for row, (text, reason) in enumerate(zip(found.texts, found.reasons, strict=True)):
-        said = found.new_ids[row, found.spoken[row]]
-        before = stories.tokenizer.decode(said[:-1])
+    assert "stop_string" in result.reasons
+    for row, (text, reason) in enumerate(zip(result.texts, result.reasons, strict=True)):
+        generated = result.new_ids[row, result.active[row]]
+        before = stories.tokenizer.decode(generated[:-1])
         assert (reason == "stop_string") == any(string in text for string in strings)
         assert not any(string in before for string in strings)
 
 
 def test_time_is_up(stories: Model) -> None:
-    found = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=400, max_time=1e-9, return_scores=True)
-    assert found.reasons == ["max_time"] and found.new_ids.shape == (1, 1)
+    result = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=400, max_time=1e-9, return_scores=True)
+    assert result.reasons == ["max_time"] and result.new_ids.shape == (1, 1)
     first = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=1, return_scores=True)
-    assert found.ids.equal(first.ids) and found.scores.equal(first.scores)
+    assert result.ids.equal(first.ids) and result.scores.equal(first.scores)
     later = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=6, max_time=600, return_scores=True)
     assert later.reasons == ["max_new_tokens"]
 
 
-@pytest.mark.parametrize("asked", [{}, {"do_sample": True, "seed": 1}, {"num_beam_groups": 2}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"do_sample": True, "seed": 1}, {"num_beam_groups": 2}], ids=str)
 @pytest.mark.parametrize("whole", [0, 1, 5])
 def test_ctrl_c_keeps_the_best_so_far(
-    stories: Model, monkeypatch: pytest.MonkeyPatch, whole: int, asked: dict[str, Any]
+    stories: Model, monkeypatch: pytest.MonkeyPatch, whole: int, settings: dict[str, Any]
 ) -> None:
     """After so many whole steps all is as if the search had ended there."""
-    asked = {"num_beams": 4, "num_return_sequences": 2, "return_scores": True, **asked}
+    settings = {"num_beams": 4, "num_return_sequences": 2, "return_scores": True, **settings}
     # the end of a sentence ends a row: some have ended before, others are carried on
     stop = {"eos_token_id": stories.tokenizer("x.").input_ids[-1]}
-    ended = stories.generate(PROMPTS[1], max_new_tokens=whole, **asked, **stop) if whole else None
+    ended = stories.generate(PROMPTS[1], max_new_tokens=whole, **settings, **stop) if whole else None
     logits, calls = Rows.logits, []
 
     def interrupted(rows: Rows) -> Tensor:
@@ -537,14 +552,14 @@ def test_ctrl_c_keeps_the_best_so_far(
             raise KeyboardInterrupt
         return logits(rows)
 
-    def at_once(*_: Any) -> Any:
+    def at_once(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Rows, "logits", interrupted)
     if not whole:
-        monkeypatch.setattr(beam, "_step", at_once)
+        monkeypatch.setattr(beam._BeamSearch, "_step", at_once)
     with pytest.raises(Interrupted) as caught:
-        stories.generate(PROMPTS[1], max_new_tokens=50, **asked, **stop)
+        stories.generate(PROMPTS[1], max_new_tokens=50, **settings, **stop)
     partial = caught.value.partial
     assert set(partial.reasons) <= {"interrupted", "end_token"}
     assert partial.beams is not None and len(partial.beams) == whole
@@ -552,7 +567,7 @@ def test_ctrl_c_keeps_the_best_so_far(
         assert partial.texts == ["", ""] and partial.new_ids.shape == (2, 0)
     else:
         assert "interrupted" in partial.reasons
-        if "do_sample" not in asked:  # else the last of all draws decides which end
+        if "do_sample" not in settings:  # else the last of all draws decides which end
             assert partial.ids.equal(ended.ids) and partial.scores.equal(ended.scores)
             assert partial.texts == ended.texts
         elif "end_token" not in partial.reasons:
@@ -573,7 +588,7 @@ def test_ctrl_c_after_one_of_two_searches(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(Rows, "logits", at_the_fourth)
     with pytest.raises(Interrupted) as caught:
-        beams(
+        beam_search(
             rows, num_beams=2, max_new_tokens=9, stop_ids=(3,), pad_id=0, num_return_sequences=2,
             length_penalty=0.0, early_stopping=True,
         )  # fmt: skip
@@ -584,12 +599,12 @@ def test_ctrl_c_after_one_of_two_searches(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_ctrl_c_between_two_groups(stories: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that only one group has taken does not count."""
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0, "num_return_sequences": 4,
         "return_scores": True,
     }  # fmt: skip
-    ended = stories.generate(PROMPTS[0], max_new_tokens=3, **asked)
-    step, calls = beam._Group.step, []
+    ended = stories.generate(PROMPTS[0], max_new_tokens=3, **settings)
+    step, calls = BeamGroup.step, []
 
     def interrupted(*given: Any) -> Any:
         calls.append(1)
@@ -597,9 +612,9 @@ def test_ctrl_c_between_two_groups(stories: Model, monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
         return step(*given)
 
-    monkeypatch.setattr(beam._Group, "step", interrupted)
+    monkeypatch.setattr(BeamGroup, "step", interrupted)
     with pytest.raises(Interrupted) as caught:
-        stories.generate(PROMPTS[0], max_new_tokens=50, **asked)
+        stories.generate(PROMPTS[0], max_new_tokens=50, **settings)
     assert caught.value.partial.ids.equal(ended.ids) and caught.value.partial.scores.equal(ended.scores)
 
 
@@ -609,22 +624,27 @@ def test_ctrl_c_between_two_groups(stories: Model, monkeypatch: pytest.MonkeyPat
 @families
 def test_what_is_drawn_does_not_depend_on_the_batch(sides_of: SidesOf, row: Row) -> None:
     sides = sides_of(row, torch.float64)
-    asked: dict[str, Any] = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": NEW, "pad_id": PAD}
-    together = beams(sides.rows(), generator=generators(3, 11), **asked)
+    settings: dict[str, Any] = {
+        "num_beams": 3,
+        "num_return_sequences": 3,
+        "max_new_tokens": NEW,
+        "pad_id": PAD,
+    }
+    together = beam_search(sides.rows(), generator=seeded_generators(3, 11), **settings)
     for i in range(3):
         rows = sides.rows_of(*sides.one(i))
-        alone = beams(rows, generator=generators(3, 11)[i : i + 1], **asked)
+        alone = beam_search(rows, generator=seeded_generators(3, 11)[i : i + 1], **settings)
         assert alone.new_ids.equal(together.new_ids[3 * i : 3 * i + 3])
-    again = beams(sides.rows(), generator=generators(3, 11), **asked)
-    other = beams(sides.rows(), generator=generators(3, 12), **asked)
+    again = beam_search(sides.rows(), generator=seeded_generators(3, 11), **settings)
+    other = beam_search(sides.rows(), generator=seeded_generators(3, 12), **settings)
     assert again.ids.equal(together.ids) and not other.ids.equal(together.ids)
 
 
 def test_the_first_row_is_drawn_as_alone(stories: Model) -> None:
-    asked: dict[str, Any] = {"num_beams": 3, "do_sample": True, "seed": 7, "temperature": 2.0}
-    texts = stories.generate(list(PROMPTS), **asked)
-    assert texts[0] == stories.generate(PROMPTS[0], **asked)
-    twice = stories.generate([PROMPTS[0]] * 2, **asked)
+    settings: dict[str, Any] = {"num_beams": 3, "do_sample": True, "seed": 7, "temperature": 2.0}
+    texts = stories.generate(list(PROMPTS), **settings)
+    assert texts[0] == stories.generate(PROMPTS[0], **settings)
+    twice = stories.generate([PROMPTS[0]] * 2, **settings)
     assert twice[0] == texts[0] and twice[1] != twice[0], "each row has draws of its own"
 
 
@@ -632,12 +652,12 @@ def test_a_seed_repeats_what_was_drawn(sides_of: SidesOf) -> None:
     row = next(row for row in ROWS if row.family == "t5")
     sides = sides_of(row, torch.float32)
 
-    def drawn(seed: int) -> Tensor:
+    def sampled(seed: int) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
-        return beams(sides.rows(), num_beams=2, max_new_tokens=NEW, generator=generator).ids
+        return beam_search(sides.rows(), num_beams=2, max_new_tokens=NEW, generator=generator).ids
 
-    assert drawn(1).equal(drawn(1))
-    assert not drawn(1).equal(drawn(2))
+    assert sampled(1).equal(sampled(1))
+    assert not sampled(1).equal(sampled(2))
 
 
 def test_draws_are_as_frequent_as_their_probability() -> None:
@@ -645,16 +665,18 @@ def test_draws_are_as_frequent_as_their_probability() -> None:
     line, generator = [0.2, 0.5, 0.3], torch.Generator().manual_seed(0)
     network = Spoken(torch.tensor([line] * 3).log())
     rows = Rows(network, torch.zeros(2_000, 1, dtype=torch.long), cached=False)
-    said = beams(rows, num_beams=1, max_new_tokens=1, generator=generator).ids[:, 1].bincount(minlength=3)
+    generated = (
+        beam_search(rows, num_beams=1, max_new_tokens=1, generator=generator).ids[:, 1].bincount(minlength=3)
+    )
     expected = torch.tensor(line) * 2_000
-    assert ((said - expected) ** 2 / expected).sum() < 13.8
+    assert ((generated - expected) ** 2 / expected).sum() < 13.8
 
 
 # ------------------------------------------------------------------------------------------------------- bad input
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("settings", "message"),
     [
         ({"num_beams": 0}, "num_beams is 0; it must be a whole number from 1 up"),
         ({"num_beams": -2}, "num_beams is -2"),
@@ -673,18 +695,18 @@ def test_draws_are_as_frequent_as_their_probability() -> None:
         ({"early_stopping": 1}, "early_stopping is 1; it must be"),
     ],
 )
-def test_what_cannot_be_asked(asked: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_asked(settings: dict[str, Any], message: str) -> None:
     line = [0.2, 0.5, 0.3]
-    with pytest.raises(ConfigError, match=said):
-        beams(spoken(line, line, line), **{"num_beams": 2, "max_new_tokens": 3, **asked})
+    with pytest.raises(ConfigError, match=message):
+        beam_search(scripted(line, line, line), **{"num_beams": 2, "max_new_tokens": 3, **settings})
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-@pytest.mark.parametrize("drawn", [False, True])
-def test_numbers_that_are_none(broken: float, drawn: bool) -> None:
-    generator = torch.Generator() if drawn else None
+@pytest.mark.parametrize("sampled", [False, True])
+def test_numbers_that_are_none(broken: float, sampled: bool) -> None:
+    generator = torch.Generator() if sampled else None
     with pytest.raises(WeightsError, match="the logits of token 2 are NaN or infinite"):
-        beams(spoken([0.5, 0.5], [broken, 0.5]), num_beams=2, max_new_tokens=3, generator=generator)
+        beam_search(scripted([0.5, 0.5], [broken, 0.5]), num_beams=2, max_new_tokens=3, generator=generator)
 
 
 # -------------------------------------------------------------------------------------------------------- watching
@@ -694,19 +716,19 @@ def test_numbers_that_are_none(broken: float, drawn: bool) -> None:
 def test_each_step_is_shown_with_what_was_found_so_far(shared: Path, groups: int) -> None:
     model = glassformer.load(shared / "models" / "stories260k")
     ids = torch.tensor([model.tokenizer.encode("Once upon a time")])
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "num_beams": 4,
         "max_new_tokens": 8,
         "num_return_sequences": 4,
         "num_beam_groups": groups,
     }
-    asked |= {"stop_ids": (model.tokenizer.encode(".")[-1], 419), "pad_id": PAD}
+    settings |= {"stop_ids": (model.tokenizer.encode(".")[-1], 419), "pad_id": PAD}
     seen: list[Generated] = []
-    found = beams(Rows(model.network, ids), on_step=seen.append, **asked)
-    plain = beams(Rows(model.network, ids), **asked)
-    assert torch.equal(found.ids, plain.ids) and torch.equal(found.scores, plain.scores)
-    assert [len(each.beams or ()) for each in seen] == list(range(1, len(found.beams) + 1))
-    assert torch.equal(seen[-1].ids, found.ids) and torch.equal(seen[-1].scores, found.scores)
+    result = beam_search(Rows(model.network, ids), on_step=seen.append, **settings)
+    plain = beam_search(Rows(model.network, ids), **settings)
+    assert torch.equal(result.ids, plain.ids) and torch.equal(result.scores, plain.scores)
+    assert [len(each.beams or ()) for each in seen] == list(range(1, len(result.beams) + 1))
+    assert torch.equal(seen[-1].ids, result.ids) and torch.equal(seen[-1].scores, result.scores)
     best = [float(each.scores[0]) for each in seen]
     assert best == sorted(best)  # the pool only gets better
     assert seen[0].ids.shape == ids.expand(4, -1).shape and bool(seen[0].scores.isneginf().all())
@@ -716,12 +738,12 @@ def test_what_a_watcher_raises_ends_the_search(shared: Path) -> None:
     model = glassformer.load(shared / "models" / "stories260k")
     seen: list[Generated] = []
 
-    def watch(found: Generated) -> None:
-        seen.append(found)
+    def watch(result: Generated) -> None:
+        seen.append(result)
         if len(seen) == 3:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
         rows = Rows(model.network, torch.tensor([[1, 403]]))
-        beams(rows, num_beams=2, max_new_tokens=9, on_step=watch)
+        beam_search(rows, num_beams=2, max_new_tokens=9, on_step=watch)
     assert len(seen) == 3

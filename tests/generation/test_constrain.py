@@ -131,12 +131,12 @@ def tiny(family: str, task: str, tokenizer: Tokenizer, seed: int = 4) -> Model:
 
 def constrained(tokenizer: Tokenizer, grammar: Grammar, spare: int = 5) -> Constraint:
     end = tokenizer.convert_tokens_to_ids(END)
-    return Constraint(grammar, tokenizer, vocabulary=len(tokenizer) + spare, begun=1, ends=[end])
+    return Constraint(grammar, tokenizer, vocabulary=len(tokenizer) + spare, prompt_length=1, stop_ids=[end])
 
 
-def allowed(constraint: Constraint, said: list[int], vocabulary: int) -> list[int]:
+def allowed(constraint: Constraint, tokens: list[int], vocabulary: int) -> list[int]:
     """What may follow."""
-    logits = constraint(torch.tensor([[0, *said]]), torch.zeros(1, vocabulary))
+    logits = constraint(torch.tensor([[0, *tokens]]), torch.zeros(1, vocabulary))
     return logits[0].isfinite().nonzero()[:, 0].tolist()
 
 
@@ -189,11 +189,11 @@ def test_exactly_the_tokens_that_can_lead_to_a_match(language: Language, seed: i
         end, vocabulary = tokenizer.convert_tokens_to_ids(END), len(tokenizer)
         constraint = constrained(tokenizer, regex(pattern), spare=0)
         wanted = {text.encode() for text in texts}
-        draw, said = torch.Generator().manual_seed(seed), list[int]()
+        draw, tokens = torch.Generator().manual_seed(seed), list[int]()
         first, later = spelled(tokenizer)
         while True:
-            before = first[said[0]] + b"".join(later[token] for token in said[1:]) if said else b""
-            adds = later if said else first
+            before = first[tokens[0]] + b"".join(later[token] for token in tokens[1:]) if tokens else b""
+            adds = later if tokens else first
             expected = [
                 token
                 for token in range(vocabulary)
@@ -201,12 +201,12 @@ def test_exactly_the_tokens_that_can_lead_to_a_match(language: Language, seed: i
                 and any(text.startswith(before + adds[token]) for text in wanted)
             ]
             expected += [end] if before in wanted else []
-            assert allowed(constraint, said, vocabulary) == sorted(expected)
+            assert allowed(constraint, tokens, vocabulary) == sorted(expected)
             token = expected[int(torch.randint(len(expected), (), generator=draw))]
             if token == end:
                 break
-            said.append(token)
-        assert tokenizer.decode(said) in texts
+            tokens.append(token)
+        assert tokenizer.decode(tokens) in texts
 
 
 KNOWN: dict[str, Tokenizer] = {}
@@ -246,11 +246,11 @@ def test_a_random_model_matches(tokenizer: Tokenizer, family: str, pattern: str)
     begun = 4 if family == "gpt2" else 1
     ids = torch.tensor([[9, 8, 7, 6], [5, 5, 5, 5]])
     ended = 0
-    for asked in METHODS.values() if family == "gpt2" else ({}, METHODS["sampling"], METHODS["beams"]):
-        found = model.generate(ids, max_new_tokens=16, regex=pattern, return_scores=True, **asked)
-        for row, reason in zip(found.ids[:, begun:].tolist(), found.reasons, strict=True):
+    for constraints in METHODS.values() if family == "gpt2" else ({}, METHODS["sampling"], METHODS["beams"]):
+        result = model.generate(ids, max_new_tokens=16, regex=pattern, return_scores=True, **constraints)
+        for row, reason in zip(result.ids[:, begun:].tolist(), result.reasons, strict=True):
             text = tokenizer.decode(row, skip_special_tokens=True)
-            assert reason == "max_new_tokens" or re.fullmatch(pattern, text), (asked, text)
+            assert reason == "max_new_tokens" or re.fullmatch(pattern, text), (constraints, text)
             ended += reason == "end_token"
     assert ended or pattern == "[a-c]+d?"
 
@@ -295,14 +295,14 @@ SCHEMAS: dict[str, tuple[dict[str, Any], Callable[[Any], bool]]] = {
 @pytest.mark.parametrize("kind", ["byte level", "byte fallback"])
 def test_json(tokenizers: dict[str, Tokenizer], kind: str, schema: str) -> None:
     model = tiny("gpt2", "text-generation", tokenizers[kind])
-    asked, fits = SCHEMAS[schema]
+    constraints, fits = SCHEMAS[schema]
     ended = 0
-    for given_as in (asked, json.dumps(asked)):
+    for given_as in (constraints, json.dumps(constraints)):
         for method in (METHODS["sampling"] | {"num_return_sequences": 6}, METHODS["beams"]):
-            found = model.generate(
+            result = model.generate(
                 "the dog", max_new_tokens=60, json_schema=given_as, return_scores=True, **method
             )
-            for text, reason in zip(found.texts, found.reasons, strict=True):
+            for text, reason in zip(result.texts, result.reasons, strict=True):
                 if reason == "end_token":
                     assert fits(json.loads(text)), text
                     assert schema == "number" or json.dumps(json.loads(text), ensure_ascii=False) == text
@@ -310,12 +310,12 @@ def test_json(tokenizers: dict[str, Tokenizer], kind: str, schema: str) -> None:
     assert ended
 
 
-@pytest.mark.parametrize("asked", METHODS.values(), ids=METHODS)
-def test_choices(tokenizer: Tokenizer, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("constraints", METHODS.values(), ids=METHODS)
+def test_choices(tokenizer: Tokenizer, constraints: dict[str, Any]) -> None:
     model = tiny("gpt2", "text-generation", tokenizer)
     texts = ["dog", "dogs", "the a", "a"]
-    found = model.generate("the", max_new_tokens=20, choices=texts, return_scores=True, **asked)
-    assert set(found.texts) <= set(texts) and set(found.reasons) == {"end_token"}
+    result = model.generate("the", max_new_tokens=20, choices=texts, return_scores=True, **constraints)
+    assert set(result.texts) <= set(texts) and set(result.reasons) == {"end_token"}
 
 
 def test_choices_are_no_expressions(tokenizers: dict[str, Tokenizer]) -> None:
@@ -327,15 +327,15 @@ def test_choices_are_no_expressions(tokenizers: dict[str, Tokenizer]) -> None:
 
 def test_a_stream_is_the_text(tokenizer: Tokenizer) -> None:
     model = tiny("gpt2", "text-generation", tokenizer)
-    asked: dict[str, Any] = {"regex": PATTERNS[1], "max_new_tokens": 40}
-    assert "".join(model.stream("the", **asked)) == model.generate("the", **asked)
+    constraints: dict[str, Any] = {"regex": PATTERNS[1], "max_new_tokens": 40}
+    assert "".join(model.stream("the", **constraints)) == model.generate("the", **constraints)
 
 
 def test_a_row_does_not_depend_on_its_batch(tokenizers: dict[str, Tokenizer]) -> None:
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
     ids, mask = torch.tensor([[9, 8, 7, 6], [0, 0, 5, 5]]), torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
-    for asked in ({}, {"num_beams": 3}):
-        limits = {"regex": PATTERNS[0], "max_new_tokens": 20, **asked}
+    for constraints in ({}, {"num_beams": 3}):
+        limits = {"regex": PATTERNS[0], "max_new_tokens": 20, **constraints}
         together = model.generate(ids, attention_mask=mask, **limits)[:, 4:]
         for row, begun in ((0, 0), (1, 2)):
             alone = model.generate(ids[row, None, begun:], **limits)[0, 4 - begun :]
@@ -348,11 +348,11 @@ def test_draws_are_renormalised_at_each_step(tokenizers: dict[str, Tokenizer]) -
     model = tiny("gpt2", "text-generation", tokenizer)
     ids = torch.tensor([[3, 4]])
     begin = [tokenizer.convert_tokens_to_ids(word) for word in ("the", "dog", "t", "d")]
-    found = model.generate(
+    result = model.generate(
         ids, choices=["the", "dog"], do_sample=True, seed=1, num_return_sequences=2_000, max_new_tokens=1
     )
     expected = model(ids).logits[0, -1, begin].softmax(-1) * 2_000
-    counted = torch.tensor([(found[:, -1] == token).sum() for token in begin])
+    counted = torch.tensor([(result[:, -1] == token).sum() for token in begin])
     assert counted.sum() == 2_000
     assert (
         (counted - expected) ** 2 / expected
@@ -362,9 +362,9 @@ def test_draws_are_renormalised_at_each_step(tokenizers: dict[str, Tokenizer]) -
 def test_stories(shared: Path) -> None:
     model = load(shared / "models" / "stories260k")
     prompt = "Once upon a time, there was a girl named"
-    for asked in METHODS.values():
-        found = model.generate(prompt, regex="[A-Z][a-z]+( [a-z]+){2}\\.", max_new_tokens=40, **asked)
-        for text in [found] if isinstance(found, str) else found:
+    for constraints in METHODS.values():
+        result = model.generate(prompt, regex="[A-Z][a-z]+( [a-z]+){2}\\.", max_new_tokens=40, **constraints)
+        for text in [result] if isinstance(result, str) else result:
             assert re.fullmatch("[A-Z][a-z]+( [a-z]+){2}\\.", text), text
     assert model.generate(prompt, choices=["Lily", "Robespierre"]) == "Lily"
 
@@ -394,34 +394,34 @@ def test_states_are_found_again_in_any_order(tokenizers: dict[str, Tokenizer]) -
     rows = [tokenizer.encode(text) for text in ("the dog", "a dog is old", "dogs", "a b c d")]
     for _ in range(60):
         row = rows[int(torch.randint(4, (), generator=draw))]
-        said = row[: int(torch.randint(len(row) + 1, (), generator=draw))]
+        tokens = row[: int(torch.randint(len(row) + 1, (), generator=draw))]
         fresh = constrained(tokenizer, regex("[a-z]+( [a-z]+){0,3}"))
-        assert allowed(constraint, said, vocabulary) == allowed(fresh, said, vocabulary)
+        assert allowed(constraint, tokens, vocabulary) == allowed(fresh, tokens, vocabulary)
 
 
 def test_it_is_cut_where_there_is_no_more_room(tokenizers: dict[str, Tokenizer]) -> None:
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
-    found = model.generate("the", regex="a{30}", max_new_tokens=5, return_scores=True)
-    assert found.reasons == ["max_new_tokens"] and re.fullmatch("a{5,29}", found.texts[0])
-    found = model.generate("the", regex="a{30}", max_new_tokens=5, return_scores=True, num_beams=3)
-    assert found.reasons == ["max_new_tokens"]
+    result = model.generate("the", regex="a{30}", max_new_tokens=5, return_scores=True)
+    assert result.reasons == ["max_new_tokens"] and re.fullmatch("a{5,29}", result.texts[0])
+    result = model.generate("the", regex="a{30}", max_new_tokens=5, return_scores=True, num_beams=3)
+    assert result.reasons == ["max_new_tokens"]
 
 
 def test_a_forced_end_does_not_belie_it(tokenizers: dict[str, Tokenizer]) -> None:
     tokenizer = tokenizers["byte level"]
     model = tiny("bart", "translation", tokenizer)
     model.config["forced_eos_token_id"] = tokenizer.convert_tokens_to_ids(END)
-    found = model.generate("the", regex="a{30}", max_new_tokens=5, return_scores=True)
-    assert found.reasons == ["max_new_tokens"] and set(found.texts[0]) == {"a"}
+    result = model.generate("the", regex="a{30}", max_new_tokens=5, return_scores=True)
+    assert result.reasons == ["max_new_tokens"] and set(result.texts[0]) == {"a"}
 
 
 def test_a_forced_beginning_is_no_text(tokenizers: dict[str, Tokenizer]) -> None:
     tokenizer = tokenizers["metaspace"]
     model = tiny("bart", "translation", tokenizer)
     model.config["forced_bos_token_id"] = tokenizer.convert_tokens_to_ids("<unk>")
-    found = model.generate("the", regex="the dogs?", max_new_tokens=9, return_scores=True)
-    assert found.new_ids[0, 0] == model.config["forced_bos_token_id"]
-    assert found.texts[0] in ("the dog", "the dogs")
+    result = model.generate("the", regex="the dogs?", max_new_tokens=9, return_scores=True)
+    assert result.new_ids[0, 0] == model.config["forced_bos_token_id"]
+    assert result.texts[0] in ("the dog", "the dogs")
 
 
 # ---------------------------------------------------------------------------------------------------------- bad input
@@ -435,31 +435,31 @@ def deep(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("constraints", "message"),
     [
         ({"regex": "["}, r"regex '\[' cannot be used: unclosed character class"),
         ({"regex": "(?=a)b"}, "look-around, including look-ahead and look-behind, is not supported"),
         ({"regex": r"(a)\1"}, "backreferences are not supported"),
         ({"regex": r"\bdog"}, "cannot be used"),
         ({"regex": "(" * 300 + "a" + ")" * 300}, "maximum number of nested parentheses"),
-        ({"regex": r"[^\x00-\U0010ffff]"}, "no text that regex .* allows can be begun"),
+        ({"regex": r"[^\x00-\U0010ffff]"}, "no text that regex .* allows can begin"),
         ({"regex": "a\\"}, "it ends with a backslash"),
-        ({"regex": "\ud800"}, r"regex '\\ud800' is no valid Unicode"),
-        ({"choices": ["\ud800"]}, r"choices \['\\ud800'\] is no valid Unicode"),
+        ({"regex": "\ud800"}, r"regex '\\ud800' is invalid Unicode"),
+        ({"choices": ["\ud800"]}, r"choices \['\\ud800'\] is invalid Unicode"),
         ({"json_schema": {"const": "\ud800"}}, "json_schema cannot be used"),
         ({"regex": 3}, "regex is 3; it must be a regular expression"),
-        ({"json_schema": "{"}, "json_schema is no JSON: "),
+        ({"json_schema": "{"}, "json_schema is invalid JSON: "),
         ({"json_schema": "[1]"}, r"json_schema is \[1\]; a schema is an object"),
         ({"json_schema": 3}, "json_schema is 3; it must be a JSON schema: a dict, or JSON text"),
-        ({"json_schema": {"a": {1}}}, "json_schema is no JSON: Object of type set"),
-        ({"json_schema": deep(3_000)}, "json_schema is no JSON: maximum recursion depth"),
+        ({"json_schema": {"a": {1}}}, "json_schema is invalid JSON: Object of type set"),
+        ({"json_schema": deep(3_000)}, "json_schema is invalid JSON: maximum recursion depth"),
         ({"json_schema": deep(200)}, "json_schema cannot be used: .*recursion limit"),
-        ({"json_schema": "[" * 100_000}, "json_schema is no JSON: maximum recursion depth"),
+        ({"json_schema": "[" * 100_000}, "json_schema is invalid JSON: maximum recursion depth"),
         ({"json_schema": {"type": "strnig"}}, "Invalid type: strnig"),
         ({"json_schema": {"not": {"type": "string"}}}, 'Unimplemented keys: \\["not"\\]'),
         ({"json_schema": {"type": "integer", "minimum": 5, "maximum": 3}}, "Unsatisfiable schema: minimum"),
         ({"json_schema": {"enum": []}}, "Unsatisfiable schema"),
-        ({"json_schema": {"$ref": "#"}}, "no text that json_schema allows can be begun"),
+        ({"json_schema": {"$ref": "#"}}, "no text that json_schema allows can begin"),
         ({"json_schema": {"$ref": "https://example.com/x"}}, "cannot be used: .*example"),
         ({"choices": []}, "choices is \\[\\]; it must be a list of texts, none of them empty"),
         ({"choices": "yes"}, "choices is 'yes'; it must be a list of texts"),
@@ -469,11 +469,11 @@ def deep(levels: int) -> dict[str, Any]:
         ({"regex": "a", "bad_words": ["a"], "num_beams": 2}, "no token is allowed as token"),
     ],
 )  # fmt: skip
-def test_what_cannot_be(tokenizers: dict[str, Tokenizer], asked: dict[str, Any], told: str) -> None:
+def test_what_cannot_be(tokenizers: dict[str, Tokenizer], constraints: dict[str, Any], message: str) -> None:
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
     start = time.monotonic()
-    with pytest.raises(ConfigError, match=told) as caught:
-        model.generate("the", **asked)
+    with pytest.raises(ConfigError, match=message) as caught:
+        model.generate("the", **constraints)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 500
     assert time.monotonic() - start < 20
 
@@ -499,7 +499,7 @@ def test_what_grows_too_large_on_the_way(tokenizers: dict[str, Tokenizer]) -> No
 def test_a_dead_end(tokenizers: dict[str, Tokenizer]) -> None:
     """No token says é: what a text begins with cannot be gone on with, in any way, or in one of two."""
     model = tiny("gpt2", "text-generation", tokenizers["metaspace"])
-    with pytest.raises(ConfigError, match="can be begun with the tokens of this model"):
+    with pytest.raises(ConfigError, match="can begin with a token of this model"):
         model.generate("the", regex="é")
     with pytest.raises(ConfigError, match="no token is allowed"):
         model.generate("the", regex="aé")
@@ -509,10 +509,10 @@ def test_a_dead_end(tokenizers: dict[str, Tokenizer]) -> None:
 def test_without_an_end(tokenizers: dict[str, Tokenizer]) -> None:
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
     model.config["eos_token_id"] = None
-    with pytest.raises(ConfigError, match="name no end token; give eos_token_id"):
+    with pytest.raises(ConfigError, match="name none; give eos_token_id"):
         model.generate("the", regex="a")
-    found = model.generate("the", regex="a", eos_token_id=0, return_scores=True)
-    assert found.reasons == ["end_token"]
+    result = model.generate("the", regex="a", eos_token_id=0, return_scores=True)
+    assert result.reasons == ["end_token"]
 
 
 def test_without_a_tokenizer() -> None:
@@ -532,9 +532,9 @@ def test_a_tokenizer_whose_tokens_depend_on_what_follows() -> None:
 def test_without_the_package(tokenizers: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llguidance", None)
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
-    for asked in ({"regex": "a"}, {"choices": ["a"]}, {"json_schema": {}}):
+    for constraints in ({"regex": "a"}, {"choices": ["a"]}, {"json_schema": {}}):
         with pytest.raises(MissingExtraError, match=r"pip install 'glassformer\[constrain\]'"):
-            model.generate("the", **asked)
+            model.generate("the", **constraints)
 
 
 def test_grammars_by_hand(tokenizers: dict[str, Tokenizer]) -> None:

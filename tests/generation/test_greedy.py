@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer import Model
 from glassformer.core.flow import Batch, Flow
-from glassformer.generation.greedy import greedy
+from glassformer.generation.decoding import greedy_search
 from glassformer.models import FAMILIES, Network
 
 
@@ -33,7 +33,7 @@ def by_hand(network: Network, ids: Tensor, steps: int) -> Tensor:
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_the_likeliest_token_each_time(family: str, cached: bool) -> None:
     network, ids = network_of(family), torch.tensor([[5, 17, 3], [8, 8, 40]])
-    grown = greedy(network, ids, max_new_tokens=15, cached=cached)
+    grown = greedy_search(network, ids, max_new_tokens=15, cached=cached)
     assert grown.equal(by_hand(network, ids, 15))
     assert len(grown[:, 3:].unique()) > 1  # the continuation depends on the text
 
@@ -44,27 +44,27 @@ def test_a_row_does_not_depend_on_its_batch(family: str, cached: bool) -> None:
     network = network_of(family)
     ids = torch.tensor([[0, 0, 0, 9, 4], [7, 2, 61, 30, 11]])
     keep = torch.tensor([[False, False, False, True, True], [True] * 5])
-    grown = greedy(network, ids, keep=keep, max_new_tokens=12, cached=cached)
-    assert grown[0, 5:].equal(greedy(network, ids[:1, 3:], max_new_tokens=12)[0, 2:])
-    assert grown[1].equal(greedy(network, ids[1:], max_new_tokens=12)[0])
+    grown = greedy_search(network, ids, keep=keep, max_new_tokens=12, cached=cached)
+    assert grown[0, 5:].equal(greedy_search(network, ids[:1, 3:], max_new_tokens=12)[0, 2:])
+    assert grown[1].equal(greedy_search(network, ids[1:], max_new_tokens=12)[0])
 
 
 def test_a_row_ends_at_its_stop_token_and_is_filled() -> None:
     network, ids = network_of("gpt2"), torch.tensor([[5, 17, 3], [8, 8, 40]])
-    free = greedy(network, ids, max_new_tokens=12)
+    free = greedy_search(network, ids, max_new_tokens=12)
     stop = int(free[0, 6])
     end = int((free[0, 3:] == stop).nonzero()[0]) + 3
-    grown = greedy(network, ids, max_new_tokens=12, stop_ids=(stop,), pad_id=98)
+    grown = greedy_search(network, ids, max_new_tokens=12, stop_ids=(stop,), pad_id=98)
     assert grown[0, : end + 1].equal(free[0, : end + 1]) and (grown[0, end + 1 :] == 98).all()
     assert grown[1, 3:6].equal(free[1, 3:6])
 
 
 def test_it_ends_when_all_rows_have() -> None:
     network, ids = network_of("gpt2"), torch.tensor([[5, 17, 3]])
-    stop = int(greedy(network, ids, max_new_tokens=1)[0, -1])
-    assert greedy(network, ids, max_new_tokens=30, stop_ids=(stop,)).shape == (1, 4)
+    stop = int(greedy_search(network, ids, max_new_tokens=1)[0, -1])
+    assert greedy_search(network, ids, max_new_tokens=30, stop_ids=(stop,)).shape == (1, 4)
 
 
 def test_no_new_tokens_gives_the_prompt() -> None:
     ids = torch.tensor([[5, 17, 3]])
-    assert greedy(network_of("llama"), ids, max_new_tokens=0).equal(ids)
+    assert greedy_search(network_of("llama"), ids, max_new_tokens=0).equal(ids)

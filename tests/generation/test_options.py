@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from glassformer import ConfigError, DataError, Model, UnsupportedError, load
-from glassformer.generation.options import Options
-from glassformer.generation.settings import Settings
+from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.options import GenerationOptions
 from glassformer.models import FAMILIES
 
 IDS = torch.tensor([[5, 17, 3, 9]])
-SETTINGS = Settings({}, {"eos_token_id": 2}, 99)
+SETTINGS = GenerationDefaults({}, {"eos_token_id": 2}, 99)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def stories(shared: Path) -> Model:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"temprature": 0.7}, r"generate\(…\) takes no 'temprature'; nearest: 'temperature'"),
         ({"streamer": 1}, r"takes no 'streamer'; model\.stream"),
@@ -46,11 +46,11 @@ def stories(shared: Path) -> Model:
         ({"max_length": 0}, "max_length is 0; it must be a whole number from 1 up"),
         ({"max_length": 9, "max_new_tokens": 2}, "give one of them"),
         ({"max_time": 0}, "max_time is 0; it must be a number of seconds above 0"),
-        ({"temperature": 0, "do_sample": True}, "do_sample=False takes the likeliest token"),
+        ({"temperature": 0, "do_sample": True}, "do_sample=False takes the most likely token"),
         ({"temperature": -1.0, "do_sample": True}, "temperature is -1.0"),
         ({"temperature": float("nan"), "do_sample": True}, "temperature is nan"),
         ({"temperature": "hot", "do_sample": True}, "temperature is 'hot'"),
-        ({"temperature": 0.5}, "greedy search draws nothing; add do_sample=True"),
+        ({"temperature": 0.5}, "greedy search does not sample; add do_sample=True"),
         ({"top_k": 5}, "add do_sample=True"),
         ({"top_k": -1, "do_sample": True}, "top_k is -1; it must be a whole number from 1 up, or 0"),
         ({"top_p": 0.0, "do_sample": True}, "top_p is 0.0; it must be a number above 0 and up to 1"),
@@ -79,8 +79,8 @@ def stories(shared: Path) -> Model:
         ({"max_length": 4}, "max_length is 4, and the rows begin with 4 tokens"),
     ],
 )  # fmt: skip
-def test_what_is_refused(model: Model, given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_what_is_refused(model: Model, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         model.generate(IDS, **given)
 
 
@@ -99,7 +99,7 @@ def test_what_is_not_streamed(model: Model) -> None:
 
 
 def test_none_is_not_asked_for() -> None:
-    assert Options.read({"temperature": None, "num_beams": 1}, SETTINGS) == Options()
+    assert GenerationOptions.resolve({"temperature": None, "num_beams": 1}, SETTINGS) == GenerationOptions()
 
 
 def test_max_length_counts_the_prompt(model: Model) -> None:
@@ -108,20 +108,22 @@ def test_max_length_counts_the_prompt(model: Model) -> None:
 
 def test_end_tokens_of_ones_own(model: Model) -> None:
     free = model.generate(IDS, max_new_tokens=10)[0, 4:].tolist()
-    found = model.generate(IDS, max_new_tokens=10, eos_token_id=[free[3]], return_scores=True)
-    assert found.new_ids[0].tolist() == free[: free.index(free[3]) + 1]
-    assert found.reasons == ["end_token"]
+    result = model.generate(IDS, max_new_tokens=10, eos_token_id=[free[3]], return_scores=True)
+    assert result.new_ids[0].tolist() == free[: free.index(free[3]) + 1]
+    assert result.reasons == ["end_token"]
     longer = model.generate(IDS, max_new_tokens=10, eos_token_id=free[3], min_new_tokens=8)[0, 4:].tolist()
     assert free[3] not in longer[:8] and len(longer) >= 8
 
 
 def test_beams_are_searched(model: Model) -> None:
-    found = model.generate(IDS, num_beams=4, num_return_sequences=3, return_scores=True, max_new_tokens=6)
-    assert found.ids.shape == (3, 10) and found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
-    drawn = [
+    result = model.generate(IDS, num_beams=4, num_return_sequences=3, return_scores=True, max_new_tokens=6)
+    assert result.ids.shape == (3, 10) and result.scores.tolist() == sorted(
+        result.scores.tolist(), reverse=True
+    )
+    sampled = [
         model.generate(IDS, num_beams=4, do_sample=True, seed=seed, max_new_tokens=6) for seed in (1, 1, 2)
     ]
-    assert drawn[0].equal(drawn[1]) and not drawn[0].equal(drawn[2])
+    assert sampled[0].equal(sampled[1]) and not sampled[0].equal(sampled[2])
     assert model.generate(IDS, num_beams=4, max_new_tokens=0).equal(IDS)
 
 
@@ -133,9 +135,9 @@ def test_bad_words_are_texts(stories: Model) -> None:
 
 
 def test_texts_and_what_is_known_of_them(stories: Model) -> None:
-    found = stories.generate(["One day", "The dog"], return_scores=True, top=2, max_new_tokens=5)
-    assert found.texts == stories.generate(["One day", "The dog"], max_new_tokens=5)
-    assert found.top_ids.shape == (2, 5, 2) and (found.scores < 0).all()
+    result = stories.generate(["One day", "The dog"], return_scores=True, top=2, max_new_tokens=5)
+    assert result.texts == stories.generate(["One day", "The dog"], max_new_tokens=5)
+    assert result.top_ids.shape == (2, 5, 2) and (result.scores < 0).all()
     assert len(stories.generate("One day", do_sample=True, num_return_sequences=3)) == 3
     assert stories.generate("One day", attention_mask=None, max_new_tokens=0) == ""
     with pytest.raises(ConfigError, match="the prompt is text; leave it out"):
@@ -143,38 +145,38 @@ def test_texts_and_what_is_known_of_them(stories: Model) -> None:
 
 
 @pytest.mark.parametrize("text", ["Once upon a time", "The dog"])
-@pytest.mark.parametrize("asked", [{}, {"do_sample": True, "seed": 3}, {"stop_strings": ["a"]}])
-def test_a_stream_is_the_text(stories: Model, text: str, asked: dict[str, Any]) -> None:
-    pieces = list(stories.stream(text, max_new_tokens=40, **asked))
-    assert "".join(pieces) == stories.generate(text, max_new_tokens=40, **asked)
-    assert len(pieces) > 1 or asked
+@pytest.mark.parametrize("settings", [{}, {"do_sample": True, "seed": 3}, {"stop_strings": ["a"]}])
+def test_a_stream_is_the_text(stories: Model, text: str, settings: dict[str, Any]) -> None:
+    pieces = list(stories.stream(text, max_new_tokens=40, **settings))
+    assert "".join(pieces) == stories.generate(text, max_new_tokens=40, **settings)
+    assert len(pieces) > 1 or settings
 
 
 # ------------------------------------------------------------------------------------------------- what a folder says
 
 
-def with_file(generation: dict[str, Any], **given: Any) -> Options:
-    return Options.read(given, Settings(generation, {}, 99))
+def with_file(generation: dict[str, Any], **given: Any) -> GenerationOptions:
+    return GenerationOptions.resolve(given, GenerationDefaults(generation, {}, 99))
 
 
 def test_a_folders_rules_hold_where_none_is_named() -> None:
     folder = {"repetition_penalty": 1.3, "no_repeat_ngram_size": 3}
-    assert with_file(folder) == Options(**folder)
+    assert with_file(folder) == GenerationOptions(**folder)
     assert with_file(folder, no_repeat_ngram_size=0).no_repeat_ngram_size == 0
 
 
 def test_a_folders_method_and_lengths_do_not() -> None:
     folder = {"do_sample": True, "num_beams": 4, "max_length": 200, "temperature": 0.6, "length_penalty": 2.0}
-    assert with_file(folder) == Options()
-    assert with_file(folder, do_sample=True) == Options(do_sample=True, temperature=0.6)
+    assert with_file(folder) == GenerationOptions()
+    assert with_file(folder, do_sample=True) == GenerationOptions(do_sample=True, temperature=0.6)
     assert with_file(folder, do_sample=True, temperature=1.1).temperature == 1.1
-    assert with_file(folder, num_beams=2) == Options(num_beams=2, length_penalty=2.0)
+    assert with_file(folder, num_beams=2) == GenerationOptions(num_beams=2, length_penalty=2.0)
 
 
 def test_a_folder_that_is_wrong() -> None:
     with pytest.raises(ConfigError, match=r"generation_config\.json: top_p is 7"):
         with_file({"top_p": 7}, do_sample=True)
-    assert with_file({"top_p": 7}) == Options()
+    assert with_file({"top_p": 7}) == GenerationOptions()
 
 
 def test_a_folder_ends_its_answers(tmp_path: Path) -> None:
@@ -182,8 +184,8 @@ def test_a_folder_ends_its_answers(tmp_path: Path) -> None:
     tiny = {**FAMILIES["bart"].tiny, "forced_eos_token_id": 2}
     Model.from_config(tiny, task="translation").save_pretrained(tmp_path)
     model = load(tmp_path)
-    found = model.generate(IDS, max_new_tokens=6)
-    assert found[0, -1] == 2
+    result = model.generate(IDS, max_new_tokens=6)
+    assert result[0, -1] == 2
     (tmp_path / "generation_config.json").write_text(json.dumps({"no_repeat_ngram_size": 1}))
-    said = load(tmp_path).generate(IDS, max_new_tokens=6)[0, 1:-1].tolist()
-    assert len(set(said)) == len(said)
+    tokens = load(tmp_path).generate(IDS, max_new_tokens=6)[0, 1:-1].tolist()
+    assert len(set(tokens)) == len(tokens)

@@ -62,9 +62,11 @@ def prompts(row: Row, vocabulary: int, count: int = 50) -> tuple[Tensor, Tensor]
     return torch.randint(3, vocabulary, (count, 12), generator=draw).where(keep, 0), keep
 
 
-def theirs_of(theirs: Any, ids: Tensor, keep: Tensor, **asked: Any) -> Tensor:
-    found: Tensor = theirs.generate(ids, attention_mask=keep.long(), do_sample=False, num_beams=1, **asked)
-    return found
+def theirs_of(theirs: Any, ids: Tensor, keep: Tensor, **settings: Any) -> Tensor:
+    result: Tensor = theirs.generate(
+        ids, attention_mask=keep.long(), do_sample=False, num_beams=1, **settings
+    )
+    return result
 
 
 @families
@@ -84,8 +86,8 @@ def test_fifty_prompts_with_beams(folder_of: Callable[[Row], Path], row: Row, dt
     """What `test_beam.py` shows of a few prompts, of as many as greedy search is compared on."""
     ours, theirs = load_ours(folder_of(row), dtype), load_theirs(folder_of(row), row, dtype)
     ids, keep = prompts(row, ours.vocabulary)
-    asked = {"max_new_tokens": 64, "num_beams": 4, "num_return_sequences": 2, "length_penalty": 0.8}
-    mine = ours.generate(ids, attention_mask=keep.long(), return_scores=True, **asked)
+    settings = {"max_new_tokens": 64, "num_beams": 4, "num_return_sequences": 2, "length_penalty": 0.8}
+    mine = ours.generate(ids, attention_mask=keep.long(), return_scores=True, **settings)
     with lifted(row, dtype):
         expected: Any = theirs.generate(
             ids,
@@ -93,25 +95,25 @@ def test_fifty_prompts_with_beams(folder_of: Callable[[Row], Path], row: Row, dt
             do_sample=False,
             return_dict_in_generate=True,
             output_scores=True,
-            **asked,
+            **settings,
         )
     # Behind an end the reference writes an end token where the padding's number is 0.
-    said = expected.sequences[:, mine.begun :].where(mine.spoken, -1)
-    assert mine.new_ids.where(mine.spoken, -1).tolist() == said.tolist()
+    expected_ids = expected.sequences[:, mine.prompt_length :].where(mine.active, -1)
+    assert mine.new_ids.where(mine.active, -1).tolist() == expected_ids.tolist()
     torch.testing.assert_close(mine.scores.double(), expected.sequences_scores.double(), atol=2e-5, rtol=2e-5)
 
 
 @families
-@pytest.mark.parametrize("asked", RULES.values(), ids=RULES)
-def test_rules(folder_of: Callable[[Row], Path], row: Row, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", RULES.values(), ids=RULES)
+def test_rules(folder_of: Callable[[Row], Path], row: Row, settings: dict[str, Any]) -> None:
     """One prompt at a time where n-grams count: the reference also counts those of padding."""
     ours, theirs = load_ours(folder_of(row)), load_theirs(folder_of(row), row)
     ids, keep = prompts(row, ours.vocabulary, 4)
-    batch = ours.generate(ids, attention_mask=keep.long(), max_new_tokens=NEW, **asked)
+    batch = ours.generate(ids, attention_mask=keep.long(), max_new_tokens=NEW, **settings)
     for i, line in enumerate(ids):
         alone = line[keep[i]][None]
-        expected = theirs_of(theirs, alone, torch.ones_like(alone), max_new_tokens=NEW, **asked)[0]
-        mine = ours.generate(alone, max_new_tokens=NEW, **asked)[0]
+        expected = theirs_of(theirs, alone, torch.ones_like(alone), max_new_tokens=NEW, **settings)[0]
+        mine = ours.generate(alone, max_new_tokens=NEW, **settings)[0]
         assert mine.tolist() == expected.tolist()
         new = mine[0 if row.translates else len(alone[0]) :]
         begun = 0 if row.translates else ids.shape[1]
@@ -123,9 +125,9 @@ def test_runs_of_the_source(folder_of: Callable[[Row], Path], size: int) -> None
     row = next(row for row in ROWS if row.family == "bart")
     ours, theirs = load_ours(folder_of(row), torch.float64), load_theirs(folder_of(row), row, torch.float64)
     source = torch.randint(3, 99, (4, 60), generator=torch.Generator().manual_seed(2))
-    asked = {"encoder_no_repeat_ngram_size": size, "max_new_tokens": 30}
-    mine = ours.generate(source, **asked)
-    assert mine.tolist() == theirs_of(theirs, source, torch.ones_like(source), **asked).tolist()
+    settings = {"encoder_no_repeat_ngram_size": size, "max_new_tokens": 30}
+    mine = ours.generate(source, **settings)
+    assert mine.tolist() == theirs_of(theirs, source, torch.ones_like(source), **settings).tolist()
     if size == 1:
         assert mine.tolist() != ours.generate(source, max_new_tokens=30).tolist()
 
@@ -135,20 +137,20 @@ def test_scores(folder_of: Callable[[Row], Path]) -> None:
     row = next(row for row in ROWS if row.family == "llama")
     ours, theirs = load_ours(folder_of(row), torch.float64), load_theirs(folder_of(row), row, torch.float64)
     ids = torch.tensor([[5, 17, 3], [8, 8, 40]])
-    asked = {"max_new_tokens": 9, "repetition_penalty": 1.5}
-    found = ours.generate(ids, return_scores=True, top=4, **asked)
+    settings = {"max_new_tokens": 9, "repetition_penalty": 1.5}
+    result = ours.generate(ids, return_scores=True, top=4, **settings)
     expected: Any = theirs.generate(
-        ids, do_sample=False, return_dict_in_generate=True, output_scores=True, output_logits=True, **asked
+        ids, do_sample=False, return_dict_in_generate=True, output_scores=True, output_logits=True, **settings
     )
-    assert found.ids.tolist() == expected.sequences.tolist()
+    assert result.ids.tolist() == expected.sequences.tolist()
     for name, logits in (("filtered_logprobs", expected.scores), ("logprobs", expected.logits)):
         there = torch.stack([x.double().log_softmax(-1) for x in logits], dim=1)  # [R, new, V]
-        told = there.gather(-1, found.new_ids[..., None])[..., 0].masked_fill(~found.spoken, 0.0)
-        torch.testing.assert_close(getattr(found, name), told, atol=1e-5, rtol=1e-5)
+        message = there.gather(-1, result.new_ids[..., None])[..., 0].masked_fill(~result.active, 0.0)
+        torch.testing.assert_close(getattr(result, name), message, atol=1e-5, rtol=1e-5)
         if name == "logprobs":
             best = there.topk(4)
-            assert found.top_ids[found.spoken].equal(best.indices[found.spoken])
-    torch.testing.assert_close(found.scores, found.logprobs.sum(-1))
+            assert result.top_ids[result.active].equal(best.indices[result.active])
+    torch.testing.assert_close(result.scores, result.logprobs.sum(-1))
 
 
 # --------------------------------------------------------------------------------------------------- a trained model
@@ -175,16 +177,16 @@ def test_fifty_stories(stories: Model, beginnings: list[str], shared: Path) -> N
 
 
 def test_a_story_does_not_depend_on_those_beside_it(stories: Model, beginnings: list[str]) -> None:
-    for asked in ({}, {"no_repeat_ngram_size": 2, "repetition_penalty": 1.3}, {"num_beams": 2}):
-        together = stories.generate(beginnings[:8], max_new_tokens=NEW, **asked)
-        assert together == [stories.generate(text, max_new_tokens=NEW, **asked) for text in beginnings[:8]]
+    for settings in ({}, {"no_repeat_ngram_size": 2, "repetition_penalty": 1.3}, {"num_beams": 2}):
+        together = stories.generate(beginnings[:8], max_new_tokens=NEW, **settings)
+        assert together == [stories.generate(text, max_new_tokens=NEW, **settings) for text in beginnings[:8]]
 
 
 def test_what_is_drawn_depends_on_seed_and_row_alone(stories: Model, beginnings: list[str]) -> None:
-    asked = {"do_sample": True, "top_p": 0.95, "seed": 4, "max_new_tokens": 30}
-    together = stories.generate(beginnings[:6], **asked)
+    settings = {"do_sample": True, "top_p": 0.95, "seed": 4, "max_new_tokens": 30}
+    together = stories.generate(beginnings[:6], **settings)
     others = [*beginnings[20:23], beginnings[3]]
-    assert stories.generate(others, **asked)[3] == together[3]
-    assert stories.generate(beginnings[:1], **asked) == together[:1]
-    assert stories.generate(beginnings[:6], **{**asked, "seed": 5}) != together
-    assert stories.generate(beginnings[:6], **{**asked, "max_new_tokens": 5}) != together
+    assert stories.generate(others, **settings)[3] == together[3]
+    assert stories.generate(beginnings[:1], **settings) == together[:1]
+    assert stories.generate(beginnings[:6], **{**settings, "seed": 5}) != together
+    assert stories.generate(beginnings[:6], **{**settings, "max_new_tokens": 5}) != together

@@ -33,7 +33,7 @@ def rows_of(network: Network, cached: bool = True) -> Rows:
     if "decoder_input_ids" not in network.READS:
         return Rows(network, IDS, keep=KEEP, cached=cached)
     begun = torch.tensor([[2], [2]])
-    return Rows(network, begun, memory_of=Batch(input_ids=IDS), memory_keep=KEEP[:, None], cached=cached)
+    return Rows(network, begun, encoder_batch=Batch(input_ids=IDS), encoder_keep=KEEP[:, None], cached=cached)
 
 
 families = pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bart"])
@@ -68,8 +68,8 @@ def grown(network: Network, *tokens: list[int]) -> Rows:
     rows = rows_of(network)
     rows.logits()
     rows.pick(torch.tensor([0, 0, 0, 1, 1, 1]))
-    for said in tokens:
-        rows.append(torch.tensor(said))
+    for columns in tokens:
+        rows.append(torch.tensor(columns))
         rows.logits()
     return rows
 
@@ -78,12 +78,12 @@ def overwritten(rows: Rows, pick: list[int]) -> list[tuple[list[int], list[int],
     """Which places of the cache a pick writes, with what, and from which token on."""
     calls: list[tuple[list[int], list[int], int]] = []
 
-    def overwrite(cache: KeyValueCache, places: Tensor, rows: Tensor, start: int) -> None:
-        calls.append((places.tolist(), rows.tolist(), start))
+    def overwrite(cache: KeyValueCache, indices: Tensor, rows: Tensor, start: int) -> None:
+        calls.append((indices.tolist(), rows.tolist(), start))
 
     with (
-        patch.object(KeyValueCache, "overwrite", overwrite),
-        patch.object(KeyValueCache, "pick", lambda *_: pytest.fail("everything was copied")),
+        patch.object(KeyValueCache, "copy_rows", overwrite),
+        patch.object(KeyValueCache, "reorder_rows", lambda *_: pytest.fail("everything was copied")),
     ):
         rows.pick(torch.tensor(pick))
     return calls
@@ -91,10 +91,10 @@ def overwritten(rows: Rows, pick: list[int]) -> list[tuple[list[int], list[int],
 
 def test_only_what_differs_is_copied() -> None:
     network = network_of("gpt2")
-    said = [5, 5, 5, 8, 8, 8], [6, 6, 9, 8, 9, 9], [1, 2, 3, 1, 2, 3]
-    assert overwritten(grown(network, *said), [0, 1, 2, 3, 4, 5]) == []
-    assert overwritten(grown(network, *said), [1, 1, 2, 3, 4, 5]) == [([0], [1], 6)]
-    assert overwritten(grown(network, *said), [0, 2, 2, 3, 5, 4]) == [([1, 4, 5], [2, 5, 4], 5)]
+    columns = [5, 5, 5, 8, 8, 8], [6, 6, 9, 8, 9, 9], [1, 2, 3, 1, 2, 3]
+    assert overwritten(grown(network, *columns), [0, 1, 2, 3, 4, 5]) == []
+    assert overwritten(grown(network, *columns), [1, 1, 2, 3, 4, 5]) == [([0], [1], 6)]
+    assert overwritten(grown(network, *columns), [0, 2, 2, 3, 5, 4]) == [([1, 4, 5], [2, 5, 4], 5)]
     same = [5, 5, 5, 8, 8, 8], [6, 6, 9, 8, 9, 9]
     assert overwritten(grown(network, *same), [1, 0, 2, 3, 5, 4]) == []  # they have said the same
 
@@ -110,12 +110,12 @@ def test_beams_share_what_was_read(family: str) -> None:
     rows = grown(network, [5, 6, 7, 8, 9, 10], [5, 5, 5, 6, 6, 6])
     assert rows._memory is not None and rows._cache is not None
     assert len(rows._memory.states) == 2 and len(rows) == 6  # a prompt's beams read one row
-    before = [x.data_ptr() for pair in rows._cache._memory.values() for x in pair]
+    before = [x.data_ptr() for pair in rows._cache._encoder_buffers.values() for x in pair]
     states = rows._memory.states
     rows.pick(torch.tensor([1, 0, 0, 3, 5, 4]))
     rows.append(torch.tensor([3] * 6))
     rows.logits()
-    assert [x.data_ptr() for pair in rows._cache._memory.values() for x in pair] == before
+    assert [x.data_ptr() for pair in rows._cache._encoder_buffers.values() for x in pair] == before
     assert rows._memory.states is states
     assert calls == {"memory": 1, "keys": 1}
 
@@ -129,19 +129,22 @@ def test_what_is_taken_back_was_never_read(family: str, cached: bool) -> None:
     """Guesses are read several at a time, and then the rows say something else from where they differ."""
     network, draw = network_of(family), torch.Generator().manual_seed(3)
     rows, whole = rows_of(network, cached), rows_of(network, cached=False)
-    for kept, new in [(0, 2), (3, 1), (1, 4), (0, 1), (2, 1), (5, 2)]:
-        said = whole.ids
+    for remaining, new in [(0, 2), (3, 1), (1, 4), (0, 1), (2, 1), (5, 2)]:
+        columns = whole.ids
         rows.append(torch.randint(3, 60, (2, 5), generator=draw))
         guessed = rows.ids
-        ahead = rows.read(last=6).logits
-        assert ahead is not None
-        torch.testing.assert_close(ahead[:, 0], whole.logits(), atol=1e-10, rtol=1e-10)
-        kept_part, other = guessed[:, : said.shape[1] + kept], torch.randint(3, 60, (2, new), generator=draw)
+        speculation = rows.read(last=6).logits
+        assert speculation is not None
+        torch.testing.assert_close(speculation[:, 0], whole.logits(), atol=1e-10, rtol=1e-10)
+        kept_part, other = (
+            guessed[:, : columns.shape[1] + remaining],
+            torch.randint(3, 60, (2, new), generator=draw),
+        )
         ids = torch.cat([kept_part, other], dim=1)
         rows.rewrite(ids)
-        whole.append(ids[:, said.shape[1] :])
+        whole.append(ids[:, columns.shape[1] :])
         assert rows.ids.equal(whole.ids)
-        assert rows.seen.equal(whole.seen)
+        assert rows.filter_ids.equal(whole.filter_ids)
 
 
 def test_only_what_is_new_is_read_again() -> None:

@@ -15,9 +15,16 @@ from torch import Tensor
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError, WeightsError
 from glassformer.core.flow import Batch
-from glassformer.generation.rows import Ahead, Rows
-from glassformer.generation.speculative import Draft, Guesses, Lookup, Lots, Rejection, Speculation
-from glassformer.generation.stop import Stop
+from glassformer.generation.rows import LookaheadRows, Rows
+from glassformer.generation.speculative import (
+    DraftModel,
+    DraftTokens,
+    PromptLookup,
+    RejectionSampler,
+    SeededUniforms,
+    SpeculativeRows,
+)
+from glassformer.generation.stopping import StoppingCriteria
 from glassformer.models import FAMILIES
 
 FAMILY_NAMES = ("gpt2", "llama", "mixtral", "t5", "bart")
@@ -81,8 +88,12 @@ families = pytest.mark.parametrize("family", FAMILY_NAMES)
 
 
 def speculation(models: Callable[..., Model], family: str, name: str) -> dict[str, Any]:
-    asked = dict(SPECULATIONS[name])
-    return asked if "noise" not in asked else {"assistant_model": models(family, asked.pop("noise")), **asked}
+    settings = dict(SPECULATIONS[name])
+    return (
+        settings
+        if "noise" not in settings
+        else {"assistant_model": models(family, settings.pop("noise")), **settings}
+    )
 
 
 # --------------------------------------------------------------------------------------------------- the same is said
@@ -99,37 +110,39 @@ def test_nothing_that_is_said_changes(
 
 @families
 def test_nor_what_is_drawn_where_the_text_guesses(models: Callable[..., Model], family: str) -> None:
-    drawn = {"do_sample": True, "seed": 5, "top_p": 0.9, "temperature": 0.7}
-    same(models(family), SPECULATIONS["lookup"], drawn)
+    sampled = {"do_sample": True, "seed": 5, "top_p": 0.9, "temperature": 0.7}
+    same(models(family), SPECULATIONS["lookup"], sampled)
 
 
-def same(model: Model, ahead: dict[str, Any], asked: dict[str, Any]) -> None:
+def same(model: Model, ahead: dict[str, Any], settings: dict[str, Any]) -> None:
     """Ids, reasons, log-probabilities, alternatives; all at once, and as a stream."""
-    asked = {**asked, "max_new_tokens": 23, "attention_mask": MASK}
-    plain = model.generate(IDS, return_scores=True, top=3, **asked)
-    found = model.generate(IDS, return_scores=True, top=3, **asked, **ahead)
-    assert found.ids.equal(plain.ids) and found.reasons == plain.reasons
-    torch.testing.assert_close(found.logprobs, plain.logprobs, atol=1e-10, rtol=1e-10)
-    torch.testing.assert_close(found.filtered_logprobs, plain.filtered_logprobs, atol=1e-10, rtol=1e-10)
-    assert found.top_ids.equal(plain.top_ids) and found.spoken.equal(plain.spoken)
-    assert plain.proposed is None and (found.accepted <= found.proposed).all()
-    streamed = model.stream(IDS, **asked, **ahead)
-    assert torch.stack(list(streamed), dim=1).equal(found.new_ids)
+    settings = {**settings, "max_new_tokens": 23, "attention_mask": MASK}
+    plain = model.generate(IDS, return_scores=True, top=3, **settings)
+    result = model.generate(IDS, return_scores=True, top=3, **settings, **ahead)
+    assert result.ids.equal(plain.ids) and result.reasons == plain.reasons
+    torch.testing.assert_close(result.logprobs, plain.logprobs, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(result.filtered_logprobs, plain.filtered_logprobs, atol=1e-10, rtol=1e-10)
+    assert result.top_ids.equal(plain.top_ids) and result.active.equal(plain.active)
+    assert plain.proposed is None and (result.accepted <= result.proposed).all()
+    streamed = model.stream(IDS, **settings, **ahead)
+    assert torch.stack(list(streamed), dim=1).equal(result.new_ids)
 
 
-def spoken(model: Model, ids: Tensor, **asked: Any) -> list[list[int]]:
+def new_tokens(model: Model, ids: Tensor, **settings: Any) -> list[list[int]]:
     """What each row says, without what stands behind its end."""
-    found = model.generate(ids, return_scores=True, **asked)
-    return [row[said].tolist() for row, said in zip(found.new_ids, found.spoken, strict=True)]
+    result = model.generate(ids, return_scores=True, **settings)
+    return [row[lookahead].tolist() for row, lookahead in zip(result.new_ids, result.active, strict=True)]
 
 
 @families
 def test_a_row_does_not_depend_on_those_beside_it(models: Callable[..., Model], family: str) -> None:
-    model, asked = models(family), {"max_new_tokens": 20, "repetition_penalty": 1.2}
+    model, settings = models(family), {"max_new_tokens": 20, "repetition_penalty": 1.2}
     for name in SPECULATIONS:
         ahead = speculation(models, family, name)
-        batch = spoken(model, IDS, attention_mask=MASK, **asked, **ahead)
-        alone = [spoken(model, IDS[row, MASK[row] == 1][None], **asked, **ahead)[0] for row in range(3)]
+        batch = new_tokens(model, IDS, attention_mask=MASK, **settings, **ahead)
+        alone = [
+            new_tokens(model, IDS[row, MASK[row] == 1][None], **settings, **ahead)[0] for row in range(3)
+        ]
         assert batch == alone
 
 
@@ -156,20 +169,23 @@ def test_without_a_cache(models: Callable[..., Model]) -> None:
 STORIES = ["Once upon a time", "Tom had a big red ball. Tom had a big red", "One day"]
 
 
-@pytest.mark.parametrize("asked", [{}, {"stop_strings": ["park", "was so"]}, {"no_repeat_ngram_size": 3}])
-def test_stories(stories: Model, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("tokens", [60, pytest.param(120, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("settings", [{}, {"stop_strings": ["park", "was so"]}, {"no_repeat_ngram_size": 3}])
+def test_stories(stories: Model, settings: dict[str, Any], tokens: int) -> None:
     draft = glassformer.load(stories.folder)
     with torch.no_grad():
         for parameter in draft.parameters():
             parameter.mul_(
                 1 + 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
             )
-    plain = stories.generate(STORIES, max_new_tokens=120, return_scores=True, **asked)
+    plain = stories.generate(STORIES, max_new_tokens=tokens, return_scores=True, **settings)
     for ahead in ({"prompt_lookup_num_tokens": 6}, {"assistant_model": draft}):
-        found = stories.generate(STORIES, max_new_tokens=120, return_scores=True, **asked, **ahead)
-        assert found.texts == plain.texts and found.reasons == plain.reasons
-        assert 0 < int(found.accepted.sum()) < int(found.proposed.sum())
-        assert "".join(stories.stream(STORIES[1], max_new_tokens=120, **asked, **ahead)) == plain.texts[1]
+        result = stories.generate(STORIES, max_new_tokens=tokens, return_scores=True, **settings, **ahead)
+        assert result.texts == plain.texts and result.reasons == plain.reasons
+        assert 0 < int(result.accepted.sum()) < int(result.proposed.sum())
+        assert (
+            "".join(stories.stream(STORIES[1], max_new_tokens=tokens, **settings, **ahead)) == plain.texts[1]
+        )
 
 
 # ------------------------------------------------------------------------------------------------------- it is faster
@@ -179,57 +195,57 @@ def test_a_perfect_draft_saves_passes(models: Callable[..., Model]) -> None:
     """24 tokens in passes of 5 guesses and one more: 4 of the network."""
     model, draft = models("llama"), make("llama")
     with passes(model) as own, passes(draft) as theirs:
-        found = model.generate(IDS, max_new_tokens=24, assistant_model=draft, return_scores=True)
+        result = model.generate(IDS, max_new_tokens=24, assistant_model=draft, return_scores=True)
     assert (len(own), len(theirs)) == (4, 20)
-    assert found.proposed.tolist() == found.accepted.tolist() == [20, 20, 20]
+    assert result.proposed.tolist() == result.accepted.tolist() == [20, 20, 20]
 
 
 def test_a_useless_draft_costs_no_pass(models: Callable[..., Model]) -> None:
     model = models("gpt2")
     with passes(model) as own:
-        found = model.generate(
+        result = model.generate(
             IDS[:1], max_new_tokens=24, assistant_model=make("gpt2", seed=9), return_scores=True
         )
-    assert len(own) == 24 - int(found.accepted) <= 24
-    assert int(found.proposed) > 80 > 8 * int(found.accepted)
+    assert len(own) == 24 - int(result.accepted) <= 24
+    assert int(result.proposed) > 80 > 8 * int(result.accepted)
 
 
 def test_repetition_is_looked_up(models: Callable[..., Model]) -> None:
     model = models("llama")
     with passes(model) as own:
-        found = model.generate(IDS, max_new_tokens=40, prompt_lookup_num_tokens=8, return_scores=True)
-    assert len(own) == 40 - int(found.accepted.min()) or len(own) < 40
-    assert (found.accepted <= found.proposed).all() and int(found.accepted.sum()) > 0
+        result = model.generate(IDS, max_new_tokens=40, prompt_lookup_num_tokens=8, return_scores=True)
+    assert len(own) == 40 - int(result.accepted.min()) or len(own) < 40
+    assert (result.accepted <= result.proposed).all() and int(result.accepted.sum()) > 0
 
 
 def test_a_row_that_has_ended_guesses_no_more(models: Callable[..., Model]) -> None:
     """One row ends with a token of which the other knows nothing: in a pass of 5 guesses and one more."""
-    model, asked = models("llama"), {"max_new_tokens": 24, "return_scores": True}
+    model, settings = models("llama"), {"max_new_tokens": 24, "return_scores": True}
     ids = torch.cat([IDS, IDS + 7])
-    rows = [row[:12] for row in model.generate(ids, **asked).new_ids.tolist()]
+    rows = [row[:12] for row in model.generate(ids, **settings).new_ids.tolist()]
     i, j = next((i, j) for i in range(6) for j in range(6) if set(rows[i]) - set(rows[j]))
     end = next(token for token in rows[i] if token not in rows[j])
     length = rows[i].index(end) + 1
     with passes(model) as own:
-        found = model.generate(ids[[i, j]], assistant_model=make("llama"), eos_token_id=end, **asked)
+        result = model.generate(ids[[i, j]], assistant_model=make("llama"), eos_token_id=end, **settings)
     assert len(own) <= 5  # its end is one that was not foreseen; what it is filled with then is
-    assert int(found.spoken[0].sum()) == length < 13 <= int(found.spoken[1].sum())
-    assert found.proposed[0] == 5 * -(-length // 6) < found.accepted[1]
+    assert int(result.active[0].sum()) == length < 13 <= int(result.active[1].sum())
+    assert result.proposed[0] == 5 * -(-length // 6) < result.accepted[1]
 
 
 # ------------------------------------------------------------------------------------------------------------- lookup
 
 
-def said(ids: list[list[int]], padded: list[list[bool]] | None = None) -> Ahead:
+def lookahead(ids: list[list[int]], padded: list[list[bool]] | None = None) -> LookaheadRows:
     """Rows as a proposer sees them."""
-    rows = Ahead.__new__(Ahead)
+    rows = LookaheadRows.__new__(LookaheadRows)
     rows.ids = torch.tensor(ids)
-    rows.seen = rows.ids if padded is None else rows.ids.masked_fill(torch.tensor(padded), -1)
+    rows.filter_ids = rows.ids if padded is None else rows.ids.masked_fill(torch.tensor(padded), -1)
     return rows
 
 
 @pytest.mark.parametrize(
-    ("text", "longest", "guessed"),
+    ("text", "longest", "drafted"),
     [
         ([5, 6, 7, 8, 9, 5, 6], 2, [7, 8, 9, 5]),  # what followed before
         ([5, 6, 7, 1, 6, 8, 2, 5, 6], 2, [7, 1, 6, 8]),  # the longest run counts,
@@ -240,30 +256,32 @@ def said(ids: list[list[int]], padded: list[list[bool]] | None = None) -> Ahead:
         ([1], 3, [-1] * 4),
     ],
 )
-def test_lookup(text: list[int], longest: int, guessed: list[int]) -> None:
-    assert Lookup(longest)(said([text]), 4).tokens.tolist() == [guessed]
-    beside = said([text, list(range(10, 10 + len(text)))])
-    assert Lookup(longest)(beside, 4).tokens.tolist() == [guessed, [-1] * 4]
+def test_lookup(text: list[int], longest: int, drafted: list[int]) -> None:
+    assert PromptLookup(longest)(lookahead([text]), 4).tokens.tolist() == [drafted]
+    beside = lookahead([text, list(range(10, 10 + len(text)))])
+    assert PromptLookup(longest)(beside, 4).tokens.tolist() == [drafted, [-1] * 4]
 
 
 def test_padding_is_no_text() -> None:
     hidden = [[True, True, False]]
-    assert Lookup(3)(said([[0, 0, 0]], hidden), 3).tokens.tolist() == [[-1] * 3]
-    assert Lookup(3)(said([[0, 0, 0]]), 3).tokens.tolist() == [[0] * 3]
+    assert PromptLookup(3)(lookahead([[0, 0, 0]], hidden), 3).tokens.tolist() == [[-1] * 3]
+    assert PromptLookup(3)(lookahead([[0, 0, 0]]), 3).tokens.tolist() == [[0] * 3]
 
 
 def test_lookup_reads_the_source_too() -> None:
     source = torch.tensor([[4, 5, 6, 7, -1], [9, 8, 7, 6, 5]])
-    found = Lookup(2, source)(said([[2, 5], [2, 5]]), 3).tokens.tolist()
-    assert found == [[6, 7, -1], [2, 5, 2]]  # the second row's 5 was followed by the answer itself
+    result = PromptLookup(2, source)(lookahead([[2, 5], [2, 5]]), 3).tokens.tolist()
+    assert result == [[6, 7, -1], [2, 5, 2]]  # the second row's 5 was followed by the answer itself
 
 
 def test_an_answer_that_copies_its_source(models: Callable[..., Model]) -> None:
     """An encoder-decoder whose source holds its answer needs hardly a pass."""
     model = models("bart")
     answer = model.generate(IDS[1:2], max_new_tokens=17)[:, :17]  # the token behind is forced
-    rows = Rows(model.network, answer[:, :1], memory_of=Batch(input_ids=IDS[1:2]))
-    ahead = Speculation(rows, Lookup(2, answer), count=5, most=17, stop=Stop(1))
+    rows = Rows(model.network, answer[:, :1], encoder_batch=Batch(input_ids=IDS[1:2]))
+    ahead = SpeculativeRows(
+        rows, PromptLookup(2, answer), num_tokens=5, max_columns=17, stop=StoppingCriteria(1)
+    )
     with passes(model) as own, torch.inference_mode():
         for _ in range(16):
             ahead.append(ahead.logits().argmax(-1))
@@ -273,7 +291,13 @@ def test_an_answer_that_copies_its_source(models: Callable[..., Model]) -> None:
 def test_behind_a_hole_nothing_is_guessed(models: Callable[..., Model]) -> None:
     tokens = torch.tensor([[5, -1, 7], [-1, 3, 3], [1, -1, -1]])
     rows = Rows(models("gpt2").network, IDS)
-    ahead = Speculation(rows, lambda said, count: Guesses(tokens), count=3, most=20, stop=Stop(3))
+    ahead = SpeculativeRows(
+        rows,
+        lambda lookahead, count: DraftTokens(tokens),
+        num_tokens=3,
+        max_columns=20,
+        stop=StoppingCriteria(3),
+    )
     with torch.inference_mode():
         ahead.logits()
     assert ahead.proposed is not None and ahead.proposed.tolist() == [1, 0, 1]
@@ -287,22 +311,24 @@ SMALL = {"vocab_size": 4, "n_layer": 1, "n_embd": 8, "n_head": 2, "n_inner": 8, 
 SMALL |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 
 
-def joint(model: Model, prompt: Tensor, length: int, asked: dict[str, Any]) -> dict[tuple[int, ...], float]:
+def joint(
+    model: Model, prompt: Tensor, length: int, settings: dict[str, Any]
+) -> dict[tuple[int, ...], float]:
     """The probability of each continuation, by the chain rule: written out, with a pass for every beginning."""
-    found: dict[tuple[int, ...], float] = {(): 1.0}
+    result: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(length):
         longer: dict[tuple[int, ...], float] = {}
-        for said, share in found.items():
-            logits = model(torch.tensor([[*prompt[0].tolist(), *said]])).logits[0, -1].detach()
-            probs = (logits / asked.get("temperature", 1.0)).softmax(-1)
-            order = probs.argsort(descending=True)[: asked.get("top_k", 4)]
+        for lookahead, share in result.items():
+            logits = model(torch.tensor([[*prompt[0].tolist(), *lookahead]])).logits[0, -1].detach()
+            probs = (logits / settings.get("temperature", 1.0)).softmax(-1)
+            order = probs.argsort(descending=True)[: settings.get("top_k", 4)]
             probs = torch.zeros(4).double().index_copy(0, order, probs[order] / probs[order].sum())
             order, sums = probs.argsort(descending=True), probs.sort(descending=True).values.cumsum(0)
-            kept = order[: int((sums < asked.get("top_p", 1.0) - 1e-12).sum()) + 1]
-            for token in kept.tolist():
-                longer[(*said, token)] = share * float(probs[token] / probs[kept].sum())
-        found = longer
-    return {said: share for said, share in found.items() if share > 0}
+            remaining = order[: int((sums < settings.get("top_p", 1.0) - 1e-12).sum()) + 1]
+            for token in remaining.tolist():
+                longer[(*lookahead, token)] = share * float(probs[token] / probs[remaining].sum())
+        result = longer
+    return {lookahead: share for lookahead, share in result.items() if share > 0}
 
 
 def chi_squared(counts: dict[tuple[int, ...], int], probs: dict[tuple[int, ...], float]) -> float:
@@ -323,18 +349,18 @@ def counted(rows: Tensor) -> dict[tuple[int, ...], int]:
 SHAPES: list[dict[str, Any]] = [{}, {"temperature": 0.6}, {"top_k": 3}, {"top_p": 0.8, "temperature": 1.3}]
 
 
-@pytest.mark.parametrize(("asked", "count"), [*zip(SHAPES, (1, 2, 5, 3), strict=True)], ids=str)
-def test_draws_follow_the_networks_probabilities(asked: dict[str, Any], count: int) -> None:
+@pytest.mark.parametrize(("settings", "count"), [*zip(SHAPES, (1, 2, 5, 3), strict=True)], ids=str)
+def test_draws_follow_the_networks_probabilities(settings: dict[str, Any], count: int) -> None:
     """The joint distribution of three tokens, by 8,000 rows; a draft alone says something else."""
     model, draft, prompt = make("gpt2", 1, **SMALL), make("gpt2", 2, **SMALL), torch.tensor([[1, 3]])
-    drawn = {"do_sample": True, "seed": 3, "max_new_tokens": 3, "num_return_sequences": 8_000, **asked}
-    rows = model.generate(prompt, assistant_model=draft, num_assistant_tokens=count, **drawn)[:, 2:]
-    truth = joint(model, prompt, 3, asked)
+    sampled = {"do_sample": True, "seed": 3, "max_new_tokens": 3, "num_return_sequences": 8_000, **settings}
+    rows = model.generate(prompt, assistant_model=draft, num_assistant_tokens=count, **sampled)[:, 2:]
+    truth = joint(model, prompt, 3, settings)
     assert chi_squared(counted(rows), truth) < 3.1  # once in a thousand
     shared = {
-        said: count
-        for said, count in counted(draft.generate(prompt, **drawn)[:, 2:]).items()
-        if said in truth
+        lookahead: count
+        for lookahead, count in counted(draft.generate(prompt, **sampled)[:, 2:]).items()
+        if lookahead in truth
     }
     assert chi_squared(shared, truth) > 20, "the test can tell"
 
@@ -342,65 +368,77 @@ def test_draws_follow_the_networks_probabilities(asked: dict[str, Any], count: i
 def test_a_row_alone_follows_them_too() -> None:
     """One row at a time, so that several guesses in a row are kept and the network runs less often than it speaks."""
     model, draft = make("gpt2", 1, **SMALL), make("gpt2", 1, noise=0.1, **SMALL)
-    prompt, lengths, found = torch.tensor([[1, 3]]), [], []
+    prompt, lengths, result = torch.tensor([[1, 3]]), [], []
     for seed in range(900):
         with passes(model) as own:
-            asked = {"do_sample": True, "seed": seed, "max_new_tokens": 3}
-            found.append(
-                model.generate(prompt, assistant_model=draft, num_assistant_tokens=2, **asked)[0, 2:]
+            settings = {"do_sample": True, "seed": seed, "max_new_tokens": 3}
+            result.append(
+                model.generate(prompt, assistant_model=draft, num_assistant_tokens=2, **settings)[0, 2:]
             )
         lengths.append(len(own))
-    assert chi_squared(counted(torch.stack(found)), joint(model, prompt, 3, {})) < 3.1
+    assert chi_squared(counted(torch.stack(result)), joint(model, prompt, 3, {})) < 3.1
     assert set(lengths) == {1, 2, 3}
 
 
 def test_a_perfect_draft_is_always_believed() -> None:
     model = make("gpt2", 1, **SMALL)
-    asked = {"do_sample": True, "num_return_sequences": 200, "max_new_tokens": 6, "return_scores": True}
-    asked |= {"top_p": 0.7, "temperature": 0.8}  # which shape what it draws from too
-    found = model.generate(torch.tensor([[1, 3]]), assistant_model=model, num_assistant_tokens=3, **asked)
-    assert found.proposed.equal(found.accepted) and int(found.proposed.min()) == 4  # 3, and 1 of the last 2
+    settings = {"do_sample": True, "num_return_sequences": 200, "max_new_tokens": 6, "return_scores": True}
+    settings |= {"top_p": 0.7, "temperature": 0.8}  # which shape what it draws from too
+    result = model.generate(torch.tensor([[1, 3]]), assistant_model=model, num_assistant_tokens=3, **settings)
+    assert (
+        result.proposed.equal(result.accepted) and int(result.proposed.min()) == 4
+    )  # 3, and 1 of the last 2
 
 
 def test_a_seed_repeats_and_rows_do_not_meet(models: Callable[..., Model]) -> None:
     model = models("gpt2")
-    asked = {"do_sample": True, "max_new_tokens": 12, "assistant_model": models("gpt2", 0.2)}
-    batch = model.generate(IDS, attention_mask=MASK, seed=1, **asked)
-    assert model.generate(IDS, attention_mask=MASK, seed=1, **asked).equal(batch)
-    assert not model.generate(IDS, attention_mask=MASK, seed=2, **asked).equal(batch)
-    alone = spoken(model, IDS[:1, 2:], seed=1, **asked)[0]
+    settings = {"do_sample": True, "max_new_tokens": 12, "assistant_model": models("gpt2", 0.2)}
+    batch = model.generate(IDS, attention_mask=MASK, seed=1, **settings)
+    assert model.generate(IDS, attention_mask=MASK, seed=1, **settings).equal(batch)
+    assert not model.generate(IDS, attention_mask=MASK, seed=2, **settings).equal(batch)
+    alone = new_tokens(model, IDS[:1, 2:], seed=1, **settings)[0]
     assert alone == batch[0, 6 : 6 + len(alone)].tolist()
     for count in (1, 2, 9):  # nor does it matter how many are guessed at a time
-        found = model.generate(IDS, attention_mask=MASK, seed=1, num_assistant_tokens=count, **asked)
-        assert found.equal(batch)
-    several = model.generate(IDS, attention_mask=MASK, seed=1, num_return_sequences=3, **asked)
+        result = model.generate(IDS, attention_mask=MASK, seed=1, num_assistant_tokens=count, **settings)
+        assert result.equal(batch)
+    several = model.generate(IDS, attention_mask=MASK, seed=1, num_return_sequences=3, **settings)
     assert len(several.unique(dim=0)) == 9
 
 
 def test_lots_are_of_their_row_purpose_and_place() -> None:
     many = list(itertools.product(("guess", "keep", "again"), range(50)))
-    told = torch.tensor([Lots(3, 7).of(*each) for each in many])
-    assert told.unique().numel() == told.numel() and float(told.min()) >= 0 and float(told.max()) < 1
-    assert Lots(1, 7).of("keep", 4) == Lots(3, 7).of("keep", 4)[:1] != Lots(1, 8).of("keep", 4)
+    message = torch.tensor([SeededUniforms(3, 7).of(*each) for each in many])
+    assert (
+        message.unique().numel() == message.numel() and float(message.min()) >= 0 and float(message.max()) < 1
+    )
+    assert (
+        SeededUniforms(1, 7).of("keep", 4)
+        == SeededUniforms(3, 7).of("keep", 4)[:1]
+        != SeededUniforms(1, 8).of("keep", 4)
+    )
 
 
 def test_where_the_network_agrees_with_the_draft_nothing_is_left_over() -> None:
     """p - q is nowhere above 0, as rounding may leave it: p itself is drawn from where a guess is refused."""
     model = make("gpt2", 1, **SMALL)
-    ahead = Speculation(
-        Rows(model.network, torch.tensor([[1]] * 50)), Lookup(1), count=1, most=9, stop=Stop(50)
+    ahead = SpeculativeRows(
+        Rows(model.network, torch.tensor([[1]] * 50)),
+        PromptLookup(1),
+        num_tokens=1,
+        max_columns=9,
+        stop=StoppingCriteria(50),
     )
-    lots = Lots(50, 0)
+    uniforms = SeededUniforms(50, 0)
     probs = torch.tensor([[0.0, 0.5, 0.5, 0.0]]).double().expand(50, -1)
-    ahead.drawn_guess = lambda: (torch.ones(50).long(), probs * 2)  # type: ignore[method-assign]
-    assert set(Rejection(ahead, lots)(probs.log()).tolist()) == {1, 2}
+    ahead.draft_token = lambda: (torch.ones(50).long(), probs * 2)  # type: ignore[method-assign]
+    assert set(RejectionSampler(ahead, uniforms)(probs.log()).tolist()) == {1, 2}
 
 
 # ------------------------------------------------------------------------------------------------------- what may come
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "told"),
+    ("given", "error", "message"),
     [
         ({"prompt_lookup_num_tokens": 0}, ConfigError, "prompt_lookup_num_tokens is 0"),
         (
@@ -418,17 +456,19 @@ def test_where_the_network_agrees_with_the_draft_nothing_is_left_over() -> None:
         ),
     ],
 )
-def test_wrong_options(models: Callable[..., Model], given: dict[str, Any], error: type, told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_wrong_options(
+    models: Callable[..., Model], given: dict[str, Any], error: type, message: str
+) -> None:
+    with pytest.raises(error, match=message):
         models("gpt2").generate(IDS, **given)
 
 
 def test_drafts_that_do_not_fit(models: Callable[..., Model], stories: Model) -> None:
     model = models("gpt2")
 
-    def refused(draft: Model, error: type[Exception], told: str, **asked: Any) -> None:
-        with pytest.raises(error, match=told):
-            model.generate(IDS, assistant_model=draft, **asked)
+    def refused(draft: Model, error: type[Exception], message: str, **settings: Any) -> None:
+        with pytest.raises(error, match=message):
+            model.generate(IDS, assistant_model=draft, **settings)
 
     refused(stories, ConfigError, "vocabulary of 512 tokens, the model one of 99")
     refused(models("bart"), UnsupportedError, r"the model continues it, the assistant_model answers")
@@ -460,9 +500,9 @@ def test_a_draft_that_is_nan(models: Callable[..., Model]) -> None:
     draft = make("gpt2")
     with torch.no_grad():
         next(draft.parameters())[9] = torch.nan
-    for asked in ({}, {"do_sample": True}):
+    for settings in ({}, {"do_sample": True}):
         with pytest.raises(WeightsError, match=r"1 tensors of the assistant_model hold NaN.*damaged"):
-            models("gpt2").generate(IDS, assistant_model=draft, **asked)
+            models("gpt2").generate(IDS, assistant_model=draft, **settings)
 
 
 def test_a_draft_reads_only_what_is_new(models: Callable[..., Model]) -> None:
@@ -475,5 +515,5 @@ def test_a_draft_reads_only_what_is_new(models: Callable[..., Model]) -> None:
 def test_draft_without_draws_has_no_probabilities(models: Callable[..., Model]) -> None:
     rows = Rows(models("gpt2").network, IDS)
     with torch.inference_mode():
-        found = Draft(rows)(Ahead(Rows(models("gpt2").network, IDS)), 3)
-    assert found.tokens.shape == (3, 3) and found.probs is None
+        result = DraftModel(rows)(LookaheadRows(Rows(models("gpt2").network, IDS)), 3)
+    assert result.tokens.shape == (3, 3) and result.probs is None

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from glassformer import Model
+from glassformer.files.atomic import write_json
 from glassformer.models import FAMILIES
-from glassformer.weights.fit import gather
-from glassformer.weights.write import write_checkpoint, write_json
+from glassformer.weights.load import export_weights
+from glassformer.weights.write import write_checkpoint
 from tests.senses import draw_fields, network_of
 
 FOLDER = Path(__file__).parent
@@ -44,7 +45,7 @@ def write_folder(family: str, task: str, folder: Path) -> dict[str, Any]:
     record = FAMILIES[family]
     config = {**record.tiny, "architectures": [record.architecture(task)]}
     model = Model.from_config(config, task=task)
-    tensors = gather(model.network, record.names(model.spec, task), prefixed=True)
+    tensors = export_weights(model.network, record.names(model.spec, task), prefixed=True)
     write_checkpoint(folder, {name: wave(name, tensor) for name, tensor in tensors.items()})
     write_json(folder / "config.json", config)
     return config

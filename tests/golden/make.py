@@ -57,11 +57,13 @@ def heard(output: Any, final_is_last: bool) -> tuple[dict[str, Tensor], dict[str
         return of_two_sides(output)
     states: dict[str, Tensor] = {}
     maps: dict[str, Tensor] = {}
-    for path, last, hidden, found in stacks(output):
+    for path, last, hidden, attention in stacks(output):
         last = last if final_is_last else f"{path}blocks.{len(hidden) - 2}.out"
         states |= {f"{path}embed.out": hidden[0], last: hidden[-1]}
         states |= {f"{path}blocks.{i}.out": state for i, state in enumerate(hidden[1:-1])}
-        maps |= {f"{path}{tap.format(i)}": x for tap, layers in found.items() for i, x in enumerate(layers)}
+        maps |= {
+            f"{path}{tap.format(i)}": x for tap, layers in attention.items() for i, x in enumerate(layers)
+        }
     return states, maps
 
 

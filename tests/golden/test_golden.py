@@ -17,8 +17,8 @@ FILES = sorted(FOLDER.glob("*.json"))
 
 
 def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -21,7 +21,7 @@ import pytest
 
 from glassformer.errors import DataError, WeightsError
 from glassformer.hub import resolve
-from glassformer.hub.files import lacking, wanted
+from glassformer.hub.files import missing_files, model_files
 from tests.hub.hub_server import COMMIT, Fault, HubServer, Repository, Serve
 
 
@@ -89,11 +89,11 @@ def test_only_what_is_needed_is_fetched_and_the_second_time_nothing(serve: Serve
     names = sorted(path.name for path in folder.rglob("*") if path.is_file())
     assert names == ["config.json", "model.safetensors", "tokenizer.json", "vocab.txt"]
     assert (folder / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]
-    asked = len(server.repository.requests)
+    requests = len(server.repository.requests)
     assert fetch(server, tmp_path) == folder
     assert fetch(server, tmp_path, offline=True) == folder
     assert fetch(server, tmp_path, revision=COMMIT) == folder
-    assert len(server.repository.requests) == asked
+    assert len(server.repository.requests) == requests
 
 
 def test_files_are_read_through_once(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_damage_in_the_cache_is_noticed_and_mended(serve: Serve, tmp_path: Path)
     blob = (folder / "model.safetensors").resolve()
     blob.write_bytes(blob.read_bytes()[:-1] + b"!")
     os.utime(blob, (1, 1))
-    with pytest.raises(WeightsError, match="it is put aside; fetch it again with a connection"):
+    with pytest.raises(WeightsError, match="it is quarantined; fetch it again with a connection"):
         fetch(server, tmp_path, offline=True)
     with pytest.raises(DataError, match=r"the Hub cache lacks model\.safetensors"):
         fetch(server, tmp_path, offline=True)
@@ -227,9 +227,9 @@ def test_a_link_on_to_a_store_of_many_repositories_is_judged_by_the_first_name(
     store.parent.mkdir(parents=True)
     blob.rename(store)
     blob.symlink_to(os.path.relpath(store, blob.parent))
-    asked = len(server.repository.requests)
+    requests = len(server.repository.requests)
     folder = fetch(server, tmp_path)
-    assert len(server.repository.requests) == asked
+    assert len(server.repository.requests) == requests
     store.write_bytes(b"damaged")
     assert (fetch(server, tmp_path) / "model.safetensors").read_bytes() == server.repository.files[
         "model.safetensors"
@@ -243,15 +243,15 @@ def test_a_cache_without_links_is_checked_by_the_caller(serve: Serve, tmp_path: 
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").write_bytes(content[:-1])
-    seen: list[Path] = []
+    served: list[Path] = []
 
     def check(path: Path) -> None:
-        seen.append(path)
+        served.append(path)
         if path.read_bytes() != content:
             raise WeightsError("cut short")
 
     assert (fetch(server, tmp_path, check=check) / "model.safetensors").read_bytes() == content
-    assert seen
+    assert served
 
 
 def test_nothing_in_the_cache_offline_says_so_and_asks_nobody(
@@ -274,9 +274,9 @@ def test_an_unknown_name_and_an_unknown_place_are_clear_errors(serve: Serve, tmp
         resolve("other/name", endpoint=server.endpoint, cache_folder=tmp_path)
     with socket.socket() as unused:  # a port on which nobody listens
         unused.bind(("127.0.0.1", 0))
-        nowhere = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        closed_endpoint = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(DataError, match=r"could not be fetched from the Hub .*check the connection"):
-            resolve("org/name", endpoint=nowhere, cache_folder=tmp_path)
+            resolve("org/name", endpoint=closed_endpoint, cache_folder=tmp_path)
     assert not list(tmp_path.glob("models--*/snapshots/*"))
 
 
@@ -318,21 +318,21 @@ def test_one_copy_of_the_weights_is_wanted() -> None:
     ]
     shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     index = "model.safetensors.index.json"
-    assert wanted(["config.json", "model.safetensors", *shards, index, *others]) == [
+    assert model_files(["config.json", "model.safetensors", *shards, index, *others]) == [
         "config.json",
         "model.safetensors",
     ]
-    assert wanted([*shards, index, *others]) == sorted([*shards, index])
-    assert wanted(others) == []
-    assert wanted(others, allow_pickle=True) == ["pytorch_model.bin"]
+    assert model_files([*shards, index, *others]) == sorted([*shards, index])
+    assert model_files(others) == []
+    assert model_files(others, allow_pickle=True) == ["pytorch_model.bin"]
     modules = ["modules.json", "1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"]
-    assert wanted([*modules, "openvino/config.json", "2_Dense/pytorch_model.bin"]) == sorted(modules)
+    assert model_files([*modules, "openvino/config.json", "2_Dense/pytorch_model.bin"]) == sorted(modules)
 
 
 def test_a_folder_says_what_it_lacks(tmp_path: Path) -> None:
-    assert lacking(tmp_path) == ["config.json", "model.safetensors"]
+    assert missing_files(tmp_path) == ["config.json", "model.safetensors"]
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "x.safetensors"}}')
-    assert lacking(tmp_path) == ["x.safetensors"]
+    assert missing_files(tmp_path) == ["x.safetensors"]
     (tmp_path / "x.safetensors").write_text("")
-    assert lacking(tmp_path) == []
+    assert missing_files(tmp_path) == []

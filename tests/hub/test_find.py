@@ -73,7 +73,7 @@ def test_a_path_object_is_never_looked_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("", "is empty"),
         ("a\0b", "NUL"),
@@ -81,8 +81,8 @@ def test_a_path_object_is_never_looked_up() -> None:
         ("~nobody-here/x", "cannot be"),
     ],
 )
-def test_odd_names_are_clear_errors(name: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_odd_names_are_clear_errors(name: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         resolve(name)
 
 

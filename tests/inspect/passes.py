@@ -17,8 +17,8 @@ from glassformer.core import (
     Tape,
 )
 from glassformer.core.flow import Batch
-from glassformer.inspect import Head, Reading, Session, Token
-from glassformer.models import FAMILIES, Network, Reader
+from glassformer.inspect import AttentionHead, Session, SessionInput, Token
+from glassformer.models import FAMILIES, ConfigReader, Network
 from tests.core.small import STACKS, WIDTH, perturbed
 from tests.senses import batch_of
 from tests.senses import network_of as blank
@@ -53,7 +53,7 @@ def network_of(kind: str, dtype: torch.dtype = torch.float32, **changes: object)
         network: Network = Plain(STACKS[kind])
     else:
         record = FAMILIES[kind]
-        spec = record.spec(Reader({**record.tiny, **changes}))
+        spec = record.spec(ConfigReader({**record.tiny, **changes}))
         network = record.build(spec, record.tasks[0])
         record.initialise(network, spec)
     perturbed(network)
@@ -64,27 +64,27 @@ def network_of(kind: str, dtype: torch.dtype = torch.float32, **changes: object)
     return network.to(dtype)
 
 
-def reading_of(kind: str, tokens: int = T) -> Reading:
+def reading_of(kind: str, tokens: int = T) -> SessionInput:
     """Random ids; the first and the last token are special. Pictures and sounds have the tokens that they make."""
     generator = torch.Generator().manual_seed(5)
     ids = torch.randint(3, 99, (1, tokens), generator=generator)
     if kind not in FAMILIES:
-        return Reading(("a text",), Batch(input_ids=ids), {"text": tokens_for(tokens)})
+        return SessionInput(("a text",), Batch(input_ids=ids), {"text": tokens_for(tokens)})
     config = FAMILIES[kind].tiny
     network = blank(config, FAMILIES[kind].tasks[0])
     batch = batch_of(network, config, ids)
-    sides = {
-        side: [Token(name, name, i) for i, name in enumerate(names)]
-        for side, names in network.places(batch).items()
+    streams = {
+        stream: [Token(name, name, i) for i, name in enumerate(names)]
+        for stream, names in network.token_labels(batch).items()
     }
     if pairs(kind):
-        if "source" not in sides:
+        if "source" not in streams:
             batch = replace(batch, input_ids=torch.randint(3, 99, (1, S), generator=generator))
-            sides["source"] = tokens_for(S)
-        sides["target"] = tokens_for(tokens)
+            streams["source"] = tokens_for(S)
+        streams["target"] = tokens_for(tokens)
     elif batch.input_ids is not None:
-        sides["text"] = tokens_for(tokens)
-    return Reading(("a text",), batch, sides)
+        streams["text"] = tokens_for(tokens)
+    return SessionInput(("a text",), batch, streams)
 
 
 def pairs(kind: str) -> bool:
@@ -105,7 +105,7 @@ def session_of(kind: str, dtype: torch.dtype = torch.float32, **options: object)
     return Session(network_of(kind, dtype), reading_of(kind), **options)  # type: ignore[arg-type]
 
 
-def heard(network: Network, reading: Reading, *patterns: str) -> dict[str, Tensor]:
+def heard(network: Network, reading: SessionInput, *patterns: str) -> dict[str, Tensor]:
     """The tensors of one pass over the same ids, by the explicit path where scores or probs are asked for."""
     tape = Tape(*patterns).attach(network)
     with torch.inference_mode():
@@ -113,11 +113,11 @@ def heard(network: Network, reading: Reading, *patterns: str) -> dict[str, Tenso
     return {name: tensor[0] for name, tensor in tape.taps.items()}
 
 
-def every_head(session: Session) -> list[tuple[str, Head]]:
+def every_head(session: Session) -> list[tuple[str, AttentionHead]]:
     """All heads of all maps, each with the path of its attention."""
     return [
-        (session.place(layer, name).attention.path, session.head(layer, head, name))
-        for name, found in session.maps.items()
-        for layer in range(found.layers)
-        for head in range(found.heads)
+        (session.attention_layer(layer, name).attention.path, session.head(layer, head, name))
+        for name, result in session.maps.items()
+        for layer in range(result.layers)
+        for head in range(result.heads)
     ]

@@ -6,26 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.inspect.families import MARKS, POSITIONS, as_markdown, kinships, written_into
+from glassformer.inspect.families import MARKS, POSITIONS, as_markdown, family_table, update_page
 from glassformer.models import FAMILIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
-LINES = {line.family: line for line in kinships()}
+LINES = {line.family: line for line in family_table()}
 
 
 def test_the_page_is_what_the_specs_say() -> None:
     text = PAGE.read_text("utf-8")
-    assert written_into(text) == text, "run python -m glassformer.inspect.families"
+    assert update_page(text) == text, "run python -m glassformer.inspect.families"
 
 
 def test_only_the_table_is_rewritten() -> None:
-    text = written_into(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter")
+    text = update_page(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter")
     assert text.startswith("before\n") and text.endswith("\nafter") and "old" not in text
-    assert as_markdown(kinships()) in text
+    assert as_markdown(family_table()) in text
 
 
 @pytest.mark.parametrize(
-    ("family", "column", "said"),
+    ("family", "column", "expected"),
     [
         ("bert", "norms", "LayerNorm on the stream"),
         ("gpt2", "norms", "LayerNorm before"),
@@ -49,13 +49,13 @@ def test_only_the_table_is_rewritten() -> None:
         ("vit", "reads", "pictures"),
     ],
 )
-def test_what_a_family_is_made_of(family: str, column: str, said: str) -> None:
-    assert getattr(LINES[family], column) == said
+def test_what_a_family_is_made_of(family: str, column: str, expected: str) -> None:
+    assert getattr(LINES[family], column) == expected
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_says_what_is_its_own(family: str) -> None:
     line = LINES[family]
-    assert line.oddity and len(line.oddity) < 120 and "|" not in line.oddity
+    assert line.distinction and len(line.distinction) < 120 and "|" not in line.distinction
     assert line.norms and line.attention and line.feed_forward and line.reads and line.tasks
     assert line.positions in {"none", *POSITIONS.values()} or "," in line.positions

@@ -9,23 +9,23 @@ import torch
 from torch import Tensor
 
 from glassformer.core import scaled_dot_product_attention
-from glassformer.core.masks import Pattern
+from glassformer.core.masks import AttentionPattern
 from glassformer.errors import DataError
-from glassformer.inspect import Head
+from glassformer.inspect import AttentionHead
 from glassformer.inspect.head import TILE, pooled
-from glassformer.inspect.kept import Kept
+from glassformer.inspect.lru_cache import LRUCache
 from tests.inspect.passes import KINDS, S, T, every_head, heard, network_of, reading_of, session_of
 
 NUMBERS = ("q", "k", "v", "scores", "probs", "z")
 
 
-def made_head(T: int, S: int, pattern: Pattern = Pattern(), seed: int = 0) -> Head:  # noqa: B008
+def made_head(T: int, S: int, pattern: AttentionPattern = AttentionPattern(), seed: int = 0) -> AttentionHead:  # noqa: B008
     """A head of random queries and keys."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = (torch.randn(count, 4, generator=generator) for count in (T, S, S))
-    return Head(
+    return AttentionHead(
         map="self", layer=0, head=0, kv_head=0, q=q, k=k, v=v, projection=torch.eye(4), scale=1.5,
-        pattern=pattern, position_bias=None, kept=Kept(2**26),
+        pattern=pattern, position_bias=None, cache=LRUCache(2**26),
     )  # fmt: skip
 
 
@@ -57,36 +57,41 @@ def test_all_numbers_are_those_of_the_explicit_path(kind: str, dtype: torch.dtyp
         assert_within(whole, taps[f"{path}.out"], "out", dtype)
 
 
+def assert_by_hand(ours: Tensor, by_hand: object) -> None:
+    """A tensor against lists of Python's floats, to 1e-9 (lists are slow: each number becomes a tensor)."""
+    torch.testing.assert_close(ours, torch.tensor(by_hand, dtype=torch.float64), atol=1e-9, rtol=0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_six_steps_recombine_by_hand(kind: str) -> None:
     """q · k, scaled, biased and hidden, softmax, weighted values, their sum: for every query of every head."""
     session = session_of(kind, torch.float64)
     for _, head in every_head(session):
-        for i in range(len(head.q)):
-            products = [float(sum(a * b for a, b in zip(head.q[i], k, strict=True))) for k in head.k[:, :]]
-            bias, hidden = head.bias(i), head.hidden(i)
-            scores = [
-                -math.inf
-                if hidden is not None and hidden[0, j]
-                else p * head.scale + (0.0 if bias is None else float(bias[0, j]))
-                for j, p in enumerate(products)
-            ]
-            powers = [math.exp(score - max(scores)) for score in scores]
-            probs = [power / sum(powers) for power in powers]
-            torch.testing.assert_close(head.products(i)[0].tolist(), products, atol=1e-9, rtol=0)
-            torch.testing.assert_close(head.scores(i)[0].tolist(), scores, atol=1e-9, rtol=0)
-            torch.testing.assert_close(head.probs(i)[0].tolist(), probs, atol=1e-9, rtol=0)
-            terms = [[p * float(x) for x in v] for p, v in zip(probs, head.v, strict=True)]
-            torch.testing.assert_close(head.weighted(i).tolist(), terms, atol=1e-9, rtol=0)
+        queries, keys, values = head.q.tolist(), head.k.tolist(), head.v.tolist()
+        for i, q in enumerate(queries):
+            products = [sum(a * b for a, b in zip(q, k, strict=True)) for k in keys]
+            biases, masked = head.bias(i), head.masked(i)
+            bias = [0.0] * len(keys) if biases is None else biases[0].tolist()
+            hidden = [False] * len(keys) if masked is None else masked[0].tolist()
+            scores = [-math.inf if hidden[j] else p * head.scale + bias[j] for j, p in enumerate(products)]
+            largest = max(scores)
+            powers = [math.exp(score - largest) for score in scores]
+            total_power = sum(powers)
+            probs = [power / total_power for power in powers]
+            assert_by_hand(head.products(i)[0], products)
+            assert_by_hand(head.scores(i)[0], scores)
+            assert_by_hand(head.probs(i)[0], probs)
+            terms = [[p * x for x in v] for p, v in zip(probs, values, strict=True)]
+            assert_by_hand(head.weighted(i), terms)
             total = [sum(column) for column in zip(*terms, strict=True)]
-            torch.testing.assert_close(head.z(i)[0].tolist(), total, atol=1e-9, rtol=0)
+            assert_by_hand(head.z(i)[0], total)
             torch.testing.assert_close(
                 head.out(i)[0], head.projection @ torch.tensor(total, dtype=torch.float64), atol=1e-9, rtol=0
             )
 
 
 @pytest.mark.parametrize("kind", ["alternating windows", "bucketed causal", "transformer"])
-@pytest.mark.parametrize("what", ["products", "bias", "hidden", "scores", "probs", "z", "out"])
+@pytest.mark.parametrize("what", ["products", "bias", "masked", "scores", "probs", "z", "out"])
 def test_rows_by_number_slice_and_list_are_rows_of_the_whole(kind: str, what: str) -> None:
     for _, head in every_head(session_of(kind)):
         whole = getattr(head, what)()
@@ -108,15 +113,15 @@ def test_rows_by_number_slice_and_list_are_rows_of_the_whole(kind: str, what: st
 def test_a_causal_head_hides_what_comes_later_and_a_window_what_is_far() -> None:
     windowed, causal = (session_of("alternating windows").head(layer, 0) for layer in (0, 1))
     away = torch.arange(T)[:, None] - torch.arange(T)[None, :]
-    assert torch.equal(causal.hidden(), away < 0)
-    assert torch.equal(windowed.hidden(), (away < 0) | (away >= 3))
-    assert bool((windowed.scores() == -torch.inf).eq(windowed.hidden()).all())
-    assert not windowed.probs()[windowed.hidden()].any()
+    assert torch.equal(causal.masked(), away < 0)
+    assert torch.equal(windowed.masked(), (away < 0) | (away >= 3))
+    assert bool((windowed.scores() == -torch.inf).eq(windowed.masked()).all())
+    assert not windowed.probs()[windowed.masked()].any()
 
 
 def test_a_rectangle_of_cross_attention_hides_nothing() -> None:
     head = session_of("transformer").head(1, 2, "cross")
-    assert head.hidden() is None and head.bias() is None
+    assert head.masked() is None and head.bias() is None
     assert head.probs().shape == (T, S)
     torch.testing.assert_close(head.probs().sum(-1), torch.ones(T))
 
@@ -160,19 +165,21 @@ def test_a_query_that_is_not_there(row: object) -> None:
 
 
 def pooled_by_hand(whole: Tensor, cells: int) -> Tensor:
-    return torch.stack(
-        [
-            torch.stack([block.amax() for block in band.split(cells, dim=1)])
-            for band in whole.split(cells, dim=0)
-        ]
-    )
+    """The largest of each square of cells: of its rows first, then of its columns."""
+    bands = torch.stack([band.amax(0) for band in whole.split(cells, dim=0)])
+    return torch.stack([band.amax(1) for band in bands.split(cells, dim=1)], dim=1)
 
 
 @pytest.mark.parametrize(
     ("T", "S", "pattern"),
-    [(600, 600, Pattern(causal=True)), (300, 1025, Pattern()), (1030, 70, Pattern()), (256, 256, Pattern())],
+    [
+        (600, 600, AttentionPattern(causal=True)),
+        (300, 1025, AttentionPattern()),
+        (1030, 70, AttentionPattern()),
+        (256, 256, AttentionPattern()),
+    ],
 )
-def test_tiles_of_all_levels_are_the_pooled_map(T: int, S: int, pattern: Pattern) -> None:
+def test_tiles_of_all_levels_are_the_pooled_map(T: int, S: int, pattern: AttentionPattern) -> None:
     head = made_head(T, S, pattern)
     whole = head.probs()
     levels = next(level for level in range(9) if TILE << level >= max(T, S)) + 1
@@ -203,8 +210,10 @@ def test_a_pixel_taller_than_a_tile_is_pooled_in_parts() -> None:
 def test_a_row_of_tiles_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     head = made_head(300, 600)
     calls: list[object] = []
-    probs = Head.probs
-    monkeypatch.setattr(Head, "probs", lambda self, rows=None: calls.append(rows) or probs(self, rows))
+    probs = AttentionHead.probs
+    monkeypatch.setattr(
+        AttentionHead, "probs", lambda self, rows=None: calls.append(rows) or probs(self, rows)
+    )
     for column in (0, 1, 2, 0):
         head.tile(0, 1, column)
     assert len(calls) == 1
@@ -224,7 +233,7 @@ def test_pooled(rows: int, columns: int) -> None:
 
 def test_repr_says_where_it_stands() -> None:
     assert repr(session_of("transformer").head(1, 2, "cross")) == (
-        f"Head(cross layer 1 head 2: {T} queries × {S} keys, width 8)"
+        f"AttentionHead(cross layer 1 head 2: {T} queries × {S} keys, width 8)"
     )
 
 

@@ -8,35 +8,35 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.core.masks import Pattern
-from glassformer.inspect import Head, Token
-from glassformer.inspect.kept import Kept
-from glassformer.inspect.overview import SAMPLED_FROM, SIDE, overview
+from glassformer.core.masks import AttentionPattern
+from glassformer.inspect import AttentionHead, Token
+from glassformer.inspect.lru_cache import LRUCache
+from glassformer.inspect.overview import SAMPLED_FROM, THUMBNAIL, overview
 from tests.inspect.passes import T, session_of, tokens_for
 from tests.inspect.test_head import made_head, pooled_by_hand
 
 
-def heads_of(T: int, S: int, pattern: Pattern = Pattern()) -> list[Head]:  # noqa: B008
+def heads_of(T: int, S: int, pattern: AttentionPattern = AttentionPattern()) -> list[AttentionHead]:  # noqa: B008
     return [made_head(T, S, pattern, seed) for seed in range(3)]
 
 
 @pytest.mark.parametrize(
     ("T", "S", "pattern"),
     [
-        (1, 1, Pattern()),
-        (9, 9, Pattern(causal=True)),
-        (64, 65, Pattern()),
-        (200, 131, Pattern()),
-        (1024, 1024, Pattern(causal=True, window=100)),
+        (1, 1, AttentionPattern()),
+        (9, 9, AttentionPattern(causal=True)),
+        (64, 65, AttentionPattern()),
+        (200, 131, AttentionPattern()),
+        (1024, 1024, AttentionPattern(causal=True, window=100)),
     ],
 )
-def test_a_text_of_up_to_1024_tokens_is_pooled_whole(T: int, S: int, pattern: Pattern) -> None:
+def test_a_text_of_up_to_1024_tokens_is_pooled_whole(T: int, S: int, pattern: AttentionPattern) -> None:
     heads = heads_of(T, S, pattern)
-    found = overview(heads, tokens_for(S), same_side=False)
-    rows, columns = found.bins
-    assert found.rows_used == found.rows_total == T and not found.sampled
-    assert (rows, columns) == (math.ceil(T / SIDE), math.ceil(S / SIDE))
-    for thumbnail, head in zip(found.thumbnails, heads, strict=True):
+    result = overview(heads, tokens_for(S), same_stream=False)
+    rows, columns = result.bins
+    assert result.rows_used == result.rows_total == T and not result.sampled
+    assert (rows, columns) == (math.ceil(T / THUMBNAIL), math.ceil(S / THUMBNAIL))
+    for thumbnail, head in zip(result.thumbnails, heads, strict=True):
         torch.testing.assert_close(thumbnail, pooled_whole(head.probs(), rows, columns), atol=1e-6, rtol=0)
 
 
@@ -47,13 +47,13 @@ def pooled_whole(probs: Tensor, rows: int, columns: int) -> Tensor:
 # 1,041 = 52 bins of 20 queries and one query more; sampled every 5th
 @pytest.mark.parametrize("T", [SAMPLED_FROM + 1, 1041, 2100])
 def test_a_longer_text_is_sampled_until_exact_repairs_it(T: int) -> None:
-    heads = heads_of(T, T, Pattern(causal=True))
-    sampled = overview(heads, tokens_for(T), same_side=True)
-    exact = overview(heads, tokens_for(T), same_side=True, exact=True)
+    heads = heads_of(T, T, AttentionPattern(causal=True))
+    sampled = overview(heads, tokens_for(T), same_stream=True)
+    exact = overview(heads, tokens_for(T), same_stream=True, exact=True)
     step = math.ceil(T / 256)
     assert sampled.sampled and sampled.rows_used == math.ceil(T / step) < sampled.rows_total == T
     assert not exact.sampled and exact.rows_used == exact.rows_total == T
-    assert sampled.bins == exact.bins == (4 * step, math.ceil(T / SIDE))
+    assert sampled.bins == exact.bins == (4 * step, math.ceil(T / THUMBNAIL))
     used = torch.tensor([min(row + step // 2, T - 1) for row in range(0, T, step)])
     for i, head in enumerate(heads):
         whole = head.probs()
@@ -75,14 +75,14 @@ def test_a_longer_text_is_sampled_until_exact_repairs_it(T: int) -> None:
             assert float(stats[name][1]) == pytest.approx(value, rel=1e-4, abs=1e-6), name
 
 
-def by_hand(head: Head, keys: list[Token], rows: Tensor) -> dict[str, float]:
+def by_hand(head: AttentionHead, keys: list[Token], rows: Tensor) -> dict[str, float]:
     """The same figures from the definitions, in fp64."""
     probs = head.probs().double()[rows]
-    hidden = head.hidden()
+    hidden = head.masked()
     seen = torch.full((len(head.q),), float(len(head.k))) if hidden is None else (~hidden).sum(-1).float()
-    places = torch.arange(len(head.k))
+    positions = torch.arange(len(head.k))
     special = torch.tensor([token.special for token in keys])
-    away = places[None, :] - rows[:, None]
+    away = positions[None, :] - rows[:, None]
     return {
         "entropy_bits": float(torch.special.entr(probs).sum() / math.log(2) / len(rows)),
         "entropy_most_bits": float(seen[rows].log2().mean()),
@@ -95,49 +95,51 @@ def by_hand(head: Head, keys: list[Token], rows: Tensor) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("pattern", [Pattern(), Pattern(causal=True), Pattern(window=3)])
-def test_figures_are_those_of_the_whole_map(pattern: Pattern) -> None:
+@pytest.mark.parametrize(
+    "pattern", [AttentionPattern(), AttentionPattern(causal=True), AttentionPattern(window=3)]
+)
+def test_figures_are_those_of_the_whole_map(pattern: AttentionPattern) -> None:
     heads = heads_of(40, 40, pattern)
-    found = overview(heads, tokens_for(40), same_side=True)
-    assert list(found.stats) == list(by_hand(heads[0], tokens_for(40), torch.arange(40)))
+    result = overview(heads, tokens_for(40), same_stream=True)
+    assert list(result.stats) == list(by_hand(heads[0], tokens_for(40), torch.arange(40)))
     for i, head in enumerate(heads):
         for name, value in by_hand(head, tokens_for(40), torch.arange(40)).items():
-            assert float(found.stats[name][i]) == pytest.approx(value, rel=1e-5, abs=1e-7), name
+            assert float(result.stats[name][i]) == pytest.approx(value, rel=1e-5, abs=1e-7), name
 
 
 def test_two_sides_have_no_neighbours() -> None:
-    found = overview(heads_of(9, 5), tokens_for(5), same_side=False)
-    assert list(found.stats) == ["entropy_bits", "entropy_most_bits", "special", "first"]
+    result = overview(heads_of(9, 5), tokens_for(5), same_stream=False)
+    assert list(result.stats) == ["entropy_bits", "entropy_most_bits", "special", "first"]
 
 
 @pytest.mark.parametrize("map", ["encoder", "decoder", "cross"])
 def test_of_a_session(map: str) -> None:
     session = session_of("transformer")
-    found = session.overview(1, map)
+    result = session.overview(1, map)
     about = session.maps[map]
     whole = torch.stack([session.head(1, head, map).probs() for head in range(about.heads)])
-    torch.testing.assert_close(found.thumbnails, whole, atol=1e-6, rtol=0)  # a pixel a pair: both are short
-    assert found.bins == (1, 1)
-    assert len(found.summaries) == about.heads
-    assert ("previous" in found.stats) == (map != "cross")
+    torch.testing.assert_close(result.thumbnails, whole, atol=1e-6, rtol=0)  # a pixel a pair: both are short
+    assert result.bins == (1, 1)
+    assert len(result.summaries) == about.heads
+    assert ("previous" in result.stats) == (map != "cross")
 
 
 # ------------------------------------------------------------------------------------------------------ sentences
 
 
-def looking_at(scores: Tensor, pattern: Pattern = Pattern()) -> Head:  # noqa: B008
+def looking_at(scores: Tensor, pattern: AttentionPattern = AttentionPattern()) -> AttentionHead:  # noqa: B008
     """A head with these very scores."""
-    return Head(
+    return AttentionHead(
         map="self", layer=0, head=0, kv_head=0, q=scores, k=torch.eye(scores.shape[1]),
         v=torch.zeros(scores.shape[1], 4), projection=torch.eye(4), scale=1.0,
-        pattern=pattern, position_bias=None, kept=Kept(2**20),
+        pattern=pattern, position_bias=None, cache=LRUCache(2**20),
     )  # fmt: skip
 
 
 def at_place(away: int, strength: float) -> Tensor:
     """Scores that prefer the key `away` tokens from each query."""
-    places = torch.arange(32)
-    return strength * (places[None, :] - places[:, None] == away).float()
+    positions = torch.arange(32)
+    return strength * (positions[None, :] - positions[:, None] == away).float()
 
 
 def to_first(strength: float) -> Tensor:
@@ -164,31 +166,33 @@ FRAMED = [*CLS[:-1], Token("[SEP]", "[SEP]", 2, special=True)]
     ],
 )
 def test_a_head_made_for_it_is_called_so(scores: Tensor, keys: list[Token], sentence: str) -> None:
-    (summary,) = overview([looking_at(scores)], keys, same_side=True).summaries
+    (summary,) = overview([looking_at(scores)], keys, same_stream=True).summaries
     assert summary.startswith(sentence)
 
 
 def test_a_mixed_head_says_how_far_it_looks_where_that_means_something() -> None:
     scores = at_place(7, 9.0) + at_place(-7, 9.0) + at_place(9, 9.0)
-    (near,) = overview([looking_at(scores)], WORDS, same_side=True).summaries
-    (across,) = overview([looking_at(scores)], WORDS, same_side=False).summaries
+    (near,) = overview([looking_at(scores)], WORDS, same_stream=True).summaries
+    (across,) = overview([looking_at(scores)], WORDS, same_stream=False).summaries
     assert "tokens away on average" in near and "away" not in across
 
 
 def test_a_causal_head_that_sees_one_token_is_not_called_widely_spread() -> None:
     """Its first query has one key only; what could be is counted from what each query may see."""
-    found = overview([looking_at(torch.zeros(32, 32), Pattern(causal=True))], WORDS, same_side=True)
+    result = overview(
+        [looking_at(torch.zeros(32, 32), AttentionPattern(causal=True))], WORDS, same_stream=True
+    )
     most = sum(math.log2(i + 1) for i in range(32)) / 32
-    assert float(found.stats["entropy_most_bits"]) == pytest.approx(most)
-    assert found.summaries == [f"spread widely, {most:.1f} of {most:.1f} bits"]
+    assert float(result.stats["entropy_most_bits"]) == pytest.approx(most)
+    assert result.summaries == [f"spread widely, {most:.1f} of {most:.1f} bits"]
 
 
 def test_a_single_token() -> None:
-    found = overview([made_head(1, 1)], tokens_for(1), same_side=True)
-    assert found.summaries == ["mostly the token itself, 100%"]
+    result = overview([made_head(1, 1)], tokens_for(1), same_stream=True)
+    assert result.summaries == ["mostly the token itself, 100%"]
 
 
 def test_half_precision() -> None:
     session = session_of("bert", torch.float16)
-    found = session.overview(0)
-    assert found.thumbnails.dtype == torch.float32 and found.thumbnails.shape == (4, T, T)
+    result = session.overview(0)
+    assert result.thumbnails.dtype == torch.float32 and result.thumbnails.shape == (4, T, T)

@@ -17,7 +17,7 @@ from glassformer.core import Node, StackSpec, Tape
 from glassformer.core.flow import Batch, Flow
 from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.inspect import Reading, Session
+from glassformer.inspect import Session, SessionInput
 from glassformer.models import FAMILIES, Network
 from tests.core.small import STACKS, fused_calls
 from tests.e2e.tiny_models import looked_at, make_folder
@@ -39,12 +39,12 @@ from tests.senses import draw_fields
 
 def test_the_maps_of_each_family() -> None:
     for family in ("bert", "gpt2", "llama"):
-        (found,) = session_of(family).maps.values()
+        (result,) = session_of(family).maps.values()
         causal, rotary = family != "bert", family == "llama"
-        assert (found.name, found.layers, found.heads, found.head_width) == ("self", 3, 4, 8)
-        assert (found.queries, found.keys) == ("text", "text")
-        assert (found.causal, found.rotary, found.biased) == (causal, rotary, False)
-        assert found.windows == (None, None, None)
+        assert (result.name, result.layers, result.heads, result.head_width) == ("self", 3, 4, 8)
+        assert (result.queries, result.keys) == ("text", "text")
+        assert (result.causal, result.rotary, result.biased) == (causal, rotary, False)
+        assert result.windows == (None, None, None)
     maps = session_of("transformer").maps
     assert {name: (m.queries, m.keys, m.layers, m.causal) for name, m in maps.items()} == {
         "encoder": ("source", "source", 3, False),
@@ -60,7 +60,7 @@ def test_the_maps_of_each_family() -> None:
 def test_states_are_the_stream_at_every_block(kind: str) -> None:
     session = session_of(kind)
     taps = heard(session.network, reading_of(kind), "*.before", "*.out")
-    for side, names in session.network.streams().items():
+    for side, names in session.network.stream_taps().items():
         assert names[-1].endswith(".out") and all(name.endswith(".before") for name in names[:-1])
         for layer, name in enumerate(names):
             assert torch.equal(session.states(layer, side), taps[name])
@@ -78,13 +78,13 @@ def test_the_pass_stays_on_the_fused_kernel_and_runs_no_head(
     def refuse(*_: object) -> None:
         raise AssertionError("the head was run")
 
-    monkeypatch.setattr(network, "read", refuse)
+    monkeypatch.setattr(network, "apply_head", refuse)
     if network.head is not None:
         monkeypatch.setattr(network.head, "forward", refuse)
     with fused_calls(monkeypatch) as calls:
         session = Session(network, reading_of(kind))
     each = 2 if kind == "big_bird" else 1  # its first and last blocks see all, the others do not
-    assert len(calls) == each * sum(found.layers for found in session.maps.values())
+    assert len(calls) == each * sum(result.layers for result in session.maps.values())
     with fused_calls(monkeypatch) as calls:
         session.overview(0, next(iter(session.maps)))
     assert calls == []  # looking does not run the pass again
@@ -111,7 +111,7 @@ def test_the_limit_is_kept_whatever_is_looked_at() -> None:
             session.head(layer_number, head).tile(0, 0, 0)
         session.overview(layer_number)
         assert session.nbytes <= limit
-    assert session.kept.nbytes >= stream // 2 - layer  # and yet it is used
+    assert session.cache.nbytes >= stream // 2 - layer  # and yet it is used
 
 
 def test_a_limit_below_the_stream_is_refused_with_its_figures() -> None:
@@ -122,17 +122,17 @@ def test_a_limit_below_the_stream_is_refused_with_its_figures() -> None:
 
 
 DEEP = """
-import resource, torch
+import resource, sys, torch
 from tests.core.small import STACKS
 from tests.inspect.passes import Plain, tokens_for
 from glassformer.core.flow import Batch
 from glassformer.core import StackSpec
-from glassformer.inspect import Reading, Session
+from glassformer.inspect import SessionInput, Session
 
 torch.set_num_threads(1)
-T, L = 4096, 24
+T, L = 4096, int(sys.argv[1])
 network = Plain(StackSpec(blocks=STACKS["pre-norm causal"].blocks * (L // 2)), positions=T).eval()
-reading = lambda T: Reading(("",), Batch(input_ids=torch.arange(T)[None] % 99), {"text": tokens_for(T)})
+reading = lambda T: SessionInput(("",), Batch(input_ids=torch.arange(T)[None] % 99), {"text": tokens_for(T)})
 
 def look(session, T):
     for layer in range(L):
@@ -150,10 +150,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, session.nbyte
 """
 
 
-def test_peak_memory_at_4096_tokens() -> None:
-    """24 layers × 4 heads × 4,096² probabilities would be 6.4 GB; one head's alone 67 MB."""
+@pytest.mark.parametrize("depth", [6, pytest.param(24, marks=pytest.mark.soak)])
+def test_peak_memory_at_4096_tokens(depth: int) -> None:
+    """6 layers × 4 heads × 4,096² probabilities would be 1.6 GB, one head's of each layer 403 MB, one head's 67 MB."""
     done = subprocess.run(
-        [sys.executable, "-c", DEEP],
+        [sys.executable, "-c", DEEP, str(depth)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -163,7 +164,7 @@ def test_peak_memory_at_4096_tokens() -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     peak_kib, held = map(int, done.stdout.split())
-    stream, layers = 25 * 4096 * 32 * 4, 24 * 3 * 4096 * 32 * 4
+    stream, layers = (depth + 1) * 4096 * 32 * 4, depth * 3 * 4096 * 32 * 4
     stripes = 2 * 256 * 4096 * 4
     assert held <= stream + layers + stripes
     at_work = 12 * 2**22 * 4  # scores, probabilities and their like of one chunk of rows: 2²² numbers each
@@ -177,23 +178,23 @@ def test_peak_memory_at_4096_tokens() -> None:
 def test_eight_threads_get_what_one_gets(kind: str) -> None:
     """With room for little, so that they take each other's layers away."""
     session = session_of(kind, limit_bytes=40_000)
-    asked = [
+    settings = [
         (name, layer, head)
-        for name, found in session.maps.items()
-        for layer in range(found.layers)
-        for head in range(found.heads)
+        for name, result in session.maps.items()
+        for layer in range(result.layers)
+        for head in range(result.heads)
     ]
 
     def look(one: tuple[str, int, int]) -> list[torch.Tensor]:
         name, layer, head = one
-        found = session.head(layer, head, name)
+        result = session.head(layer, head, name)
         return [
-            found.probs(), found.tile(0, 0, 0), found.out([0, 2]), session.overview(layer, name).thumbnails
+            result.probs(), result.tile(0, 0, 0), result.out([0, 2]), session.overview(layer, name).thumbnails
         ]  # fmt: skip
 
-    alone = {one: look(one) for one in asked}
+    alone = {one: look(one) for one in settings}
     with ThreadPoolExecutor(8) as pool:
-        for one, answers in zip(asked * 8, pool.map(look, asked * 8), strict=True):
+        for one, answers in zip(settings * 8, pool.map(look, settings * 8), strict=True):
             assert all(torch.equal(a, b) for a, b in zip(answers, alone[one], strict=True))
 
 
@@ -269,7 +270,7 @@ def test_a_map_layer_head_or_side_that_is_not_there() -> None:
         session.head(0, 0, "cros")
     with pytest.raises(DataError, match="there is no map None"):
         session.head(0, 0)
-    with pytest.raises(DataError, match="there is no side 'text'; this pass has 'source', 'target'"):
+    with pytest.raises(DataError, match="there is no stream 'text'; this pass has 'source', 'target'"):
         session.states(0, "text")
     with pytest.raises(DataError, match="there is no map 'cross'; this pass has 'self'"):
         single.overview(0, "cross")
@@ -304,7 +305,9 @@ class Nothing(Network):
 
 
 def test_a_network_without_attention() -> None:
-    reading = Reading(("",), Batch(input_ids=torch.zeros(1, 2, dtype=torch.long)), {"text": tokens_for(2)})
+    reading = SessionInput(
+        ("",), Batch(input_ids=torch.zeros(1, 2, dtype=torch.long)), {"text": tokens_for(2)}
+    )
     with pytest.raises(UnsupportedError, match="Nothing has no stack of attention blocks"):
         Session(Nothing(), reading)
 
@@ -322,42 +325,42 @@ def test_inspect_a_model_folder(family: str, tmp_path: Path) -> None:
     )
     session = model.inspect(*texts, **regions)
     assert session.texts == texts
-    sides = list(session.sides.values())
+    sides = list(session.streams.values())
     segments = [token.segment for side in sides for token in side if not token.special]
     words = [token.text for side in sides for token in side if not token.special]
-    if not model.family.opens and not regions:
+    if not model.family.modality and not regions:
         assert words == " ".join(texts).split()
         assert segments == ([0] * 10 if pairs(family) else [0] * 5 + [1] * 5)
     for name, about in session.maps.items():
         probs = session.head(0, 1, name).probs()
-        assert probs.shape == (len(session.sides[about.queries]), len(session.sides[about.keys]))
+        assert probs.shape == (len(session.streams[about.queries]), len(session.streams[about.keys]))
 
 
 def test_an_encoder_decoder_without_a_target_reads_its_own_answer(tmp_path: Path) -> None:
     """Also where the embedding has more rows than the vocabulary has words."""
     model = glassformer.load(make_folder(tmp_path, "transformer", max_positions=64))
     session = model.inspect("time flies like an arrow")
-    ids = torch.tensor([[token.id for token in session.sides["source"]]])
+    ids = torch.tensor([[token.id for token in session.streams["source"]]])
     answer = model.generate(ids, max_new_tokens=40)[0].tolist()
-    assert [token.id for token in session.sides["target"]] == answer
-    assert session.sides["target"][0].special and len(answer) > 1
-    assert {token.segment for token in session.sides["target"] if not token.special} == {0}
+    assert [token.id for token in session.streams["target"]] == answer
+    assert session.streams["target"][0].special and len(answer) > 1
+    assert {token.segment for token in session.streams["target"] if not token.special} == {0}
     assert session.texts == ("time flies like an arrow",)
     given = model.inspect("time flies like an arrow", "fruit flies")
-    assert [token.text for token in given.sides["target"][1:]] == ["fruit", "flies"]
-    assert given.sides["target"][0] == session.sides["target"][0]
+    assert [token.text for token in given.streams["target"][1:]] == ["fruit", "flies"]
+    assert given.streams["target"][0] == session.streams["target"][0]
 
 
 def test_an_answer_ends_where_the_positions_end(tmp_path: Path) -> None:
     model = glassformer.load(make_folder(tmp_path, "transformer", max_positions=16))
-    assert 1 < len(model.inspect("time flies").sides["target"]) <= 16
+    assert 1 < len(model.inspect("time flies").streams["target"]) <= 16
 
 
 def test_stories260k(shared: Path) -> None:
     model = glassformer.load(shared / "models" / "stories260k")
     session = model.inspect("Once upon a time, there was a little girl")
     assert session.maps["self"].rotary and session.maps["self"].kv_heads == 4
-    ids = torch.tensor([[token.id for token in session.sides["text"]]])
+    ids = torch.tensor([[token.id for token in session.streams["text"]]])
     probs = model(input_ids=ids, tape=(tape := Tape("attn.probs"))) and tape.taps
     for path, head in every_head(session):
         torch.testing.assert_close(
@@ -368,7 +371,7 @@ def test_stories260k(shared: Path) -> None:
 def test_minilm_pair(minilm: Path) -> None:
     model = glassformer.load(minilm)
     session = model.inspect("time flies like an arrow", "fruit flies like a banana")
-    tokens = session.sides["text"]
+    tokens = session.streams["text"]
     assert [token.text for token in tokens] == (
         "[CLS] time flies like an arrow [SEP] fruit flies like a banana [SEP]".split()
     )
@@ -394,7 +397,7 @@ def test_trace_measures_the_pass_of_the_session() -> None:
 
 def test_sides_are_named_after_their_stacks() -> None:
     session = session_of("transformer")
-    assert [len(tokens) for tokens in session.sides.values()] == [S, T]
+    assert [len(tokens) for tokens in session.streams.values()] == [S, T]
     assert repr(session).startswith(f"Session({S} source tokens and {T} target tokens: encoder 3 × 4 heads")
 
 

@@ -11,47 +11,47 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.core.masks import Pattern
+from glassformer.core.masks import AttentionPattern
 from glassformer.errors import ConfigError
-from glassformer.inspect import Part, summary
+from glassformer.inspect import ModuleNode, summary
 from glassformer.inspect.summary import _pairs
-from glassformer.models import FAMILIES, Network, Reader
+from glassformer.models import FAMILIES, ConfigReader, Network
 
 HEADS = [(family, task) for family, record in FAMILIES.items() for task in record.tasks]
 
 
 def build(family: str, task: str, device: str = "meta", **changes: Any) -> Network:
     record = FAMILIES[family]
-    spec = record.spec(Reader({**record.tiny, **changes}))
+    spec = record.spec(ConfigReader({**record.tiny, **changes}))
     with torch.device(device):
         return record.build(spec, task).eval()
 
 
-def parts(network: Network, tokens: int = 128) -> dict[str, Part]:
+def parts(network: Network, tokens: int = 128) -> dict[str, ModuleNode]:
     return dict(summary(network, tokens=tokens).root.walk())
 
 
 @pytest.mark.parametrize(("family", "task"), HEADS)
 def test_parameters_bytes_and_taps_are_those_of_torch(family: str, task: str) -> None:
     network = build(family, task)
-    found = summary(network)
-    assert found.parameters == sum(parameter.numel() for parameter in network.parameters())
-    assert found.bytes == 4 * found.parameters
-    assert [row.name for row in found.tensors] == [name for name, _ in network.named_parameters()]
-    assert list(found.taps) == network.taps()
-    assert found.uncounted == ()
+    result = summary(network)
+    assert result.parameters == sum(parameter.numel() for parameter in network.parameters())
+    assert result.bytes == 4 * result.parameters
+    assert [row.name for row in result.tensors] == [name for name, _ in network.named_parameters()]
+    assert list(result.taps) == network.taps()
+    assert result.uncounted == ()
 
 
 @pytest.mark.parametrize(("family", "task"), HEADS)
 def test_folded_tree_unfolds_to_every_tensor_and_tap(family: str, task: str) -> None:
-    found = summary(build(family, task))
+    result = summary(build(family, task))
 
-    def unfolded(part: Part, repeats: int = 1) -> tuple[int, int]:
-        below = [unfolded(child, repeats * child.repeats) for child in part.parts]
+    def unfolded(part: ModuleNode, repeats: int = 1) -> tuple[int, int]:
+        below = [unfolded(child, repeats * child.repeats) for child in part.children]
         tensors = repeats * sum(weight.tied_to is None for weight in part.weights)
         return tensors + sum(t for t, _ in below), repeats * len(part.taps) + sum(t for _, t in below)
 
-    assert unfolded(found.root) == (len(found.tensors), len(found.taps))
+    assert unfolded(result.root) == (len(result.tensors), len(result.taps))
 
 
 @pytest.mark.parametrize("task", ["feature-extraction", "fill-mask", "text-classification", "pre-training"])
@@ -68,16 +68,16 @@ def test_flops_are_those_that_torch_counts(task: str) -> None:
 def test_flops_by_hand() -> None:
     """D = 32, 4 heads of 8, 2 key/value heads, F = 48, V = 99, 3 layers, causal."""
     T = 10
-    found = parts(build("llama", "text-generation"), tokens=T)
+    result = parts(build("llama", "text-generation"), tokens=T)
     qkv, out, gated = 2 * 32 * (32 + 16 + 16), 2 * 32 * 32, 3 * 2 * 32 * 48
     mixing = 4 * 32 * (T + 1) / 2  # on average (T + 1) / 2 keys a query
-    assert found["blocks.0-2.attn.qkv"].flops == T * qkv
-    assert found["blocks.0-2.attn"].own_flops == T * mixing
-    assert found["blocks.0-2.attn"].formula == "4 · 32 · 5.5 keys"
-    assert found["blocks.0-2"].flops == T * (qkv + out + mixing + gated)
-    assert found["blocks"].flops == 3 * found["blocks.0-2"].flops
-    assert found[""].flops == found["blocks"].flops + T * 2 * 32 * 99
-    assert found["embed"].flops == 0
+    assert result["blocks.0-2.attn.qkv"].flops == T * qkv
+    assert result["blocks.0-2.attn"].own_flops == T * mixing
+    assert result["blocks.0-2.attn"].formula == "4 · 32 · 5.5 keys"
+    assert result["blocks.0-2"].flops == T * (qkv + out + mixing + gated)
+    assert result["blocks"].flops == 3 * result["blocks.0-2"].flops
+    assert result[""].flops == result["blocks"].flops + T * 2 * 32 * 99
+    assert result["embed"].flops == 0
 
 
 @pytest.mark.parametrize("tokens", [1, 10])
@@ -86,8 +86,8 @@ def test_all_experts_are_counted_and_the_chosen_run(tokens: int, chosen: int) ->
     """D = 32, F = 48, 4 experts of 3 matrices; the sum is what torch counts in a pass."""
     network = build("mixtral", "text-generation", "cpu", num_experts_per_tok=chosen)
     network.name_nodes()
-    found = parts(network, tokens)
-    ffn, expert = found["blocks.0-2.ffn"], found["blocks.0-2.ffn.experts.0-3"]
+    result = parts(network, tokens)
+    ffn, expert = result["blocks.0-2.ffn"], result["blocks.0-2.ffn.experts.0-3"]
     assert ffn.note == f"{chosen} of 4 experts" and expert.repeats == 4
     assert expert.parameters == 3 * 32 * 48 and ffn.parameters == 4 * expert.parameters + 4 * 32
     assert ffn.flops == tokens * (2 * 32 * 4 + chosen * 3 * 2 * 32 * 48)
@@ -98,8 +98,8 @@ def test_all_experts_are_counted_and_the_chosen_run(tokens: int, chosen: int) ->
 
 def test_heads_that_read_one_token_run_once_a_text() -> None:
     for tokens in (1, 10, 500):
-        found = parts(build("bert", "text-classification", num_labels=3), tokens)
-        assert found["head"].flops == 2 * 32 * 32 + 2 * 32 * 3
+        result = parts(build("bert", "text-classification", num_labels=3), tokens)
+        assert result["head"].flops == 2 * 32 * 32 + 2 * 32 * 3
         assert (
             parts(build("bert", "token-classification", num_labels=3), tokens)["head"].flops
             == tokens * 2 * 32 * 3
@@ -107,10 +107,17 @@ def test_heads_that_read_one_token_run_once_a_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [Pattern(), Pattern(True), Pattern(True, 3), Pattern(False, 3), Pattern(True, 99)]
+    "pattern",
+    [
+        AttentionPattern(),
+        AttentionPattern(True),
+        AttentionPattern(True, 3),
+        AttentionPattern(False, 3),
+        AttentionPattern(True, 99),
+    ],
 )
 @pytest.mark.parametrize("tokens", [1, 2, 3, 8])
-def test_pairs_are_those_of_the_mask(pattern: Pattern, tokens: int) -> None:
+def test_pairs_are_those_of_the_mask(pattern: AttentionPattern, tokens: int) -> None:
     assert _pairs(pattern, tokens) == int(pattern.keep(tokens, tokens).sum())
 
 
@@ -125,15 +132,15 @@ def test_tied_weights_count_once_and_say_so() -> None:
 
 def test_only_equal_layers_are_folded() -> None:
     record = FAMILIES["llama"]
-    spec = record.spec(Reader({**record.tiny, "num_hidden_layers": 5}))
+    spec = record.spec(ConfigReader({**record.tiny, "num_hidden_layers": 5}))
     block = spec.blocks.blocks[0]
     windowed = replace(block, attention=replace(block.attention, window=4))
     mixed = replace(spec, blocks=replace(spec.blocks, blocks=(block, windowed, block, block, windowed)))
     with torch.device("meta"):
-        found = summary(record.build(mixed, "text-generation"), tokens=16)
-    blocks = {part.name: part for part in dict(found.root.walk())["blocks"].parts}
+        result = summary(record.build(mixed, "text-generation"), tokens=16)
+    blocks = {part.name: part for part in dict(result.root.walk())["blocks"].children}
     assert {name: part.repeats for name, part in blocks.items()} == {"0,2-3": 3, "1,4": 2}
-    attention = blocks["1,4"].parts[0]
+    attention = blocks["1,4"].children[0]
     assert (attention.name, attention.mask, attention.note) == (
         "attn",
         "causal, window 4",
@@ -144,24 +151,24 @@ def test_only_equal_layers_are_folded() -> None:
 def test_what_cannot_be_counted_is_named() -> None:
     network = build("bert", "feature-extraction")
     network.odd = torch.nn.ConvTranspose1d(3, 4, 5, device="meta")
-    found = summary(network)
-    assert found.uncounted == ("odd",)
-    assert dict(found.root.walk())["odd"].parameters == 3 * 4 * 5 + 4
+    result = summary(network)
+    assert result.uncounted == ("odd",)
+    assert dict(result.root.walk())["odd"].parameters == 3 * 4 * 5 + 4
 
 
 def test_names_of_theirs_and_json() -> None:
-    found = summary(build("bert", "fill-mask"), tokens=4, theirs=lambda name: [name.upper()])
-    assert found.tensors[0].theirs == ("EMBED.TOKENS.WEIGHT",)
-    data = json.loads(json.dumps(found.to_dict()))
-    assert data["parameters"] == data["tree"]["parameters"] == found.parameters
-    assert data["flops_per_token"] == found.flops / 4
+    result = summary(build("bert", "fill-mask"), tokens=4, theirs=lambda name: [name.upper()])
+    assert result.tensors[0].theirs == ("EMBED.TOKENS.WEIGHT",)
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["parameters"] == data["tree"]["parameters"] == result.parameters
+    assert data["flops_per_token"] == result.flops / 4
     assert data["tree"]["parts"][0]["path"] == "embed"
 
 
 def test_half_precision_takes_half_the_bytes() -> None:
-    found = summary(build("gpt2", "text-generation").to(torch.bfloat16))
-    assert found.bytes == 2 * found.parameters
-    assert found.dtypes == ("bfloat16",)
+    result = summary(build("gpt2", "text-generation").to(torch.bfloat16))
+    assert result.bytes == 2 * result.parameters
+    assert result.dtypes == ("bfloat16",)
 
 
 def test_a_text_without_tokens_is_refused() -> None:

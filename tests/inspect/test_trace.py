@@ -11,9 +11,9 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch
 from glassformer.errors import ConfigError
-from glassformer.inspect import folded, trace
+from glassformer.inspect import fold_layers, trace
 from glassformer.inspect.trace import LETTERS, SLOW
-from glassformer.models import FAMILIES, Network, Reader
+from glassformer.models import FAMILIES, ConfigReader, Network
 from tests.core.small import STACKS, fused_calls, perturbed
 from tests.inspect.passes import KINDS, Plain, S, T, heard, network_of, pairs, reading_of
 
@@ -23,7 +23,9 @@ TASKS = [(family, task) for family, record in FAMILIES.items() for task in recor
 def network_for(family: str, task: str) -> Network:
     record = FAMILIES[family]
     spec = record.spec(
-        Reader({**record.tiny, "vocab_size": 99} | ({} if family == "transformer" else {"num_labels": 5}))
+        ConfigReader(
+            {**record.tiny, "vocab_size": 99} | ({} if family == "transformer" else {"num_labels": 5})
+        )
     )
     return perturbed(record.build(spec, task))
 
@@ -66,15 +68,15 @@ def test_the_letters_are_the_sizes(family: str, task: str) -> None:
     network = network_for(family, task)
     tiny = FAMILIES[family].tiny
     key_heads, head_width = tiny.get("num_key_value_heads", 4), tiny.get("d_kv", 8)
-    hidden = 128 if family in ("openai-gpt", "xlm") else 48  # always 4 D there
-    sizes = {"B": 1, "D": 32, "H": 4, "E": head_width, "F": hidden, "V": 99, "K": key_heads}
+    masked = 128 if family in ("openai-gpt", "xlm") else 48  # always 4 D there
+    sizes = {"B": 1, "D": 32, "H": 4, "E": head_width, "F": masked, "V": 99, "K": key_heads}
     reading = reading_of(family)
-    batch, source = reading.batch, len(reading.sides.get("source", range(S)))
-    tokens = len(next(iter(reading.sides.values()))) if len(reading.sides) == 1 else T
+    batch, source = reading.batch, len(reading.streams.get("source", range(S)))
+    tokens = len(next(iter(reading.streams.values()))) if len(reading.streams) == 1 else T
     if pairs(family) and task == "text-classification":  # reads one text twice, up to its end token
         end = torch.tensor([[FAMILIES[family].tiny["eos_token_id"]]])
         batch, source = Batch(input_ids=torch.cat([batch.decoder_input_ids[:, 1:], end], dim=1)), T
-    alone = pairs(family) and len(network.sides()) == 1  # an encoder without its decoder
+    alone = pairs(family) and len(network.stacks()) == 1  # an encoder without its decoder
     for row in trace(network, batch, "*", "*.*"):
         encoder = alone or row.name.startswith("encoder.")
         own = {
@@ -86,13 +88,13 @@ def test_the_letters_are_the_sizes(family: str, task: str) -> None:
             own["S"] = source
         if family == "lxmert":  # a side of regions beside the text, and each reads the other
             regions = row.name.startswith("vision")
-            own["T"] = len(reading.sides["image" if regions else "text"])
-            own["S"] = len(reading.sides["image" if regions != (".cross." in row.name) else "text"])
+            own["T"] = len(reading.streams["image" if regions else "text"])
+            own["S"] = len(reading.streams["image" if regions != (".cross." in row.name) else "text"])
             own["A"] = tiny["num_qa_labels"]
         if family == "clip":  # a tower of each kind, each of its own width
             tower = row.name.split(".")[0] if task == "zero-shot-image-classification" else "vision"
             config = tiny[f"{tower}_config"] if tower in ("text", "vision") else {}
-            own["T"] = own["S"] = len(reading.sides["image" if tower == "vision" else "text"])
+            own["T"] = own["S"] = len(reading.streams["image" if tower == "vision" else "text"])
             own["D"] = config.get("hidden_size", 0)
             own["E"], own["F"] = own["D"] // 4, config.get("intermediate_size", 0)
             own["J"] = tiny["projection_dim"]
@@ -142,10 +144,10 @@ def test_numbers_that_are_none() -> None:
 
 def test_hidden_keys_are_infinite_scores_and_zero_probs() -> None:
     rows = {row.name: row for row in trace(network_of("gpt2"), reading_of("gpt2").batch, "scores", "probs")}
-    hidden = (T - 1) / (2 * T)
+    masked = (T - 1) / (2 * T)
     for layer in range(3):
-        assert rows[f"blocks.{layer}.attn.scores"].infinities == pytest.approx(hidden)
-        assert rows[f"blocks.{layer}.attn.probs"].zeros == pytest.approx(hidden)
+        assert rows[f"blocks.{layer}.attn.scores"].infinities == pytest.approx(masked)
+        assert rows[f"blocks.{layer}.attn.probs"].zeros == pytest.approx(masked)
         assert rows[f"blocks.{layer}.attn.probs"].mean == pytest.approx(1 / T)
 
 
@@ -169,24 +171,24 @@ def test_a_pattern_that_matches_nothing() -> None:
 def test_equal_neighbours_are_one_and_show_the_first() -> None:
     network = network_of("bert")
     rows = trace(network, reading_of("bert").batch)
-    layers = folded(rows)
+    layers = fold_layers(rows)
     assert [(layer.path, layer.repeats) for layer in layers] == [("", 1), ("blocks.0-2", 3), ("", 1)]
     by_name = {row.name: row for row in rows}
     assert list(layers[1].rows) == [
         "before", "attn.q", "attn.k", "attn.v", "attn.z", "attn.out", "mid", "ffn.neurons", "ffn.out", "out"
     ]  # fmt: skip
     assert all(by_name[f"blocks.0.{name}"] is row for name, row in layers[1].rows.items())
-    each = folded(rows, each=True)
+    each = fold_layers(rows, separate=True)
     assert [layer.path for layer in each] == ["", "blocks.0", "blocks.1", "blocks.2", ""]
     assert [row for layer in each for row in layer.rows.values()] == rows
 
 
 def test_an_encoder_and_its_decoder_are_apart() -> None:
     rows = trace(network_of("transformer"), reading_of("transformer").batch)
-    assert [(layer.path, list(layer.rows)) for layer in folded(rows) if not layer.stack] == [
+    assert [(layer.path, list(layer.rows)) for layer in fold_layers(rows) if not layer.stack] == [
         ("", ["encoder.embed.out"]), ("", ["memory", "decoder.embed.out"]), ("", ["final", "logits"])
     ]  # fmt: skip
-    assert [layer.path for layer in folded(rows) if layer.stack] == [
+    assert [layer.path for layer in fold_layers(rows) if layer.stack] == [
         "encoder.blocks.0-2",
         "decoder.blocks.0-1",
     ]
@@ -194,9 +196,9 @@ def test_an_encoder_and_its_decoder_are_apart() -> None:
 
 def test_layers_that_differ_are_not_folded() -> None:
     rows = trace(network_of("bert"), reading_of("bert").batch, "blocks.1.attn.probs", "blocks.*.out")
-    assert [layer.path for layer in folded(rows)] == ["blocks.0", "blocks.1", "blocks.2"]
+    assert [layer.path for layer in fold_layers(rows)] == ["blocks.0", "blocks.1", "blocks.2"]
     rows = trace(network_of("bert"), reading_of("bert").batch, "blocks.0.out", "blocks.2.out")
-    assert [layer.path for layer in folded(rows)] == ["blocks.0", "blocks.2"]  # these are no neighbours
+    assert [layer.path for layer in fold_layers(rows)] == ["blocks.0", "blocks.2"]  # these are no neighbours
 
 
 def test_two_stacks_of_one_form_are_not_one() -> None:
@@ -204,4 +206,4 @@ def test_two_stacks_of_one_form_are_not_one() -> None:
         Plain(STACKS["post-norm"]), Batch(input_ids=torch.zeros(1, 3, dtype=torch.long)), "blocks.*.out"
     )
     other = [replace(row, name=row.name.replace("blocks", "more")) for row in rows]
-    assert [layer.path for layer in folded([*rows, *other])] == ["blocks.0-1", "more.0-1"]
+    assert [layer.path for layer in fold_layers([*rows, *other])] == ["blocks.0-1", "more.0-1"]

@@ -1,4 +1,4 @@
-"""What notes say of well-known models, found right or wrong."""
+"""Claims of lecture notes about well-known models, checked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 
 import pytest
 
-from glassformer.lessons.sizes import CLAIMS, check
+from glassformer.lessons.sizes import CLAIMS, CheckedClaim, check
 
-FOUND = {line.said: line for line in check()}
+
+@pytest.fixture(scope="module")
+def checked() -> dict[str, CheckedClaim]:
+    return {line.statement: line for line in check()}
 
 
 @pytest.mark.parametrize(
-    ("said", "found", "right"),
+    ("statement", "actual", "correct"),
     [
         ("GPT-3 has 175 billion parameters", "174,604,259,328 parameters", True),
         ("DistilBERT has 40 % fewer parameters than BERT", "39.4% fewer", True),
@@ -23,13 +26,15 @@ FOUND = {line.said: line for line in check()}
         ("BERT has a vocabulary of 30,000", "vocabulary 30,522", False),
     ],
 )
-def test_what_is_computed(said: str, found: str, right: bool) -> None:
-    assert (FOUND[said].found, FOUND[said].right) == (found, right)
+def test_what_is_computed(
+    checked: dict[str, CheckedClaim], statement: str, actual: str, correct: bool
+) -> None:
+    assert (checked[statement].actual, checked[statement].correct) == (actual, correct)
 
 
-def test_every_claim_is_tested_above_and_every_line_teaches() -> None:
-    computed = {claim.said for claim in CLAIMS}
+def test_every_claim_is_tested_above_and_every_line_teaches(checked: dict[str, CheckedClaim]) -> None:
+    computed = {claim.statement for claim in CLAIMS}
     assert len(computed) == 7
-    for said in ("405B was pre-trained", "C4", "GPT-1"):
-        assert any(said in line and line not in computed for line in FOUND)
-    assert all(line.lesson and json.dumps(line.to_dict()) for line in FOUND.values())
+    for words in ("405B was pre-trained", "C4", "GPT-1"):
+        assert any(words in line and line not in computed for line in checked)
+    assert all(line.lesson and json.dumps(line.to_dict()) for line in checked.values())

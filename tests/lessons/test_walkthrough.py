@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from glassformer.core import Batch, Flow, Tape
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.lessons import walkthrough
-from glassformer.lessons.walkthrough import IDS, Step, classify, lesson_model, masks, six_steps, walk
+from glassformer.lessons.walkthrough import IDS, LessonStep, classify, lesson_model, masks, six_steps, walk
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 
@@ -22,7 +22,7 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def steps(model: Model) -> dict[str, Step]:
+def steps(model: Model) -> dict[str, LessonStep]:
     return {step.name: step for step in walk(model)}
 
 
@@ -30,7 +30,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-5) -> 
     torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
 
 
-def test_the_steps_come_in_order(steps: dict[str, Step]) -> None:
+def test_the_steps_come_in_order(steps: dict[str, LessonStep]) -> None:
     assert list(steps) == [
         "tokens",
         "embeddings",
@@ -48,7 +48,7 @@ def test_the_steps_come_in_order(steps: dict[str, Step]) -> None:
     ]
 
 
-def test_tokens_to_vectors(steps: dict[str, Step]) -> None:
+def test_tokens_to_vectors(steps: dict[str, LessonStep]) -> None:
     assert steps["tokens"]["ids"].tolist() == [[2051, 10029, 2066, 2019, 8612]]
     step = steps["embeddings"]
     assert step["table"].shape == (30522, 768)
@@ -67,7 +67,7 @@ def test_a_lookup_and_a_one_hot_product_have_the_same_gradient() -> None:
     assert torch.equal(lookup.grad, product.grad)
 
 
-def test_bare_attention(steps: dict[str, Step]) -> None:
+def test_bare_attention(steps: dict[str, LessonStep]) -> None:
     step, x = steps["attention, bare"], steps["embeddings"]["x"]
     weights = step["weights"]
     assert weights.shape == (1, 5, 5)
@@ -76,7 +76,7 @@ def test_bare_attention(steps: dict[str, Step]) -> None:
     close(step["output"], F.scaled_dot_product_attention(x, x, x), 1e-6)
 
 
-def test_one_head_step_by_step(steps: dict[str, Step], model: Model) -> None:
+def test_one_head_step_by_step(steps: dict[str, LessonStep], model: Model) -> None:
     for name in "qkv":
         assert steps["q, k, v"][name].shape == (1, 5, 64)  # 768 / 12; not 12
     raw, scaled = steps["scores"]["raw_scores"], steps["scores"]["scaled_scores"]
@@ -89,7 +89,7 @@ def test_one_head_step_by_step(steps: dict[str, Step], model: Model) -> None:
     close(steps["multi-head"]["joined"][..., :64], steps["output"]["sum"])
 
 
-def test_heads_one_by_one_equal_the_layer(steps: dict[str, Step], model: Model) -> None:
+def test_heads_one_by_one_equal_the_layer(steps: dict[str, LessonStep], model: Model) -> None:
     step = steps["multi-head"]
     assert step["joined"].shape == step["out"].shape == (1, 5, 768)
     close(step["out, head by head"], step["out"], 1e-6)
@@ -98,7 +98,7 @@ def test_heads_one_by_one_equal_the_layer(steps: dict[str, Step], model: Model) 
     close(step["out"], tape.taps["blocks.0.attn.out"], 1e-6)
 
 
-def test_feed_forward_and_norm(steps: dict[str, Step], model: Model) -> None:
+def test_feed_forward_and_norm(steps: dict[str, LessonStep], model: Model) -> None:
     step = steps["feed-forward"]
     assert step["neurons"].shape == (1, 5, 3072) and step["out"].shape == (1, 5, 768)
     close(step["one position at a time"], step["out"])
@@ -112,7 +112,7 @@ def test_feed_forward_and_norm(steps: dict[str, Step], model: Model) -> None:
     assert "post-norm) is the original" in norm.notice
 
 
-def test_positions_are_what_tells_places_apart(steps: dict[str, Step]) -> None:
+def test_positions_are_what_tells_places_apart(steps: dict[str, LessonStep]) -> None:
     step = steps["positions"]
     assert step["table"].shape == (512, 768)
     assert step["sinusoidal"][0, 0, :4].tolist() == [0, 1, 0, 1]
@@ -120,7 +120,7 @@ def test_positions_are_what_tells_places_apart(steps: dict[str, Step]) -> None:
     assert step["change with"].min() > 0.01
 
 
-def test_encoder_and_classifier(steps: dict[str, Step], model: Model) -> None:
+def test_encoder_and_classifier(steps: dict[str, LessonStep], model: Model) -> None:
     step = steps["encoder"]
     assert [name for name in step.tensors if name.startswith("blocks")] == [
         f"blocks.{i}.out" for i in range(12)
@@ -157,11 +157,11 @@ def test_six_steps_recombine_in_any_family(family: str) -> None:
     network(batch, Flow(keep=flow.keep, tape=tape))
     sums = []
     for head in range(4):
-        made = six_steps(network, batch, flow, path="blocks.1.attn", head=head)
-        assert bool((made["weights"].triu(1) == 0).all())
-        close(made["sum"], tape.taps["blocks.1.attn.z"][:, head], 1e-6)
-        close(made["raw_scores"] / made["q"].shape[-1] ** 0.5, made["scaled_scores"], 1e-6)
-        sums.append(made["sum"])
+        tensors = six_steps(network, batch, flow, path="blocks.1.attn", head=head)
+        assert bool((tensors["weights"].triu(1) == 0).all())
+        close(tensors["sum"], tape.taps["blocks.1.attn.z"][:, head], 1e-6)
+        close(tensors["raw_scores"] / tensors["q"].shape[-1] ** 0.5, tensors["scaled_scores"], 1e-6)
+        sums.append(tensors["sum"])
     out = network.get_submodule("blocks.1.attn").out(torch.cat(sums, dim=-1))  # type: ignore[operator]
     close(out, tape.taps["blocks.1.attn.out"], 1e-6)
     with pytest.raises(DataError, match="no head 4; it has heads 0 to 3"):
@@ -172,8 +172,8 @@ def test_six_steps_of_cross_attention() -> None:
     torch.manual_seed(0)
     network = Model.from_config(FAMILIES["transformer"].tiny).eval().network
     batch = Batch(input_ids=torch.tensor([[5, 6, 7]]), decoder_input_ids=torch.tensor([[1, 5]]))
-    made = six_steps(network, batch, path="decoder.blocks.1.cross", head=3)
-    assert made["weights"].shape == (1, 2, 3)  # a rectangle
+    tensors = six_steps(network, batch, path="decoder.blocks.1.cross", head=3)
+    assert tensors["weights"].shape == (1, 2, 3)  # a rectangle
 
 
 def test_the_three_masks() -> None:

@@ -1,4 +1,4 @@
-"""BigBird beyond the parity table: blocks of several tokens, the paper's lots, and where its head looks for answers."""
+"""BigBird beyond the parity table: block-sparse attention, random blocks of the paper, question answering."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer import Model, UnsupportedError
 from glassformer.core import Attention, BlockSparseAttention, Tape
 from glassformer.inspect import Session
-from glassformer.models import FAMILIES, Reader, big_bird
+from glassformer.models import FAMILIES, ConfigReader, big_bird
 from tests.inspect.passes import heard, network_of, reading_of
 from tests.parity.families import ROWS
 from tests.parity.inputs import Inputs
@@ -39,16 +39,16 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return folder
 
 
-def drawn(lengths: list[int], tokens: int, padding: str = "right") -> Inputs:
+def random_inputs(lengths: list[int], tokens: int, padding: str = "right") -> Inputs:
     generator = torch.Generator().manual_seed(2)
-    places, count = torch.arange(tokens)[None], torch.tensor(lengths)[:, None]
-    keep = places >= tokens - count if padding == "left" else places < count
+    positions, count = torch.arange(tokens)[None], torch.tensor(lengths)[:, None]
+    keep = positions >= tokens - count if padding == "left" else positions < count
     ids = torch.randint(1, 60, keep.shape, generator=generator).where(keep, 0)
-    segments = torch.randint(0, 2, keep.shape, generator=generator)
-    return Inputs(ids, keep, segments)
+    token_types = torch.randint(0, 2, keep.shape, generator=generator)
+    return Inputs(ids, keep, token_types)
 
 
-def sides(folder: Path, dtype: torch.dtype = torch.float64) -> tuple[Any, Any]:
+def both_models(folder: Path, dtype: torch.dtype = torch.float64) -> tuple[Any, Any]:
     """Ours and theirs; theirs is loaded anew each time, since a short text changes it for good."""
     return load_ours(folder, dtype), load_theirs(folder, ROW, dtype)
 
@@ -63,31 +63,31 @@ def sides(folder: Path, dtype: torch.dtype = torch.float64) -> tuple[Any, Any]:
 @torch.no_grad()
 def test_blocks(checkpoint: Checkpoint, random: int, tokens: int, padding: str, dtype: torch.dtype) -> None:
     """Texts that fill their last block and texts that do not, padded inside a block and over several."""
-    ours, theirs = sides(checkpoint(ROW.main, **BLOCKS | {"num_random_blocks": random}), dtype)
+    ours, theirs = both_models(checkpoint(ROW.main, **BLOCKS | {"num_random_blocks": random}), dtype)
     lengths = [tokens] * 3 if padding == "none" else [tokens, tokens - 3, 6]
-    inputs = drawn(lengths, tokens, padding)
+    inputs = random_inputs(lengths, tokens, padding)
     expected = theirs(**inputs.theirs).logits
     for tape in (None, Tape("attn.probs")):
         output = ours(**inputs.ours, tape=tape)
         close(output.logits[inputs.keep], expected[inputs.keep], tolerance(ROW, dtype), f"{tape}")
         for probs in output.taps.values():
-            whole = probs.sum(-1).transpose(1, 2)[inputs.keep]
-            close(whole, torch.ones_like(whole), 1e-5)
+            row_sums = probs.sum(-1).transpose(1, 2)[inputs.keep]
+            close(row_sums, torch.ones_like(row_sums), 1e-5)
 
 
 @pytest.mark.parametrize("tokens", [28, 29])
 @torch.no_grad()
 def test_a_text_is_full_up_to_five_blocks_and_two_a_draw(checkpoint: Checkpoint, tokens: int) -> None:
-    ours, theirs = sides(checkpoint(ROW.main, **BLOCKS))
-    inputs = drawn([tokens] * 2, tokens)
+    ours, theirs = both_models(checkpoint(ROW.main, **BLOCKS))
+    inputs = random_inputs([tokens] * 2, tokens)
     close(ours(**inputs.ours).logits, theirs(**inputs.theirs).logits, 1e-9)
 
 
 @torch.no_grad()
 def test_a_short_text_leaves_no_trace(checkpoint: Checkpoint) -> None:
     """Differs: the reference keeps full attention for good."""
-    ours, theirs = sides(checkpoint(ROW.main, **BLOCKS))
-    short, long = drawn([9], 9), drawn([50], 50)
+    ours, theirs = both_models(checkpoint(ROW.main, **BLOCKS))
+    short, long = random_inputs([9], 9), random_inputs([50], 50)
     fresh = theirs(**long.theirs).logits
     for model in (ours, theirs):
         model(**(short.ours if model is ours else short.theirs))
@@ -104,9 +104,9 @@ def test_training_draws_the_same_blocks(checkpoint: Checkpoint, tokens: int) -> 
         else {"block_size": 64, "num_random_blocks": 3, "max_position_embeddings": 1100}
     )
     width = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 5}
-    ours, theirs = sides(checkpoint(ROW.main, **changes, **width))
+    ours, theirs = both_models(checkpoint(ROW.main, **changes, **width))
     ours, theirs = ours.train(), theirs.train()
-    inputs = drawn([tokens, tokens - 9], tokens)
+    inputs = random_inputs([tokens, tokens - 9], tokens)
     output, expected = ours(**inputs.ours).logits[inputs.keep], theirs(**inputs.theirs).logits[inputs.keep]
     close(output, expected, 1e-9)
     assert (ours.eval()(**inputs.ours).logits[inputs.keep] - expected).abs().max() > 1e-3
@@ -121,11 +121,14 @@ def test_training_draws_the_same_blocks(checkpoint: Checkpoint, tokens: int) -> 
 
 def test_each_layer_draws_by_its_own_number() -> None:
     record = FAMILIES["big_bird"]
-    spec = record.spec(Reader({**record.tiny, "max_position_embeddings": 512}))
+    spec = record.spec(ConfigReader({**record.tiny, "max_position_embeddings": 512}))
     attention = [block.attention for block in spec.blocks.blocks]
     assert [(part.seed, part.longest) for part in attention] == [(0, 512), (1, 512), (2, 512)]
     kinds = {
-        kind: {type(block.attn) for block in big_bird.build(record.spec(Reader(config)), "fill-mask").blocks}
+        kind: {
+            type(block.attn)
+            for block in big_bird.build(record.spec(ConfigReader(config)), "fill-mask").blocks
+        }
         for kind in ("block_sparse", "original_full")
         for config in [{**record.tiny, "attention_type": kind}]
     }
@@ -149,21 +152,21 @@ def test_a_session_shows_the_blocks_that_are_seen(tokens: int) -> None:
                 head.probs([0, 7, tokens - 1]), taps[f"blocks.{layer}.attn.probs"][number][[0, 7, -1]], 1e-10
             )
     head = session.head(0, 0)
-    hidden, bias = head.hidden(20 - 1), head.bias(20 - 1)  # of a query in block 4
+    hidden, bias = head.masked(20 - 1), head.bias(20 - 1)  # of a query in block 4
     assert hidden is not None
     if tokens == 20:
         assert bias is None and not hidden.any()
     else:
-        seen = [0] * 4, [1] * 8, [0] * 12, [1] * 12, [0] * 2
-        assert bias is not None and hidden[0].int().tolist() == [*chain(*seen)]
+        attended = [0] * 4, [1] * 8, [0] * 12, [1] * 12, [0] * 2
+        assert bias is not None and hidden[0].int().tolist() == [*chain(*attended)]
         assert bias[0, 0].exp() == pytest.approx(2) and not bias[0, 4:].any()
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def asked(keep: Tensor, ends: list[int]) -> Tensor:
-    """Ids whose questions end at these places; a negative place is none."""
+def ids_with_questions(keep: Tensor, ends: list[int]) -> Tensor:
+    """Ids whose questions end at these positions; a negative one is none."""
     ids = torch.randint(1, 60, keep.shape, generator=torch.Generator().manual_seed(4)).where(keep, 0)
     for row, end in enumerate(ends):
         if end >= 0:
@@ -171,18 +174,20 @@ def asked(keep: Tensor, ends: list[int]) -> Tensor:
     return ids
 
 
-@pytest.mark.parametrize("told", [False, True], ids=["segments from the question", "segments given"])
+@pytest.mark.parametrize("types_given", [False, True], ids=["segments from the question", "segments given"])
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
 @torch.no_grad()
-def test_no_answer_lies_in_the_question(checkpoint: Checkpoint, told: bool, dtype: torch.dtype) -> None:
-    ours, theirs = sides(checkpoint(ROW.record.architecture("question-answering")), dtype)
+def test_no_answer_lies_in_the_question(
+    checkpoint: Checkpoint, types_given: bool, dtype: torch.dtype
+) -> None:
+    ours, theirs = both_models(checkpoint(ROW.record.architecture("question-answering")), dtype)
     keep = torch.arange(11)[None] < torch.tensor([11, 9, 11, 6])[:, None]
-    given = {"input_ids": asked(keep, [3, 1, -1, 0]), "attention_mask": keep.long()}
-    if told:
-        given["token_type_ids"] = torch.randint(0, 2, keep.shape, generator=torch.Generator().manual_seed(6))
+    fields = {"input_ids": ids_with_questions(keep, [3, 1, -1, 0]), "attention_mask": keep.long()}
+    if types_given:
+        fields["token_type_ids"] = torch.randint(0, 2, keep.shape, generator=torch.Generator().manual_seed(6))
     marked = {"start_positions": torch.tensor([5, 8, 0, 0]), "end_positions": torch.tensor([6, 8, 10, 3])}
-    positions = Inputs(given["input_ids"], keep, None).positions
-    output, expected = ours(**given, labels=marked), theirs(**given, **marked, position_ids=positions)
+    positions = Inputs(fields["input_ids"], keep, None).positions
+    output, expected = ours(**fields, labels=marked), theirs(**fields, **marked, position_ids=positions)
     within = tolerance(ROW, dtype)
     for name in ("start_logits", "end_logits", "loss"):
         close(output[name], expected[name], within, name)
@@ -202,7 +207,7 @@ def test_a_question_padded_on_the_left_is_the_same_question(checkpoint: Checkpoi
         checkpoint(ROW.record.architecture("question-answering"), block_size=64), torch.float64
     )
     keep = torch.ones(1, 9, dtype=torch.bool)
-    ids = asked(keep, [3])
+    ids = ids_with_questions(keep, [3])
     padded = torch.cat([torch.zeros(1, 2, dtype=torch.long), ids], dim=1)
     mask = torch.cat([torch.zeros(1, 2, dtype=torch.long), keep.long()], dim=1)
     close(ours(padded, mask).start_logits[:, 2:], ours(ids).start_logits, 1e-9)

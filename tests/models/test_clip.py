@@ -1,4 +1,4 @@
-"""CLIP beyond the table: its two towers state by state, its end tokens, photographs with captions, and training."""
+"""CLIP beyond the parity table: both towers layer by layer, end tokens, captioned photographs, training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import glassformer
 from glassformer import Model
 from glassformer.core.flow import Tape
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.evaluation.parity import widened
+from glassformer.evaluation.reference import fp64_arithmetic
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import word_tokenizer
 from tests.parity.inputs import draw_inputs, pushed_left
@@ -43,7 +43,7 @@ def both(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Model]:
     return theirs, glassformer.load(folder, dtype=dtype, strict=True)
 
 
-def drawn(padding: str) -> tuple[Tensor, Tensor, Tensor]:
+def random_inputs(padding: str) -> tuple[Tensor, Tensor, Tensor]:
     """ids [3, T], attention mask [3, T], pixels [3, 3, 12, 12]"""
     given = draw_inputs({**TINY, "architectures": ["CLIPModel"]}, padding).ours
     return given["input_ids"], given["attention_mask"], given["pixel_values"]
@@ -58,9 +58,9 @@ def drawn(padding: str) -> tuple[Tensor, Tensor, Tensor]:
 def test_both_towers(tmp_path: Path, padding: str, dtype: torch.dtype) -> None:
     """Every state and every attention of both towers; padding stands where the caller puts it, and is not counted."""
     theirs, ours = both(saved(tmp_path, eos_token_id=END), dtype)
-    ids, mask, pixels = drawn(padding)
+    ids, mask, pixels = random_inputs(padding)
     within = 1e-9 if dtype == torch.float64 else 1e-5
-    with widened(dtype):
+    with fp64_arithmetic(dtype):
         expected = theirs(
             input_ids=ids,
             attention_mask=mask,
@@ -73,16 +73,24 @@ def test_both_towers(tmp_path: Path, padding: str, dtype: torch.dtype) -> None:
         ids, mask, pixel_values=pixels, tape=Tape("embed.out", "blocks.*.out", "*.attn.probs", "final")
     )
     keep = mask.bool()
-    for tower, side in (("text", expected.text_model_output), ("vision", expected.vision_model_output)):
-        seen = keep if tower == "text" else torch.ones(3, 10, dtype=torch.bool)
-        layers = len(side.attentions)
+    for tower, tower_output in (
+        ("text", expected.text_model_output),
+        ("vision", expected.vision_model_output),
+    ):
+        visible = keep if tower == "text" else torch.ones(3, 10, dtype=torch.bool)
+        layers = len(tower_output.attentions)
         names = [f"{tower}.embed.out", *(f"{tower}.blocks.{i}.out" for i in range(layers))]
-        for name, state in zip(names, side.hidden_states, strict=True):
-            close(output.taps[name][seen], state[seen], within, name)
-        close(output.taps[f"{tower}.final"][seen], side.last_hidden_state[seen], within, f"{tower}.final")
-        for i, probs in enumerate(side.attentions):
-            mine = output.taps[f"{tower}.blocks.{i}.attn.probs"].transpose(1, 2)[seen]
-            close(mine, probs.transpose(1, 2)[seen], within, f"{tower} {i}")
+        for name, state in zip(names, tower_output.hidden_states, strict=True):
+            close(output.taps[name][visible], state[visible], within, name)
+        close(
+            output.taps[f"{tower}.final"][visible],
+            tower_output.last_hidden_state[visible],
+            within,
+            f"{tower}.final",
+        )
+        for i, probs in enumerate(tower_output.attentions):
+            mine = output.taps[f"{tower}.blocks.{i}.attn.probs"].transpose(1, 2)[visible]
+            close(mine, probs.transpose(1, 2)[visible], within, f"{tower} {i}")
     for name in ("text_embeds", "image_embeds", "logits_per_text", "logits_per_image"):
         close(output[name], expected[name], within, name)
         close(ours(ids, mask, pixel_values=pixels)[name], expected[name], within, f"{name}, fused")
@@ -91,7 +99,7 @@ def test_both_towers(tmp_path: Path, padding: str, dtype: torch.dtype) -> None:
 @torch.no_grad()
 def test_padding_changes_nothing(tmp_path: Path) -> None:
     _, ours = both(saved(tmp_path, eos_token_id=END), torch.float64)
-    ids, mask, _ = drawn("left")
+    ids, mask, _ = random_inputs("left")
     moved = ours(pushed_left(ids, mask.bool()), pushed_left(mask, mask.bool())).text_embeds
     assert moved is not None
     close(ours(ids, mask).text_embeds, moved, 1e-9)
@@ -103,13 +111,13 @@ def test_padding_changes_nothing(tmp_path: Path) -> None:
 @torch.no_grad()
 def test_one_tower_alone(tmp_path: Path) -> None:
     theirs, ours = both(saved(tmp_path))
-    ids, _, pixels = drawn("none")
-    whole = ours(ids, pixel_values=pixels[:2])
-    assert whole.logits_per_text.shape == (3, 2) and whole.logits_per_image.shape == (2, 3)
+    ids, _, pixels = random_inputs("none")
+    full = ours(ids, pixel_values=pixels[:2])
+    assert full.logits_per_text.shape == (3, 2) and full.logits_per_image.shape == (2, 3)
     texts, images = ours(ids), ours(pixel_values=pixels[:2])
-    assert set(texts.given()) == {"text_embeds"} and set(images.given()) == {"image_embeds"}
-    assert torch.equal(texts.text_embeds, whole.text_embeds)
-    assert torch.equal(images.image_embeds, whole.image_embeds)
+    assert set(texts.present()) == {"text_embeds"} and set(images.present()) == {"image_embeds"}
+    assert torch.equal(texts.text_embeds, full.text_embeds)
+    assert torch.equal(images.image_embeds, full.image_embeds)
     features = theirs.get_text_features(input_ids=ids).pooler_output
     close(texts.text_embeds, features / features.norm(dim=-1, keepdim=True), 1e-5)
     features = theirs.get_image_features(pixel_values=pixels[:2]).pooler_output
@@ -128,7 +136,7 @@ def test_where_a_text_ends(tmp_path: Path, end: int) -> None:
     """With the old mistake in the config, at the highest id; else at the first end token, other ones are padding."""
     theirs, ours = both(saved(tmp_path, eos_token_id=end))
     ids = torch.tensor([[5, 98, 7, END, 3, END], [END, 1, 98, 98, 2, 4], [50, END, 60, 70, 80, 2]])
-    pixels = drawn("none")[2]
+    pixels = random_inputs("none")[2]
     expected = theirs(input_ids=ids, pixel_values=pixels)
     close(ours(ids, pixel_values=pixels).logits_per_text, expected.logits_per_text, 1e-5)
 
@@ -152,7 +160,7 @@ def test_a_text_longer_than_its_positions(tmp_path: Path) -> None:
 
 def test_the_loss_of_pairs_in_any_order(tmp_path: Path) -> None:
     theirs, ours = both(saved(tmp_path))
-    ids, _, pixels = drawn("none")
+    ids, _, pixels = random_inputs("none")
     expected = theirs(input_ids=ids, pixel_values=pixels, return_loss=True).loss
     close(ours(ids, pixel_values=pixels, labels=torch.arange(3)).loss, expected, 1e-5)
     order = torch.tensor([2, 0, 1])
@@ -163,8 +171,8 @@ def test_the_loss_of_pairs_in_any_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("labels", [[0, 1, 1], [0, 1], [0.0, 1.0, 2.0], [1, 2, 3], [-100, 0, 1]])
 def test_labels_that_are_no_pairs(tmp_path: Path, labels: list[float]) -> None:
     _, ours = both(saved(tmp_path))
-    ids, _, pixels = drawn("none")
-    with pytest.raises(DataError, match="each text must have a picture of its own"):
+    ids, _, pixels = random_inputs("none")
+    with pytest.raises(DataError, match="each text must have an image of its own"):
         ours(ids, pixel_values=pixels, labels=torch.tensor(labels))
     with pytest.raises(DataError, match="needs input_ids and pixel_values"):
         ours(ids, labels=torch.arange(3))
@@ -293,8 +301,8 @@ def test_both_sides_are_looked_at(tmp_path: Path) -> None:
     theirs, model = both(folder)
     session = model.inspect(str(tmp_path / "photo.png"), "time flies like an arrow")
     assert set(session.maps) == {"text", "image"}
-    assert [token.text for token in session.sides["text"]][1:3] == ["time", "flies"]
-    assert [token.text for token in session.sides["image"]][:2] == ["[CLS]", "r0 c0"]
+    assert [token.text for token in session.streams["text"]][1:3] == ["time", "flies"]
+    assert [token.text for token in session.streams["image"]][:2] == ["[CLS]", "r0 c0"]
     expected = theirs(
         input_ids=model.tokenizer("time flies like an arrow", return_tensors="pt")["input_ids"],
         **model.processor(pixels),
@@ -314,12 +322,14 @@ def test_it_learns_which_picture_a_text_describes() -> None:
 
     def pairs(count: int) -> tuple[Tensor, Tensor]:
         """A word for the place and one for the shade of each of 3 × 3 patches that are not black."""
-        places = torch.stack([torch.randperm(9, generator=draw)[:2].sort().values for _ in range(count)])
+        positions = torch.stack([torch.randperm(9, generator=draw)[:2].sort().values for _ in range(count)])
         shades = torch.randint(0, 3, (count, 2), generator=draw)
         pictures = torch.zeros(count, 9, 3)
-        pictures[torch.arange(count)[:, None], places] = torch.nn.functional.one_hot(shades, 3) * 2.0
+        pictures[torch.arange(count)[:, None], positions] = torch.nn.functional.one_hot(shades, 3) * 2.0
         pixels = pictures.mT.reshape(count, 3, 3, 3).repeat_interleave(4, 2).repeat_interleave(4, 3)
-        words = torch.stack([places[:, 0], 10 + shades[:, 0], places[:, 1], 10 + shades[:, 1]], dim=1) + 3
+        words = (
+            torch.stack([positions[:, 0], 10 + shades[:, 0], positions[:, 1], 10 + shades[:, 1]], dim=1) + 3
+        )
         return torch.cat([words, torch.full((count, 1), 98)], dim=1), pixels
 
     model = Model.from_config(TINY)
@@ -373,7 +383,7 @@ def test_a_text_without_an_end_for_the_tower_alone() -> None:
 @torch.no_grad()
 def test_the_tower_of_pictures_alone_is_that_of_the_whole(tmp_path: Path) -> None:
     """The state that it pools, projected and made as long as 1, is the vector of the whole model."""
-    _, whole = both(saved(tmp_path / "whole"))
+    _, full = both(saved(tmp_path / "whole"))
     tensors = load_file(tmp_path / "whole" / "model.safetensors")
     tower = {name: x for name, x in tensors.items() if name.startswith("vision_model.")}
     (tmp_path / "tower").mkdir()
@@ -383,7 +393,7 @@ def test_the_tower_of_pictures_alone_is_that_of_the_whole(tmp_path: Path) -> Non
         {**TINY["vision_config"], "model_type": "clip_vision_model", "architectures": ["CLIPVisionModel"]},
     )
     alone = glassformer.load(tmp_path / "tower", strict=True)
-    pixels = drawn("none")[2]
+    pixels = random_inputs("none")[2]
     projected = alone(pixel_values=pixels).pooler_output @ tensors["visual_projection.weight"].T
-    vectors = whole(pixel_values=pixels).image_embeds
+    vectors = full(pixel_values=pixels).image_embeds
     close(projected / projected.norm(dim=-1, keepdim=True), vectors, 1e-5)

@@ -1,4 +1,4 @@
-"""DistilBERT has no segments and no pooler, and may start from waves."""
+"""DistilBERT: no token types, no pooler, sinusoidal initialisation of positions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_positions_that_start_as_waves_start_as_the_reference_has_them() -> None
 def test_the_body_has_no_head_and_no_segments() -> None:
     model = model_of()
     assert model.network.head is None
-    with pytest.raises(ConfigError, match="a 'distilbert' model knows no segments"):
+    with pytest.raises(ConfigError, match="a 'distilbert' model has no token types"):
         model(torch.tensor([[1, 2]]), token_type_ids=torch.tensor([[0, 1]]))
 
 

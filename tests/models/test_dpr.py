@@ -1,4 +1,4 @@
-"""DPR's vectors: the state of the first token, whether the network is called or texts are encoded."""
+"""DPR: embeddings are the hidden state of the first token, in a call and in `encode`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from glassformer import load
 from glassformer.errors import UnsupportedError
-from glassformer.models import FAMILIES, Reader
+from glassformer.models import FAMILIES, ConfigReader
 from tests.e2e.tiny_models import make_folder
 
 TEXTS = ["time flies like an arrow", "fruit flies", "a banana"]
@@ -27,4 +27,4 @@ def test_encode_gives_what_the_model_calls_its_vector(task: str, tmp_path: Path)
 
 def test_a_projection_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="projection_dim = 16 is not supported"):
-        FAMILIES["dpr"].spec(Reader({**FAMILIES["dpr"].tiny, "projection_dim": 16}))
+        FAMILIES["dpr"].spec(ConfigReader({**FAMILIES["dpr"].tiny, "projection_dim": 16}))

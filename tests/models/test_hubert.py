@@ -1,11 +1,11 @@
-"""HuBERT is wav2vec 2.0 under other names, with two choices of its own."""
+"""HuBERT: wav2vec 2.0 under other names, with two options of its own."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from glassformer.core.frames import Transcriber
+from glassformer.core.audio_heads import CTCHead
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.models import FAMILIES, hubert, wav2vec2
@@ -36,11 +36,11 @@ def test_the_same_numbers_under_other_names() -> None:
     names = [hubert.names(one.spec, one.task), wav2vec2.names(one.spec, one.task)]
     for name, _ in one.named_parameters():
         mine, theirs = (table.find(name, prefixed=True)[1] for table in names)
-        assert [found.replace("hubert.", "wav2vec2.") for found in mine] == theirs
+        assert [name.replace("hubert.", "wav2vec2.") for name in mine] == theirs
 
 
 def test_only_a_transcriber_knows_letters() -> None:
     for task in FAMILIES["hubert"].tasks:
         network = Model.from_config(TINY, task=task).network
-        assert network.vocabulary == (99 if isinstance(network.head, Transcriber) else 0)
-        assert network.max_tokens is None and network.width == 32 and network.segments == 0
+        assert network.vocabulary == (99 if isinstance(network.head, CTCHead) else 0)
+        assert network.max_tokens is None and network.width == 32 and network.token_types == 0

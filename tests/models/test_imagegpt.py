@@ -1,4 +1,4 @@
-"""Image GPT beyond the table: photographs as colours, pictures completed, and what it is not."""
+"""Image GPT beyond the parity table: photographs as colours, image completion, unsupported uses."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_from_a_photograph_to_its_next_colours(shared: Path, tmp_path: Path) -> 
     theirs = transformers.ImageGPTForCausalImageModeling.from_pretrained(folder).eval()
     model = glassformer.load(folder)
     processor = ImageGPTImageProcessorPil.from_pretrained(folder)
-    given = processor([str(path) for path in photographs], return_tensors="pt")
-    found = model.processor(photographs)
-    assert torch.equal(found["input_ids"], given["input_ids"])
-    logits = model(**found).logits
+    inputs = processor([str(path) for path in photographs], return_tensors="pt")
+    ours_inputs = model.processor(photographs)
+    assert torch.equal(ours_inputs["input_ids"], inputs["input_ids"])
+    logits = model(**ours_inputs).logits
     assert logits is not None and logits.shape == (len(photographs), 36, 16)
-    assert torch.allclose(logits, theirs(**given).logits, atol=1e-5, rtol=1e-5)
+    assert torch.allclose(logits, theirs(**inputs).logits, atol=1e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -67,7 +67,7 @@ def test_the_lower_half_is_the_reference_librarys(tmp_path: Path) -> None:
     for cached in (True, False):
         assert torch.equal(model.generate(ids, max_new_tokens=18, use_cache=cached), expected)
     assert isinstance(model.processor, ImageProcessor)
-    pictures = model.processor.picture(expected[:, 1:])
+    pictures = model.processor.images_from_ids(expected[:, 1:])
     assert pictures.shape == (3, 6, 6, 3)
     exact = np.rint(127.5 * (np.array(COLOURS) + 1))[upper[0].numpy()].reshape(3, 6, 3)
     assert np.abs(pictures[0, :3] - exact).max() <= 1
@@ -77,10 +77,10 @@ def test_the_lower_half_is_the_reference_librarys(tmp_path: Path) -> None:
 
 def test_a_picture_is_what_it_sees() -> None:
     network = Model.from_config(PICTURES).network
-    assert list(network.sides()) == ["image"]
+    assert list(network.stacks()) == ["image"]
     ids = torch.tensor([[START, *range(8)]])
-    assert network.places(Batch(input_ids=ids))["image"][:4] == ["[start]", "r0 c0", "r0 c1", "r0 c2"]
-    assert network.places(Batch(input_ids=ids[:, 1:]))["image"][-2:] == ["r1 c0", "r1 c1"]
+    assert network.token_labels(Batch(input_ids=ids))["image"][:4] == ["[start]", "r0 c0", "r0 c1", "r0 c2"]
+    assert network.token_labels(Batch(input_ids=ids[:, 1:]))["image"][-2:] == ["r1 c0", "r1 c1"]
 
 
 def test_the_start_is_never_next() -> None:

@@ -1,4 +1,4 @@
-"""LayoutLM is BERT with boxes: where they are looked up, and which are none."""
+"""LayoutLM: 2-D position embeddings of bounding boxes, and validation of boxes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def model_of(**changes: Any) -> Any:
     return Model.from_config({**FAMILIES["layoutlm"].tiny, **changes}).eval()
 
 
-def states(model: Any, **given: Any) -> Tensor:
+def states(model: Any, **fields: Any) -> Tensor:
     with torch.no_grad():
-        found: Tensor = model(IDS, **given).last_hidden_state
-    return found
+        hidden: Tensor = model(IDS, **fields).last_hidden_state
+    return hidden
 
 
 def test_without_boxes_all_words_stand_in_the_first_corner() -> None:
@@ -85,7 +85,7 @@ def test_other_families_take_no_boxes() -> None:
 def test_a_page_has_a_thousand_steps_unless_the_config_says_otherwise() -> None:
     tiny = {key: x for key, x in FAMILIES["layoutlm"].tiny.items() if key != "max_2d_position_embeddings"}
     model: Any = Model.from_config(tiny)
-    assert model.network.page.steps == 1024
+    assert model.network.page.coordinates == 1024
     with pytest.raises(ConfigError, match="max_2d_position_embeddings is 0"):
         model_of(max_2d_position_embeddings=0)
 

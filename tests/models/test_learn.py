@@ -1,4 +1,4 @@
-"""Every family learns from sums and counts what its loss says, in one call or in several."""
+"""Loss sums and label counts of every family equal its loss, in one call or in several."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from glassformer import Model
+from glassformer.core.audio_heads import CTCHead
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.frames import Transcriber
 from glassformer.core.heads import Labels
-from glassformer.core.masks import Segments
+from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError
 from glassformer.models import FAMILIES, Network
 from tests.core.small import assert_close
@@ -22,24 +22,24 @@ from tests.parity.families import HEADS, Row
 from tests.parity.inputs import draw_inputs, draw_labels
 
 
-def made(row: Row, architecture: str) -> tuple[Network, Batch, Flow, Any]:
+def build(row: Row, architecture: str) -> tuple[Network, Batch, Flow, Any]:
     """A tiny network in which nothing is dropped, what a call hands it, and labels."""
     config = {**row.config(**row.no_dropout), "architectures": [architecture]}
     torch.manual_seed(0)
     model = Model.from_config(config).train()
-    heard: list[tuple[Batch, Flow]] = []
-    model.network.register_forward_pre_hook(lambda network, call: heard.append((call[0], call[1])))
+    calls: list[tuple[Batch, Flow]] = []
+    model.network.register_forward_pre_hook(lambda network, call: calls.append((call[0], call[1])))
     inputs = draw_inputs(model.config, "none")
     with torch.no_grad():
         model(**inputs.ours)
     labels = draw_labels(row.record.architectures[architecture], inputs, model.config)
-    return model.network, *heard[0], None if labels is None else labels[0]
+    return model.network, *calls[0], None if labels is None else labels[0]
 
 
 def rows_of(batch: Batch, flow: Flow, labels: Labels, rows: slice) -> tuple[Batch, Flow, Labels]:
-    given = {f.name: x[rows] for f in fields(batch) if (x := getattr(batch, f.name)) is not None}
+    sliced = {f.name: x[rows] for f in fields(batch) if (x := getattr(batch, f.name)) is not None}
     keep = None if flow.keep is None else flow.keep[rows]
-    return Batch(**given), replace(flow, keep=keep), tree_map(lambda x: x[rows], labels)
+    return Batch(**sliced), replace(flow, keep=keep), tree_map(lambda x: x[rows], labels)
 
 
 def gradients(network: Network, loss: Tensor) -> dict[str, Tensor]:
@@ -50,15 +50,15 @@ def gradients(network: Network, loss: Tensor) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize(("row", "architecture"), HEADS, ids=[name for _, name in HEADS])
 def test_learning_in_parts_is_learning_at_once(row: Row, architecture: str) -> None:
-    network, batch, flow, labels = made(row, architecture)
+    network, batch, flow, labels = build(row, architecture)
     if labels is None:
         with pytest.raises(ConfigError, match=r"no loss of its own|has none"):
-            network.learn(batch, flow, torch.zeros(3, dtype=torch.int64))
+            network.loss_sums(batch, flow, torch.zeros(3, dtype=torch.int64))
         return
-    head = network.judging_head()
+    head = network.require_head()
     if architecture == "CLIPModel":
-        for refused in (head.counts, lambda labels: network.learn(batch, flow, labels)):
-            with pytest.raises(ConfigError, match="compares all texts and pictures of a step"):
+        for refused in (head.label_counts, lambda labels: network.loss_sums(batch, flow, labels)):
+            with pytest.raises(ConfigError, match="compares all texts and images of a step"):
                 refused(labels)
         return
     if isinstance(labels, dict) and "start_positions" in labels:  # beyond the text: `loss` alone forgives it
@@ -66,26 +66,24 @@ def test_learning_in_parts_is_learning_at_once(row: Row, architecture: str) -> N
     loss = head.loss(network(batch, flow), labels)
     expected = gradients(network, loss)
 
-    counts = head.counts(labels)
-    if (
-        isinstance(head, Transcriber) and head.reduction == "sum"
-    ):  # training takes the mean of rows all the same
+    counts = head.label_counts(labels)
+    if isinstance(head, CTCHead) and head.reduction == "sum":  # training takes the mean of rows all the same
         expected = {name: x / counts["loss"] for name, x in expected.items()}
         loss = loss / counts["loss"]
     learned, parts = [], []
     for rows in (slice(0, 1), slice(1, 3)):
-        sums = network.learn(*rows_of(batch, flow, labels, rows))
+        sums = network.loss_sums(*rows_of(batch, flow, labels, rows))
         assert set(sums) == set(counts)
         learned.append(sum(sums[name] / counts[name] for name in sums))
-        parts.append(head.counts(rows_of(batch, flow, labels, rows)[2]))
+        parts.append(head.label_counts(rows_of(batch, flow, labels, rows)[2]))
     assert counts == {name: sum(part[name] for part in parts) for name in counts}
     assert_close(sum(learned), loss, 1e-6)
-    found = gradients(network, sum(learned))
-    assert set(found) == set(expected)
+    ours = gradients(network, sum(learned))
+    assert set(ours) == set(expected)
     largest = max(float(x.abs().max()) for x in expected.values())
-    rounding = 8e-6 if isinstance(head, Transcriber) else 2e-6  # torch's CTC has gradients of less precision
+    rounding = 8e-6 if isinstance(head, CTCHead) else 2e-6  # torch's CTC has gradients of less precision
     for name, x in expected.items():
-        assert float((found[name] - x).abs().max()) <= rounding * largest, name
+        assert float((ours[name] - x).abs().max()) <= rounding * largest, name
 
 
 @pytest.mark.parametrize("family", ["bert", "big_bird", "gpt2"])
@@ -97,7 +95,7 @@ def test_texts_in_one_row_learn_what_they_learn_apart(family: str) -> None:
     texts = [torch.randint(5, 90, (1, n)) for n in lengths]
     starts, ends = torch.tensor([4, -100, 0]), torch.tensor([4, 8, -100])
     alone = [
-        network.learn(
+        network.loss_sums(
             Batch(input_ids=text),
             Flow(),
             {"start_positions": starts[i : i + 1], "end_positions": ends[i : i + 1]},
@@ -105,14 +103,14 @@ def test_texts_in_one_row_learn_what_they_learn_apart(family: str) -> None:
         for i, text in enumerate(texts)
     ]
     labels = {"start_positions": starts, "end_positions": ends}
-    packed = network.learn(
-        Batch(input_ids=torch.cat(texts, dim=1)), Flow(segments=Segments(tuple(lengths))), labels
+    packed = network.loss_sums(
+        Batch(input_ids=torch.cat(texts, dim=1)), Flow(packing=Packing(tuple(lengths))), labels
     )
     ids = torch.zeros(3, 9, dtype=torch.int64)
     keep = torch.zeros(3, 1, 9, dtype=torch.bool)
     for i, text in enumerate(texts):
         ids[i, : lengths[i]], keep[i, 0, : lengths[i]] = text[0], True
-    padded = network.learn(Batch(input_ids=ids), Flow(keep=keep), labels)
+    padded = network.loss_sums(Batch(input_ids=ids), Flow(keep=keep), labels)
     for name in ("start", "end"):
         expected = sum(sums[name] for sums in alone)
         assert_close(packed[name], expected, 1e-5)
@@ -129,9 +127,9 @@ def test_tr_20_in_16_bits_the_loss_is_that_of_32(family: str, task: str, dtype: 
     network = Model.from_config(FAMILIES[family].tiny, task=task).eval().network
     ids = torch.randint(5, 90, (3, 12))
     batch = Batch(input_ids=ids, decoder_input_ids=ids.flip(0) if task == "translation" else None)
-    wide = network.learn(batch, Flow(), ids, smoothing=0.1)["loss"]
+    wide = network.loss_sums(batch, Flow(), ids, smoothing=0.1)["loss"]
     with torch.autocast("cpu", dtype):
-        narrow = network.learn(batch, Flow(), ids, smoothing=0.1)["loss"]
+        narrow = network.loss_sums(batch, Flow(), ids, smoothing=0.1)["loss"]
     assert narrow.dtype == torch.float32
     assert_close(narrow, wide, 1e-2)
     narrow.backward()

@@ -1,4 +1,4 @@
-"""LXMERT beyond the table: both sides state by state, hidden regions, dropout, looking inside, what is refused."""
+"""LXMERT beyond the parity table: both encoders layer by layer, masked regions, dropout, inspection, errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.evaluation.parity import widened
+from glassformer.evaluation.reference import fp64_arithmetic
 from glassformer.inspect import Session
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
@@ -29,29 +29,29 @@ def both(
 ) -> tuple[Any, Any]:
     """The reference's perturbed model, and ours of its folder."""
     torch.manual_seed(3)
-    made = getattr(transformers, kind)(transformers.LxmertConfig.from_dict({**TINY, **changes}))
-    perturb(made)
-    made.save_pretrained(folder)
+    reference = getattr(transformers, kind)(transformers.LxmertConfig.from_dict({**TINY, **changes}))
+    perturb(reference)
+    reference.save_pretrained(folder)
     theirs = getattr(transformers, kind).from_pretrained(folder, local_files_only=True, dtype=dtype)
     return theirs.eval(), load(folder, dtype=dtype, strict=True)
 
 
-def drawn(padding: str = "none", kind: str = "LxmertModel") -> Any:
+def random_inputs(padding: str = "none", kind: str = "LxmertModel") -> Any:
     return draw_inputs({**TINY, "architectures": [kind]}, padding)
 
 
-def given(dtype: torch.dtype = torch.float32, hidden: bool = True) -> dict[str, Tensor]:
+def model_inputs(dtype: torch.dtype = torch.float32, hidden: bool = True) -> dict[str, Tensor]:
     """Texts padded on the right; the last two regions of the second picture hidden."""
-    fields = drawn("right").ours
+    fields = random_inputs("right").ours
     mask = torch.ones(3, 5, dtype=torch.int64)
     mask[1, 3:] = 0
     fields = {name: x.to(dtype) if x.is_floating_point() else x for name, x in fields.items()}
     return {**fields, "visual_attention_mask": mask} if hidden else fields
 
 
-def rows(probs: Tensor, seen: Tensor) -> Tensor:
+def rows(probs: Tensor, visible: Tensor) -> Tensor:
     """What the visible tokens see. [B, H, T, S], [B, T] → [visible, H, S]"""
-    return probs.transpose(1, 2)[seen]
+    return probs.transpose(1, 2)[visible]
 
 
 # ---------------------------------------------------------------------------------------------- state by state
@@ -62,29 +62,29 @@ def rows(probs: Tensor, seen: Tensor) -> Tensor:
 @torch.no_grad()
 def test_both_sides(tmp_path: Path, hidden: bool, dtype: torch.dtype) -> None:
     theirs, ours = both(tmp_path, dtype=dtype)
-    fields, within = given(dtype, hidden), 1e-9 if dtype == torch.float64 else 1e-5
-    with widened(dtype):
+    fields, within = model_inputs(dtype, hidden), 1e-9 if dtype == torch.float64 else 1e-5
+    with fp64_arithmetic(dtype):
         expected = theirs(**fields, output_hidden_states=True, output_attentions=True)
     output = ours(**fields, tape=Tape("*.*.out", "*.probs"))
     words = fields["attention_mask"].bool()
     regions = fields.get("visual_attention_mask", torch.ones(3, 5)).bool()
-    for path, side, seen in (("text", "language", words), ("vision", "vision", regions)):
-        alone, states = expected[f"{side}_attentions"], expected[f"{side}_hidden_states"]
+    for path, modality, visible in (("text", "language", words), ("vision", "vision", regions)):
+        alone, states = expected[f"{modality}_attentions"], expected[f"{modality}_hidden_states"]
         names = [f"{path}.blocks.{i}.out" for i in range(len(alone))] + [
             f"{path}.crossed.{i}.out" for i in (0, 1)
         ]
         for name, state in zip(names, states, strict=True):
-            close(output.taps[name][seen], state[seen], within, name)
+            close(output.taps[name][visible], state[visible], within, name)
         for i, probs in enumerate(alone):
             mine = output.taps[f"{path}.blocks.{i}.attn.probs"]
-            close(rows(mine, seen), rows(probs, seen), within, f"{path} {i}")
+            close(rows(mine, visible), rows(probs, visible), within, f"{path} {i}")
     for i, probs in enumerate(expected.cross_encoder_attentions):
         mine = output.taps[f"text.crossed.{i}.cross.probs"]
         close(rows(mine, words), rows(probs, words), within, f"text to image {i}")
     fused = ours(**fields)
-    for name, seen in (("language_output", words), ("vision_output", regions)):
-        close(output[name][seen], expected[name][seen], within, f"explicit {name}")
-        close(fused[name][seen], expected[name][seen], within, f"fused {name}")
+    for name, visible in (("language_output", words), ("vision_output", regions)):
+        close(output[name][visible], expected[name][visible], within, f"explicit {name}")
+        close(fused[name][visible], expected[name][visible], within, f"fused {name}")
     close(fused.pooled_output, expected.pooled_output, within, "pooled")
     assert torch.equal(fused.last_hidden_state, fused.language_output)
 
@@ -93,7 +93,7 @@ def test_both_sides(tmp_path: Path, hidden: bool, dtype: torch.dtype) -> None:
 def test_hidden_regions_are_as_good_as_none() -> None:
     torch.manual_seed(0)
     model = Model.from_config(TINY, task=ANSWERS).eval()
-    fields = drawn().ours
+    fields = random_inputs().ours
     mask = torch.tensor([[1, 1, 1, 0, 0]] * 3)
     hidden = model(**fields, visual_attention_mask=mask).question_answering_score
     cut = {name: x[:, :3] if name.startswith("visual") else x for name, x in fields.items()}
@@ -111,7 +111,7 @@ def test_dropout_is_as_strong_and_where_the_reference_has_it(
     def smaller(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
         return x * (1 - p) if training else x
 
-    fields = given()
+    fields = model_inputs()
     quiet = ours(**fields).pooled_output
     monkeypatch.setattr(torch.nn.functional, "dropout", smaller)
     expected = theirs.train()(**fields)
@@ -143,7 +143,7 @@ def test_both_directions_have_the_same_weights(tmp_path: Path) -> None:
 def test_each_direction_can_be_edited_by_itself() -> None:
     torch.manual_seed(0)
     model = Model.from_config(TINY).eval()
-    fields = drawn().ours
+    fields = random_inputs().ours
 
     def states(direction: str) -> tuple[Tensor, Tensor]:
         tape = Tape(edit={f"{direction}.crossed.1.cross.z": lambda z: z * 0})
@@ -168,11 +168,11 @@ def test_a_session_sees_each_side_and_how_they_read_each_other() -> None:
         "text to image": (2, "text", "image"),
         "image to text": (2, "image", "text"),
     }
-    words, regions = len(session.sides["text"]), len(session.sides["image"])
+    words, regions = len(session.streams["text"]), len(session.streams["image"])
     assert session.head(1, 2, "text to image").probs().shape == (words, regions)
     assert session.head(1, 2, "image to text").probs().shape == (regions, words)
-    assert [token.text for token in session.sides["image"]] == [f"region {i}" for i in range(regions)]
-    assert len(network_of("lxmert").streams()["text"]) == 6
+    assert [token.text for token in session.streams["image"]] == [f"region {i}" for i in range(regions)]
+    assert len(network_of("lxmert").stream_taps()["text"]) == 6
 
 
 def test_progress_reaches_its_end() -> None:
@@ -184,14 +184,14 @@ def test_progress_reaches_its_end() -> None:
 # ------------------------------------------------------------------------------------------------------- the heads
 
 
-@pytest.mark.parametrize("asked", ["labels", "matched_label", "ans", "obj_labels"])
+@pytest.mark.parametrize("label", ["labels", "matched_label", "ans", "obj_labels"])
 @torch.no_grad()
-def test_each_question_of_pre_training(asked: str, tmp_path: Path) -> None:
+def test_each_question_of_pre_training(label: str, tmp_path: Path) -> None:
     theirs, ours = both(tmp_path, "LxmertForPreTraining")
-    inputs = drawn("right", "LxmertForPreTraining")
+    inputs = random_inputs("right", "LxmertForPreTraining")
     labels, _ = draw_labels("pre-training", inputs, TINY)
-    one = {asked: labels[asked]}
-    close(ours(**inputs.ours, labels=one).loss, theirs(**inputs.ours, **one).loss, 1e-5, asked)
+    one = {label: labels[label]}
+    close(ours(**inputs.ours, labels=one).loss, theirs(**inputs.ours, **one).loss, 1e-5, label)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_each_question_of_pre_training(asked: str, tmp_path: Path) -> None:
 @torch.no_grad()
 def test_keys_of_pre_training(changes: dict[str, Any], tmp_path: Path) -> None:
     theirs, ours = both(tmp_path, "LxmertForPreTraining", **changes)
-    inputs = drawn("none", "LxmertForPreTraining")
+    inputs = random_inputs("none", "LxmertForPreTraining")
     labels, _ = draw_labels("pre-training", inputs, TINY)
     questions = ours.network.head.questions
     if questions is not None:
@@ -221,7 +221,7 @@ def test_keys_of_pre_training(changes: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_what_it_needs() -> None:
-    model, fields = Model.from_config(TINY), drawn().ours
+    model, fields = Model.from_config(TINY), random_inputs().ours
     for name in ("input_ids", "visual_feats", "visual_pos"):
         rest = {
             key: x
@@ -231,7 +231,7 @@ def test_what_it_needs() -> None:
         with pytest.raises(ConfigError, match=f"this model reads {name}"):
             model(**rest)
     fewer = {name: x[:2] if name.startswith("visual") else x for name, x in fields.items()}
-    with pytest.raises(DataError, match="visual_feats is of 2 pictures, input_ids of 3 texts"):
+    with pytest.raises(DataError, match="visual_feats has 2 images, input_ids has 3 texts"):
         model(**fewer)
     with pytest.raises(ConfigError, match="takes no pixel_values"):
         model(**fields, pixel_values=torch.zeros(3, 3, 8, 8))
@@ -257,10 +257,10 @@ def test_what_is_refused(changes: dict[str, Any], says: str) -> None:
 
 def test_a_body_whose_pre_training_asked_no_questions() -> None:
     model = Model.from_config({**TINY, "task_qa": False})
-    batch = Batch(**{name: x for name, x in drawn().ours.items() if name != "attention_mask"})
+    batch = Batch(**{name: x for name, x in random_inputs().ours.items() if name != "attention_mask"})
     assert model.network.states(batch, Flow()).shape == (3, 11, 32)
 
 
-def test_counts_of_layers_are_said_twice_in_published_configs() -> None:
+def test_published_configs_repeat_the_numbers_of_layers() -> None:
     counts = {"num_hidden_layers": {"vision": 2, "cross_encoder": 2, "language": 3}, "layer_norm_eps": 1e-12}
     assert Model.from_config({**TINY, **counts}).report.warnings == []

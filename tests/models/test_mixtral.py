@@ -1,4 +1,4 @@
-"""Mixtral: which training it refuses, and how files spell its experts."""
+"""Mixtral: unsupported training features, and the tensor names of experts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import glassformer
 from glassformer import ConfigError, Model, UnsupportedError, WeightsError
 from glassformer.models import FAMILIES
-from glassformer.weights.names import Stacked
+from glassformer.weights.names import StackedExperts
 
 TINY = FAMILIES["mixtral"].tiny
 
@@ -50,12 +50,12 @@ def test_no_config_asks_for_a_million_experts() -> None:
 
 def test_what_a_bare_config_means() -> None:
     spec = FAMILIES["mixtral"].spec(
-        glassformer.models.Reader(
+        glassformer.models.ConfigReader(
             {k: v for k, v in TINY.items() if not k.startswith("num_local") and k != "num_experts_per_tok"}
         )
     )
     experts = spec.blocks.blocks[0].feed_forward
-    assert (experts.experts, experts.chosen) == (8, 2)
+    assert (experts.experts, experts.experts_per_token) == (8, 2)
     assert spec.blocks.rotary.theta == 1e6 and spec.final_norm.eps == spec.blocks.blocks[0].before.eps == 1e-5
     assert spec.blocks.blocks[0].attention.window is None
 
@@ -66,9 +66,9 @@ def stacked(folder: Path, copy: Path, experts: int = 4) -> Path:
     for layer in range(3):
         body = f"model.layers.{layer}"
         for name, parts in (("gate_up_proj", ("w1", "w3")), ("down_proj", ("w2",))):
-            rule = Stacked(tuple(f"{body}.block_sparse_moe.experts.{{j}}.{w}.weight" for w in parts))
-            given = [old.pop(part.format(j=j)) for j in range(4) for part in rule.theirs]
-            new[f"{body}.mlp.experts.{name}"] = rule.write(given)[:experts].clone()
+            rule = StackedExperts(tuple(f"{body}.block_sparse_moe.experts.{{j}}.{w}.weight" for w in parts))
+            stored = [old.pop(part.format(j=j)) for j in range(4) for part in rule.theirs]
+            new[f"{body}.mlp.experts.{name}"] = rule.write(stored)[:experts].clone()
         new[f"{body}.mlp.gate.weight"] = old.pop(f"{body}.block_sparse_moe.gate.weight")
     copy.mkdir()
     save_file(old | new, copy / "model.safetensors", {"format": "pt"})
@@ -82,7 +82,7 @@ def test_experts_may_be_stacked_and_are_saved_one_by_one(folder: Path, tmp_path:
     for (name, ours), theirs in zip(old.named_parameters(), new.parameters(), strict=True):
         assert torch.equal(ours, theirs), name
     new.save_pretrained(tmp_path / "saved")
-    before, after = (load_file(place / "model.safetensors") for place in (folder, tmp_path / "saved"))
+    before, after = (load_file(path / "model.safetensors") for path in (folder, tmp_path / "saved"))
     assert set(before) == set(after)
     assert all(before[name].numpy().tobytes() == after[name].numpy().tobytes() for name in before)
 

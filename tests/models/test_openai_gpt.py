@@ -1,4 +1,4 @@
-"""The first GPT has norms after each addition alone, and its config calls the tanh form of GELU "gelu"."""
+"""GPT (2018): post-norm alone, and a config that calls the tanh form of GELU "gelu"."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from torch import nn
 import glassformer
 from glassformer.core import LayerNorm
 from glassformer.errors import UnsupportedError
+from glassformer.files.atomic import write_json
 from glassformer.model import Model
 from glassformer.models import openai_gpt
-from glassformer.weights.fit import gather
-from glassformer.weights.write import write_checkpoint, write_json
+from glassformer.weights.load import export_weights
+from glassformer.weights.write import write_checkpoint
 
 TINY = openai_gpt.FAMILY.tiny
 
@@ -44,7 +45,7 @@ def test_another_activation_is_refused_by_name() -> None:
 def test_the_published_files_load(tmp_path: Path) -> None:
     """A language model's config over a bare body's names, with the causal mask and the positions stored as tensors."""
     model = model_of()
-    bare = gather(model.network, openai_gpt.names(model.spec, model.task), prefixed=False)
+    bare = export_weights(model.network, openai_gpt.names(model.spec, model.task), prefixed=False)
     masks = {f"h.{i}.attn.bias": torch.ones(40, 40).tril()[None, None] for i in range(3)}
     write_checkpoint(tmp_path, {**bare, **masks, "position_ids": torch.arange(40)})
     old = {

@@ -1,4 +1,4 @@
-"""Phi's two sub-layers share a norm; part of each head is turned; the head has a bias of its own."""
+"""Phi: parallel sub-layers share a norm; partial rotary positions; the head has a bias."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.core.flow import Tape
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.model import Model
 from glassformer.models import phi
-from glassformer.weights.fit import gather
+from glassformer.weights.load import export_weights
 
 TINY = phi.FAMILY.tiny
 
@@ -50,15 +50,15 @@ def test_the_head_has_a_bias_and_a_matrix_of_its_own_unless_tied(tied: bool) -> 
     model = model_of(tie_word_embeddings=tied)
     decoder, tokens = model.network.head.decoder, model.network.embed.tokens
     assert decoder.bias.shape == (99,) and (decoder.weight is tokens.weight) is tied
-    saved = gather(model.network, phi.names(model.spec, model.task), prefixed=True)
+    saved = export_weights(model.network, phi.names(model.spec, model.task), prefixed=True)
     assert "lm_head.bias" in saved and ("lm_head.weight" in saved) is not tied
 
 
-@pytest.mark.parametrize(("key", "places"), [("embd_pdrop", 1), ("resid_pdrop", 3), ("attention_dropout", 0)])
-def test_each_dropout_stands_in_its_place(key: str, places: int) -> None:
+@pytest.mark.parametrize(("key", "count"), [("embd_pdrop", 1), ("resid_pdrop", 3), ("attention_dropout", 0)])
+def test_each_dropout_stands_in_its_place(key: str, count: int) -> None:
     network = model_of(task="feature-extraction", **{key: 0.25}).network
     modules = [module for module in network.modules() if isinstance(module, torch.nn.Dropout)]
-    assert sum(module.p == 0.25 for module in modules) == places
+    assert sum(module.p == 0.25 for module in modules) == count
     assert (network.blocks[0].attn.spec.dropout == 0.25) is (key == "attention_dropout")
 
 

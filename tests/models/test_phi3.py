@@ -1,4 +1,4 @@
-"""Phi-3's parts of heads that turn, and its matrices that hold two of ours."""
+"""Phi-3: partial rotary positions, and fused matrices."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.models import FAMILIES, Reader
-from glassformer.weights.names import Part
+from glassformer.models import FAMILIES, ConfigReader
+from glassformer.weights.names import Slice
 
 PHI3 = FAMILIES["phi3"]
 
 
 def spec(**changes: Any) -> Any:
-    return PHI3.spec(Reader({**PHI3.tiny, "partial_rotary_factor": None, **changes}))
+    return PHI3.spec(ConfigReader({**PHI3.tiny, "partial_rotary_factor": None, **changes}))
 
 
 @pytest.mark.parametrize(
-    ("given", "width"),
+    ("keys", "width"),
     [
         ({}, 8),
         ({"partial_rotary_factor": 0.75}, 6),
@@ -26,8 +26,8 @@ def spec(**changes: Any) -> Any:
         ({"partial_rotary_factor": 0.75, "rope_parameters": {"partial_rotary_factor": 0.5}}, 4),
     ],
 )
-def test_how_much_of_a_head_turns(given: dict[str, Any], width: int) -> None:
-    assert spec(**given).blocks.rotary.width == width
+def test_how_much_of_a_head_turns(keys: dict[str, Any], width: int) -> None:
+    assert spec(**keys).blocks.rotary.width == width
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 1.5])
@@ -43,11 +43,11 @@ def test_scalings_for_long_texts_are_refused_by_name(kind: str) -> None:
 
 
 def test_defaults_that_are_not_llamas() -> None:
-    found = spec(sliding_window=None)
-    assert found.final_norm.eps == found.blocks.blocks[0].before.eps == 1e-5
-    assert found.blocks.blocks[0].attention.window is None
+    read = spec(sliding_window=None)
+    assert read.final_norm.eps == read.blocks.blocks[0].before.eps == 1e-5
+    assert read.blocks.blocks[0].attention.window is None
     without = {key: value for key, value in PHI3.tiny.items() if key != "sliding_window"}
-    assert PHI3.spec(Reader(without)).blocks.blocks[0].attention.window is None
+    assert PHI3.spec(ConfigReader(without)).blocks.blocks[0].attention.window is None
 
 
 def test_gate_and_up_are_rows_of_one_matrix() -> None:
@@ -55,5 +55,5 @@ def test_gate_and_up_are_rows_of_one_matrix() -> None:
     for number, ours in enumerate(("gate", "up")):
         rule, theirs = table.find(f"blocks.2.ffn.{ours}.weight", prefixed=True)
         assert theirs == ["model.layers.2.mlp.gate_up_proj.weight"]
-        assert isinstance(rule, Part) and rule.number == number
+        assert isinstance(rule, Slice) and rule.number == number
         assert rule.shapes((48, 32)) == [(96, 32)]

@@ -1,4 +1,4 @@
-"""The sizes of published models against the parameter counts that were published with them."""
+"""Presets: parameter counts equal those published with the models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from glassformer.models import FAMILIES, Network, Reader
+from glassformer.models import FAMILIES, ConfigReader, Network
 from glassformer.models.presets import PRESETS
 
 EXACT = {
@@ -80,7 +80,9 @@ ROUNDED = {
 def built(name: str) -> Network:
     config = PRESETS[name].config
     family = FAMILIES[config["model_type"]]
-    return family.blank(family.spec(Reader(config)), family.architectures[config["architectures"][0]])
+    return family.build_on_meta(
+        family.spec(ConfigReader(config)), family.architectures[config["architectures"][0]]
+    )
 
 
 def count(name: str) -> int:
@@ -105,11 +107,11 @@ def test_405b() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_a_config_that_is_read_whole(name: str) -> None:
     preset = PRESETS[name]
-    reader = Reader(json.loads(json.dumps(preset.config)))
+    reader = ConfigReader(json.loads(json.dumps(preset.config)))
     FAMILIES[preset.config["model_type"]].spec(reader)
-    assert not reader.leftovers()
+    assert not reader.unused_key_warnings()
     assert preset.source
-    assert preset.trained_on is None or 1e9 < preset.trained_on < 1e14
+    assert preset.training_tokens is None or 1e9 < preset.training_tokens < 1e14
 
 
 @pytest.mark.parametrize("name", PRESETS)

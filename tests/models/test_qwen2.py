@@ -1,4 +1,4 @@
-"""Qwen2's windows, a layer at a time, and its biases."""
+"""Qwen2: the window of each layer, and biases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
-from glassformer.models import FAMILIES, Reader
+from glassformer.models import FAMILIES, ConfigReader
 
 QWEN2 = FAMILIES["qwen2"]
 PLAIN = {
@@ -18,11 +18,11 @@ PLAIN = {
 
 
 def spec(**changes: Any) -> Any:
-    return QWEN2.spec(Reader({**PLAIN, **changes}))
+    return QWEN2.spec(ConfigReader({**PLAIN, **changes}))
 
 
 @pytest.mark.parametrize(
-    ("given", "windows"),
+    ("keys", "windows"),
     [
         ({}, [None, None, None]),
         ({"sliding_window": 4, "max_window_layers": 0}, [None, None, None]),  # not used
@@ -41,8 +41,8 @@ def spec(**changes: Any) -> Any:
         ),
     ],
 )
-def test_the_window_of_each_layer(given: dict[str, Any], windows: list[int | None]) -> None:
-    assert [block.attention.window for block in spec(**given).blocks.blocks] == windows
+def test_the_window_of_each_layer(keys: dict[str, Any], windows: list[int | None]) -> None:
+    assert [block.attention.window for block in spec(**keys).blocks.blocks] == windows
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,6 @@ def test_layer_types_that_cannot_be(kinds: Any, error: type[GlassformerError], s
 
 
 def test_q_k_and_v_have_biases_and_nothing_else_has() -> None:
-    network = QWEN2.blank(spec(), "text-generation")
+    network = QWEN2.build_on_meta(spec(), "text-generation")
     biased = {name.split(".", 2)[2] for name, _ in network.named_parameters() if name.endswith(".bias")}
     assert biased == {"attn.qkv.bias"}

@@ -1,4 +1,4 @@
-"""RoBERTa counts its positions from behind the padding; XLM-RoBERTa is the same under another name."""
+"""RoBERTa: positions begin behind the padding id; XLM-RoBERTa is the same under another name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def model_of(family: str, **changes: Any) -> Model:
 
 @both
 @pytest.mark.parametrize("hidden", [0, 1, 5])
-@pytest.mark.parametrize("side", ["none", "right", "left"])
+@pytest.mark.parametrize("padding_side", ["none", "right", "left"])
 @torch.no_grad()
 def test_positions_are_those_that_the_reference_counts(
-    family: str, hidden: int, side: str, tmp_path: Path
+    family: str, hidden: int, padding_side: str, tmp_path: Path
 ) -> None:
     """It is told no positions: it finds padding by its id, where ours looks at the mask."""
     kind = getattr(transformers, next(iter(FAMILIES[family].architectures)))
@@ -35,9 +35,9 @@ def test_positions_are_those_that_the_reference_counts(
     perturb(theirs)
     theirs.save_pretrained(tmp_path)
     ids = torch.randint(10, 99, (2, 9))
-    if side != "none":
+    if padding_side != "none":
         ids[1, -4:] = hidden
-    if side == "left":
+    if padding_side == "left":
         ids = ids.flip(1)
     keep = ids != hidden
     expected = theirs(input_ids=ids, attention_mask=keep.long()).last_hidden_state

@@ -1,4 +1,4 @@
-"""What the configs and files of T5 say: two versions, old and new spellings, heads that are the table or are not."""
+"""T5: two versions, old and new names in configs and files, tied and untied heads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.positions import BucketedBias
 from glassformer.core.specs import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
-from glassformer.models import FAMILIES, Network, Reader
-from glassformer.models._seq2seq import Translation
-from glassformer.models.t5 import ScaledTranslation, T5Encoder, T5Spec
+from glassformer.models import FAMILIES, ConfigReader, Network
+from glassformer.models._seq2seq import Seq2SeqLMHead
+from glassformer.models.t5 import ScaledSeq2SeqLMHead, T5Encoder, T5Spec
 from tests.parity.families import BY_FAMILY
 from tests.parity.inputs import draw_inputs
 from tests.parity.sides import close, lifted, load_ours, load_theirs, make, read_config, write_config
@@ -33,9 +33,9 @@ NEW = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": True, "scale_de
 
 def spec_of(**changes: Any) -> T5Spec:
     config = {**T5.tiny, **changes}
-    found = T5.spec(Reader({key: value for key, value in config.items() if value is not None}))
-    assert isinstance(found, T5Spec)
-    return found
+    read = T5.spec(ConfigReader({key: value for key, value in config.items() if value is not None}))
+    assert isinstance(read, T5Spec)
+    return read
 
 
 def network_of(task: str, **changes: Any) -> Network:
@@ -68,9 +68,9 @@ def test_every_key_of_an_old_config_is_read() -> None:
         "task_specific_params": {f"translation_en_to_{to}": task for to in ("de", "fr", "ro")}
         | {"summarization": {**task, "length_penalty": 2.0, "no_repeat_ngram_size": 3}},
     }
-    reader = Reader({**T5.tiny, **old, "swirl": 3})
+    reader = ConfigReader({**T5.tiny, **old, "swirl": 3})
     assert T5.spec(reader) == spec_of()
-    assert reader.leftovers() == ["config.json: swirl = 3 is not read"]
+    assert reader.unused_key_warnings() == ["config.json: swirl = 3 is not read"]
 
 
 def test_what_old_configs_leave_out() -> None:
@@ -81,10 +81,10 @@ def test_what_old_configs_leave_out() -> None:
         "d_kv",
     )
     spec = spec_of(**dict.fromkeys((*left_out, "decoder_start_token_id", "eos_token_id", "dropout_rate")))
-    for side in (spec.encoder, spec.decoder):
-        assert len(side.blocks.blocks) == 3 and side.blocks.blocks[0].attention.E == 64
-        assert side.blocks.bias is not None and side.embed.dropout == 0.1
-        assert (side.blocks.bias.buckets, side.blocks.bias.max_distance) == (32, 128)
+    for stream in (spec.encoder, spec.decoder):
+        assert len(stream.blocks.blocks) == 3 and stream.blocks.blocks[0].attention.E == 64
+        assert stream.blocks.bias is not None and stream.embed.dropout == 0.1
+        assert (stream.blocks.bias.buckets, stream.blocks.bias.max_distance) == (32, 128)
     assert (spec.start_id, spec.end_id, spec.labels) == (0, 1, 2)
     assert spec.encoder.blocks.bias.bidirectional and not spec.decoder.blocks.bias.bidirectional
 
@@ -117,7 +117,7 @@ def test_the_feed_forward_layer(keys: dict[str, Any], kind: type, activation: st
 )
 def test_the_head_is_the_table_and_scaled_or_neither(keys: dict[str, Any], own: bool) -> None:
     network = network_of("translation", **keys)
-    assert type(network.head) is (Translation if own else ScaledTranslation)
+    assert type(network.head) is (Seq2SeqLMHead if own else ScaledSeq2SeqLMHead)
     assert (network.head.decoder.weight is network.embedding.tokens.weight) != own
 
 
@@ -144,8 +144,8 @@ def test_what_is_refused(keys: dict[str, Any], says: str) -> None:
 @torch.no_grad()
 def test_a_head_of_its_own(config: dict[str, Any], dtype: torch.dtype, tmp_path: Path) -> None:
     """Version 1.1: the reference keeps what it finds stored, whatever the config says of ties."""
-    made = make(ROW, ROW.main, tmp_path / "made", as_written=True, **config)
-    copy = rewritten(made, tmp_path / "copy", lambda t: {**t, "lm_head.weight": torch.randn(99, 32)})
+    folder = make(ROW, ROW.main, tmp_path / "made", as_written=True, **config)
+    copy = rewritten(folder, tmp_path / "copy", lambda t: {**t, "lm_head.weight": torch.randn(99, 32)})
     ours, theirs = load_ours(copy, dtype), load_theirs(copy, ROW, dtype)
     inputs = draw_inputs(ours.config, "right")
     with lifted(ROW, dtype):
@@ -160,13 +160,15 @@ def test_a_head_of_its_own(config: dict[str, Any], dtype: torch.dtype, tmp_path:
 
 def test_a_head_of_its_own_that_no_file_holds_is_the_table(tmp_path: Path) -> None:
     """So the reference saves a version 1.1 that it made from nothing; trained on, the two stay one."""
-    made = make(ROW, ROW.main, tmp_path / "made", **OLD)
-    assert "lm_head.weight" not in load_file(made / "model.safetensors")
-    model = load_ours(made)
+    folder = make(ROW, ROW.main, tmp_path / "made", **OLD)
+    assert "lm_head.weight" not in load_file(folder / "model.safetensors")
+    model = load_ours(folder)
     assert model.network.head.decoder.weight is model.network.embedding.tokens.weight
-    assert type(model.network.head) is Translation
+    assert type(model.network.head) is Seq2SeqLMHead
     model.save_pretrained(tmp_path / "saved")
-    assert set(load_file(made / "model.safetensors")) == set(load_file(tmp_path / "saved/model.safetensors"))
+    assert set(load_file(folder / "model.safetensors")) == set(
+        load_file(tmp_path / "saved/model.safetensors")
+    )
     load_theirs(tmp_path / "saved", ROW)  # says that it misses nothing
 
 
@@ -195,8 +197,8 @@ def test_the_first_name_of_the_class(folder: Path, tmp_path: Path) -> None:
 @torch.no_grad()
 def test_a_classifiers_body_serves_other_heads(task: str, tmp_path: Path) -> None:
     """Its files have a prefix that theirs have not."""
-    made = make(ROW, "T5ForSequenceClassification", tmp_path / "made")
-    model = glassformer.load(made, task=task)
+    folder = make(ROW, "T5ForSequenceClassification", tmp_path / "made")
+    model = glassformer.load(folder, task=task)
     assert not model.report.new
     model.save_pretrained(tmp_path / "saved")
     saved = load_file(tmp_path / "saved/model.safetensors")
@@ -241,16 +243,18 @@ def test_cl_22_scores_are_products_and_the_bias_of_the_distance(folder: Path) ->
     table = {name: x.double() for name, x in load_file(folder / "model.safetensors").items()}
     inputs = draw_inputs(model.config, "none")
     taps = model(**inputs.ours, tape=Tape("attn.*", "cross.*")).taps
-    for side, layers in (("encoder", 3), ("decoder", 2)):
-        distances = table[f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+    for stream, layers in (("encoder", 3), ("decoder", 2)):
+        distances = table[f"{stream}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
         for i in range(layers):
-            q, k, scores = (taps[f"{side}.blocks.{i}.attn.{name}"] for name in ("q", "k", "scores"))
+            q, k, scores = (taps[f"{stream}.blocks.{i}.attn.{name}"] for name in ("q", "k", "scores"))
             gap = scores - q @ k.mT
             close(gap[:, :, 5, 5], distances[0].expand(3, 4), 1e-12, "on itself")
             close(gap[:, :, 7, 6], distances[1].expand(3, 4), 1e-12, "on the one before")
-            close(gap[:, :, 10, 0], distances[3 if side == "encoder" else 7].expand(3, 4), 1e-12, "far back")
+            close(
+                gap[:, :, 10, 0], distances[3 if stream == "encoder" else 7].expand(3, 4), 1e-12, "far back"
+            )
             after = gap[:, :, 5, 6]
-            if side == "encoder":
+            if stream == "encoder":
                 close(after, distances[4 + 1].expand(3, 4), 1e-12, "on the one after")
             else:
                 assert after.isneginf().all()
@@ -270,7 +274,7 @@ def test_texts_have_no_end_of_positions() -> None:
     )
 
 
-def test_a_bare_body_needs_to_be_told_what_is_written() -> None:
+def test_the_body_alone_needs_decoder_input_ids() -> None:
     for task in ("feature-extraction", "translation"):
         with pytest.raises(ConfigError, match="decoder_input_ids"):
             network_of(task)(Batch(input_ids=torch.tensor([[5, 6]])), Flow())
@@ -287,18 +291,18 @@ def test_weights_start_as_the_paper_has_them() -> None:
         relative_attention_num_buckets=128,
         relative_attention_max_distance=128,
     )
-    wanted: dict[str, float] = {}
+    expected: dict[str, float] = {}
     for path, module in network.named_modules():
         if isinstance(module, nn.Linear):
-            wanted[f"{path}.weight"] = 2 * module.in_features**-0.5
+            expected[f"{path}.weight"] = 2 * module.in_features**-0.5
         elif isinstance(module, BucketedBias):
-            wanted[f"{path}.table.weight"] = 2 / 16
+            expected[f"{path}.table.weight"] = 2 / 16
     for path, module in network.named_modules():
         if isinstance(module, Embedding):
-            wanted[f"{path}.tokens.weight"] = 2.0
-    wanted["head.decoder.weight"] = 2.0  # the table
+            expected[f"{path}.tokens.weight"] = 2.0
+    expected["head.decoder.weight"] = 2.0  # the table
     wide: dict[str, Tensor] = dict(network.named_parameters(remove_duplicate=False))
-    for name, deviation in wanted.items():
+    for name, deviation in expected.items():
         weight = wide[name]
         if name.endswith("attn.qkv.weight"):
             q, weight = weight[: 4 * 64], weight[4 * 64 :]
@@ -316,8 +320,8 @@ def test_a_head_that_is_new_starts_so_too(folder: Path) -> None:
 
 
 def test_an_encoder_saved_alone_says_that_it_is_no_pair(tmp_path: Path) -> None:
-    made = make(ROW, "T5EncoderModel", tmp_path / "made")
-    assert json.loads((made / "config.json").read_text())["is_encoder_decoder"] is False
-    assert load_ours(made).task == "sentence-similarity"
-    write_config(made, {**read_config(made), "is_encoder_decoder": True})
-    assert load_ours(made).task == "sentence-similarity"
+    folder = make(ROW, "T5EncoderModel", tmp_path / "made")
+    assert json.loads((folder / "config.json").read_text())["is_encoder_decoder"] is False
+    assert load_ours(folder).task == "sentence-similarity"
+    write_config(folder, {**read_config(folder), "is_encoder_decoder": True})
+    assert load_ours(folder).task == "sentence-similarity"

@@ -1,4 +1,4 @@
-"""TAPAS: where tokens stand in their cells, the keys of its head against the reference library, and its losses."""
+"""TAPAS: positions within cells, keys of its head against the reference library, and its losses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import transformers
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.masks import Segments
+from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.evaluation.parity import widened
+from glassformer.evaluation.reference import fp64_arithmetic
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from tests.parity.sides import perturb
@@ -50,8 +50,8 @@ def table(cells: list[tuple[int, int]]) -> Tensor:
 )
 def test_positions_begin_anew_in_each_cell(cells: list[tuple[int, int]], positions: list[int]) -> None:
     assert model_of().network.positions(table(cells), Flow()).tolist() == [positions]
-    whole = model_of(reset_position_index_per_cell=False).network.positions(table(cells), Flow())
-    assert whole.tolist() == [list(range(len(cells)))]
+    positions = model_of(reset_position_index_per_cell=False).network.positions(table(cells), Flow())
+    assert positions.tolist() == [list(range(len(cells)))]
 
 
 def test_the_last_position_serves_all_that_are_beyond() -> None:
@@ -65,18 +65,18 @@ def test_the_last_position_serves_all_that_are_beyond() -> None:
 @pytest.mark.parametrize("keep", [[0, 1, 1, 1], [1, 1, 1, 0], [1, 0, 1, 1]])
 def test_padding_stands_behind_the_text(keep: list[int]) -> None:
     flow = Flow(keep=torch.tensor(keep)[None, None].bool())
-    found = model_of().network.positions(table([(0, 0)] * 4), flow)[0]
-    assert found[torch.tensor(keep).bool()].tolist() == [0, 1, 2]
-    assert found[~torch.tensor(keep).bool()].tolist() == [3]
+    positions = model_of().network.positions(table([(0, 0)] * 4), flow)[0]
+    assert positions[torch.tensor(keep).bool()].tolist() == [0, 1, 2]
+    assert positions[~torch.tensor(keep).bool()].tolist() == [3]
 
 
 def test_positions_that_are_given_stay() -> None:
     model, ids = model_of(), torch.tensor([[5, 6, 7]])
     numbers = table([(0, 0), (1, 1), (1, 1)])
-    told = model(ids, token_type_ids=numbers, position_ids=torch.tensor([[0, 0, 1]])).last_hidden_state
-    assert torch.equal(told, model(ids, token_type_ids=numbers).last_hidden_state)
+    explicit = model(ids, token_type_ids=numbers, position_ids=torch.tensor([[0, 0, 1]])).last_hidden_state
+    assert torch.equal(explicit, model(ids, token_type_ids=numbers).last_hidden_state)
     moved = model(ids, token_type_ids=numbers, position_ids=torch.tensor([[0, 1, 2]])).last_hidden_state
-    assert not torch.allclose(told, moved, atol=1e-4)
+    assert not torch.allclose(explicit, moved, atol=1e-4)
 
 
 @torch.no_grad()
@@ -85,7 +85,7 @@ def test_tables_in_one_row_do_not_share_their_cells() -> None:
     ids = torch.randint(1, 99, (1, 9))
     numbers = table([(0, 0), (1, 1), (1, 1), (2, 1), (0, 0), (0, 0), (1, 1), (1, 1), (2, 1)])
     batch = Batch(input_ids=ids, token_type_ids=numbers)
-    packed = network.states(batch, Flow(segments=Segments((4, 5))))
+    packed = network.states(batch, Flow(packing=Packing((4, 5))))
     alone = [
         network.states(Batch(input_ids=ids[:, part], token_type_ids=numbers[:, part]), Flow())
         for part in (slice(0, 4), slice(4, 9))
@@ -148,25 +148,25 @@ def test_the_head_is_the_reference_s(changes: dict[str, Any], dtype: torch.dtype
     perturb(theirs)
     theirs.save_pretrained(tmp_path)
     ours = load(tmp_path, strict=True, dtype=dtype)
-    ids, keep, numbers, labels = drawn_tables()
-    given = {"input_ids": ids, "attention_mask": keep, "token_type_ids": numbers}
+    ids, keep, numbers, labels = random_tables()
+    fields = {"input_ids": ids, "attention_mask": keep, "token_type_ids": numbers}
     operators = {"aggregation_labels": torch.tensor([0, 2, 1, 1])} if config["num_aggregation_labels"] else {}
-    output = ours(**given, labels={"labels": labels, **operators} if operators else labels)
+    output = ours(**fields, labels={"labels": labels, **operators} if operators else labels)
     one_column = config.get("select_one_column", True)
-    with widened(dtype):
+    with fp64_arithmetic(dtype):
         theirs = kind.from_pretrained(tmp_path, local_files_only=True, dtype=dtype)
-        expected = theirs(**given, labels=labels if one_column else labels.to(dtype), **operators)
-        plain = theirs(**given).logits if one_column else expected.logits  # without labels it would raise
+        expected = theirs(**fields, labels=labels if one_column else labels.to(dtype), **operators)
+        plain = theirs(**fields).logits if one_column else expected.logits  # without labels it would raise
     within = 1e-5 if dtype == torch.float32 else 1e-9
     torch.testing.assert_close(output.loss, expected.loss, atol=within, rtol=within)
     torch.testing.assert_close(output.logits, expected.logits, atol=within, rtol=within)
-    torch.testing.assert_close(ours(**given).logits, plain, atol=within, rtol=within)
+    torch.testing.assert_close(ours(**fields).logits, plain, atol=within, rtol=within)
     if operators:
         operator = output.logits_aggregation
         torch.testing.assert_close(operator, expected.logits_aggregation, atol=within, rtol=within)
 
 
-def drawn_tables() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def random_tables() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four questions about tables of 3 × 3, some cells of two tokens; the last has no answer among the cells."""
     draw = torch.Generator().manual_seed(3)
     rows = [(0, 0)] * 4 + [(c, r) for r in range(4) for c in (1, 2, 3, 3)]
@@ -184,7 +184,7 @@ def drawn_tables() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def test_tokens_of_a_cell_share_a_logit_and_other_columns_have_none() -> None:
-    ids, keep, numbers, _ = drawn_tables()
+    ids, keep, numbers, _ = random_tables()
     logits = model_of(QUESTION)(ids, keep, numbers).logits
     assert torch.equal(logits[0, 6], logits[0, 7])
     possible = logits[0] > -5_000
@@ -230,14 +230,14 @@ def test_learning_from_the_answer_alone_is_refused_by_name_and_its_logits_are_th
 
 
 def test_tables_that_share_a_row_have_no_cells_of_their_own() -> None:
-    with pytest.raises(ConfigError, match="segments go with no table"):
-        model_of(QUESTION).network(Batch(input_ids=torch.tensor([[5, 6]])), Flow(segments=Segments((1, 1))))
+    with pytest.raises(ConfigError, match="does not work with packing"):
+        model_of(QUESTION).network(Batch(input_ids=torch.tensor([[5, 6]])), Flow(packing=Packing((1, 1))))
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"type_vocab_sizes": [3, 4]}, "at least three: of segments, columns, rows"),
+        ({"type_vocab_sizes": [3, 4]}, "at least three: of token types, columns, rows"),
         ({"type_vocab_sizes": [3, 4, 0]}, "whole numbers from 1"),
         ({"type_vocab_sizes": [3, 4, True]}, "whole numbers from 1"),
         ({"type_vocab_sizes": 7}, "type_vocab_sizes is 7"),

@@ -1,4 +1,4 @@
-"""The 2017 model, beside torch.nn.Transformer with copied weights; what the paper adds is written out here."""
+"""The transformer of 2017 beside torch.nn.Transformer with copied weights; what the paper adds is written out here."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch.nn import functional as F
 from glassformer.core import Batch, Flow, Tape
 from glassformer.core.cache import KeyValueCache
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.generation.greedy import greedy
-from glassformer.models import FAMILIES, Network, Reader
-from glassformer.models.transformer import PAPER_BASE, Transformer, shifted_right
-from glassformer.weights.fit import fill, gather
+from glassformer.generation.decoding import greedy_search
+from glassformer.models import FAMILIES, ConfigReader, Network
+from glassformer.models.transformer import PAPER_BASE, Transformer, shift_right
+from glassformer.weights.load import export_weights, load_weights
 from glassformer.weights.read import open_checkpoint
 from glassformer.weights.write import write_checkpoint
 
@@ -30,7 +30,7 @@ PAD, START, END = 0, 1, 2
 def build(**changes: Any) -> Transformer:
     """A tiny network in which every parameter is away from its first value: a lost bias or gain shows."""
     torch.manual_seed(0)
-    spec = FAMILY.spec(Reader({**FAMILY.tiny, **changes}))
+    spec = FAMILY.spec(ConfigReader({**FAMILY.tiny, **changes}))
     network = FAMILY.build(spec, "translation")
     FAMILY.initialise(network, spec)
     with torch.no_grad():
@@ -134,28 +134,28 @@ class Reference(nn.Module):
             "target_table": ours.pop("decoder.embed.tokens.weight"),
             "projection": ours.pop("head.decoder.weight"),
         }
-        for side in ("encoder", "decoder"):
+        for stream in ("encoder", "decoder"):
             modules = {
                 "self_attn.out_proj": "attn.out",
                 "norm1": f"attn_residual.{slot}",
                 "linear1": "ffn.up",
                 "linear2": "ffn.down",
-                "norm2" if side == "encoder" else "norm3": f"ffn_residual.{slot}",
+                "norm2" if stream == "encoder" else "norm3": f"ffn_residual.{slot}",
             }
-            if side == "decoder":
+            if stream == "decoder":
                 modules |= {"multihead_attn.out_proj": "cross.out", "norm2": f"cross_residual.{slot}"}
-            for i in range(self.config[f"{side}_layers"]):
+            for i in range(self.config[f"{stream}_layers"]):
                 for leaf in ("weight", "bias"):
-                    there, here = f"core.{side}.layers.{i}", f"{side}.blocks.{i}"
+                    there, here = f"core.{stream}.layers.{i}", f"{stream}.blocks.{i}"
                     theirs[f"{there}.self_attn.in_proj_{leaf}"] = ours.pop(f"{here}.attn.qkv.{leaf}")
                     for their, our in modules.items():
                         theirs[f"{there}.{their}.{leaf}"] = ours.pop(f"{here}.{our}.{leaf}")
-                    if side == "decoder":
+                    if stream == "decoder":
                         parts = [ours.pop(f"{here}.cross.{part}.{leaf}") for part in ("q", "kv")]
                         theirs[f"{there}.multihead_attn.in_proj_{leaf}"] = torch.cat(parts)
             if self.config["norm_first"]:
                 for leaf in ("weight", "bias"):
-                    theirs[f"core.{side}.norm.{leaf}"] = ours.pop(f"{side}.final_norm.{leaf}")
+                    theirs[f"core.{stream}.norm.{leaf}"] = ours.pop(f"{stream}.final_norm.{leaf}")
         assert not ours
         self.load_state_dict(theirs, strict=True)
         return self
@@ -183,9 +183,9 @@ def test_same_numbers_and_gradients_as_torch(
     if tied:  # one table collects what three would
         close(network.encoder.embed.tokens.weight.grad, sum(tables), dtype)
     else:
-        sides = [network.encoder.embed.tokens, network.decoder.embed.tokens, network.head.decoder]
-        for side, grad in zip(sides, tables, strict=True):
-            close(side.weight.grad, grad, dtype)
+        tied = [network.encoder.embed.tokens, network.decoder.embed.tokens, network.head.decoder]
+        for module, grad in zip(tied, tables, strict=True):
+            close(module.weight.grad, grad, dtype)
     for i in range(2):
         here, there = network.decoder.blocks[i], reference.core.decoder.layers[i]
         close(here.attn.qkv.weight.grad, there.self_attn.in_proj_weight.grad, dtype)
@@ -239,9 +239,9 @@ def test_the_future_of_the_target_changes_nothing(network: Transformer, source: 
 def test_every_place_of_the_source_matters(network: Transformer) -> None:
     source, target = rows(6, [5]), rows(7, [3])
     before = call(network, source, target)
-    for place in range(source.shape[1]):
+    for i in range(source.shape[1]):
         changed = source.clone()
-        changed[0, place] = 3 if source[0, place] != 3 else 4
+        changed[0, i] = 3 if source[0, i] != 3 else 4
         assert not torch.allclose(before[:, 0], call(network, changed, target)[:, 0])
 
 
@@ -250,49 +250,49 @@ def test_memory_is_computed_once_and_gives_the_same(
 ) -> None:
     keep = (source != PAD)[:, None]
     memory = network.memory(Batch(input_ids=source), Flow(keep=keep))
-    whole = network(Batch(input_ids=source, decoder_input_ids=target), Flow(keep=keep))
+    full = network(Batch(input_ids=source, decoder_input_ids=target), Flow(keep=keep))
     monkeypatch.setattr(network.encoder, "forward", None)  # the encoder must not run again
-    given = network(Batch(decoder_input_ids=target), Flow(memory=memory))
-    assert torch.equal(given.logits, whole.logits)
-    assert torch.equal(whole.encoder_last_hidden_state, memory.states)
+    reused = network(Batch(decoder_input_ids=target), Flow(memory=memory))
+    assert torch.equal(reused.logits, full.logits)
+    assert torch.equal(full.encoder_last_hidden_state, memory.states)
 
 
 @pytest.mark.parametrize("chunks", [[2, 4], [1] * 6], ids=["two chunks", "token by token"])
 def test_cached_in_pieces_equals_the_whole(network: Transformer, source: Tensor, chunks: list[int]) -> None:
     target, keep = rows(8, [6, 6, 6]), (source != PAD)[:, None]
-    whole = network(Batch(input_ids=source, decoder_input_ids=target), Flow(keep=keep)).logits
+    full = network(Batch(input_ids=source, decoder_input_ids=target), Flow(keep=keep)).logits
     memory, cache = network.memory(Batch(input_ids=source), Flow(keep=keep)), KeyValueCache()
     pieces = [
         network(Batch(decoder_input_ids=piece), Flow(memory=memory, cache=cache)).logits
         for piece in target.split(chunks, dim=1)
     ]
-    close(torch.cat(pieces, dim=1), whole, torch.float32)
+    close(torch.cat(pieces, dim=1), full, torch.float32)
 
 
 def test_greedy_is_the_same_cached_or_not_and_row_by_row(network: Transformer, source: Tensor) -> None:
     keep = (source != PAD)[:, None]
     start = torch.full((3, 1), START)
     options: dict[str, Any] = {"max_new_tokens": 12, "stop_ids": (END,), "pad_id": PAD}
-    memory = {"memory_of": Batch(input_ids=source), "memory_keep": keep}
-    cached = greedy(network, start, **memory, **options)
-    assert torch.equal(cached, greedy(network, start, **memory, **options, cached=False))
+    memory = {"encoder_batch": Batch(input_ids=source), "encoder_keep": keep}
+    cached = greedy_search(network, start, **memory, **options)
+    assert torch.equal(cached, greedy_search(network, start, **memory, **options, cached=False))
     for row in range(3):
         alone = Batch(input_ids=source[row][source[row] != PAD][None])
-        answer = greedy(network, start[:1], memory_of=alone, **options)[0]
+        answer = greedy_search(network, start[:1], encoder_batch=alone, **options)[0]
         assert torch.equal(answer, cached[row, : len(answer)])
     assert len({tuple(row) for row in cached.tolist()}) > 1  # the rows differ, so the memory was read
 
 
 def test_greedy_with_prompts_padded_on_the_left(network: Transformer, source: Tensor) -> None:
     keep = (source != PAD)[:, None]
-    memory = {"memory_of": Batch(input_ids=source), "memory_keep": keep}
+    memory = {"encoder_batch": Batch(input_ids=source), "encoder_keep": keep}
     prompts = torch.tensor([[PAD, PAD, START], [PAD, START, 5], [START, 6, 7]])
     cached, plain = (
-        greedy(network, prompts, keep=prompts != PAD, max_new_tokens=8, **memory, cached=cached)
+        greedy_search(network, prompts, keep=prompts != PAD, max_new_tokens=8, **memory, cached=cached)
         for cached in (True, False)
     )
     assert torch.equal(cached, plain)
-    one = greedy(network, prompts[:1, 2:], memory_of=Batch(input_ids=source[:1]), max_new_tokens=8)
+    one = greedy_search(network, prompts[:1, 2:], encoder_batch=Batch(input_ids=source[:1]), max_new_tokens=8)
     assert torch.equal(cached[0, 2:], one[0])
 
 
@@ -352,15 +352,15 @@ def test_an_edited_memory_is_what_the_decoder_sees(network: Transformer, source:
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_weights_come_back_byte_equal(tmp_path: Path, tied: bool, norm_first: bool) -> None:
     network = build(tie_embeddings=tied, norm_first=norm_first)
-    spec = FAMILY.spec(Reader({**FAMILY.tiny, "tie_embeddings": tied, "norm_first": norm_first}))
+    spec = FAMILY.spec(ConfigReader({**FAMILY.tiny, "tie_embeddings": tied, "norm_first": norm_first}))
     table = FAMILY.names(spec, "translation")
-    tensors = gather(network, table, prefixed=True)
+    tensors = export_weights(network, table, prefixed=True)
     assert set(tensors) == {name for name, _ in network.named_parameters()}  # names are our module paths
     write_checkpoint(tmp_path, tensors)
     with torch.device("meta"):
         again = FAMILY.build(spec, "translation")
     with open_checkpoint(tmp_path) as checkpoint:
-        report = fill(again, checkpoint, table, strict=True)
+        report = load_weights(again, checkpoint, table, strict=True)
     assert not report.new and not report.unused
     for name, parameter in network.named_parameters(remove_duplicate=False):
         assert torch.equal(again.get_parameter(name), parameter)
@@ -382,7 +382,7 @@ def test_the_face_loads_what_it_saved(tmp_path: Path, source: Tensor, target: Te
     inputs = {
         "input_ids": source,
         "attention_mask": (source != PAD).long(),
-        "decoder_input_ids": shifted_right(target, START, PAD),
+        "decoder_input_ids": shift_right(target, START, PAD),
     }
     labels = target.masked_fill(target == PAD, -100)
     first, second = model(**inputs, labels=labels), again(**inputs, labels=labels)
@@ -398,14 +398,14 @@ def test_the_face_loads_what_it_saved(tmp_path: Path, source: Tensor, target: Te
 
 def test_the_papers_base_model_has_65_million_parameters() -> None:
     with torch.device("meta"):
-        network = FAMILY.build(FAMILY.spec(Reader(PAPER_BASE)), "translation")
+        network = FAMILY.build(FAMILY.spec(ConfigReader(PAPER_BASE)), "translation")
     count = sum(p.numel() for p in network.parameters())
     assert count == 63_082_496  # table 3 of the paper says 65 · 10⁶
     assert round(count / 65e6, 1) == 1.0
 
 
 def test_fresh_tables_are_as_large_as_the_positions() -> None:
-    spec = FAMILY.spec(Reader({**FAMILY.tiny, "vocab_size": 2000}))
+    spec = FAMILY.spec(ConfigReader({**FAMILY.tiny, "vocab_size": 2000}))
     network = FAMILY.build(spec, "translation")
     FAMILY.initialise(network, spec)
     assert network.get_parameter("head.decoder.weight").std().item() == pytest.approx(32**-0.5, rel=0.05)
@@ -418,10 +418,10 @@ def test_fresh_tables_are_as_large_as_the_positions() -> None:
 
 def test_dropout_is_the_configs() -> None:
     config = {**FAMILY.tiny, "dropout": 0.25, "attention_dropout": 0.5, "activation_dropout": 0.125}
-    network = FAMILY.build(FAMILY.spec(Reader(config)), "translation")
-    for side in (network.encoder, network.decoder):  # type: ignore[union-attr]
-        assert side.embed.dropout.p == 0.25
-        for block in side.blocks:
+    network = FAMILY.build(FAMILY.spec(ConfigReader(config)), "translation")
+    for stream in (network.encoder, network.decoder):  # type: ignore[union-attr]
+        assert stream.embed.dropout.p == 0.25
+        for block in stream.blocks:
             assert block.attn.spec.dropout == 0.5
             assert block.ffn.dropout.p == 0.125
             assert block.attn_residual.dropout.p == block.ffn_residual.dropout.p == 0.25
@@ -430,15 +430,15 @@ def test_dropout_is_the_configs() -> None:
 
 
 def test_every_key_is_read_and_an_unknown_one_is_reported() -> None:
-    reader = Reader({**PAPER_BASE, "norm_first": True, "is_encoder_decoder": True, "swirl": 3})
+    reader = ConfigReader({**PAPER_BASE, "norm_first": True, "is_encoder_decoder": True, "swirl": 3})
     FAMILY.spec(reader)
-    assert reader.leftovers() == ["config.json: swirl = 3 is not read"]
+    assert reader.unused_key_warnings() == ["config.json: swirl = 3 is not read"]
     with pytest.raises(UnsupportedError, match="is_encoder_decoder"):
-        FAMILY.spec(Reader({**PAPER_BASE, "is_encoder_decoder": False}))
+        FAMILY.spec(ConfigReader({**PAPER_BASE, "is_encoder_decoder": False}))
     with pytest.raises(ConfigError, match="d_model"):
-        FAMILY.spec(Reader({"model_type": "transformer"}))
+        FAMILY.spec(ConfigReader({"model_type": "transformer"}))
     with pytest.raises(ConfigError, match="width 512 is not a multiple of heads 7"):
-        FAMILY.spec(Reader({**PAPER_BASE, "num_heads": 7}))
+        FAMILY.spec(ConfigReader({**PAPER_BASE, "num_heads": 7}))
 
 
 def test_head_width_is_free(source: Tensor, target: Tensor) -> None:
@@ -448,14 +448,14 @@ def test_head_width_is_free(source: Tensor, target: Tensor) -> None:
 
 
 def test_tables_of_two_sizes_cannot_be_tied() -> None:
-    spec = FAMILY.spec(Reader(FAMILY.tiny))
+    spec = FAMILY.spec(ConfigReader(FAMILY.tiny))
     other = replace(spec.decoder, embed=replace(spec.decoder.embed, vocabulary=50))
     with pytest.raises(ConfigError, match=r"encoder's is \[99, 32\] and the decoder's \[50, 32\]"):
         replace(spec, decoder=other)
     assert replace(spec, decoder=other, tied=False).decoder.embed.vocabulary == 50
 
 
-def test_what_is_missing_or_too_long_is_said(source: Tensor, target: Tensor) -> None:
+def test_missing_and_too_long_inputs_are_errors(source: Tensor, target: Tensor) -> None:
     network = build()
     with pytest.raises(ConfigError, match="decoder_input_ids"):
         network(Batch(input_ids=source), Flow())
@@ -473,7 +473,7 @@ def test_what_is_missing_or_too_long_is_said(source: Tensor, target: Tensor) -> 
 
 def test_shifted_right_starts_and_drops_the_last() -> None:
     labels = torch.tensor([[5, 6, END], [7, END, -100]])
-    assert shifted_right(labels, START, PAD).tolist() == [[START, 5, 6], [START, 7, END]]
+    assert shift_right(labels, START, PAD).tolist() == [[START, 5, 6], [START, 7, END]]
 
 
 def test_a_source_of_padding_alone_gives_finite_numbers(target: Tensor) -> None:

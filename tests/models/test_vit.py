@@ -1,4 +1,4 @@
-"""ViT beyond the table: photographs end to end, folders as found, and training."""
+"""ViT beyond the parity table: photographs end to end, published folders, training."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_photograph_is_looked_at(tmp_path: Path) -> None:
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     model = glassformer.load(folder)
     session = model.inspect(str(tmp_path / "photo.png"))
-    assert [token.text for token in session.sides["image"]][:3] == ["[CLS]", "r0 c0", "r0 c1"]
+    assert [token.text for token in session.streams["image"]][:3] == ["[CLS]", "r0 c0", "r0 c1"]
     theirs = transformers.ViTForImageClassification.from_pretrained(
         folder, attn_implementation="eager"
     ).eval()

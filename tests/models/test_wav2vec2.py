@@ -1,4 +1,4 @@
-"""wav2vec 2.0 and HuBERT: old files, what is refused, losses, mixes of layers, what training hides."""
+"""wav2vec 2.0 and HuBERT: old files, errors, CTC losses, weighted layer sums, SpecAugment."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from torch import Tensor
 from transformers.models.wav2vec2.modeling_wav2vec2 import _compute_mask_indices
 
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.core.spec_augment import drawn_spans
+from glassformer.core.spec_augment import random_spans
 from glassformer.core.specs import SpansSpec
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session
-from glassformer.inspect.reading import read_sense
+from glassformer.inspect.inputs import media_input
 from glassformer.model import Model, load
-from glassformer.models import FAMILIES, Reader
+from glassformer.models import FAMILIES, ConfigReader
 from tests.parity.sides import perturb, read_config, write_config
 
 BOTH = pytest.mark.parametrize("family", ["wav2vec2", "hubert"])
@@ -180,17 +180,17 @@ def test_what_a_bare_config_means_is_what_the_reference_means(family: str) -> No
         with torch.device("meta"):
             theirs = kind(kind.config_class(**config))
         record = FAMILIES[family]
-        spec = record.spec(Reader({"model_type": family, **config}))
-        ours = record.blank(spec, "automatic-speech-recognition")
+        spec = record.spec(ConfigReader({"model_type": family, **config}))
+        ours = record.build_on_meta(spec, "automatic-speech-recognition")
         assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
         defaults = theirs.config
-        assert (spec.reduction, spec.forgives, spec.head_dropout) == (
+        assert (spec.reduction, spec.zero_infinity, spec.head_dropout) == (
             defaults.ctc_loss_reduction,
             defaults.ctc_zero_infinity,
             defaults.final_dropout,
         )
         time = spec.embed.augment.time
-        assert (time.share, time.length, time.least) == (
+        assert (time.share, time.length, time.minimum) == (
             defaults.mask_time_prob,
             defaults.mask_time_length,
             defaults.mask_time_min_masks,
@@ -201,7 +201,7 @@ def test_what_a_bare_config_means_is_what_the_reference_means(family: str) -> No
             defaults.attention_dropout,
             defaults.activation_dropout,
         )
-        assert (spec.wave.samples, spec.wave.hop) == (400, 320)
+        assert (spec.waveform.samples, spec.waveform.hop) == (400, 320)
 
 
 # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -246,11 +246,11 @@ def test_padding_is_heard_by_base_models_alone(family: str, layout: str) -> None
 
 @BOTH
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
-@pytest.mark.parametrize("forgives", [False, True])
+@pytest.mark.parametrize("zero_infinity", [False, True])
 @torch.no_grad()
-def test_losses_are_the_references(family: str, reduction: str, forgives: bool, tmp_path: Path) -> None:
+def test_losses_are_the_references(family: str, reduction: str, zero_infinity: bool, tmp_path: Path) -> None:
     architecture = "Wav2Vec2ForCTC" if family == "wav2vec2" else "HubertForCTC"
-    changes = {"ctc_loss_reduction": reduction, "ctc_zero_infinity": forgives}
+    changes = {"ctc_loss_reduction": reduction, "ctc_zero_infinity": zero_infinity}
     theirs = theirs_of(architecture, tmp_path, **changes)
     model = load(tmp_path)
     masked = {"attention_mask": KEEP.long()}
@@ -258,7 +258,7 @@ def test_losses_are_the_references(family: str, reduction: str, forgives: bool, 
         for mask in ({}, masked):
             expected = theirs(wave(), labels=labels, **mask).loss
             close(model(input_values=wave(), labels=labels, **mask).loss, expected)
-    assert forgives or not expected.isfinite()
+    assert zero_infinity or not expected.isfinite()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -276,8 +276,8 @@ def test_a_head_may_read_a_mix_of_all_layers(layout: str, architecture: str, tmp
     model = load(tmp_path, strict=True)
     mask = {"attention_mask": KEEP.long()}
     output, expected = model(input_values=wave(), **mask).logits, theirs(wave(), **mask).logits
-    seen = slice(None) if output.dim() == 2 else model.network.features.kept(KEEP[:, None])[:, 0]
-    close(output[seen], expected[seen])
+    visible = slice(None) if output.dim() == 2 else model.network.features.frame_mask(KEEP[:, None])[:, 0]
+    close(output[visible], expected[visible])
     before = output.clone()
     model.network.head.mix.weights[1] += 1.0
     assert (model(input_values=wave(), **mask).logits - before).abs().max() > 1e-2
@@ -308,20 +308,21 @@ def test_training_hides_and_looking_does_not(family: str) -> None:
 @BOTH
 def test_a_config_may_have_the_vector_and_hide_nothing(family: str) -> None:
     model = model_of(family, mask_time_prob=0.5, apply_spec_augment=False).train()
-    seen = model(input_values=wave()).logits
-    assert torch.equal(seen, model.eval()(input_values=wave()).logits)
+    unmasked = model(input_values=wave()).logits
+    assert torch.equal(unmasked, model.eval()(input_values=wave()).logits)
     assert model_of(family, mask_time_prob=0.0).network.embed.augment is None
 
 
-@pytest.mark.parametrize(("share", "length", "least"), [(0.05, 10, 2), (0.5, 10, 2), (0.65, 3, 0)])
-def test_training_hides_as_much_as_the_reference(share: float, length: int, least: int) -> None:
+@pytest.mark.parametrize(("share", "length", "minimum"), [(0.05, 10, 2), (0.5, 10, 2), (0.65, 3, 0)])
+def test_training_hides_as_much_as_the_reference(share: float, length: int, minimum: int) -> None:
     frames, rows = 50, 400
     torch.manual_seed(0)
     np.random.seed(0)
     ours = [
-        drawn_spans([frames], frames, SpansSpec(share=share, length=length, least=least)) for _ in range(rows)
+        random_spans([frames], frames, SpansSpec(share=share, length=length, minimum=minimum))
+        for _ in range(rows)
     ]
-    theirs = [_compute_mask_indices((1, frames), share, length, min_masks=least) for _ in range(rows)]
+    theirs = [_compute_mask_indices((1, frames), share, length, min_masks=minimum) for _ in range(rows)]
     hidden, expected = torch.cat(ours).float(), torch.from_numpy(np.concatenate(theirs)).float()
     assert float(hidden.mean()) == pytest.approx(float(expected.mean()), abs=0.02)
     assert (hidden.mean(0) - expected.mean(0)).abs().max() < 0.15
@@ -346,9 +347,11 @@ def test_a_new_model_says_something_sensible(family: str) -> None:
 def test_frames_are_called_by_their_time() -> None:
     record = FAMILIES["wav2vec2"]
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    network = record.blank(record.spec(Reader({"model_type": "wav2vec2", **sizes})), "feature-extraction")
-    places = network.places(Batch(input_values=torch.zeros(1, 16_000)))["sound"]
-    assert places[:3] == ["0.00 s", "0.02 s", "0.04 s"] and places[-1] == "0.96 s" and len(places) == 49
+    network = record.build_on_meta(
+        record.spec(ConfigReader({"model_type": "wav2vec2", **sizes})), "feature-extraction"
+    )
+    labels = network.token_labels(Batch(input_values=torch.zeros(1, 16_000)))["sound"]
+    assert labels[:3] == ["0.00 s", "0.02 s", "0.04 s"] and labels[-1] == "0.96 s" and len(labels) == 49
 
 
 @BOTH
@@ -356,9 +359,9 @@ def test_frames_are_called_by_their_time() -> None:
 def test_attention_of_a_sound_can_be_looked_at(family: str) -> None:
     model = model_of(family).eval()
     batch = Batch(input_values=wave(1))
-    session = Session(model.network, read_sense("a sound", batch, model.network.places(batch)))
+    session = Session(model.network, media_input("a sound", batch, model.network.token_labels(batch)))
     assert list(session.maps) == ["self"] and session.maps["self"].queries == "sound"
-    assert [token.text for token in session.sides["sound"]][:2] == ["0.00 s", "0.00 s"]
+    assert [token.text for token in session.streams["sound"]][:2] == ["0.00 s", "0.00 s"]
     tape = Tape("blocks.1.attn.probs").attach(model.network)
     model.network(batch, Flow(tape=tape))
     close(session.head(1, 2).probs(), tape.taps["blocks.1.attn.probs"][0, 2])

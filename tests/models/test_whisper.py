@@ -1,4 +1,4 @@
-"""What is Whisper's own: a spectrogram of one size, keys without a bias, waves that are read and never trained."""
+"""Whisper: spectrograms of one size, keys without a bias, positions that are read and never trained."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode
 import glassformer
 from glassformer import ConfigError, DataError, Model
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.generation.greedy import greedy
+from glassformer.generation.decoding import greedy_search
 from glassformer.inspect.summary import summary
-from glassformer.models import Network, Reader
-from glassformer.models.whisper import FAMILY, Stem, Whisper, WhisperClassifier
+from glassformer.models import ConfigReader, Network
+from glassformer.models.whisper import FAMILY, SpectrogramStem, Whisper, WhisperClassifier
 from tests.parity.families import BY_FAMILY
 from tests.parity.inputs import draw_inputs, draw_labels
 from tests.parity.sides import PRECISIONS, close, lifted, load_ours, load_theirs, make, tolerance
@@ -34,7 +34,7 @@ HIDES = {
 
 
 def network(task: str = "automatic-speech-recognition", **changes: Any) -> Network:
-    spec = FAMILY.spec(Reader({**FAMILY.tiny, **changes}))
+    spec = FAMILY.spec(ConfigReader({**FAMILY.tiny, **changes}))
     built = FAMILY.build(spec, task)
     FAMILY.initialise(built, spec)
     return built.eval()
@@ -52,12 +52,12 @@ def test_every_key_is_read_and_an_unknown_one_is_reported() -> None:
 
     for changes in ({}, {"suppress_tokens": [1], "forced_decoder_ids": [[1, 5]], "encoder_layerdrop": 0.1}):
         full = WhisperConfig.from_dict({**FAMILY.tiny, **changes}).to_dict()
-        reader = Reader(full)
+        reader = ConfigReader(full)
         FAMILY.spec(reader)
-        assert reader.leftovers() == []
-    reader = Reader({**FAMILY.tiny, "sharpness": 3})
+        assert reader.unused_key_warnings() == []
+    reader = ConfigReader({**FAMILY.tiny, "sharpness": 3})
     FAMILY.spec(reader)
-    assert reader.leftovers() == ["config.json: sharpness = 3 is not read"]
+    assert reader.unused_key_warnings() == ["config.json: sharpness = 3 is not read"]
 
 
 def test_defaults_are_the_reference_librarys() -> None:
@@ -66,7 +66,7 @@ def test_defaults_are_the_reference_librarys() -> None:
     left_out = ("num_mel_bins", "max_source_positions", "max_target_positions", "classifier_proj_size")
     few = {key: value for key, value in FAMILY.tiny.items() if key not in left_out}
     full = WhisperConfig.from_dict(dict(few)).to_dict()
-    assert FAMILY.spec(Reader(few)) == FAMILY.spec(Reader(full))
+    assert FAMILY.spec(ConfigReader(few)) == FAMILY.spec(ConfigReader(full))
 
 
 def test_an_odd_width_is_refused() -> None:
@@ -113,8 +113,8 @@ def test_places_are_the_times_of_frames() -> None:
     batch = Batch(input_features=features())
     names = [f"{i * 0.02:.2f} s" for i in range(13)]
     assert names[:3] == ["0.00 s", "0.02 s", "0.04 s"]
-    assert network().places(batch) == {"source": names}
-    assert network("audio-classification").places(batch) == {"sound": names}
+    assert network().token_labels(batch) == {"source": names}
+    assert network("audio-classification").token_labels(batch) == {"sound": names}
 
 
 def test_the_first_convolution_runs_twice_a_state() -> None:
@@ -126,7 +126,8 @@ def test_the_first_convolution_runs_twice_a_state() -> None:
     counted = summary(built, tokens=13)
     assert counted.uncounted == ()
     assert (
-        next(part for part in counted.root.parts if part.name == "encoder").flops == counter.get_total_flops()
+        next(part for part in counted.root.children if part.name == "encoder").flops
+        == counter.get_total_flops()
     )
 
 
@@ -144,7 +145,7 @@ def test_waves_of_a_fresh_network_are_the_references() -> None:
             if width > 2  # theirs divides by 0
             else None
         )
-        assert isinstance(ours, Whisper) and isinstance(ours.encoder.embed, Stem)
+        assert isinstance(ours, Whisper) and isinstance(ours.encoder.embed, SpectrogramStem)
         mine = ours.encoder.embed.positions.weight
         assert mine[0, : width // 2].eq(0).all() and mine[0, width // 2 :].eq(1).all()
         if theirs is not None:
@@ -218,7 +219,7 @@ def test_labels_of_a_sound(tmp_path: Path, changes: dict[str, Any], dtype: torch
 
 
 def test_a_classifier_is_made_of_a_whole_checkpoint(tmp_path: Path) -> None:
-    """The half that hears is taken out of it; the head is new; what is saved has no prefix, like theirs."""
+    """The encoder is taken out of it; the head is new; what is saved has no prefix, like theirs."""
     folder = make(ROW, WRITES, tmp_path / "whole")
     model = glassformer.load(folder, task="audio-classification")
     assert model.report.new == [f"head.{part}" for part in (
@@ -226,9 +227,9 @@ def test_a_classifier_is_made_of_a_whole_checkpoint(tmp_path: Path) -> None:
     )]  # fmt: skip
     assert all("decoder" in name for name in model.report.unused)
     x = features(3)
-    hears = model(input_features=x).last_hidden_state
-    whole = load_ours(folder)(input_features=x, decoder_input_ids=torch.ones(3, 1, dtype=torch.long))
-    assert torch.equal(hears, whole.encoder_last_hidden_state)
+    encoded = model(input_features=x).last_hidden_state
+    full = load_ours(folder)(input_features=x, decoder_input_ids=torch.ones(3, 1, dtype=torch.long))
+    assert torch.equal(encoded, full.encoder_last_hidden_state)
     model.save_pretrained(tmp_path / "saved")
     assert "encoder.conv1.weight" in load_file(tmp_path / "saved" / "model.safetensors")
     again = load_ours(tmp_path / "saved")
@@ -242,23 +243,23 @@ def test_training_hides_stretches_of_time_and_of_bins() -> None:
     built = network(**HIDES)
     assert isinstance(built, Whisper)
     batch = Batch(input_features=features(8) + 5)  # no 0 of its own
-    assert torch.equal(built.source(batch), features(8) + 5)
-    hidden = built.train().source(batch).eq(0)
+    assert torch.equal(built.encoder_input(batch), features(8) + 5)
+    hidden = built.train().encoder_input(batch).eq(0)
     columns, rows = hidden.all(dim=1), hidden.all(dim=2)  # [8, frames], [8, bins]
     assert torch.equal(hidden, columns[:, None] | rows[..., None])
     assert columns.any(dim=1).all() and rows.any(dim=1).all() and not columns.all(dim=1).any()
     assert len({tuple(row) for row in columns.tolist()}) > 1, "each row has its own"
     torch.manual_seed(2)
-    one = built.source(batch)
+    one = built.encoder_input(batch)
     torch.manual_seed(3)
-    assert not torch.equal(one, built.source(batch))
+    assert not torch.equal(one, built.encoder_input(batch))
 
 
 @pytest.mark.parametrize("changes", [{}, {**HIDES, "apply_spec_augment": False}])
-def test_training_hides_nothing_unless_it_is_told_to(changes: dict[str, Any]) -> None:
+def test_spec_augment_is_off_by_default(changes: dict[str, Any]) -> None:
     built = network(**changes).train()
     assert isinstance(built, Whisper)
-    assert torch.equal(built.source(Batch(input_features=features())), features())
+    assert torch.equal(built.encoder_input(Batch(input_features=features())), features())
 
 
 # ------------------------------------------------------------------------------------------------------------ writing
@@ -270,12 +271,14 @@ def test_greedy_equals_the_references_own_loop(tmp_path: Path, monkeypatch: pyte
     folder = make(ROW, WRITES, tmp_path, decoder_layers=1)
     ours, theirs = load_ours(folder, torch.float64), load_theirs(folder, ROW, torch.float64)
     x = 3 * features(3)
-    heard = []
-    stem = Stem.forward
-    monkeypatch.setattr(Stem, "forward", lambda *given: heard.append(1) or stem(*given))  # type: ignore[func-returns-value]
+    calls = []
+    stem = SpectrogramStem.forward
+    monkeypatch.setattr(SpectrogramStem, "forward", lambda *inputs: calls.append(1) or stem(*inputs))  # type: ignore[func-returns-value]
     prompt = torch.tensor([[1, 7]] * 3)
-    mine = greedy(ours.network, prompt, memory_of=Batch(input_features=x), max_new_tokens=12, stop_ids=(2,))
-    assert len(heard) == 1
+    mine = greedy_search(
+        ours.network, prompt, encoder_batch=Batch(input_features=x), max_new_tokens=12, stop_ids=(2,)
+    )
+    assert len(calls) == 1
     ids, running = prompt, torch.ones(3, dtype=torch.bool)
     with lifted(ROW, torch.float64):
         while ids.shape[1] < mine.shape[1]:

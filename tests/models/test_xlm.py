@@ -1,4 +1,4 @@
-"""XLM beyond the parity table: what it refuses, the old spellings, and how its tables start."""
+"""XLM beyond the parity table: unsupported features, old names, and initialisation."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def test_tables_start_by_a_number_of_their_own_and_positions_as_waves() -> None:
     assert float(network.get_parameter("blocks.0.ffn.up.weight").detach().std()) == pytest.approx(
         0.01, rel=0.05
     )
-    place = torch.tensor(3.0)
-    torch.testing.assert_close(positions[3, :2], torch.stack([place.sin(), place.cos()]))
+    position = torch.tensor(3.0)
+    torch.testing.assert_close(positions[3, :2], torch.stack([position.sin(), position.cos()]))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
 
-from glassformer.models import FAMILIES, Family, Reader
+from glassformer.models import FAMILIES, ConfigReader, Family
 from tests.senses import SENSES, network_of
 
 FP32 = 1e-5  # atol and rtol of outputs
@@ -85,7 +86,7 @@ class Row:
         """Does a decoder write beside an encoder that reads?"""
         return "decoder_input_ids" in self.reads
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         return network_of({**self.record.tiny, "architectures": [self.main]}).READS
 
@@ -121,7 +122,7 @@ class Row:
     @property
     def prefix(self) -> str:
         """What the names of a body begin with in files of a model with a head."""
-        return self.record.names(self.record.spec(Reader(self.config())), self.record.tasks[-1]).prefix
+        return self.record.names(self.record.spec(ConfigReader(self.config())), self.record.tasks[-1]).prefix
 
     def config(self, **changes: Any) -> dict[str, Any]:
         return {**self.record.tiny, **changes}

@@ -27,7 +27,7 @@ class Inputs:
 
     ids: Tensor
     keep: Tensor
-    segments: Tensor | None
+    token_types: Tensor | None
     first: int = 0  # the number that the reference gives to the first position
     beside: Mapping[str, Tensor] = field(
         default_factory=dict
@@ -41,7 +41,7 @@ class Inputs:
     @property
     def ours(self) -> dict[str, Any]:
         given = {"input_ids": self.ids, "attention_mask": self.keep.long(), **self.beside}
-        return given if self.segments is None else {**given, "token_type_ids": self.segments}
+        return given if self.token_types is None else {**given, "token_type_ids": self.token_types}
 
     @property
     def theirs(self) -> dict[str, Any]:
@@ -49,13 +49,13 @@ class Inputs:
 
     def right(self) -> Inputs:
         """The same texts, padded on the right."""
-        segments = None if self.segments is None else pushed_left(self.segments, self.keep)
+        token_types = None if self.token_types is None else pushed_left(self.token_types, self.keep)
         beside = {
             name: pushed_left(x, self.keep) if x.shape[:2] == self.keep.shape else x
             for name, x in self.beside.items()
         }
         ids, keep = pushed_left(self.ids, self.keep), pushed_left(self.keep, self.keep)
-        return replace(self, ids=ids, keep=keep, segments=segments, beside=beside)
+        return replace(self, ids=ids, keep=keep, token_types=token_types, beside=beside)
 
     def seen(self, field: str) -> Tensor:
         """Which places of a field of our output are text. [B, T] bool"""
@@ -171,25 +171,25 @@ def draw_inputs(config: Mapping[str, Any], padding: str, *, tokens: int = 11, se
         if senses(network):
             features = draw_fields(config, network.READS, len(ids))["input_features"]
             heard = torch.ones(len(ids), config["max_source_positions"], dtype=torch.bool)
-            return Transcripts(ids=ids, keep=keep, segments=None, source=features, source_keep=heard)
+            return Transcripts(ids=ids, keep=keep, token_types=None, source=features, source_keep=heard)
         source = draw_source(config, padding, tokens + 2)
-        return Pairs(ids=ids, keep=keep, segments=None, source=source.ids, source_keep=source.keep)
+        return Pairs(ids=ids, keep=keep, token_types=None, source=source.ids, source_keep=source.keep)
     draw = torch.Generator().manual_seed(seed + 1)
-    counts = network.segments
+    counts = network.token_types
     columns = [
         torch.randint(0, count, ids.shape, generator=draw)
         for count in ([counts] if isinstance(counts, int) else counts)
         if count
     ]
-    segments = None if not columns else columns[0] if isinstance(counts, int) else torch.stack(columns, -1)
-    if isinstance(counts, tuple) and segments is not None:
-        segments = segments * keep[..., None]  # padding stands in no cell
+    token_types = None if not columns else columns[0] if isinstance(counts, int) else torch.stack(columns, -1)
+    if isinstance(counts, tuple) and token_types is not None:
+        token_types = token_types * keep[..., None]  # padding stands in no cell
     beside = draw_fields(config, network.READS, len(ids))
     if "bbox" in network.READS:
         beside["bbox"] = draw_boxes(config, *ids.shape)
     first = config["pad_token_id"] + 1 if config["model_type"] in BEHIND_PADDING else 0
     kind = Twice if config["model_type"] in TOLD_NO_POSITIONS else Inputs
-    return kind(ids, keep, segments, first, beside)
+    return kind(ids, keep, token_types, first, beside)
 
 
 def draw_texts(vocabulary: int, padding: str, tokens: int, seed: int = 3) -> tuple[Tensor, Tensor]:
@@ -264,9 +264,9 @@ def draw_labels(task: str, inputs: Any, config: Mapping[str, Any], *, seed: int 
     if task == "zero-shot-image-classification":
         return torch.arange(B), {"return_loss": torch.tensor(True)}
     if task == "automatic-speech-recognition" and isinstance(inputs, Sensed):  # CTC: shorter than the frames
-        spoken = 1 + number(config["vocab_size"] - 1, B, 4)
-        spoken[1:, 3] = -100
-        return spoken, {"labels": spoken}
+        transcript = 1 + number(config["vocab_size"] - 1, B, 4)
+        transcript[1:, 3] = -100
+        return transcript, {"labels": transcript}
     if task == "audio-frame-classification":  # theirs: several labels a frame, of which the first counts
         kind = number(kinds, B, T)
         return kind, {"labels": nn.functional.one_hot(kind, kinds)}

@@ -18,7 +18,7 @@ import glassformer
 from glassformer import Model
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Tape
-from glassformer.evaluation.parity import widened
+from glassformer.evaluation.reference import fp64_arithmetic
 from tests.parity.families import Row
 from tests.parity.inputs import Inputs
 
@@ -126,7 +126,7 @@ def as_saved(theirs: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tens
 
 def lifted(row: Row, dtype: torch.dtype) -> Any:
     """Within it, the reference computes wholly in fp64 where that was asked for and can be had."""
-    return widened(dtype) if row.lifted else nullcontext()
+    return fp64_arithmetic(dtype) if row.lifted else nullcontext()
 
 
 def tolerance(row: Row, dtype: torch.dtype) -> float:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import glassformer
 from glassformer import Model, UnsupportedError, WeightsError
+from glassformer.weights import pickled
 from tests.parity.families import BY_FAMILY, ROWS, Row
 from tests.parity.inputs import draw_inputs
 from tests.parity.sides import Folders, load_ours, load_theirs, read_config, write_config
@@ -32,9 +33,10 @@ def rewritten(folder: Path, copy: Path, change: Change, config: Mapping[str, Any
         copy / "model.safetensors",
         {"format": "pt"},
     )
-    kept = {**read_config(folder), **(config or {})}
+    remaining = {**read_config(folder), **(config or {})}
     write_config(
-        copy, {key: value for key, value in kept.items() if value is not None or key not in (config or {})}
+        copy,
+        {key: value for key, value in remaining.items() if value is not None or key not in (config or {})},
     )
     return copy
 
@@ -189,8 +191,10 @@ def test_a_body_is_taken_out_of_a_checkpoint_with_a_head(folders: Folders, row: 
 
 def of_the_head(model: Model) -> dict[str, Tensor]:
     """What only a head has: not the pooler, where the files have one, read or not."""
-    found = {name: x for name, x in model.named_parameters() if name.startswith("head.")}
-    return {name: x for name, x in found.items() if name not in model.report.loaded or "pooler." not in name}
+    parameters = {name: x for name, x in model.named_parameters() if name.startswith("head.")}
+    return {
+        name: x for name, x in parameters.items() if name not in model.report.loaded or "pooler." not in name
+    }
 
 
 CLASSIFIERS = (
@@ -271,14 +275,39 @@ def test_shards(folders: Folders, row: Row, tmp_path: Path) -> None:
     assert torch.equal(ours, theirs)
 
 
+def pickled_copy(folder: Path, copy: Path) -> Path:
+    """The same checkpoint as `pytorch_model.bin`."""
+    torch.save(load_file(folder / "model.safetensors"), copy / "pytorch_model.bin")
+    shutil.copy(folder / "config.json", copy)
+    return copy
+
+
 @rows
-def test_old_pickles(folders: Folders, row: Row, tmp_path: Path) -> None:
+def test_old_pickles(folders: Folders, row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Converted in this process: a child that imports torch for each of them would take a second, and says no more."""
     folder = folders(row, row.main)
-    torch.save(load_file(folder / "model.safetensors"), tmp_path / "pytorch_model.bin")
-    shutil.copy(folder / "config.json", tmp_path)
+    copy = pickled_copy(folder, tmp_path)
     with pytest.raises(WeightsError, match="allow_pickle"):
-        glassformer.load(tmp_path)
-    assert torch.equal(logits(tmp_path, allow_pickle=True), logits(folder))
+        glassformer.load(copy)
+    converted: list[Path] = []
+
+    def convert_here(source: Path, target: Path) -> None:
+        converted.append(source)
+        pickled._convert_in_child(source, target)
+
+    monkeypatch.setattr("glassformer.weights.read.convert", convert_here)
+    assert torch.equal(logits(copy, allow_pickle=True), logits(folder))
+    assert set(converted) == {copy / "pytorch_model.bin"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row if row.family == "bert" else pytest.param(row, marks=pytest.mark.soak) for row in ROWS],
+    ids=lambda row: row.family,
+)
+def test_old_pickles_converted_in_a_child_process(folders: Folders, row: Row, tmp_path: Path) -> None:
+    folder = folders(row, row.main)
+    assert torch.equal(logits(pickled_copy(folder, tmp_path), allow_pickle=True), logits(folder))
 
 
 # ---------------------------------------------------------------------------------------------------- refusals
@@ -293,19 +322,18 @@ def test_an_unknown_key_is_a_warning(folders: Folders, row: Row, tmp_path: Path)
 
 
 @rows
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("kv_lora_rank", 128), ("n_routed_experts", 8), ("quantization_config", {"bits": 4}), ("alibi", True)],
-)
-def test_a_feature_that_is_not_there_is_refused(
-    folders: Folders, row: Row, key: str, value: Any, tmp_path: Path
-) -> None:
-    copy = rewritten(folders(row, row.main), tmp_path / "copy", dict, {key: value})
-    with pytest.raises(UnsupportedError) as error:
-        glassformer.load(copy)
-    assert key in str(error.value) and repr(value) in str(error.value)
-    off = rewritten(folders(row, row.main), tmp_path / "off", dict, {key: False})
-    assert torch.equal(logits(off), logits(folders(row, row.main)))
+def test_a_feature_that_is_not_there_is_refused(folders: Folders, row: Row, tmp_path: Path) -> None:
+    folder = folders(row, row.main)
+    expected, config = logits(folder), read_config(folder)
+    copy = rewritten(folder, tmp_path / "copy", dict)
+    features = {"kv_lora_rank": 128, "n_routed_experts": 8, "quantization_config": {"bits": 4}, "alibi": True}
+    for key, value in features.items():
+        write_config(copy, {**config, key: value})
+        with pytest.raises(UnsupportedError) as error:
+            glassformer.load(copy)
+        assert key in str(error.value) and repr(value) in str(error.value), key
+        write_config(copy, {**config, key: False})
+        assert torch.equal(logits(copy), expected), key
 
 
 @pytest.mark.parametrize(
@@ -351,9 +379,9 @@ def test_missing_misshapen_and_surplus_tensors_are_named(folders: Folders, row: 
     lost, bent = read[0], next(name for name in read[1:] if name.endswith("weight"))
 
     def damaged(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        kept = {name: tensor for name, tensor in tensors.items() if name != lost}
+        remaining = {name: tensor for name, tensor in tensors.items() if name != lost}
         return {
-            **kept,
+            **remaining,
             bent: torch.zeros(5),
             lost.replace("weight", "wieght").replace("bias", "bais"): tensors[lost],
         }
@@ -361,10 +389,10 @@ def test_missing_misshapen_and_surplus_tensors_are_named(folders: Folders, row: 
     copy = rewritten(folder, tmp_path / "copy", damaged)
     with pytest.raises(WeightsError) as error:
         glassformer.load(copy, strict=True)
-    said = str(error.value)
-    assert "1 missing" in said and "1 misshapen" in said and "1 surplus" in said
-    assert f"{lost} (for " in said and "nearest: " in said
-    assert f"{bent} is [5], the config asks for " in said
+    message = str(error.value)
+    assert "1 missing" in message and "1 misshapen" in message and "1 surplus" in message
+    assert f"{lost} (for " in message and "nearest: " in message
+    assert f"{bent} is [5], the config asks for " in message
 
 
 def test_only_the_first_ten_are_named(folders: Folders, tmp_path: Path) -> None:

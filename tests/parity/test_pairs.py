@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from torch import Tensor
 from glassformer import DataError, Model
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Tape
-from glassformer.models import Reader
-from glassformer.models._seq2seq import shifted_right
+from glassformer.models import ConfigReader
+from glassformer.models._seq2seq import shift_right
 from tests.parity.families import ROWS, Row
 from tests.parity.inputs import HIDDEN_ID, Pairs, Twice, draw_inputs, draw_labels, ended, pushed_left
 from tests.parity.sides import (
@@ -37,8 +38,7 @@ rows = pytest.mark.parametrize("row", PAIRS, ids=lambda row: row.family)
 TEXTS = [row for row in PAIRS if "translation" in row.record.tasks]
 texts = pytest.mark.parametrize("row", TEXTS, ids=lambda row: row.family)
 precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
-sources = pytest.mark.parametrize("source", ["none", "right", "left"], ids="source {}".format)
-targets = pytest.mark.parametrize("target", ["none", "right", "left"], ids="target {}".format)
+PADDINGS = ("none", "right", "left")
 
 
 def pair(config: dict[str, Any], source: str, target: str) -> Pairs:
@@ -50,22 +50,21 @@ def pair(config: dict[str, Any], source: str, target: str) -> Pairs:
 
 @rows
 @precisions
-@sources
-@targets
 @torch.no_grad()
-def test_each_side_padded_in_its_own_way(
-    folders: Folders, row: Row, dtype: torch.dtype, source: str, target: str
-) -> None:
+def test_each_side_padded_in_its_own_way(folders: Folders, row: Row, dtype: torch.dtype) -> None:
     folder = folders(row, row.main)
     ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
-    inputs = pair(ours.config, source, target)
-    labels, their_labels = draw_labels("translation", inputs, ours.config)
-    output = ours(**inputs.ours, labels=labels)
-    with lifted(row, dtype):
-        expected = theirs(**inputs.theirs, **their_labels)
-    for name in ("logits", "encoder_last_hidden_state"):
-        close(output[name][inputs.seen(name)], expected[name][inputs.seen_there(name)], within, name)
-    close(output.loss, expected.loss, within, "loss")
+    for source, target in product(PADDINGS, PADDINGS):
+        case = f"source {source}, target {target}"
+        inputs = pair(ours.config, source, target)
+        labels, their_labels = draw_labels("translation", inputs, ours.config)
+        output = ours(**inputs.ours, labels=labels)
+        with lifted(row, dtype):
+            expected = theirs(**inputs.theirs, **their_labels)
+        for name in ("logits", "encoder_last_hidden_state"):
+            mine, there = output[name][inputs.seen(name)], expected[name][inputs.seen_there(name)]
+            close(mine, there, within, f"{name}, {case}")
+        close(output.loss, expected.loss, within, f"loss, {case}")
 
 
 @pytest.mark.parametrize("row", [row for row in PAIRS if row.family != "mbart"], ids=lambda row: row.family)
@@ -81,7 +80,7 @@ def test_labels_alone_are_what_we_shift(folders: Folders, row: Row) -> None:
     assert isinstance(inputs, Pairs)
     read = inputs.read
     labels = inputs.ids.masked_fill(~inputs.keep, -100)
-    begun = shifted_right(labels, ours.config["decoder_start_token_id"], HIDDEN_ID)
+    begun = shift_right(labels, ours.config["decoder_start_token_id"], HIDDEN_ID)
     output, expected = ours(**read, decoder_input_ids=begun, labels=labels), theirs(**read, labels=labels)
     close(output.loss, expected.loss, row.fp32, "loss")
     close(output.logits[inputs.keep], expected.logits[inputs.keep], row.fp32, "logits")
@@ -92,25 +91,22 @@ def test_labels_alone_are_what_we_shift(folders: Folders, row: Row) -> None:
 
 @rows
 @precisions
-@sources
-@pytest.mark.parametrize("target", ["none", "left"], ids="target {}".format)
-@pytest.mark.parametrize("chunks", [[6, 5], [1] * 11], ids=["two chunks", "token by token"])
 @torch.no_grad()
-def test_cached(
-    folders: Folders, row: Row, dtype: torch.dtype, source: str, target: str, chunks: list[int]
-) -> None:
+def test_cached(folders: Folders, row: Row, dtype: torch.dtype) -> None:
     """Keys of the target grow, those of the memory are made once; fused and explicit, both as the reference."""
     folder = folders(row, row.main)
     ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
-    inputs = pair(ours.config, source, target)
-    with lifted(row, dtype):
-        expected = {"whole": theirs(**inputs.theirs).logits}
-        if target == "none":
-            expected["cached"] = reference_cached(theirs, inputs, chunks)
-    for tape in (None, Tape("*.probs")):
-        logits = cached(ours, inputs, chunks, tape)[inputs.keep]
-        for what, there in expected.items():
-            close(logits, there[inputs.seen_there("logits")], within, f"theirs {what}, {tape}")
+    for source, target, chunks in product(PADDINGS, ("none", "left"), ([6, 5], [1] * 11)):
+        inputs = pair(ours.config, source, target)
+        with lifted(row, dtype):
+            expected = {"whole": theirs(**inputs.theirs).logits}
+            if target == "none":
+                expected["cached"] = reference_cached(theirs, inputs, chunks)
+        for tape in (None, Tape("*.probs")):
+            logits = cached(ours, inputs, chunks, tape)[inputs.keep]
+            for what, there in expected.items():
+                case = f"source {source}, target {target}, chunks {chunks}, theirs {what}, {tape}"
+                close(logits, there[inputs.seen_there("logits")], within, case)
 
 
 def cached(model: Model, inputs: Pairs, chunks: list[int], tape: Tape | None) -> Tensor:
@@ -256,8 +252,8 @@ def test_the_table_may_stand_under_one_of_its_other_names(
     folder = folders(row, row.main)
 
     def moved(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        kept = {theirs: x for theirs, x in tensors.items() if not theirs.endswith("shared.weight")}
-        return {**kept, name.format(prefix(tensors)): table(tensors)}
+        remaining = {theirs: x for theirs, x in tensors.items() if not theirs.endswith("shared.weight")}
+        return {**remaining, name.format(prefix(tensors)): table(tensors)}
 
     copy = rewritten(folder, tmp_path / "copy", moved)
     translates_alike(copy, folder)
@@ -279,7 +275,11 @@ def translates_alike(copy: Path, folder: Path) -> None:
 
 with_constant = pytest.mark.parametrize(
     "row",
-    [row for row in TEXTS if row.record.names(row.record.spec(Reader(row.config())), "translation").zeros],
+    [
+        row
+        for row in TEXTS
+        if row.record.names(row.record.spec(ConfigReader(row.config())), "translation").zero_if_missing
+    ],
     ids=lambda row: row.family,
 )
 
@@ -340,8 +340,8 @@ bodies = pytest.mark.parametrize(
 def test_a_bare_body_reads_its_source_twice(folders: Folders, row: Row, padding: str) -> None:
     folder = folders(row, next(iter(row.record.architectures)))
     ours, theirs = load_ours(folder), load_theirs(folder, row)
-    drawn = draw_inputs(ours.config, padding)
-    inputs = Twice(drawn.ids, drawn.keep, None)
+    plain = draw_inputs(ours.config, padding)
+    inputs = Twice(plain.ids, plain.keep, None)
     output, expected = ours(**inputs.ours), theirs(**inputs.theirs)
     for name in ("last_hidden_state", "encoder_last_hidden_state"):
         close(output[name][inputs.seen(name)], expected[name][inputs.seen_there(name)], row.fp32, name)
@@ -352,13 +352,13 @@ def test_a_bare_body_reads_its_source_twice(folders: Folders, row: Row, padding:
 def test_the_last_of_several_end_tokens_is_read(folders: Folders, row: Row) -> None:
     folder = folders(row, row.record.architecture("text-classification"))
     ours, theirs = load_ours(folder), load_theirs(folder, row)
-    drawn = draw_inputs(ours.config, "right")
+    plain = draw_inputs(ours.config, "right")
     end = ours.config["eos_token_id"]
-    ids = ended(drawn.ids, drawn.keep, end)
+    ids = ended(plain.ids, plain.keep, end)
     ids[:, 0] = end
-    inputs = Twice(ids, drawn.keep, None)
+    inputs = Twice(ids, plain.keep, None)
     close(ours(**inputs.ours).logits, theirs(**inputs.theirs).logits, row.fp32, "logits")
-    assert torch.equal(pushed_left(ids, drawn.keep), ids)
+    assert torch.equal(pushed_left(ids, plain.keep), ids)
 
 
 @twice

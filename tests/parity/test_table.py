@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
+from glassformer import Model
 from glassformer.core.flow import Tape
 from glassformer.models import FAMILIES
-from glassformer.weights.fit import gather
+from glassformer.weights.load import export_weights
 from tests.parity.families import HEADS, ROWS, VARIATIONS, Row
 from tests.parity.inputs import Inputs, Twice, draw_inputs, draw_labels, pushed_left
 from tests.parity.sides import (
@@ -29,6 +32,7 @@ from tests.parity.sides import (
     read_config,
     squares,
     tolerance,
+    write_config,
 )
 
 heads = pytest.mark.parametrize(
@@ -49,24 +53,21 @@ def test_every_family_has_a_row() -> None:
 # ----------------------------------------------------------------------------------------------- heads and losses
 
 
-@pytest.mark.parametrize(
-    ("row", "architecture", "padding"),
-    [
-        (row, architecture, padding)
-        for row, architecture in HEADS
-        for padding in row.paddings_of(architecture)
-    ],
-    ids=[
-        f"{architecture}-{padding}"
-        for row, architecture in HEADS
-        for padding in row.paddings_of(architecture)
-    ],
-)
+@heads
 @precisions
 @torch.no_grad()
-def test_head(folders: Folders, row: Row, architecture: str, padding: str, dtype: torch.dtype) -> None:
+def test_head(folders: Folders, row: Row, architecture: str, dtype: torch.dtype) -> None:
     folder = folders(row, architecture)
-    ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
+    ours, theirs = load_ours(folder, dtype), load_theirs(folder, row, dtype)
+    for padding in row.paddings_of(architecture):
+        compare_heads(ours, theirs, row, architecture, padding, dtype)
+
+
+def compare_heads(
+    ours: Model, theirs: nn.Module, row: Row, architecture: str, padding: str, dtype: torch.dtype
+) -> None:
+    """Every output that both sides have, and the loss."""
+    within, case = tolerance(row, dtype), f"padding {padding}"
     inputs = draw_inputs(ours.config, padding)
     task = row.record.architectures[architecture]
     labels, their_labels = draw_labels(task, inputs, ours.config) or (None, {})
@@ -80,14 +81,19 @@ def test_head(folders: Folders, row: Row, architecture: str, padding: str, dtype
     output = ours(**inputs.ours, labels=labels)
     with lifted(row, dtype):
         expected = theirs(**inputs.theirs, **their_labels)
-    assert ours.network.head is None or not missing(expected, ours.network.head.FIELDS)
-    shared = [name for name in expected if name in output.given() and isinstance(expected[name], Tensor)]
-    assert shared
+    assert ours.network.head is None or not missing(expected, ours.network.head.FIELDS), case
+    shared = [name for name in expected if name in output.present() and isinstance(expected[name], Tensor)]
+    assert shared, case
     shared = [name for name in shared if name != "loss"]
     of_texts = [name for name in shared if expected[name].shape[:2] != inputs.seen(name).shape]
     for name in shared:
         if name not in of_texts:
-            close(output[name][inputs.seen(name)], expected[name][inputs.seen_there(name)], within, name)
+            close(
+                output[name][inputs.seen(name)],
+                expected[name][inputs.seen_there(name)],
+                within,
+                f"{name}, {case}",
+            )
 
     pools = bool(of_texts) and not row.decodes and not row.senses
     if padding == "left" and pools and row.moved_by_padding:
@@ -98,7 +104,7 @@ def test_head(folders: Folders, row: Row, architecture: str, padding: str, dtype
         with lifted(row, dtype):
             expected = theirs(**inputs.right().theirs, **moved)
     for name in of_texts:
-        close(output[name], expected[name], within, name)
+        close(output[name], expected[name], within, f"{name}, {case}")
 
     hidden_rows_count = task == "question-answering" and (
         (row.decodes and padding == "left") or (row.translates and padding != "none")
@@ -107,7 +113,7 @@ def test_head(folders: Folders, row: Row, architecture: str, padding: str, dtype
         summed = (
             row.fp32 if expected.loss.dtype == torch.float32 else within
         )  # some sum theirs in fp32 always
-        close(output.loss, expected.loss, summed, "loss")
+        close(output.loss, expected.loss, summed, f"loss, {case}")
 
 
 def missing(output: Any, fields: tuple[str, ...]) -> list[str]:
@@ -147,23 +153,35 @@ def test_problem_type(folders: Folders, row: Row, problem: str | None, kinds: in
 @pytest.mark.parametrize(
     ("row", "name"), VARIATIONS, ids=[f"{row.family}: {name}" for row, name in VARIATIONS]
 )
-@pytest.mark.parametrize("as_written", [False, True], ids=["as saved", "as written"])
 @torch.no_grad()
-def test_variation(folders: Folders, row: Row, name: str, as_written: bool) -> None:
-    folder = folders(row, row.main, as_written=as_written, **row.variations[name])
-    inputs = draw_inputs(read_config(folder), "right")
-    for dtype in PRECISIONS[:1] if name in row.fp32_only else PRECISIONS[as_written:]:
-        ours, theirs, within = (
-            load_ours(folder, dtype),
-            load_theirs(folder, row, dtype),
-            tolerance(row, dtype),
-        )
+def test_variation(folders: Folders, row: Row, name: str, tmp_path: Path) -> None:
+    """With config.json as the reference saves it, every key of it, and with the changed keys alone."""
+    changes = row.variations[name]
+    saved = folders(row, row.main, **changes)
+    as_written = shutil.copytree(saved, tmp_path / "as written")
+    write_config(as_written, {**row.config(**changes), "architectures": [row.main]})
+    inputs, inputs_as_written = (draw_inputs(read_config(folder), "right") for folder in (saved, as_written))
+    dtypes = PRECISIONS[:1] if name in row.fp32_only else PRECISIONS
+    for dtype in dtypes:
+        theirs, within = load_theirs(saved, row, dtype), tolerance(row, dtype)
         with lifted(row, dtype):
             expected = theirs(**inputs.theirs)[row.logits]
-        logits = ours(**inputs.ours)[row.logits]
-        if logits.shape[:2] == inputs.seen("logits").shape:
-            logits, expected = logits[inputs.seen("logits")], expected[inputs.seen_there("logits")]
-        close(logits, expected, within, name)
+        by_token = expected.shape[:2] == inputs.seen_there("logits").shape
+        if by_token:
+            expected = expected[inputs.seen_there("logits")]
+        spellings = {"as saved": (saved, inputs), "as written": (as_written, inputs_as_written)}
+        for spelling, (folder, given) in spellings.items():
+            if spelling == "as written" and dtype != dtypes[-1]:
+                continue  # once, as precisely as can be
+            if spelling == "as written":  # the reference has to understand the sparse config too
+                with lifted(row, dtype):
+                    expected = load_theirs(folder, row, dtype)(**given.theirs)[row.logits]
+                expected = expected[given.seen_there("logits")] if by_token else expected
+            logits = load_ours(folder, dtype)(**given.ours)[row.logits]
+            assert (logits.shape[:2] == given.seen("logits").shape) == by_token, spelling
+            close(
+                logits[given.seen("logits")] if by_token else logits, expected, within, f"{name}, {spelling}"
+            )
 
 
 @rows
@@ -201,25 +219,24 @@ def test_bfloat16_is_loaded_as_it_is(folders: Folders, row: Row) -> None:
 
 @decoders
 @precisions
-@pytest.mark.parametrize("padding", ["none", "left"])
-@pytest.mark.parametrize(
-    "chunks", [[6, 5], [1] * 11, [4, 1, 1, 5]], ids=["two chunks", "token by token", "mixed"]
-)
 @torch.no_grad()
-def test_cached(folders: Folders, row: Row, dtype: torch.dtype, padding: str, chunks: list[int]) -> None:
+def test_cached(folders: Folders, row: Row, dtype: torch.dtype) -> None:
+    """In two chunks, token by token, and mixed."""
     folder = folders(row, row.main)
     ours, theirs, within = load_ours(folder, dtype), load_theirs(folder, row, dtype), tolerance(row, dtype)
-    inputs = draw_inputs(ours.config, padding)
-    with lifted(row, dtype):
-        expected = theirs(**inputs.theirs).logits
-        reference = {"whole": expected}
-        if row.reference_caches:
-            reference["cached"] = reference_cached(theirs, inputs, chunks)
-    fused = cached(ours, inputs, chunks)
-    explicit = cached(ours, inputs, chunks, Tape("*.probs"))
-    for what, logits in reference.items():
-        close(fused[inputs.keep], logits[inputs.keep], within, f"fused, theirs {what}")
-        close(explicit[inputs.keep], logits[inputs.keep], within, f"explicit, theirs {what}")
+    for padding, chunks in product(("none", "left"), ([6, 5], [1] * 11, [4, 1, 1, 5])):
+        inputs = draw_inputs(ours.config, padding)
+        with lifted(row, dtype):
+            expected = theirs(**inputs.theirs).logits
+            reference = {"whole": expected}
+            if row.reference_caches:
+                reference["cached"] = reference_cached(theirs, inputs, chunks)
+        fused = cached(ours, inputs, chunks)
+        explicit = cached(ours, inputs, chunks, Tape("*.probs"))
+        for what, logits in reference.items():
+            case = f"theirs {what}, padding {padding}, chunks {chunks}"
+            close(fused[inputs.keep], logits[inputs.keep], within, f"fused, {case}")
+            close(explicit[inputs.keep], logits[inputs.keep], within, f"explicit, {case}")
 
 
 def reference_cached(model: Any, inputs: Inputs, chunks: list[int]) -> Tensor:
@@ -279,54 +296,48 @@ def test_taps(folders: Folders, row: Row, padding: str, dtype: torch.dtype) -> N
 
 
 @heads
-@pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
-def test_every_tap_fires_once(folders: Folders, row: Row, architecture: str, explicit: bool) -> None:
+def test_every_tap_fires_once(folders: Folders, row: Row, architecture: str) -> None:
     ours = load_ours(folders(row, architecture))
-    fired: Counter[str] = Counter()
-
-    class Counting(Tape):
-        def pass_on(self, name: str, x: Tensor) -> Tensor:
-            fired[name] += 1
-            return super().pass_on(name, x)
-
     inputs = draw_inputs(ours.config, "none")
-    taps = ours.taps()
-    slow = () if explicit else ("attn.scores", "attn.probs", "cross.scores", "cross.probs")
-    asked = [tap for tap in taps if not tap.endswith(slow)]
-    output = ours(**inputs.ours, tape=Counting(*asked))
-    assert fired == Counter(asked)
-    assert set(output.taps) == set(asked)
+    for path, slow in {
+        "fused": ("attn.scores", "attn.probs", "cross.scores", "cross.probs"),
+        "explicit": (),
+    }.items():
+        fired: Counter[str] = Counter()
+
+        class Counting(Tape):
+            def record(self, name: str, x: Tensor, fired: Counter[str] = fired) -> Tensor:
+                fired[name] += 1
+                return super().record(name, x)
+
+        asked = [tap for tap in ours.taps() if not tap.endswith(slow)]
+        output = ours(**inputs.ours, tape=Counting(*asked))
+        assert fired == Counter(asked), path
+        assert set(output.taps) == set(asked), path
 
 
 # ------------------------------------------------------------------------------------------------------ gradients
 
 
-@pytest.mark.parametrize(
-    ("row", "architecture", "padding"),
-    [
-        (row, architecture, padding)
-        for row, architecture in HEADS
-        for padding in row.paddings_of(architecture)[:2]
-    ],
-    ids=[
-        f"{architecture}-{padding}"
-        for row, architecture in HEADS
-        for padding in row.paddings_of(architecture)[:2]
-    ],
-)
+@heads
 @precisions
-def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.dtype, padding: str) -> None:
+def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.dtype) -> None:
     folder = folders(row, architecture, **row.no_dropout)
-    ours, theirs, within = (
-        load_ours(folder, dtype).train(),
-        load_theirs(folder, row, dtype).train(),
-        tolerance(row, dtype),
-    )
+    theirs = load_theirs(folder, row, dtype).train()
+    for padding in row.paddings_of(architecture)[:2]:
+        ours = load_ours(folder, dtype).train()  # a new one: gradients take the place of its parameters
+        theirs.zero_grad()
+        if ours.task == "question-answering" and row.translates and padding != "none":
+            continue  # the reference's loss reads padding, whose positions it counts
+        compare_gradients(ours, theirs, row, architecture, padding, dtype)
+
+
+def compare_gradients(
+    ours: Model, theirs: nn.Module, row: Row, architecture: str, padding: str, dtype: torch.dtype
+) -> None:
+    """The gradient of every parameter, under the names of the reference's files."""
+    within, case = tolerance(row, dtype), f"padding {padding}"
     inputs = draw_inputs(ours.config, padding)
-    if ours.task == "question-answering" and row.translates and padding != "none":
-        pytest.skip(
-            "the reference's loss reads padding, whose positions it counts; without padding it is compared"
-        )
     labels, their_labels = draw_labels(row.record.architectures[architecture], inputs, ours.config) or (
         None,
         {},
@@ -346,12 +357,12 @@ def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.d
 
     with torch.no_grad():  # gradients in place of parameters, to find them under the reference's names
         silent = {name for name, parameter in ours.named_parameters() if parameter.grad is None}
-        assert silent <= row.untrained
+        assert silent <= row.untrained, case
         for parameter in ours.parameters():
             parameter.copy_(0 if parameter.grad is None else parameter.grad)
     prefixed = ours.task != "feature-extraction"
     names = ours.family.names(ours.spec, ours.task)
-    mine = gather(ours.network, names, prefixed=prefixed)
+    mine = export_weights(ours.network, names, prefixed=prefixed)
     gradients = {
         name: parameter.grad
         for name, parameter in theirs.named_parameters(remove_duplicate=False)
@@ -362,7 +373,7 @@ def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.d
         for constant in names.find(name, prefixed=prefixed and names.prefixed)[1]:
             mine.pop(constant)
             reference.pop(constant, None)
-    assert set(mine) == set(reference)
+    assert set(mine) == set(reference), case
     # The loss of answers reads padding too; the reference never trains padding's vector.
     if ours.task.endswith("question-answering") or row.rows_untrained:
         for path, table in theirs.named_modules():
@@ -370,7 +381,7 @@ def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.d
                 for side in (mine, reference):
                     side[f"{path}.weight"][table.padding_idx] = 0
     for name, gradient in mine.items():
-        close(gradient, reference[name], within, name)
+        close(gradient, reference[name], within, f"{name}, {case}")
 
 
 STATES = ("last_hidden_state", "language_output", "vision_output", "pooler_output", "pooled_output")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.runs.config import config_of, read_config
-from glassformer.studies.study import study_of
+from glassformer.runs.config import parse_config, read_config
+from glassformer.studies.study import parse_study
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -17,7 +17,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_read(path: Path) -> None:
     found = read_config(path)
-    config = study_of(found, None).base if "study" in found else config_of(found)
+    config = parse_study(found, None).base if "study" in found else parse_config(found)
     assert Path(config.output).name.removesuffix("-model") == path.stem
     command = "study" if "study" in found else "train"
     assert f"glassformer {command} examples/{path.name}" in path.read_text()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from glassformer import DataError
-from glassformer.runs.charts import extent, number, ticks
+from glassformer.runs.charts import number, ticks, value_range
 from glassformer.runs.curves import curves_page, write_page
-from glassformer.runs.event_log import Journal, journal_path
+from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.runs.history import charts, read_run
 from tests.training.a_run import write_run
 
@@ -20,9 +20,9 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'"
 
 def test_nothing_in_it_comes_from_elsewhere_or_can_run(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", options={EVIL: EVIL, "labels": [EVIL]})
-    with Journal(journal_path(folder)) as journal:
-        journal.write("validation", step=60, figures={EVIL: 0.5})
-        journal.write("skipped", step=61, loss=math.inf, module=EVIL, indices=[EVIL])
+    with EventLog(event_log_path(folder)) as log:
+        log.write("validation", step=60, figures={EVIL: 0.5})
+        log.write("skipped", step=61, loss=math.inf, module=EVIL, indices=[EVIL])
     text = write_page(folder, tmp_path / "page.html").read_text("utf-8")
     assert "alert(1)</script>" not in text and "<img" not in text
     assert text.count("<script") == text.count("</script>") == 2
@@ -33,13 +33,13 @@ def test_nothing_in_it_comes_from_elsewhere_or_can_run(tmp_path: Path) -> None:
 
 
 def test_a_long_run_is_a_small_page(tmp_path: Path) -> None:
-    with Journal(journal_path(tmp_path)) as journal:
+    with EventLog(event_log_path(tmp_path)) as log:
         rows = (
             f'{{"event":"step","step":{i},"loss":{2 + math.sin(i)},"lr":{1 / i},"grad_norm":{3 + math.cos(i)},'
             f'"epoch":{i / 1e4},"tokens":100,"tokens_per_s":{1000 + i % 77}}}\n'
             for i in range(1, 100_001)
         )
-        journal.path.write_text("".join(rows))
+        log.path.write_text("".join(rows))
     page = write_page(tmp_path, tmp_path / "page.html")
     assert 200_000 < page.stat().st_size < 2_000_000
     assert "Of 100,000 lines of the log" in page.read_text("utf-8")
@@ -60,12 +60,12 @@ def test_settings_that_differ_come_first(tmp_path: Path) -> None:
 
 
 def test_pages_of_runs_with_little_in_them(tmp_path: Path) -> None:
-    with Journal(journal_path(tmp_path)) as journal:
-        journal.write("begin", options={})
+    with EventLog(event_log_path(tmp_path)) as log:
+        log.write("begin", options={})
         assert "0 steps" in curves_page([read_run(tmp_path)])
-        journal.write("step", step=1, loss=2.0)
+        log.write("step", step=1, loss=2.0)
         assert "1 steps" in curves_page([read_run(tmp_path)])
-        journal.write("validation", step=1, figures={"f1": math.nan})
+        log.write("validation", step=1, figures={"f1": math.nan})
         assert "<td>NaN</td>" in curves_page([read_run(tmp_path)])
 
 
@@ -83,11 +83,11 @@ def test_ticks_are_round_and_within() -> None:
 
 
 def test_a_spike_does_not_flatten_the_rest(tmp_path: Path) -> None:
-    with Journal(journal_path(tmp_path)) as journal:
+    with EventLog(event_log_path(tmp_path)) as log:
         for step in range(1, 300):
-            journal.write("step", step=step, loss=1e6 if step == 150 else 1 + step % 2)
+            log.write("step", step=step, loss=1e6 if step == 150 else 1 + step % 2)
     (raw,) = [line for line in charts([read_run(tmp_path)], 1000)[0].lines if line.kind == "raw"]
-    low, high = extent([raw])
+    low, high = value_range([raw])
     assert raw.values.max() == 1e6 and 0 <= low <= 1 and 2 <= high < 3
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.runs import lock as module
-from glassformer.runs.lock import Lock
+from glassformer.runs.lock import RunLock
 from tests.training.kill import ended, fork, in_child
 
 
@@ -33,7 +33,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture(autouse=True)
 def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PAUSE", 0.002)
+    monkeypatch.setattr(module, "_POLL_SECONDS", 0.002)
 
 
 def holding(path: Path) -> tuple[int, Callable[[], None]]:
@@ -42,7 +42,7 @@ def holding(path: Path) -> tuple[int, Callable[[], None]]:
     done, finish = os.pipe()
 
     def work() -> None:
-        with Lock(path):
+        with RunLock(path):
             os.write(begin, b"!")
             os.read(done, 1)
 
@@ -59,20 +59,20 @@ def holding(path: Path) -> tuple[int, Callable[[], None]]:
 
 def test_a_second_process_is_told_who_holds_it(tmp_path: Path, kind: str) -> None:
     child, go_on = holding(tmp_path / "lock")
-    with pytest.raises(ConfigError) as told, Lock(tmp_path / "lock"):
+    with pytest.raises(ConfigError) as told, RunLock(tmp_path / "lock"):
         pass
     assert f"{tmp_path}: is in use by process {child} on {socket.gethostname()} since 20" in str(told.value)
     assert "stop it, or use another folder" in str(told.value)
     go_on()
     assert ended(child) == 0
-    with Lock(tmp_path / "lock"):
+    with RunLock(tmp_path / "lock"):
         pass
 
 
 def test_one_that_was_killed_holds_nothing(tmp_path: Path, kind: str) -> None:
     child, go_on = holding(tmp_path / "lock")
     os.kill(child, signal.SIGKILL)
-    with Lock(tmp_path / "lock", wait=5):  # it is not even waited for yet
+    with RunLock(tmp_path / "lock", wait=5):  # it is not even waited for yet
         assert ended(child) == -signal.SIGKILL
     go_on()
 
@@ -81,7 +81,7 @@ def test_a_fork_of_the_holder_that_lives_on_holds_nothing(tmp_path: Path, kind: 
     ready, begin = os.pipe()
 
     def work() -> None:
-        with Lock(tmp_path / "lock"):
+        with RunLock(tmp_path / "lock"):
             if os.fork() == 0:
                 os.write(begin, b"!")
                 time.sleep(60)
@@ -92,7 +92,7 @@ def test_a_fork_of_the_holder_that_lives_on_holds_nothing(tmp_path: Path, kind: 
     os.kill(child, signal.SIGKILL)
     assert ended(child) == -signal.SIGKILL
     try:
-        with Lock(tmp_path / "lock", wait=1):
+        with RunLock(tmp_path / "lock", wait=1):
             pass
     finally:
         os.killpg(child, signal.SIGKILL)
@@ -101,9 +101,9 @@ def test_a_fork_of_the_holder_that_lives_on_holds_nothing(tmp_path: Path, kind: 
 
 
 def test_a_fork_that_leaves_the_block_does_not_let_go(tmp_path: Path, kind: str) -> None:
-    with Lock(tmp_path / "lock") as lock:
+    with RunLock(tmp_path / "lock") as lock:
         assert in_child(lambda: lock.__exit__(None, None, None)) == 0
-        with pytest.raises(ConfigError, match=f"process {os.getpid()} "), Lock(tmp_path / "lock"):
+        with pytest.raises(ConfigError, match=f"process {os.getpid()} "), RunLock(tmp_path / "lock"):
             pass
         with pytest.raises(ConfigError, match="held already"), lock:
             pass
@@ -114,7 +114,7 @@ def test_a_fork_that_leaves_the_block_does_not_let_go(tmp_path: Path, kind: str)
 def test_waiting_ends_when_it_comes_free(tmp_path: Path, kind: str) -> None:
     child, go_on = holding(tmp_path / "lock")
     go_on()
-    with Lock(tmp_path / "lock", wait=10):
+    with RunLock(tmp_path / "lock", wait=10):
         pass
     assert ended(child) == 0
 
@@ -126,7 +126,7 @@ def count_together(folder: Path, processes: int, times: int) -> None:
 
     def work() -> None:
         for _ in range(times):
-            with Lock(folder / "lock", wait=600):
+            with RunLock(folder / "lock", wait=600):
                 number = int(file.read_text())
                 time.sleep(0.0001)
                 file.write_text(str(number + 1))
@@ -154,7 +154,7 @@ def test_eight_processes_and_one_gets_it_each_time(tmp_path: Path, kind: str) ->
 
         def work(folder: Path = folder) -> None:
             try:
-                with Lock(folder / "lock"):
+                with RunLock(folder / "lock"):
                     (folder / f"won-{os.getpid()}").touch()
                     while len(list(folder.glob("*n-*")) + list(folder.glob("told-*"))) < 8:
                         time.sleep(0.001)
@@ -171,7 +171,7 @@ def test_eight_processes_and_one_gets_it_each_time(tmp_path: Path, kind: str) ->
 
 
 def test_a_folder_that_is_missing_is_an_error_of_the_system(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(FileNotFoundError), Lock(tmp_path / "run" / "lock"):
+    with pytest.raises(FileNotFoundError), RunLock(tmp_path / "run" / "lock"):
         pass
 
 
@@ -187,7 +187,7 @@ def test_a_folder_that_is_missing_is_an_error_of_the_system(tmp_path: Path, kind
 def test_who_is_gone_is_told_by_host_number_and_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[int, str], free: bool
 ) -> None:
-    monkeypatch.setattr(Lock, "_flocked", lambda self: None)
+    monkeypatch.setattr(RunLock, "_try_flock", lambda self: None)
     words = module._own_name().split("~")
     for place, word in changed.items():
         words[place] = word
@@ -196,13 +196,13 @@ def test_who_is_gone_is_told_by_host_number_and_start(
     (folder / "~".join(words)).touch()
     (folder / ".DS_Store").touch()  # what others leave there is not asked
     if free:
-        with Lock(tmp_path / "lock"):
+        with RunLock(tmp_path / "lock"):
             (held,) = folder.glob("*~*")
             assert held.name.startswith(f"{module._host()}~{os.getpid()}~")
         assert {path.name for path in folder.iterdir()} == {"free", ".DS_Store"}
     else:
         told = re.escape(f"if it is gone, delete {folder}")
-        with pytest.raises(ConfigError, match=told), Lock(tmp_path / "lock"):
+        with pytest.raises(ConfigError, match=told), RunLock(tmp_path / "lock"):
             pass
 
 
@@ -210,10 +210,10 @@ def test_who_is_gone_is_told_by_host_number_and_start(
 def test_who_was_held_up_between_looking_and_taking_does_not_take_it_from_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stale: bool
 ) -> None:
-    monkeypatch.setattr(Lock, "_flocked", lambda self: None)
+    monkeypatch.setattr(RunLock, "_try_flock", lambda self: None)
     (tmp_path / "lock.d").mkdir()
     (tmp_path / "lock.d" / (f"{module._host()}~{2**22 - 1}~~~00000000" if stale else "free")).touch()
-    looked, quicker = module._is_free, Lock(tmp_path / "lock")
+    looked, quicker = module._is_free, RunLock(tmp_path / "lock")
 
     def held_up(name: str) -> bool:
         found = looked(name)
@@ -222,7 +222,7 @@ def test_who_was_held_up_between_looking_and_taking_does_not_take_it_from_anothe
         return found
 
     monkeypatch.setattr(module, "_is_free", held_up)
-    assert Lock(tmp_path / "lock")._renamed() is False
+    assert RunLock(tmp_path / "lock")._try_rename() is False
     quicker.__exit__(None, None, None)
     assert [path.name for path in (tmp_path / "lock.d").iterdir()] == ["free"]
 

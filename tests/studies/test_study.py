@@ -13,12 +13,19 @@ import yaml
 from glassformer.cli.app import main
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.slices import drawn
-from glassformer.files.parsing import read_record
+from glassformer.files.parsing import parse_dataclass
+from glassformer.runs.data import sample_rows
 from glassformer.studies.page import study_page
-from glassformer.studies.plan import Plan
-from glassformer.studies.results import Curve, Found, Trained, crossing, over_seeds
-from glassformer.studies.study import Watch, study_of
+from glassformer.studies.plan import StudyPlan
+from glassformer.studies.results import (
+    CurveOptions,
+    StudyResults,
+    TrainedModel,
+    crossing_point,
+    mean_over_seeds,
+)
+from glassformer.studies.runner import StudyProgress
+from glassformer.studies.study import parse_study
 from glassformer.tasks.metrics.intervals import Interval
 from tests.e2e.tiny_models import word_tokenizer
 
@@ -64,7 +71,7 @@ def values(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-class Heard(Watch):
+class Heard(StudyProgress):
     def __init__(self) -> None:
         self.trained: list[str] = []
         self.judged: list[str] = []
@@ -77,18 +84,18 @@ class Heard(Watch):
 
 
 def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> None:
-    study, heard = study_of(values), Heard()
-    planned = list(study.planned())
+    study, heard = parse_study(values), Heard()
+    planned = list(study.dry_run())
     assert [each["name"] for each in planned] == ["far", "near-4", "near-12", "both", "then-4"]
     assert [each["examples"] for each in planned] == [20, 4, 12, 32, 4]
     assert [each["steps"] for each in planned] == [3, 2, 2, 4, 2], "few rows take at least 2 steps"
-    found = study.run(watch=heard)
+    found = study.run(progress=heard)
     assert heard.trained[0] == "1/5 far" and len(heard.trained) == 5 and len(heard.judged) == 10
-    assert [each.rows for each in found.trainings] == [20, 4, 12, 32, 4]
-    assert [each.steps for each in found.trainings] == [3, 2, 2, 4, 2]
+    assert [each.rows for each in found.models] == [20, 4, 12, 32, 4]
+    assert [each.steps for each in found.models] == [3, 2, 2, 4, 2]
     headings, rows = found.table()
     assert headings == ["trained on", "rows", "new", "old"] and [row[0] for row in rows] == found.names
-    assert {line.name: list(line.points) for line in found.lines()} == {
+    assert {line.name: list(line.points) for line in found.curves()} == {
         "near": [4, 12],
         "both": [12],
         "then": [4],
@@ -101,7 +108,7 @@ def test_a_study_from_plan_to_page(values: dict[str, Any], tmp_path: Path) -> No
     assert (place / "near-4" / "seed-0" / "model" / "config.json").is_file()
     assert not (place / "near-4" / "seed-0" / "checkpoints").exists()
     report = json.loads((place / "both" / "seed-0" / "evaluation" / "new" / "report.json").read_text())
-    assert report["figures"][found.metric]["value"] == found.cell("both", "new").value  # type: ignore[union-attr]
+    assert report["metrics"][found.metric]["value"] == found.cell("both", "new").value  # type: ignore[union-attr]
     begun = yaml.safe_load((place / "then-4" / "seed-0" / "config.yaml").read_text())
     assert begun["model"] == str(place / "far" / "seed-0" / "model")
 
@@ -114,47 +121,47 @@ def test_what_is_finished_is_kept_and_what_is_not_goes_on(values: dict[str, Any]
             super().training(number, count, training)
 
     with pytest.raises(KeyboardInterrupt):
-        study_of(values).run(watch=Enough())
+        parse_study(values).run(progress=Enough())
     heard = Heard()
-    found = study_of(values).run(watch=heard)
+    found = parse_study(values).run(progress=heard)
     assert heard.trained == ["3/5 near-12", "4/5 both", "5/5 then-4"]
 
     values["study"]["train"]["more"] = {"files": ["far.csv", "near.csv"]}
     del values["study"]["judge"]["old"]
     again = Heard()
-    more = study_of(values).run(watch=again)
+    more = parse_study(values).run(progress=again)
     assert again.trained == ["6/6 more"] and again.judged == ["more new 10"], "only what is new"
     assert more.cell("near-4", "new") == found.cell("near-4", "new")
 
     values["training"]["learning_rate"] = 1e-4
     with pytest.raises(ConfigError, match="trained otherwise: training was"):
-        study_of(values).run()
+        parse_study(values).run()
 
 
 def test_several_seeds_and_what_has_baselines(values: dict[str, Any]) -> None:
     values["study"]["train"] = {"near": {"files": "near.csv", "rows": [4]}}
     values["study"].pop("curve")
     values["study"]["baselines"] = True
-    found = study_of(values).run([0, 1])
+    found = parse_study(values).run([0, 1])
     assert (
         found.seeds == [0, 1]
-        and "t-interval" in found.headed
-        and found.curve == Curve(over="near", judge="new")
+        and "t-interval" in found.caption
+        and found.curve == CurveOptions(over="near", judge="new")
     )
-    each = [x.figures["new"].value for x in found.trainings]
+    each = [x.metrics["new"].value for x in found.models]
     cell = found.cell("near-4", "new")
     assert cell is not None and cell.value == pytest.approx(np.mean(each))
-    assert all(set(x.baselines) == {"new", "old"} for x in found.trainings)
+    assert all(set(x.baselines) == {"new", "old"} for x in found.models)
 
 
 def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) -> None:
     values["data"]["without_leaks"] = True
     values["study"]["judge"] = {"new": "judge.csv"}
     del values["study"]["limit"]
-    study = study_of(values)
-    known = {row["text"] for row in study.pool}
-    assert 0 < len(study.judged["new"]) < 16
-    assert not known & {row["text"] for row in study.judged["new"]}
+    study = parse_study(values)
+    known = {row["text"] for row in study.training_rows}
+    assert 0 < len(study.test_rows["new"]) < 16
+    assert not known & {row["text"] for row in study.test_rows["new"]}
     assert set(study.overrides["label2id"]) == {"a", "b"}
 
 
@@ -186,27 +193,27 @@ def test_a_plan_that_cannot_be_is_refused(
     values["study"].pop("curve")
     values["study"][place] = value
     with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
-        study_of(values)
+        parse_study(values)
 
 
 def test_what_is_wrong_is_said_before_anything_is_trained(values: dict[str, Any], tmp_path: Path) -> None:
     heard = Heard()
     with pytest.raises(ConfigError, match="which rows, and how many"):
-        study_of({**values, "data": {"train": "near.csv"}})
+        parse_study({**values, "data": {"train": "near.csv"}})
     (tmp_path / "judge.csv").write_text("text,label\ntime,c\n")
     with pytest.raises(DataError, match=r"judge\.csv"):
-        study_of(values).run(watch=heard)
+        parse_study(values).run(progress=heard)
     assert not (tmp_path / "study" / "far" / "seed-0" / "model").exists()
     (tmp_path / "judge.csv").unlink()
     with pytest.raises(DataError, match=r"judge\.csv"):
-        study_of(values).run(watch=heard)
+        parse_study(values).run(progress=heard)
 
 
 def test_more_rows_than_there_are(values: dict[str, Any]) -> None:
     values["study"]["train"]["near"]["rows"] = [4, 400]
     heard = Heard()
-    with pytest.raises(DataError, match="400 rows cannot be had of 24"):
-        study_of(values).run(watch=heard)
+    with pytest.raises(DataError, match="400 rows cannot be sampled from 24"):
+        parse_study(values).run(progress=heard)
     assert not heard.trained
 
 
@@ -215,11 +222,11 @@ def test_more_rows_than_there_are(values: dict[str, Any]) -> None:
 
 def test_where_a_curve_crosses_a_level() -> None:
     grows = {100: 0.2, 400: 0.4, 1600: 0.6}
-    assert crossing(grows, 0.5, True) == pytest.approx(800), "half way between on a logarithmic axis"
-    assert crossing(grows, 0.1, True) == 100 and crossing(grows, 0.7, True) is None
-    assert crossing({n: -x for n, x in grows.items()}, -0.5, False) == pytest.approx(800)
-    assert crossing({100: 0.6, 400: 0.4, 1600: 0.6}, 0.5, True) == pytest.approx(800), "for good"
-    assert crossing({100: 0.6, 400: 0.4}, 0.5, True) is None
+    assert crossing_point(grows, 0.5, True) == pytest.approx(800), "half way between on a logarithmic axis"
+    assert crossing_point(grows, 0.1, True) == 100 and crossing_point(grows, 0.7, True) is None
+    assert crossing_point({n: -x for n, x in grows.items()}, -0.5, False) == pytest.approx(800)
+    assert crossing_point({100: 0.6, 400: 0.4, 1600: 0.6}, 0.5, True) == pytest.approx(800), "for good"
+    assert crossing_point({100: 0.6, 400: 0.4}, 0.5, True) is None
 
 
 def test_the_mean_over_seeds_has_a_t_interval() -> None:
@@ -227,26 +234,26 @@ def test_the_mean_over_seeds_has_a_t_interval() -> None:
 
     values = [0.5, 0.6, 0.55]
     low, high = t.interval(0.95, 2, loc=np.mean(values), scale=np.std(values, ddof=1) / 3**0.5)
-    found = over_seeds([Interval(x) for x in values])
+    found = mean_over_seeds([Interval(x) for x in values])
     assert (found.value, found.low, found.high) == pytest.approx((0.55, low, high))
-    assert over_seeds([Interval(0.5, 0.4, 0.6)]) == Interval(0.5, 0.4, 0.6)
+    assert mean_over_seeds([Interval(0.5, 0.4, 0.6)]) == Interval(0.5, 0.4, 0.6)
 
 
-def found_of(figures: dict[int, float], level: float) -> Found:
+def found_of(figures: dict[int, float], level: float) -> StudyResults:
     sizes: list[tuple[str, int | None, float]] = [
         ("de", None, level),
         *(("fr", n, x) for n, x in figures.items()),
     ]
     trainings = [
-        Trained(
+        TrainedModel(
             name=f"{of}-{n}", of=of, size=n, seed=0, rows=n or 9, steps=1, tokens=1, seconds=1.0, folder="x",
-            figures={"<fr>": Interval(x, x - 0.1, x + 0.1)},
+            metrics={"<fr>": Interval(x, x - 0.1, x + 0.1)},
         )
         for of, n, x in sizes
     ]  # fmt: skip
-    return Found(
-        task="tag", metric="f1", higher=True, method="", judged={"<fr>": {"files": [], "rows": 5}},
-        trainings=trainings, planned=9, curve=Curve(over="fr", judge="<fr>", zero_shot="de-None"),
+    return StudyResults(
+        task="tag", metric="f1", higher=True, method="", test_sets={"<fr>": {"files": [], "rows": 5}},
+        models=trainings, planned=9, curve=CurveOptions(over="fr", judge="<fr>", zero_shot="de-None"),
     )  # fmt: skip
 
 
@@ -273,14 +280,14 @@ def test_the_crossing_in_words_and_on_the_page(figures: dict[int, float], words:
 
 def test_rows_are_drawn_once_for_all() -> None:
     rows = read_rows([{"text": f"row {i}"} for i in range(50)])
-    few, more = drawn(rows, 10, seed=42), drawn(rows, 20, seed=42)
-    assert [row["text"] for row in drawn(rows, 10, seed=42)] == [row["text"] for row in few]
+    few, more = sample_rows(rows, 10, seed=42), sample_rows(rows, 20, seed=42)
+    assert [row["text"] for row in sample_rows(rows, 10, seed=42)] == [row["text"] for row in few]
     assert {row["text"] for row in few} < {row["text"] for row in more}
     numbers = [int(row["text"].split()[1]) for row in more]
-    assert numbers == sorted(numbers) and drawn(rows, 10, seed=1).fingerprint != few.fingerprint
-    assert drawn(rows, None) is rows and drawn(rows, 99) is rows
+    assert numbers == sorted(numbers) and sample_rows(rows, 10, seed=1).fingerprint != few.fingerprint
+    assert sample_rows(rows, None) is rows and sample_rows(rows, 99) is rows
     with pytest.raises(ConfigError, match="limit is 0"):
-        drawn(rows, 0)
+        sample_rows(rows, 0)
 
 
 # ------------------------------------------------------------------------------------------------ the command
@@ -300,7 +307,7 @@ def test_the_command(values: dict[str, Any], tmp_path: Path, capsys: pytest.Capt
     code, out, _ = typed(capsys, config, "--plan")
     assert code == 0 and "near-12" in out and "to train:" in out and not (tmp_path / "study").exists()
     code, out, err = typed(capsys, config, "--html", page)
-    assert code == 0 and "training 4 of 4: both, seed 0" in err and "judging far on 10 rows of old" in err
+    assert code == 0 and "training 4 of 4: both, seed 0" in err and "evaluating far on 10 rows of old" in err
     assert (
         "trained on" in out
         and "rows of near" in " ".join(out.split())
@@ -315,8 +322,8 @@ def test_the_command(values: dict[str, Any], tmp_path: Path, capsys: pytest.Capt
 
 def test_the_plan_of_the_example_is_read(shared: Path) -> None:
     asked = yaml.safe_load((Path(__file__).parents[2] / "examples" / "transfer.yaml").read_text())
-    plan = read_record(Plan, asked["study"], "study")
-    assert plan.drawn("de+fr", 2000) == (
+    plan = parse_dataclass(StudyPlan, asked["study"], "study")
+    assert plan.files_and_limits("de+fr", 2000) == (
         ["wikiann/de.train.conll.gz", "wikineural/fr.train.conll.gz"],
         [5000, 2000],
     )

@@ -31,7 +31,7 @@ from tests.tasks.words import (
     words_of,
 )
 
-TASK = "next-sentence-prediction"
+HEAD = "next-sentence-prediction"
 ROWS = texts(
     "The cat sat on a mat . The cat ran home . A cat eats figs .",
     "Time flies like an arrow . Time runs slow . Time did not know .",
@@ -41,11 +41,11 @@ ROWS = texts(
 
 
 def learner(rows: Listed = ROWS, kind: type[NextSentence] = NextSentence, **options: object) -> tuple:  # type: ignore[type-arg]
-    task = kind.TASK
+    task = kind.HEAD
     engine_lowers = word_tokenizer("bert")
     model = tiny("bert", task, "bert", tokenizer=engine_lowers)
     objective = kind(model, **options)  # type: ignore[arg-type]
-    return objective, objective.examples(lowered(rows))
+    return objective, objective.encode(lowered(rows))
 
 
 def lowered(rows: Listed) -> Listed:
@@ -77,7 +77,7 @@ def test_half_follow_and_half_are_of_another_text() -> None:
     draw, strangers, cuts = drawing(), 0, set()
     for _ in range(1_000):
         index = int(draw.integers(3))
-        pair = objective.varied(examples[index], draw)
+        pair = objective.augment(examples[index], draw)
         ids, types = pair["input_ids"], pair["token_type_ids"]
         assert ids[0] == CLS and ids[-1] == SEP and (ids == SEP).sum() == 2
         border = int(np.flatnonzero(ids == SEP)[0])
@@ -99,7 +99,7 @@ def test_pairs_keep_to_the_limit() -> None:
     draw = drawing()
     for _ in range(200):
         for index in range(len(examples)):
-            assert len(objective.varied(examples[index], draw)["input_ids"]) <= 14
+            assert len(objective.augment(examples[index], draw)["input_ids"]) <= 14
 
 
 @pytest.mark.parametrize("kind", [NextSentence, PreTraining])
@@ -120,7 +120,7 @@ def test_the_loss_is_the_references(kind: type[NextSentence], architecture: str,
     model._tokenizer = word_tokenizer("bert")
     objective = kind(model)
     objective.packs = False
-    item = objective.passed(shown(objective, objective.examples(lowered(ROWS)), 1))
+    item = objective.collate(shown(objective, objective.encode(lowered(ROWS)), 1))
     labels = item.labels if isinstance(item.labels, dict) else {"labels": item.labels}
     assert item.batch.input_ids is not None and (item.batch.input_ids != PAD).any()
     keep = torch.ones_like(item.batch.input_ids) if item.flow.keep is None else item.flow.keep[:, 0].long()
@@ -135,7 +135,7 @@ def test_the_loss_is_the_references(kind: type[NextSentence], architecture: str,
 
 def test_pre_training_hides_words_of_both_segments() -> None:
     objective, examples = learner(kind=PreTraining, rate=0.3)
-    item = objective.passed(shown(objective, examples, 1))
+    item = objective.collate(shown(objective, examples, 1))
     assert isinstance(item.labels, dict) and item.batch.input_ids is not None
     said, read = item.labels["labels"], item.batch.input_ids
     assert item.labels["next_sentence_label"].shape == (3,) and said.shape == read.shape
@@ -147,7 +147,7 @@ def test_pre_training_hides_words_of_both_segments() -> None:
 @pytest.mark.parametrize("kind", [NextSentence, PreTraining])
 def test_figures(kind: type[NextSentence]) -> None:
     objective, examples = learner(kind=kind)
-    item = objective.passed(shown(objective, examples, 1))
+    item = objective.collate(shown(objective, examples, 1))
     figures = judged(objective, [item])
     assert objective.METRIC in figures
     assert figures["loss"] == pytest.approx(float(loss_of(objective, item).detach()), rel=1e-5)
@@ -166,16 +166,16 @@ def test_it_learns_above_chance() -> None:
     """Documents of one kind of words each: whether the second segment follows can be told from what it is about."""
     topics = ["the cat sat", "a dog ran", "old river falls", "time flies slow", "blue bird eats"]
     rows = texts(*(" .\n".join([topic] * 4) for topic in topics for _ in range(4)))
-    model = tiny("bert", TASK, "bert")
+    model = tiny("bert", HEAD, "bert")
     objective = NextSentence(model)
-    examples = objective.examples(rows)
+    examples = objective.encode(rows)
     losses = list(trained(objective, examples, 60, 3e-3, each=16))
     assert losses[-1] < losses[0]
     model.eval()
     draw = drawing(99)
-    tested = [objective.varied(examples[int(i)], draw) for i in draw.integers(len(examples), size=100)]
+    tested = [objective.augment(examples[int(i)], draw) for i in draw.integers(len(examples), size=100)]
     with torch.no_grad():
-        item = objective.passed(tested)
+        item = objective.collate(tested)
         said = model.network(item.batch, item.flow).logits
     assert said is not None and isinstance(item.labels, torch.Tensor)
     # Four documents share a topic, so 3 of 19 strangers cannot be told from what follows.

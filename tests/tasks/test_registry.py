@@ -11,7 +11,7 @@ import torch
 import glassformer
 from glassformer import ConfigError, DataError, UnsupportedError
 from glassformer.models._family import TASK_ALIASES
-from glassformer.tasks import TASKS, Pipeline, pipeline
+from glassformer.tasks import PIPELINES, Pipeline, pipeline
 from tests.e2e.tiny_models import make_folder
 
 Folders = Callable[..., Path]
@@ -21,7 +21,7 @@ def test_one_function_under_two_names() -> None:
     assert glassformer.pipeline is pipeline
     writing = {"text-generation", "summarization", "translation", "text2text-generation"}
     reading = {"fill-mask", "text-classification", "token-classification", "feature-extraction"}
-    assert set(TASKS) == writing | reading
+    assert set(PIPELINES) == writing | reading
     with pytest.raises(AttributeError):
         glassformer.tasks.nosuch  # noqa: B018
 
@@ -31,7 +31,7 @@ def test_verbs_and_options(folder_of: Folders) -> None:
     for verb, task in TASK_ALIASES.items():
         if task in ("summarization", "translation"):
             found = pipeline(verb, t5, max_new_tokens=3)
-            assert (type(found), found.task) == (TASKS[task], task)
+            assert (type(found), found.task) == (PIPELINES[task], task)
     found = pipeline("summarise", str(t5), dtype="float64", device="cpu", batch_size=3)
     assert found.model.dtype == torch.float64 and found.batch_size == 3 and isinstance(found, Pipeline)
     assert "Summarization('summarization', Model(t5" in repr(found)

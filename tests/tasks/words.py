@@ -13,9 +13,9 @@ from torch import Tensor
 
 from glassformer.model import Model
 from glassformer.models import FAMILIES
-from glassformer.tasks.base import Objective
-from glassformer.tasks.microbatch import Example, Pass
-from glassformer.text.special import Settings
+from glassformer.tasks.base import Task
+from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.text.settings import TokenizerSettings
 from glassformer.text.tokenizer import Tokenizer
 
 SPECIAL = "[PAD] [CLS] [SEP] [UNK] [MASK] <s> </s>".split()
@@ -48,7 +48,7 @@ def word_tokenizer(frame: str, limit: int | None = None) -> Tokenizer:
         single=single, pair=pair, special_tokens=[(token, NUMBER[token]) for token in SPECIAL]
     )
     engine.add_special_tokens([*SPECIAL, *SENTINELS, "<mask_1>"])
-    return Tokenizer(engine, Settings(roles={**ROLES, **roles}, model_max_length=limit))
+    return Tokenizer(engine, TokenizerSettings(roles={**ROLES, **roles}, model_max_length=limit))
 
 
 def tiny(family: str, task: str, frame: str, *, tokenizer: Tokenizer | None = None, **config: Any) -> Model:
@@ -106,52 +106,52 @@ def words_of(ids: Any) -> str:
     return " ".join("-" if int(number) == -100 else VOCABULARY[int(number)] for number in ids)
 
 
-def loss_of(objective: Objective, item: Pass) -> Tensor:
+def loss_of(objective: Task, item: MicroBatch) -> Tensor:
     """The mean loss of one pass: from what training sums up, which is that of a whole call."""
     network = objective.model.network
     assert network.head is not None
-    sums = network.learn(item.batch, item.flow, item.labels)
-    counts = network.head.counts(item.labels)
+    sums = network.loss_sums(item.batch, item.flow, item.labels)
+    counts = network.head.label_counts(item.labels)
     loss = torch.stack([sums[part] / counts[part] for part in counts]).sum()
     torch.testing.assert_close(loss, network.head.loss(network(item.batch, item.flow), item.labels))
     return loss
 
 
-def judged(objective: Objective, items: Sequence[Pass]) -> dict[str, float]:
+def judged(objective: Task, items: Sequence[MicroBatch]) -> dict[str, float]:
     """The figures of a validation."""
-    meter = objective.meter()
+    metric = objective.metric()
     with torch.no_grad():
         for item in items:
-            meter.add(objective.model.network(item.batch, item.flow), item)
-    return meter.figures()
+            metric.update(objective.model.network(item.batch, item.flow), item)
+    return metric.compute()
 
 
-def shown(objective: Objective, examples: Any, seed: int = 0) -> list[Example]:
+def shown(objective: Task, examples: Any, seed: int = 0) -> list[Example]:
     """All examples as they are shown once."""
     draw = drawing(seed)
-    return [objective.varied(examples[index], draw) for index in range(len(examples))]
+    return [objective.augment(examples[index], draw) for index in range(len(examples))]
 
 
-def trained(objective: Objective, examples: Any, steps: int, lr: float, each: int = 8) -> Iterator[float]:
+def trained(objective: Task, examples: Any, steps: int, lr: float, each: int = 8) -> Iterator[float]:
     """The losses of a plain loop, which draws examples."""
     objective.model.train()
     optimiser = torch.optim.AdamW(objective.model.parameters(), lr=lr, weight_decay=0.0)
     draw = drawing(0)
     for _ in range(steps):
         chosen = [examples[int(i)] for i in draw.integers(len(examples), size=each)]
-        loss = loss_of(objective, objective.passed([objective.varied(e, draw) for e in chosen]))
+        loss = loss_of(objective, objective.collate([objective.augment(e, draw) for e in chosen]))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         yield float(loss.detach())
 
 
-def both_layouts(objective: Objective, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
+def both_layouts(objective: Task, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
     """The same examples packed and padded: the loss of each."""
     losses = []
     for packs in (True, False):
         objective.packs = packs
-        item = objective.passed(examples)
-        assert (item.flow.segments is not None) == packs
+        item = objective.collate(examples)
+        assert (item.flow.packing is not None) == packs
         losses.append(loss_of(objective, item))
     return losses[0], losses[1]

@@ -55,7 +55,10 @@ def hostile_files() -> dict[str, tuple[dict[str, str | bytes], str]]:
         "not utf-8": ({"tokenizer.json": b"\xff\xfe{}"}, "tokenizer.json is not a usable tokenizer"),
         "a list": ({"tokenizer.json": "[]"}, "tokenizer.json is not a usable tokenizer"),
         "deep": ({"tokenizer.json": "[" * 100_000}, "tokenizer.json is not a usable tokenizer"),
-        "deep settings": ({"tokenizer_config.json": "[" * 100_000}, "tokenizer_config.json nests too deep"),
+        "deep settings": (
+            {"tokenizer_config.json": "[" * 100_000},
+            "tokenizer_config.json is not usable JSON: it nests too deep",
+        ),
         "settings are a list": ({"tokenizer_config.json": "[]"}, "must hold a JSON object, got list"),
         "settings are cut": ({"tokenizer_config.json": '{"a": '}, "tokenizer_config.json is not valid JSON"),
         "huge number": ({"tokenizer_config.json": '{"a": ' + "9" * 5000 + "}"}, "is not valid JSON"),
@@ -111,7 +114,7 @@ def hostile_files() -> dict[str, tuple[dict[str, str | bytes], str]]:
         "far id": ({"vocab.json": '{"a": 99}', "merges.txt": ""}, "'a' has the id 99"),
         "bos missing": (
             {"vocab.json": '{"a": 0}', "merges.txt": "", "tokenizer_config.json": '{"add_bos_token": true}'},
-            "the bos token that stands around every text",
+            "the bos token, which every text needs",
         ),
     }
 
@@ -153,11 +156,11 @@ def test_the_family_chooses_among_files_of_one_name(tmp_path: Path) -> None:
     """The same `vocab.json` and `merges.txt`: GPT-2 has no frame, RoBERTa one, CLIP closes words."""
     tokens = ["a", "a</w>", "<s>", "</s>", "<|startoftext|>", "<|endoftext|>"]
     write(tmp_path, vocab__json=json.dumps({t: n for n, t in enumerate(tokens)}), merges__txt="")
-    found = {"gpt2": [0], "roberta": [2, 0, 3], "clip": [4, 1, 5]}
+    built = {"gpt2": [0], "roberta": [2, 0, 3], "clip": [4, 1, 5]}
     assert {
-        family: Tokenizer.from_folder(tmp_path, model_type=family).encode("a") for family in found
-    } == found
-    assert Tokenizer.from_folder(tmp_path).encode("a") == found["gpt2"]  # as without any name
+        family: Tokenizer.from_folder(tmp_path, model_type=family).encode("a") for family in built
+    } == built
+    assert Tokenizer.from_folder(tmp_path).encode("a") == built["gpt2"]  # as without any name
 
 
 def test_find(tmp_path: Path) -> None:
@@ -238,9 +241,9 @@ def seeds(
         "vocab.json": b'{"l": 0, "o": 1, "lo": 2, "w": 3, "low": 4}',
         "merges.txt": b"#version: 0.2\nl o\nlo w\n",
     }
-    kept = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+    saved_files = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
     return [
-        {name: (bert_folder / "saved" / name).read_bytes() for name in kept},
+        {name: (bert_folder / "saved" / name).read_bytes() for name in saved_files},
         {"tokenizer.json": json.dumps(WORDLEVEL).encode()},
         {name: (bert_folder / name).read_bytes() for name in ("vocab.txt", "tokenizer_config.json")},
         small,

@@ -95,9 +95,9 @@ def test_save_and_read_back(hello: Tokenizer, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("vocabulary", "settings", "error", "message"),
     [
-        ({"<pad>": 0, "|": 1}, {}, DataError, "lacks '<unk>', which stands for what is unknown"),
-        ({"<unk>": 0, "|": 1}, {}, DataError, "lacks '<pad>', which is the blank between letters"),
-        ({"<unk>": 0, "<pad>": 1}, {}, DataError, "lacks '|', which stands between words"),
+        ({"<pad>": 0, "|": 1}, {}, DataError, "lacks '<unk>', the unknown token"),
+        ({"<unk>": 0, "|": 1}, {}, DataError, "lacks '<pad>', the CTC blank"),
+        ({"<unk>": 0, "<pad>": 1}, {}, DataError, "lacks '|', the word delimiter"),
         ({"<unk>": 0, "<pad>": 0}, {}, DataError, "'<unk>' and '<pad>' both have the id 0"),
         (
             {"<unk>": 0, "<pad>": 1},

@@ -156,9 +156,9 @@ def test_as_the_reference_renders(tmp_path_factory: pytest.TempPathFactory, sour
     @settings(max_examples=40, deadline=None)
     @given(chat=chats, prompted=st.booleans())
     def equal(chat: list[dict[str, str]], prompted: bool) -> None:
-        def both(tokenizer: Any, **asked: Any) -> Any:
+        def both(tokenizer: Any, **options: Any) -> Any:
             try:
-                return tokenizer.apply_chat_template(chat, add_generation_prompt=prompted, **asked)
+                return tokenizer.apply_chat_template(chat, add_generation_prompt=prompted, **options)
             except Exception as error:
                 return "refused" if "take turns" in str(error) else error
 
@@ -174,16 +174,16 @@ def test_as_the_reference_renders(tmp_path_factory: pytest.TempPathFactory, sour
 def test_several_conversations_and_tensors(tmp_path: Path, source: str) -> None:
     folder = make(tmp_path, source)
     ours, theirs = read(folder), theirs_of(folder)
-    asked = {"add_generation_prompt": True}
+    options = {"add_generation_prompt": True}
     both = [CHAT, CHAT[:1]]
-    assert ours.apply_chat_template(both, tokenize=False, **asked) == theirs.apply_chat_template(
-        both, tokenize=False, **asked
+    assert ours.apply_chat_template(both, tokenize=False, **options) == theirs.apply_chat_template(
+        both, tokenize=False, **options
     )
-    found = ours.apply_chat_template(both, padding=True, padding_side="left", return_tensors="pt", **asked)
-    assert found["input_ids"].shape == found["attention_mask"].shape and len(found["input_ids"]) == 2
-    ids = ours.apply_chat_template(CHAT, return_dict=False, **asked)
+    result = ours.apply_chat_template(both, padding=True, padding_side="left", return_tensors="pt", **options)
+    assert result["input_ids"].shape == result["attention_mask"].shape and len(result["input_ids"]) == 2
+    ids = ours.apply_chat_template(CHAT, return_dict=False, **options)
     assert ids == ours.encode(
-        ours.apply_chat_template(CHAT, tokenize=False, **asked), add_special_tokens=False
+        ours.apply_chat_template(CHAT, tokenize=False, **options), add_special_tokens=False
     )
 
 
@@ -192,10 +192,10 @@ def test_several_conversations_and_tensors(tmp_path: Path, source: str) -> None:
 def test_going_on_with_the_last_message(tmp_path: Path, source: str, last: str) -> None:
     folder = make(tmp_path, source)
     chat = [*CHAT, {"role": "assistant", "content": last}]
-    asked = {"tokenize": False, "continue_final_message": True}
-    found = read(folder).apply_chat_template(chat, **asked)
-    assert found == theirs_of(folder).apply_chat_template(chat, **asked)
-    assert found.endswith(last.strip()) or found.endswith(last)
+    options = {"tokenize": False, "continue_final_message": True}
+    result = read(folder).apply_chat_template(chat, **options)
+    assert result == theirs_of(folder).apply_chat_template(chat, **options)
+    assert result.endswith(last.strip()) or result.endswith(last)
 
 
 def test_tools_documents_parts_and_more(tmp_path: Path) -> None:
@@ -212,22 +212,22 @@ def test_tools_documents_parts_and_more(tmp_path: Path) -> None:
             "name": None,
         }
     ]
-    asked = {
+    options = {
         "tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}],
         "documents": [{"title": "T", "text": "x"}],
         "mood": ["calm", 1, 2.5, True, None],
         "date_string": "1 Jan 2024",
         "tokenize": False,
     }
-    found = read(folder).apply_chat_template(chat, **asked)
-    assert found == theirs_of(folder).apply_chat_template(chat, **asked)
-    assert found.endswith("é<-")
+    result = read(folder).apply_chat_template(chat, **options)
+    assert result == theirs_of(folder).apply_chat_template(chat, **options)
+    assert result.endswith("é<-")
     chat[0]["content"][1]["text"] = "So "
-    going_on = {"tokenize": False, "continue_final_message": True, "documents": asked["documents"]}
+    going_on = {"tokenize": False, "continue_final_message": True, "documents": options["documents"]}
     assert read(folder).apply_chat_template(chat, **going_on).endswith("éSo ")
 
 
-# -------------------------------------------------------------------------------------------------- where it is found
+# ---------------------------------------------------------------------------------------------- where templates are
 
 
 def test_where_templates_stand(tmp_path: Path) -> None:
@@ -240,23 +240,23 @@ def test_where_templates_stand(tmp_path: Path) -> None:
     filed = read(make(tmp_path / "files", "never read", files))
     assert filed.chat_template == {"default": "c\r\n{{ 1 }}", "rag": "d"}
 
-    def said(tokenizer: Tokenizer, **asked: Any) -> str:
-        text: str = tokenizer.apply_chat_template(CHAT, tokenize=False, **asked)
+    def rendered(tokenizer: Tokenizer, **options: Any) -> str:
+        text: str = tokenizer.apply_chat_template(CHAT, tokenize=False, **options)
         return text
 
-    assert (said(several), said(several, tools=[])) == ("a", "b[]")
-    assert (said(several, chat_template="tool_use"), said(several, chat_template="x{{ 2 }}")) == (
+    assert (rendered(several), rendered(several, tools=[])) == ("a", "b[]")
+    assert (rendered(several, chat_template="tool_use"), rendered(several, chat_template="x{{ 2 }}")) == (
         "bNone",
         "x2",
     )
-    assert (said(filed), said(filed, chat_template="rag")) == ("c\n1", "d")
+    assert (rendered(filed), rendered(filed, chat_template="rag")) == ("c\n1", "d")
     for name in ("one", "several", "files"):
         theirs = theirs_of(tmp_path / name)
-        assert said(read(tmp_path / name)) == theirs.apply_chat_template(CHAT, tokenize=False)
+        assert rendered(read(tmp_path / name)) == theirs.apply_chat_template(CHAT, tokenize=False)
     with pytest.raises(DataError, match=r"has the chat templates rag, and none of them is the default"):
-        said(read(make(tmp_path / "no default", None, {"additional_chat_templates/rag.jinja": b"d"})))
+        rendered(read(make(tmp_path / "no default", None, {"additional_chat_templates/rag.jinja": b"d"})))
     with pytest.raises(DataError, match="has no chat template"):
-        said(read(tmp_path / "none"))
+        rendered(read(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -284,11 +284,11 @@ def test_saved_as_it_was(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ bad ones
 
 BAD_TEMPLATES = {
-    "{% for x in y %": r"is damaged: line 1: unexpected",
-    "\n\n{% nonsense %}": r"is damaged: line 3: Encountered unknown tag 'nonsense'",
+    "{% for x in y %": r"has a syntax error: line 1: unexpected",
+    "\n\n{% nonsense %}": r"has a syntax error: line 3: Encountered unknown tag 'nonsense'",
     "{{ 1 | nosuch }}": r"No filter named 'nosuch'",
-    "{{ raise_exception('no system here') }}": r"does not take these messages: no system here",
-    "{{ messages[9].content.text }}": r"does not work with these messages: list object has no element 9",
+    "{{ raise_exception('no system here') }}": r"rejects these messages: no system here",
+    "{{ messages[9].content.text }}": r"fails on these messages: list object has no element 9",
     "{{ 1 // 0 }}": r"ZeroDivisionError",
     "{{ nosuch() }}": r"'nosuch' is undefined",
     "{{ 'x'.nosuch() }}": r"has no attribute 'nosuch'",
@@ -297,9 +297,9 @@ BAD_TEMPLATES = {
 }
 
 
-@pytest.mark.parametrize(("source", "said"), BAD_TEMPLATES.items(), ids=range(len(BAD_TEMPLATES)))
-def test_bad_templates(tmp_path: Path, source: str, said: str) -> None:
-    with pytest.raises(DataError, match=said) as caught:
+@pytest.mark.parametrize(("source", "message"), BAD_TEMPLATES.items(), ids=range(len(BAD_TEMPLATES)))
+def test_bad_templates(tmp_path: Path, source: str, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
         read(make(tmp_path, source)).apply_chat_template(CHAT)
     assert str(caught.value).startswith("the chat template") and "\n" not in str(caught.value)
 
@@ -321,9 +321,9 @@ BAD_CHATS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("chat", "said"), BAD_CHATS, ids=range(len(BAD_CHATS)))
-def test_bad_messages(tmp_path: Path, chat: Any, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+@pytest.mark.parametrize(("chat", "message"), BAD_CHATS, ids=range(len(BAD_CHATS)))
+def test_bad_messages(tmp_path: Path, chat: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         read(make(tmp_path, CHATML)).apply_chat_template(chat)
 
 
@@ -336,7 +336,7 @@ def test_messages_that_hold_themselves(tmp_path: Path) -> None:
 
 def test_what_cannot_be_gone_on_with(tmp_path: Path) -> None:
     tokenizer = read(make(tmp_path, "{% for m in messages[:-1] %}{{ m.content }}{% endfor %}"))
-    with pytest.raises(DataError, match="does not write it as it is; its role is 'user'"):
+    with pytest.raises(DataError, match="does not write it unchanged; its role is 'user'"):
         tokenizer.apply_chat_template(CHAT, continue_final_message=True)
     with pytest.raises(DataError, match="choose one"):
         tokenizer.apply_chat_template(CHAT, continue_final_message=True, add_generation_prompt=True)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer as Engine
 
-from glassformer.text import Tokenizer, long_text
-from glassformer.text import tokenizer as tokenizer_module
+from glassformer.text import Tokenizer, encode, long_text
 from glassformer.text.engine import sharing_copy
 
 
@@ -21,13 +20,13 @@ def shakespeare(shared: Path) -> str:
 
 
 @pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizer_module, "LONG_TEXT", 2000)
-    monkeypatch.setattr(long_text, "PIECE", 500)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "MAX_UNSPLIT_CHARS", 2000)
+    monkeypatch.setattr(long_text, "CHUNK_CHARS", 500)
 
 
-def everything(tokenizer: Tokenizer, text: str, pair: str | None, **wishes: object) -> list[object]:
-    encoding = tokenizer(text, pair, **wishes)  # type: ignore[arg-type]
+def everything(tokenizer: Tokenizer, text: str, pair: str | None, **options: object) -> list[object]:
+    encoding = tokenizer(text, pair, **options)  # type: ignore[arg-type]
     rows = range(len(encoding.rows))
     methods = (encoding.tokens, encoding.offsets, encoding.word_ids, encoding.sequence_ids)
     return [dict(encoding), encoding.overflow_to_sample, *([method(i) for i in rows] for method in methods)]
@@ -43,10 +42,10 @@ def tokenizers_of(minilm: Path, gpt2_folder: Path, shared: Path) -> list[Tokeniz
     return [Tokenizer.from_folder(f) for f in (minilm, gpt2_folder, shared / "models" / "stories260k")]
 
 
-def test_pieces_change_nothing(
+def test_chunks_change_nothing(
     minilm: Path, gpt2_folder: Path, shared: Path, shakespeare: str, request: pytest.FixtureRequest
 ) -> None:
-    """Ids, offsets, words and windows of a text in pieces are those of the whole."""
+    """Ids, offsets, words and windows of a text in chunks are those of the unsplit text."""
     tokenizers = tokenizers_of(minilm, gpt2_folder, shared)
     cases: list[tuple[str, str | None, dict[str, object]]] = [
         (shakespeare[:20_000], None, {}),
@@ -54,26 +53,28 @@ def test_pieces_change_nothing(
         ("one two", shakespeare[:8_000], {"truncation": "only_second", "max_length": 99, "stride": 9}),
         (shakespeare[:3000], shakespeare[3000:9000], {"truncation": True, "max_length": 300}),
     ]
-    for _, pair, wishes in cases:
+    for _, pair, options in cases:
         if pair is not None:
-            wishes["return_overflowing_tokens"] = True
-    whole = [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers]
-    request.getfixturevalue("small_pieces")
-    assert all(len(long_text.encode_in_pieces(bare(t), cases[0][0]).starts) > 20 for t in tokenizers[:2])
-    assert [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers] == whole
-    assert tokenizers[1].batch_ids([cases[0][0], "a"], None)[0][0] == whole[1][0][0]["input_ids"]  # type: ignore[index]
+            options["return_overflowing_tokens"] = True
+    unsplit = [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers]
+    request.getfixturevalue("small_chunks")
+    assert all(
+        len(long_text.encode_in_chunks(bare(t), cases[0][0]).chunk_starts) > 20 for t in tokenizers[:2]
+    )
+    assert [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers] == unsplit
+    assert tokenizers[1].batch_ids([cases[0][0], "a"], None)[0][0] == unsplit[1][0][0]["input_ids"]  # type: ignore[index]
 
 
 def test_a_tokenizer_that_marks_beginnings_is_never_cut(
-    shared: Path, shakespeare: str, small_pieces: None
+    shared: Path, shakespeare: str, small_chunks: None
 ) -> None:
     llama = Tokenizer.from_folder(shared / "models" / "stories260k")
-    assert long_text.encode_in_pieces(bare(llama), shakespeare[:8_000]).starts == [0]
+    assert long_text.encode_in_chunks(bare(llama), shakespeare[:8_000]).chunk_starts == [0]
 
 
 def test_a_megabyte(minilm: Path, gpt2_folder: Path, shakespeare: str) -> None:
     text = (shakespeare + shakespeare)[:1_200_000]
-    assert len(text) > tokenizer_module.LONG_TEXT
+    assert len(text) > long_text.MAX_UNSPLIT_CHARS
     for folder in (minilm, gpt2_folder):
         tokenizer = Tokenizer.from_folder(folder)
         direct = tokenizer.engine.encode(text, add_special_tokens=False).ids

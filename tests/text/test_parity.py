@@ -39,9 +39,9 @@ def same_ids(ours: Tokenizer, reference: Any, texts: list[str]) -> None:
 
 
 def equal_ids(ours: Tokenizer, expected: list[list[int]], texts: list[str]) -> None:
-    for text, ids, wanted in zip(texts, ours(texts)["input_ids"], expected, strict=True):
-        assert ids == wanted, (
-            f"{text!r}: {ours.convert_ids_to_tokens(ids)}, not {ours.convert_ids_to_tokens(wanted)}"
+    for text, ids, theirs in zip(texts, ours(texts)["input_ids"], expected, strict=True):
+        assert ids == theirs, (
+            f"{text!r}: {ours.convert_ids_to_tokens(ids)}, not {ours.convert_ids_to_tokens(theirs)}"
         )
     assert ours.batch_ids(texts, None) == (expected, 0)
 
@@ -174,8 +174,8 @@ def test_ids_from_vocabulary_files(family: str, family_copy: Callable[..., Path]
         plain = ours.decode(row.ids, skip_special_tokens=True)
         assert plain == reference.decode(row.ids, skip_special_tokens=True), text
     if reference.is_fast:
-        places = reference(texts[:500], return_offsets_mapping=True)["offset_mapping"]
-        assert [row.offsets for row in rows] == places
+        positions = reference(texts[:500], return_offsets_mapping=True)["offset_mapping"]
+        assert [row.offsets for row in rows] == positions
 
 
 def test_unigram_ids_from_tokenizer_json(family_folder: Callable[[str], Path], tmp_path: Path) -> None:
@@ -213,9 +213,11 @@ def test_pieces_cut_as_by_the_library_that_trained_them(family_folder: Callable[
         shift = 103 if family == "pegasus" else 0
         for row, ids in zip(ours.batch_ids(chosen, None)[0], library.encode(chosen), strict=True):
             after = 0 if family == "llama" else 1
-            cut = [number - shift for number in row[before : len(row) - after]]
-            # Two cuts of the same worth are both the best one: 4 and 44, or 44 and 4.
-            assert cut == ids or (sorted(cut) == sorted(ids) and library.decode(cut) == library.decode(ids))
+            segmentation = [number - shift for number in row[before : len(row) - after]]
+            # Two segmentations of the same score are both the best one: 4 and 44, or 44 and 4.
+            assert segmentation == ids or (
+                sorted(segmentation) == sorted(ids) and library.decode(segmentation) == library.decode(ids)
+            )
 
 
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -249,7 +251,7 @@ def test_marian_target_ids(family_folder: Callable[[str], Path], tmp_path: Path)
     assert Tokenizer.find_target(tmp_path, model_type="marian") is None
 
 
-def wishes() -> Iterator[dict[str, Any]]:
+def options() -> Iterator[dict[str, Any]]:
     yield {}
     yield {"add_special_tokens": False}
     for side in ("left", "right"):
@@ -265,7 +267,7 @@ def wishes() -> Iterator[dict[str, Any]]:
 
 CALLS = [
     pytest.param(wish, paired, id=f"{'pairs' if paired else 'single'} {wish}")
-    for wish in wishes()
+    for wish in options()
     for paired in (False, True)
     if paired or wish.get("truncation") != "only_second"
 ]

@@ -10,10 +10,10 @@ import pytest
 
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.text import Tokenizer
-from glassformer.text.piece_file import CONTROL, UNKNOWN, USER_DEFINED
+from glassformer.text.sentencepiece_model import CONTROL, UNKNOWN, USER_DEFINED
 from tests.text.conftest import wild_texts
 from tests.text.families import lines
-from tests.text.test_piece_file import field, piece
+from tests.text.test_sentencepiece_model import field, piece
 
 Family = Callable[[str], Path]
 
@@ -170,13 +170,13 @@ def test_llama_gives_back_every_text(family_folder: Family) -> None:
 @pytest.mark.parametrize(
     ("family", "name", "content", "settings", "message"),
     [
-        ("t5", "spiece.model", PLAIN, {}, "has 0 pieces for what is unknown"),
+        ("t5", "spiece.model", PLAIN, {}, "has 0 unknown tokens"),
         (
             "t5",
             "spiece.model",
             PADDED + PLAIN + piece("x", kind=UNKNOWN),
             {},
-            "has 2 pieces for what is unkn",
+            "has 2 unknown tokens",
         ),
         (
             "t5",

@@ -19,7 +19,7 @@ from glassformer.text.sentences import WINDOW, sentence_spans, split_sentences
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (
             "The U.S. are a country. The U.N. is an organization.",
@@ -33,9 +33,9 @@ from glassformer.text.sentences import WINDOW, sentence_spans, split_sentences
         (" \n\t\n", []),
     ],
 )
-def test_known_cases(text: str, wanted: list[str] | int) -> None:
-    found = split_sentences(text)
-    assert (found if isinstance(wanted, list) else len(found)) == wanted
+def test_known_cases(text: str, expected: list[str] | int) -> None:
+    sentences = split_sentences(text)
+    assert (sentences if isinstance(expected, list) else len(sentences)) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_a_language_without_rules_and_no_text() -> None:
         sentence_spans(b"a")  # type: ignore[arg-type]
 
 
-PIECES = st.lists(
+FRAGMENTS = st.lists(
     st.sampled_from(["U.S. ", "Mr. ", "a", " ", ". ", "? ", "!", "\n", "\r", "“", "”", "(", "1. ", "ȸ", "。"])
 )
 
 
-@given(st.text(st.characters(codec=None), max_size=200) | PIECES.map("".join))
+@given(st.text(st.characters(codec=None), max_size=200) | FRAGMENTS.map("".join))
 def test_spans_cover_any_text(text: str) -> None:
     spans = sentence_spans(text)
     assert "".join(text[start:end] for start, end in spans) == text

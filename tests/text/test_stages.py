@@ -23,8 +23,8 @@ def test_each_step_with_places_in_the_text(bert_folder: Path) -> None:
     assert [
         text[word.start : word.end] for word in stages.words
     ] == "Time FLIES , unaffable [MASK] Café".split()
-    assert [piece.token for piece in stages.pieces] == "time flies , un ##aff ##able [MASK] ca ##fe".split()
-    assert [piece.word for piece in stages.pieces] == [0, 1, 2, 3, 3, 3, 4, 5, 5]
+    assert [token.token for token in stages.pieces] == "time flies , un ##aff ##able [MASK] ca ##fe".split()
+    assert [token.word for token in stages.pieces] == [0, 1, 2, 3, 3, 3, 4, 5, 5]
     assert [text[p.start : p.end] for p in stages.pieces[3:6]] == ["un", "aff", "able"]
     assert [p.id for p in stages.final] == tokenizer.encode(text)
     assert [p.special for p in stages.final] == [i in (0, 7, 10) for i in range(11)]
@@ -37,11 +37,11 @@ def test_words_agree_with_word_ids(minilm: Path, gpt2_folder: Path) -> None:
         for text in wild_texts(300, seed=7):
             stages = tokenizer.explain(text)
             assert [p.id for p in stages.final] == tokenizer.encode(text)
-            for piece in stages.pieces:
-                assert piece.word is not None
-                word = stages.words[piece.word]
-                assert word.start <= piece.start
-                assert piece.end <= word.end
+            for token in stages.pieces:
+                assert token.word is not None
+                word = stages.words[token.word]
+                assert word.start <= token.start
+                assert token.end <= word.end
 
 
 app = typer.Typer()
@@ -49,10 +49,10 @@ app.command()(tokens)
 
 
 def test_the_command(bert_folder: Path) -> None:
-    shown = CliRunner().invoke(app, [str(bert_folder), "Time flies"])
-    assert shown.exit_code == 0
+    result = CliRunner().invoke(app, [str(bert_folder), "Time flies"])
+    assert result.exit_code == 0
     assert (
-        shown.output.split()
+        result.output.split()
         == (
             "text Time flies normalised time flies words time · flies pieces time · flies ids 2 5 6 3 "
             "position id token word characters in the text "
@@ -60,14 +60,14 @@ def test_the_command(bert_folder: Path) -> None:
         ).split()
     )
     as_json = json.loads(CliRunner().invoke(app, [str(bert_folder), "Time flies", "--json"]).output)
-    assert [piece["id"] for piece in as_json["final"]] == [2, 5, 6, 3]
+    assert [token["id"] for token in as_json["final"]] == [2, 5, 6, 3]
 
 
 def test_the_command_shows_control_characters(bert_folder: Path) -> None:
-    shown = CliRunner().invoke(app, [str(bert_folder), "a\x1b[31m [bold]a"])
-    assert shown.exit_code == 0
-    assert "\x1b[31m" not in shown.output
-    assert "\\x1b[31m [bold]a" in shown.output
+    result = CliRunner().invoke(app, [str(bert_folder), "a\x1b[31m [bold]a"])
+    assert result.exit_code == 0
+    assert "\x1b[31m" not in result.output
+    assert "\\x1b[31m [bold]a" in result.output
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

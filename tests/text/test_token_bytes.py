@@ -19,10 +19,10 @@ from tests.generation.test_constrain import END, KINDS
 def test_joined_they_are_the_text(kind: str) -> None:
     tokenizer = Tokenizer(word_tokenizer() if kind == "no decoder" else KINDS[kind]())
     first, later = token_bytes(tokenizer, len(tokenizer) + 3)
-    draw, whole = Random(1), 0
-    said_alone = [token for token in range(len(tokenizer)) if first[token]]
+    draw, decoded = Random(1), 0
+    starters = [token for token in range(len(tokenizer)) if first[token]]
     for length in list(range(1, 12)) * 60:
-        begin = [draw.choice(said_alone)]
+        begin = [draw.choice(starters)]
         ids = begin + [draw.randrange(len(tokenizer)) for _ in range(length)]
         joined = first[ids[0]] + b"".join(later[token] for token in ids[1:])
         try:
@@ -30,8 +30,8 @@ def test_joined_they_are_the_text(kind: str) -> None:
         except UnicodeDecodeError:  # no text: decoders write signs for it, each in its own way
             continue
         assert tokenizer.decode(ids, skip_special_tokens=True) == text
-        whole += 1
-    assert whole > 40
+        decoded += 1
+    assert decoded > 40
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -194,7 +194,7 @@ def test_windows_with_stride(bert: Tokenizer) -> None:
     )
     assert [len(ids) for ids in encoding["input_ids"]] == [9, 9, 9, 9]
     assert encoding.overflow_to_sample == [0, 0, 0, 0]
-    seen = set()
+    spans = set()
     for row in range(4):
         assert encoding.tokens(row)[:4] == ["[CLS]", "the", "banana", "[SEP]"]
         for (start, end), sequence, token in zip(
@@ -202,8 +202,8 @@ def test_windows_with_stride(bert: Tokenizer) -> None:
         ):
             if sequence == 1:
                 assert document[start:end] == token
-                seen.add((start, end))
-    assert len(seen) == len(document.split())
+                spans.add((start, end))
+    assert len(spans) == len(document.split())
 
 
 def test_truncation_takes_the_model_length(bert: Tokenizer, bert_folder: Path) -> None:
@@ -228,7 +228,7 @@ def test_truncation_side(bert_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("options", "message"),
     [
         ({"truncation": True, "max_length": 1}, "no room for the 2 special tokens"),
         ({"truncation": True, "max_length": 0}, "max_length must be a whole number from 1, got 0"),
@@ -237,7 +237,7 @@ def test_truncation_side(bert_folder: Path) -> None:
         ({"truncation": True, "stride": -1}, "stride must be a whole number"),
         ({"truncation": "only_second"}, "needs pairs"),
         ({"truncation": "shortest"}, "allowed: False, True, 'longest_first'"),
-        ({"max_length": 5}, "does nothing by itself"),
+        ({"max_length": 5}, "has no effect by itself"),
         ({"padding": "widest"}, "padding='widest' is not known"),
         ({"padding": True, "padding_side": "top"}, "padding_side='top'"),
         ({"return_tensors": "tf"}, "return_tensors='tf'"),
@@ -245,9 +245,9 @@ def test_truncation_side(bert_folder: Path) -> None:
         ({"return_overflowing_tokens": True}, "needs truncation"),
     ],
 )
-def test_wishes_that_do_not_fit(bert: Tokenizer, wishes: dict[str, object], message: str) -> None:
+def test_wishes_that_do_not_fit(bert: Tokenizer, options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        bert(["time", "time flies"], **wishes)  # type: ignore[arg-type]
+        bert(["time", "time flies"], **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("length", "stride"), [(5, 0), (9, 2)])
@@ -330,9 +330,9 @@ def test_byte_level_round_trips_every_text(gpt2: Tokenizer, text: str) -> None:
 def test_batch_ids_equals_the_call(minilm: Path) -> None:
     tokenizer = Tokenizer.from_folder(minilm)
     texts = ["", "a", ARROW, "a " * 700, ARROW * 3, "[SEP] x"]
-    rows, cut = tokenizer.batch_ids(texts, 8)
+    rows, truncated = tokenizer.batch_ids(texts, 8)
     assert rows == tokenizer(texts, truncation=True, max_length=8)["input_ids"]
-    assert cut == 2
+    assert truncated == 2
     assert tokenizer.batch_ids(texts, None) == (tokenizer(texts)["input_ids"], 0)
     with pytest.raises(ConfigError, match="no room"):
         tokenizer.batch_ids(texts, 1)
@@ -342,11 +342,11 @@ def test_threads_do_not_disturb_each_other(bert: Tokenizer) -> None:
     def work(length: int) -> bool:
         texts = [ARROW, "a", "fruit flies"]
         plain = bert(texts)["input_ids"]
-        cut = bert(texts, truncation=True, max_length=length, padding="max_length")["input_ids"]
+        truncated = bert(texts, truncation=True, max_length=length, padding="max_length")["input_ids"]
         as_text = bert("[SEP]", special_tokens_as_text=True)["input_ids"]
         return (
             [len(row) for row in plain] == [7, 3, 4]
-            and {len(row) for row in cut} == {length}
+            and {len(row) for row in truncated} == {length}
             and as_text != bert.encode("[SEP]")
         )
 
@@ -380,7 +380,7 @@ def test_a_vocabulary_that_holds_a_special_token_as_a_piece(tmp_path: Path) -> N
     engine.add_special_tokens(["</s>", "<unk>"])
     tokenizer = Tokenizer(engine)
     assert tokenizer.encode("a </s> b") == [1, 0, 2]
-    with pytest.raises(UnsupportedError, match="cannot write '</s>' as ordinary text"):
+    with pytest.raises(UnsupportedError, match="cannot encode '</s>' as ordinary text"):
         tokenizer("a </s> b", special_tokens_as_text=True)
 
 

@@ -14,15 +14,15 @@ import pytest
 import glassformer
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.text import Tokenizer
-from glassformer.text.plan import KINDS
 from glassformer.text.train import coverage, train_tokenizer
+from glassformer.text.untrained import DEFAULT_FAMILIES
 from tests.text.conftest import wild_texts
 from tests.text.families import lines
 
 LINES = lines()[:250]
 
 EVERY: list[dict[str, Any]] = [
-    *({"kind": kind} for kind in KINDS),
+    *({"kind": kind} for kind in DEFAULT_FAMILIES),
     {"kind": "wordpiece", "lower": True, "special": ("<user>",)},
     {"kind": "byte-bpe", "family": "roberta"},
     {"kind": "byte-bpe", "family": "llama", "lower": True},
@@ -32,7 +32,7 @@ EVERY: list[dict[str, Any]] = [
 
 
 @cache
-def learned(**options: Any) -> Tokenizer:
+def trained(**options: Any) -> Tokenizer:
     return train_tokenizer(LINES, size=600, **options)
 
 
@@ -47,50 +47,50 @@ def test_the_same_ids_here_saved_and_in_the_reference_library(
     transformers = pytest.importorskip(
         "transformers", reason="compares with it: pip install 'glassformer[reference]'"
     )
-    found = learned(**options)
-    found.save(tmp_path)
+    tokenizer = trained(**options)
+    tokenizer.save(tmp_path)
     again, reference = Tokenizer.from_folder(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
     for text in [*LINES[:60], *wild_texts(60, seed=1)]:
-        ids = found.encode(text)
+        ids = tokenizer.encode(text)
         assert again.encode(text) == ids == reference(text)["input_ids"], text
-    pair = found("fruit flies", "like a banana")
+    pair = tokenizer("fruit flies", "like a banana")
     assert dict(reference("fruit flies", "like a banana")) == dict(pair)
-    assert len(found) == 600 + 100 * (options.get("family") == "t5")
+    assert len(tokenizer) == 600 + 100 * (options.get("family") == "t5")
     for role in ("cls", "sep", "pad", "mask", "unk", "eos"):
-        if token := found.token_of(role):
+        if token := tokenizer.token_of(role):
             assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(
                 token
-            ) == found.id_of(role)
+            ) == tokenizer.id_of(role)
 
 
 def test_special_tokens_stand_where_the_families_have_them() -> None:
-    def shown(text: str, **options: Any) -> list[str]:
-        return [piece.token for piece in learned(**options).explain(text).final]
+    def tokens_of(text: str, **options: Any) -> list[str]:
+        return [piece.token for piece in trained(**options).explain(text).final]
 
     def first(count: int, **options: Any) -> list[str]:
-        return list(learned(**options).convert_ids_to_tokens(range(count)))
+        return list(trained(**options).convert_ids_to_tokens(range(count)))
 
     assert first(5, kind="wordpiece") == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert first(1, kind="byte-bpe") == ["<|endoftext|>"]
     assert first(5, kind="unigram") == ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     assert first(3, kind="unigram", family="t5", lower=True) == ["<pad>", "</s>", "<unk>"]
     assert first(6, kind="wordpiece", special=("<user>", "[MASK]"))[-1] == "<user>"
-    assert shown("the", kind="wordpiece") == ["[CLS]", "the", "[SEP]"]
-    assert shown(" the", kind="byte-bpe") == ["Ġthe"]
-    assert shown("the", kind="unigram") == ["<s>", "▁the", "</s>"]
-    assert shown("the", kind="unigram", family="t5", lower=True) == ["▁the", "</s>"]
-    t5 = learned(kind="unigram", family="t5", lower=True)
+    assert tokens_of("the", kind="wordpiece") == ["[CLS]", "the", "[SEP]"]
+    assert tokens_of(" the", kind="byte-bpe") == ["Ġthe"]
+    assert tokens_of("the", kind="unigram") == ["<s>", "▁the", "</s>"]
+    assert tokens_of("the", kind="unigram", family="t5", lower=True) == ["▁the", "</s>"]
+    t5 = trained(kind="unigram", family="t5", lower=True)
     assert t5.convert_tokens_to_ids(["<extra_id_99>", "<extra_id_0>"]) == [600, 699]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DEFAULT_FAMILIES)
 def test_another_process_learns_the_same_file(tmp_path: Path, kind: str) -> None:
     """Within one process, the engine's hash tables might happen to agree."""
     program = (
         "import sys; from glassformer.text.train import train_tokenizer; from tests.text.test_train import LINES\n"
         f"train_tokenizer(LINES, kind={kind!r}, size=600).save(sys.argv[1])"
     )
-    learned(kind=kind).save(tmp_path / "here")
+    trained(kind=kind).save(tmp_path / "here")
     root = Path(__file__).parents[2]
     subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "there")], check=True, cwd=root, timeout=120
@@ -100,29 +100,29 @@ def test_another_process_learns_the_same_file(tmp_path: Path, kind: str) -> None
 
 
 def test_like_a_model_learns_its_tokenizer_anew(tmp_path: Path, minilm: Path) -> None:
-    found = train_tokenizer(LINES, like=minilm, size=600)
+    tokenizer = train_tokenizer(LINES, like=minilm, size=600)
     plain = train_tokenizer(iter(LINES), kind="wordpiece", lower=True, size=600)
-    assert found.engine.get_vocab(True) == plain.engine.get_vocab(True)
-    assert found.model_max_length == 512 and found.special_tokens == plain.special_tokens
-    found.save(tmp_path)
+    assert tokenizer.engine.get_vocab(True) == plain.engine.get_vocab(True)
+    assert tokenizer.model_max_length == 512 and tokenizer.special_tokens == plain.special_tokens
+    tokenizer.save(tmp_path)
     transformers = pytest.importorskip(
         "transformers", reason="compares with it: pip install 'glassformer[reference]'"
     )
     reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert type(reference).__name__.startswith("BertTokenizer")
     for text in [*LINES[:20], "[MASK] İstanbul"]:
-        assert reference(text)["input_ids"] == found.encode(text) == plain.encode(text)
+        assert reference(text)["input_ids"] == tokenizer.encode(text) == plain.encode(text)
 
 
 @pytest.mark.parametrize("options", EVERY[:6], ids=named)
 def test_like_what_was_learned_here_gives_the_same_again(tmp_path: Path, options: dict[str, Any]) -> None:
     train_tokenizer(LINES[150:], size=450, **options).save(tmp_path)
     again = train_tokenizer(LINES, size=600, like=tmp_path)
-    assert again.engine.to_str() == learned(**options).engine.to_str()
+    assert again.engine.to_str() == trained(**options).engine.to_str()
 
 
 def test_like_leaves_out_the_list_of_old_ids(tmp_path: Path) -> None:
-    learned(kind="wordpiece").save(tmp_path / "old")
+    trained(kind="wordpiece").save(tmp_path / "old")
     path = tmp_path / "old" / "tokenizer_config.json"
     config = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps({**config, "added_tokens_decoder": {"103": {"content": "[MASK]"}}}))
@@ -131,17 +131,20 @@ def test_like_leaves_out_the_list_of_old_ids(tmp_path: Path) -> None:
 
 
 def test_like_llama_pieces_do_not_reach_over_spaces(shared: Path) -> None:
-    found = train_tokenizer(LINES, like=shared / "models" / "stories260k", size=600)
-    pieces = [piece for piece in found.engine.get_vocab(False) if "▁" in piece.strip("▁")]
-    assert not pieces and found.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]
-    assert found.decode(found.encode("Once upon a time ✓"), skip_special_tokens=True) == "Once upon a time ✓"
+    tokenizer = train_tokenizer(LINES, like=shared / "models" / "stories260k", size=600)
+    pieces = [piece for piece in tokenizer.engine.get_vocab(False) if "▁" in piece.strip("▁")]
+    assert not pieces and tokenizer.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]
+    assert (
+        tokenizer.decode(tokenizer.encode("Once upon a time ✓"), skip_special_tokens=True)
+        == "Once upon a time ✓"
+    )
 
 
 def test_coverage_counts_words_tokens_and_what_is_unknown() -> None:
     tokenizer = train_tokenizer(["time flies like an arrow"] * 3, kind="wordpiece", size=40)
-    seen = coverage(tokenizer, ["time flies", "Ω time"])
-    assert (seen.texts, seen.words, seen.unknown) == (2, 4, 1)
-    assert seen.tokens_per_word == seen.tokens / 4 and seen.unknown_share == 1 / seen.tokens
+    covered = coverage(tokenizer, ["time flies", "Ω time"])
+    assert (covered.texts, covered.words, covered.unknown) == (2, 4, 1)
+    assert covered.tokens_per_word == covered.tokens / 4 and covered.unknown_share == 1 / covered.tokens
     bytes_ = train_tokenizer(["time flies"] * 3, size=258)
     assert coverage(bytes_, ["Ω <|endoftext|>"]).unknown == 0
 
@@ -158,12 +161,12 @@ def test_it_is_a_name_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "options", "error", "said"),
+    ("texts", "options", "error", "message"),
     [
-        ([], {}, DataError, "holds no text"),
-        (["", " \n"], {}, DataError, "holds no text"),
-        ([" "], {"kind": "wordpiece"}, DataError, "holds no text"),
-        ([""], {"kind": "unigram"}, DataError, "holds no text"),
+        ([], {}, DataError, "has no text to train on"),
+        (["", " \n"], {}, DataError, "has no text to train on"),
+        ([" "], {"kind": "wordpiece"}, DataError, "has no text to train on"),
+        ([""], {"kind": "unigram"}, DataError, "has no text to train on"),
         ("one text", {}, DataError, "several texts, not one"),
         (["a", 5], {}, DataError, "text 1 is int"),
         (["ab \ud800"], {}, DataError, "text 0 holds '\\\\ud800' at character 3"),
@@ -174,15 +177,15 @@ def test_it_is_a_name_of_the_package() -> None:
         (["abc abc"], {"kind": "unigram", "size": 50}, DataError, "makes 15 tokens, not 50"),
         (["a"], {"kind": "wordpeice"}, ConfigError, "nearest: 'wordpiece'"),
         (["a"], {"family": "bort"}, ConfigError, "nearest: 'bert'"),
-        (["a"], {"kind": "unigram", "family": "gpt2"}, ConfigError, "take byte-bpe"),
-        (["a"], {"like": "x", "kind": "unigram"}, ConfigError, "like= says kind"),
+        (["a"], {"kind": "unigram", "family": "gpt2"}, ConfigError, "use byte-bpe"),
+        (["a"], {"like": "x", "kind": "unigram"}, ConfigError, "like= already determines kind"),
         (["a"], {"like": "no/such/folder"}, DataError, "no/such/folder"),
     ],
 )
 def test_what_cannot_be_learned(
-    texts: Any, options: dict[str, Any], error: type[Exception], said: str
+    texts: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         train_tokenizer(texts, **options)
 
 

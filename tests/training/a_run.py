@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.runs.event_log import Journal, journal_path
-from glassformer.training.callbacks import Callback, Report
+from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.training.callbacks import Callback, StepReport
 
 
 @dataclass
@@ -44,8 +44,8 @@ class Trainer:
         callback.on_end(self, None)
 
 
-def report(step: int) -> Report:
-    return Report(
+def report(step: int) -> StepReport:
+    return StepReport(
         step=step,
         epoch=step / 4,
         loss=1 / step,
@@ -61,7 +61,7 @@ def write_run(folder: Path, *, steps: int = 60, seed: int = 0, options: dict[str
     folder.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(seed)
     best = math.inf
-    with Journal(journal_path(folder)) as journal:
+    with EventLog(event_log_path(folder)) as journal:
         journal.write("begin", options={"learning_rate": 1e-3, "seed": seed, **(options or {})})
         for step in range(1, steps + 1):
             falling = 0.3 + 2.5 * math.exp(-4 * step / steps)

@@ -11,9 +11,9 @@ from tokenizers import models, pre_tokenizers, processors
 
 from glassformer.model import Model
 from glassformer.models import FAMILIES
-from glassformer.tasks.base import Objective
-from glassformer.tasks.microbatch import Pass
-from glassformer.text.special import Settings
+from glassformer.tasks.base import Task
+from glassformer.tasks.microbatch import MicroBatch
+from glassformer.text.settings import TokenizerSettings
 from glassformer.text.tokenizer import Tokenizer
 from tests.e2e.tiny_models import SMALL
 
@@ -39,11 +39,12 @@ def pieces(*, framed: bool = True) -> tokenizers.Tokenizer:
 def tokenizer_of(family: str, *, framed: bool = True, limit: int | None = None) -> Tokenizer:
     segments = family in ("bert", "big_bird")
     return Tokenizer(
-        pieces(framed=framed), Settings(model_type=family, segments=segments, model_max_length=limit)
+        pieces(framed=framed),
+        TokenizerSettings(model_type=family, token_types=segments, model_max_length=limit),
     )
 
 
-def learner(
+def training_module(
     family: str,
     task: str,
     head: Mapping[str, Any] | None = None,
@@ -71,33 +72,33 @@ def learner(
     return model
 
 
-def learn(objective: Objective, item: Pass) -> dict[str, float]:
-    sums = objective.model.network.learn(item.batch, item.flow, item.labels)
+def learn(objective: Task, item: MicroBatch) -> dict[str, float]:
+    sums = objective.model.network.loss_sums(item.batch, item.flow, item.labels)
     return {name: float(x.detach()) for name, x in sums.items()}
 
 
-def check_passes(objective: Objective, examples: Any) -> None:
+def check_passes(objective: Task, examples: Any) -> None:
     """All texts in one pass have the losses and gradients that each has alone."""
     network = objective.model.network
     single: dict[str, float] = {}
     for index in range(len(examples)):
-        for name, x in learn(objective, objective.passed([examples[index]], [index])).items():
+        for name, x in learn(objective, objective.collate([examples[index]], [index])).items():
             single[name] = single.get(name, 0.0) + x
-    item = objective.passed([examples[i] for i in range(len(examples))], range(len(examples)))
+    item = objective.collate([examples[i] for i in range(len(examples))], range(len(examples)))
     together = learn(objective, item)
     assert together == pytest_approx(single), (together, single)
     assert all(0 < x < 1e4 for x in together.values())
-    sums = network.learn(item.batch, item.flow, item.labels)
+    sums = network.loss_sums(item.batch, item.flow, item.labels)
     sum(sums.values()).backward()  # type: ignore[union-attr]
     gradient = max(float(p.grad.abs().max()) for p in network.head.parameters() if p.grad is not None)
     assert 0 < gradient < 1e4
-    meter = objective.meter()
+    metric = objective.metric()
     with torch.no_grad():
-        meter.add(network(item.batch, item.flow), item)
-    counts = network.head.counts(item.labels)
+        metric.update(objective.split_packed(network(item.batch, item.flow), item), item)
+    counts = network.head.label_counts(item.labels)
     loss = sum(together[name] / counts[name] for name in together)
-    assert meter.figures()["loss"] == pytest_approx(loss)
-    assert objective.METRIC in meter.figures()
+    assert metric.compute()["loss"] == pytest_approx(loss)
+    assert objective.VALIDATION_METRIC in metric.compute()
 
 
 def pytest_approx(expected: Any) -> Any:
@@ -111,5 +112,5 @@ def families_for(task: str) -> list[str]:
     return [
         name
         for name, family in FAMILIES.items()
-        if task in family.tasks and family.opens is None and name != "lxmert"
+        if task in family.tasks and family.modality is None and name != "lxmert"
     ]

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from glassformer.data.order import Order
-from glassformer.runs.lock import Lock
+from glassformer.data.order import ShuffledOrder, example_generator
+from glassformer.runs.lock import RunLock
 from glassformer.training import randomness
 from glassformer.training.checkpoints import Checkpoints
-from glassformer.training.state import optimiser_tensors, read_state, restore_optimiser, write_state
+from glassformer.training.state_files import optimiser_tensors, read_state, restore_optimiser, write_state
 from glassformer.weights.write import write_checkpoint
 
 STEPS, BATCH, EXAMPLES, EVERY = 24, 4, 20, 3
@@ -29,11 +29,11 @@ class SmallRun:
         self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-2)
         self.saves = Checkpoints(folder / "checkpoints")
         self.data = torch.from_numpy(np.random.default_rng(0).normal(size=(EXAMPLES, 8)).astype(np.float32))
-        self.order = Order(EXAMPLES, seed=7)
+        self.order = ShuffledOrder(EXAMPLES, seed=7)
         self.step = 0
 
     def train(self) -> None:
-        with Lock(self.folder / "lock", wait=5):
+        with RunLock(self.folder / "lock", wait=5):
             self.resume()
             while self.step < STEPS:
                 self.train_step()
@@ -44,7 +44,7 @@ class SmallRun:
     def train_step(self) -> None:
         epoch, place = divmod(self.step * BATCH, EXAMPLES)
         indices = self.order.at(epoch, range(place, place + BATCH))
-        noise = np.stack([randomness.generator(7, epoch, int(index)).normal(size=8) for index in indices])
+        noise = np.stack([example_generator(7, epoch, int(index)).normal(size=8) for index in indices])
         target = self.data[torch.from_numpy(indices)]
         for group in self.optimizer.param_groups:
             group["lr"] = 1e-2 * (1 + math.cos(math.pi * self.step / STEPS)) / 2

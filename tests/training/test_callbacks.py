@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.runs.history import Smoothed
+from glassformer.runs.history import ExponentialAverage
 from glassformer.training.callbacks import Callback
 from tests.training.a_run import Trainer
 
@@ -17,7 +17,7 @@ def test_a_callback_that_overrides_nothing_hears_all_of_it(tmp_path: Path) -> No
 
 
 def test_smoothing_is_the_weighted_mean_that_it_says() -> None:
-    smoothed, values = Smoothed(keep=0.5), [4.0, 8.0, 1.0]
+    smoothed, values = ExponentialAverage(decay=0.5), [4.0, 8.0, 1.0]
     for n in range(1, 4):
         weights = [0.5 ** (n - 1 - i) for i in range(n)]
         mean = sum(w * x for w, x in zip(weights, values, strict=False)) / sum(weights)
@@ -25,7 +25,7 @@ def test_smoothing_is_the_weighted_mean_that_it_says() -> None:
 
 
 def test_smoothing_leaves_out_what_is_not_finite() -> None:
-    smoothed = Smoothed()
+    smoothed = ExponentialAverage()
     assert math.isnan(smoothed.add(math.nan))
     assert smoothed.add(2.0) == 2.0
     assert smoothed.add(math.inf) == smoothed.add(-math.inf) == 2.0

@@ -15,8 +15,8 @@ import yaml
 
 import glassformer
 from glassformer import DataError
-from glassformer.runs.environment import environment
-from glassformer.training.card import Notes, write_card
+from glassformer.runs.environment import describe_environment
+from glassformer.training.card import CardNotes, write_card
 from tests.e2e.tiny_models import make_folder
 from tests.training.a_run import Options
 
@@ -54,11 +54,11 @@ def trainer(folder: Path, **changes: Any) -> Any:
         cpu_seconds=99.96,
         best=0.91,
         best_step=900,
-        figures={"f1": 0.9123456, "loss": float("nan")},
+        best_metrics={"f1": 0.9123456, "loss": float("nan")},
     )
     found = SimpleNamespace(
         model=model,
-        objective=Mood(),
+        task=Mood(),
         options=Options(seed=7),
         folder=run,
         state=state,
@@ -72,7 +72,7 @@ def trainer(folder: Path, **changes: Any) -> Any:
 
 def test_the_card_says_all_of_it(tmp_path: Path) -> None:
     run = trainer(tmp_path)
-    notes = Notes(license="mit", data_license="CC-BY-4.0", about="It reads moods.", limits="Not of cats.")
+    notes = CardNotes(license="mit", data_license="CC-BY-4.0", about="It reads moods.", limits="Not of cats.")
     facts = write_card(run, run.folder / "model", notes)
     text = (run.folder / "model" / "README.md").read_text("utf-8")
     head = yaml.safe_load(text.split("---")[1])
@@ -124,7 +124,7 @@ def test_the_model_loads_as_the_card_says(tmp_path: Path) -> None:
 def test_what_is_not_known_is_said_to_be_unknown(tmp_path: Path) -> None:
     run = trainer(tmp_path, validation_examples=None)
     (run.folder / "config.yaml").unlink()
-    run.state.figures = {}
+    run.state.best_metrics = {}
     facts = write_card(run, run.folder / "model")
     text = (run.folder / "model" / "README.md").read_text("utf-8")
     assert "It was not validated, so nothing is known of that." in text
@@ -144,7 +144,7 @@ def test_another_environment_is_another_key(tmp_path: Path, monkeypatch: pytest.
     run = trainer(tmp_path)
     keys = [write_card(run, run.folder / "model")["environment_key"] for _ in range(2)]
     monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
-    assert environment(torch.device("cpu"))["threads"] == 77
+    assert describe_environment(torch.device("cpu"))["threads"] == 77
     keys.append(write_card(run, run.folder / "model")["environment_key"])
     assert keys[0] == keys[1] != keys[2]
 
@@ -152,5 +152,5 @@ def test_another_environment_is_another_key(tmp_path: Path, monkeypatch: pytest.
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = trainer(tmp_path)
     (run.folder / "model" / "README.md").mkdir()
-    with pytest.raises(DataError, match="the model's card cannot be written"):
+    with pytest.raises(DataError, match="the model card cannot be written"):
         write_card(run, run.folder / "model")

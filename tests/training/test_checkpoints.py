@@ -23,7 +23,7 @@ import torch
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.training import checkpoints
 from glassformer.training.checkpoints import Checkpoint, Checkpoints
-from glassformer.training.state import read_state, write_state
+from glassformer.training.state_files import read_state, write_state
 from glassformer.weights.write import write_checkpoint
 from tests.training.kill import Disk, die, ended, fork, in_child, refuse
 
@@ -150,9 +150,9 @@ def test_what_is_no_json_is_refused_before_anything_is_written(tmp_path: Path, a
 
 def test_an_empty_save_a_link_and_nothing_to_keep_are_refused(tmp_path: Path) -> None:
     saves = saved(tmp_path, 1)
-    with pytest.raises(WeightsError, match="nothing was written"):
+    with pytest.raises(WeightsError, match="the checkpoint is empty"):
         saves.save(2, lambda folder: None, about={})
-    with pytest.raises(WeightsError, match="is a link"):
+    with pytest.raises(WeightsError, match="is a symbolic link"):
         saves.save(2, lambda folder: (folder / "model").symlink_to(tmp_path), about={})
     with pytest.raises(ConfigError, match="keep must be at least 1"):
         Checkpoints(tmp_path, keep=0)
@@ -180,7 +180,7 @@ def after_a_fault(saves: Checkpoints, call: int) -> int:
     assert step in (1, 2)
     strays = [name for name in listing(saves) if not name.endswith(".tmp")]
     for name in strays:
-        checkpoints._opened(saves.folder / name).verify()
+        checkpoints._read_manifest(saves.folder / name).verify()
     saves.save(3, writer(3), about={})
     assert loads(quietly(saves)) == 3, call
     assert not [name for name in listing(saves) if name.endswith(".tmp")]
@@ -312,7 +312,7 @@ def test_no_room_is_known_before_anything_is_written(tmp_path: Path, monkeypatch
     free = int(1.1 * taken) - 1
     monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
     began: list[Path] = []
-    with pytest.raises(WeightsError, match=r"step 2 cannot be saved: it needs .* are free; make room"):
+    with pytest.raises(WeightsError, match=r"step 2 cannot be saved: it needs .* are free; free disk space"):
         saves.save(2, began.append, about={})
     assert not began and listing(saves) == {"step-00000001"}
     saves.save(2, writer(2), about={}, size=100)
@@ -376,7 +376,7 @@ def check_damage(tmp_path: Path, times: int) -> None:
             assert found is not None and found.step == 2, f"{file} {how}"
             messages = [str(w.message) for w in told]
             assert len(messages) == 1 and str(file) in messages[0], f"{file} {how}: {messages}"
-            assert "step-00000003 is passed over" in messages[0]
+            assert "step-00000003 is skipped" in messages[0]
     assert loads(quietly(saves)) == 3
 
 
@@ -407,7 +407,7 @@ def test_a_save_that_does_not_verify_retires_nothing(tmp_path: Path, monkeypatch
         (Path(target) / "notes.txt").write_text("step 3\n" * 3)
 
     monkeypatch.setattr(os, "rename", and_damage)
-    with pytest.raises(WeightsError, match=r"notes.txt: is not what was saved"):
+    with pytest.raises(WeightsError, match=r"notes.txt: its SHA-256 is not that of the manifest"):
         saves.save(2, writer(2), about={})
     with pytest.warns(UserWarning, match="notes.txt"):
         assert loads(saves.latest()) == 1
@@ -431,7 +431,7 @@ def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> N
     content = json.loads(path.read_text())
     del content["sha256"]
     content["files"]["../../secret"] = content["files"]["notes.txt"]
-    path.write_bytes(checkpoints._sealed(content))
+    path.write_bytes(checkpoints._with_digest(content))
     with pytest.warns(UserWarning, match="not in its folder"):
         assert saves.latest() is None
 
@@ -468,7 +468,7 @@ def save_together(tmp_path: Path, processes: int, times: int) -> None:
 def test_eight_processes_save_50_times_each_into_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.runs.lock._PAUSE", 0.002)
+    monkeypatch.setattr("glassformer.runs.lock._POLL_SECONDS", 0.002)
     save_together(tmp_path, 8, 50)
 
 
@@ -491,7 +491,7 @@ def test_a_save_waits_for_another_and_says_whose_when_it_waited_long(
     done, finish = os.pipe()
     child = fork(lambda: saves.save(2, slow, about={}) and None)
     os.read(ready, 1)
-    monkeypatch.setattr(checkpoints, "PATIENCE", 0.05)
+    monkeypatch.setattr(checkpoints, "LOCK_TIMEOUT", 0.05)
     with pytest.raises(ConfigError, match=rf"is in use by process {child} on "):
         saves.save(3, writer(3), about={})
     assert "step-00000002.tmp" in listing(saves)  # it is not a stray while its owner lives

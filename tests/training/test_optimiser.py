@@ -13,7 +13,7 @@ from glassformer import Model
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import LearnedPositions
 from glassformer.errors import ConfigError
-from glassformer.models import FAMILIES, Family, Reader
+from glassformer.models import FAMILIES, ConfigReader, Family
 from glassformer.training.optimiser import decays, depths, make_optimiser, parameter_groups, set_rate
 
 
@@ -31,7 +31,7 @@ def names_below(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> set[s
     ids=[f"{family.model_type}-{task}" for family in FAMILIES.values() for task in family.tasks],
 )
 def test_tr_15_each_parameter_of_every_family_decays_or_does_not(family: Family, task: str) -> None:
-    network = family.blank(family.spec(Reader(family.tiny)), task)
+    network = family.build_on_meta(family.spec(ConfigReader(family.tiny)), task)
     found = decays(network)
     groups = parameter_groups(network, learning_rate=1e-3, weight_decay=0.1)
     grouped = [id(p) for group in groups for p in group["params"]]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.order import generator
+from glassformer.data.order import example_generator
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.training.randomness import capture, restore, seed_all
-from glassformer.training.state import read_state, write_state
+from glassformer.training.state_files import read_state, write_state
 
 
 def drawn() -> list[float]:
@@ -70,7 +70,7 @@ def test_a_seed_out_of_range_is_refused(seed: int) -> None:
 )
 def test_an_example_out_of_range_is_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(ConfigError, match="whole numbers from 0 on"):
-        generator(*wrong)
+        example_generator(*wrong)
 
 
 def test_a_state_that_lacks_one_or_is_none_is_refused() -> None:
@@ -93,21 +93,21 @@ def test_another_generator_of_numpy_is_refused() -> None:
 
 
 def test_an_example_draws_the_same_whenever_and_wherever() -> None:
-    first = generator(5, 1, 77).normal(size=4)
-    generator(5, 1, 78).random(1000)
+    first = example_generator(5, 1, 77).normal(size=4)
+    example_generator(5, 1, 78).random(1000)
     np.random.seed(0)
-    assert (generator(5, 1, 77).normal(size=4) == first).all()
+    assert (example_generator(5, 1, 77).normal(size=4) == first).all()
 
 
 def test_neighbours_draw_nothing_alike() -> None:
     keys = [(s, e, i) for s in (0, 1, 2**64) for e in range(5) for i in (*range(40), 2**40)]
-    draws = np.stack([generator(*key).integers(0, 2**63, size=50) for key in keys])
+    draws = np.stack([example_generator(*key).integers(0, 2**63, size=50) for key in keys])
     assert len(np.unique(draws)) == draws.size
 
 
 def test_the_draws_of_neighbours_are_even_and_independent() -> None:
     """The first number that each of 20,000 examples draws: as from one good generator."""
-    first = np.array([generator(1, 0, index).random(2) for index in range(20_000)])
+    first = np.array([example_generator(1, 0, index).random(2) for index in range(20_000)])
     assert abs(first.mean() - 0.5) < 0.005
     assert abs(np.corrcoef(first[:-1, 0], first[1:, 0])[0, 1]) < 0.03
     assert abs(np.corrcoef(first[:, 0], first[:, 1])[0, 1]) < 0.03

@@ -12,11 +12,11 @@ import yaml
 
 import glassformer
 from glassformer.errors import ConfigError, DataError
-from glassformer.runs.config import as_yaml, config_of, read_config
-from glassformer.runs.data import rows_of
+from glassformer.runs.config import config_yaml, parse_config, read_config
+from glassformer.runs.data import read_splits
 from glassformer.runs.presets import PRESETS
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.evaluator import OBJECTIVES, objective_class
+from glassformer.tasks.registry import TASKS, task_class
 from glassformer.tasks.tag.task import Tag
 from glassformer.training.run import make_trainer
 from tests.e2e.tiny_models import word_tokenizer
@@ -52,18 +52,18 @@ def values(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_it_trains_and_is_repeated(values: dict[str, Any], tmp_path: Path) -> None:
-    first = make_trainer(config_of(values)).train()
+    first = make_trainer(parse_config(values)).train()
     again = read_config(tmp_path / "run" / "config.yaml")
-    assert config_of(again) == config_of(values), "what is saved is the effective configuration"
-    second = make_trainer(config_of({**again, "output": str(tmp_path / "again")})).train()
-    assert first.figures == second.figures
+    assert parse_config(again) == parse_config(values), "what is saved is the effective configuration"
+    second = make_trainer(parse_config({**again, "output": str(tmp_path / "again")})).train()
+    assert first.metrics == second.metrics
     one, two = (glassformer.load(tmp_path / name / "model") for name in ("run", "again"))
     assert one.config["id2label"] == {"0": "fruit", "1": "time"}
     assert all((a == b).all() for a, b in zip(one.parameters(), two.parameters(), strict=True))
 
 
 def test_a_share_held_out_has_each_label(values: dict[str, Any]) -> None:
-    trainer = make_trainer(config_of(values))
+    trainer = make_trainer(parse_config(values))
     assert trainer.validation_examples is not None
     labels = [int(e["labels"]) for e in (trainer.validation_examples[i] for i in range(8))]
     assert sorted(labels) == [0] * 4 + [1] * 4
@@ -72,7 +72,7 @@ def test_a_share_held_out_has_each_label(values: dict[str, Any]) -> None:
 def test_a_share_of_scores_is_held_out_by_chance(values: dict[str, Any], tmp_path: Path) -> None:
     rows = "\n".join(f"time flies,{number / 7:.3f}" for number in range(1000))
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
-    trainer = make_trainer(config_of(values))
+    trainer = make_trainer(parse_config(values))
     assert trainer.metric == "pearson" and trainer.validation_examples is not None
     assert len(trainer.validation_examples) == 200
 
@@ -82,13 +82,13 @@ def test_a_book_is_parted_within_its_text(values: dict[str, Any], tmp_path: Path
     (tmp_path / "book.txt").write_text(book)
     data = {"folder": str(tmp_path), "train": "book.txt", "validation": 0.25, "held_out": "last"}
     whole = {**data, "format": {"whole": True}}
-    train, last = rows_of(config_of({**values, "data": whole}), objective_class("generate"))
+    train, last = read_splits(parse_config({**values, "data": whole}), task_class("generate"))
     assert last is not None and train[0]["text"] + last[0]["text"] == book.strip()
     assert len(last[0]["text"]) == pytest.approx(len(book) / 4, abs=1) and "book.txt" in last.where(0)
-    lines, after = rows_of(config_of({**values, "data": data}), objective_class("generate"))
+    lines, after = read_splits(parse_config({**values, "data": data}), task_class("generate"))
     assert (len(lines), after and len(after)) == (30, 10)
     with pytest.raises(ConfigError, match="leave a part empty"):
-        rows_of(config_of({**values, "data": {**data, "validation": 0.001}}), objective_class("generate"))
+        read_splits(parse_config({**values, "data": {**data, "validation": 0.001}}), task_class("generate"))
 
 
 def test_a_tokenizer_is_learnt_from_sentences_and_summaries(values: dict[str, Any], tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_tokenizer_is_learnt_from_sentences_and_summaries(values: dict[str, An
         "tokenizer": {"size": 270, "family": "bart"},
     }
     changed["data"] = {"train": str(tmp_path / "rows.jsonl")}
-    trainer = make_trainer(config_of(changed))
+    trainer = make_trainer(parse_config(changed))
     assert "fruit" in trainer.model.tokenizer.decode(trainer.train_examples[0]["labels"])
     assert len(trainer.model.tokenizer) == 270
     trainer.train()
@@ -120,16 +120,20 @@ def test_a_tokenizer_is_learnt_from_sentences_and_summaries(values: dict[str, An
 def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
     changed = {**values, "task": "generate", "scratch": dict(GPT2), "objective": {"block": 8}}
     changed["data"] = {**values["data"], "ignore": ["label"]}
-    result = make_trainer(config_of(changed)).train()
-    assert result.figures["perplexity"] > 1
+    result = make_trainer(parse_config(changed)).train()
+    assert result.metrics["perplexity"] > 1
     assert glassformer.load(tmp_path / "run" / "model").config["model_type"] == "gpt2"
 
 
 def test_adapters_are_merged_into_what_is_saved(values: dict[str, Any], tmp_path: Path) -> None:
-    make_trainer(config_of(values)).train()
-    changed = {**values, "output": str(tmp_path / "adapted"), "adapter": {"rank": 2, "places": ["q", "v"]}}
+    make_trainer(parse_config(values)).train()
+    changed = {
+        **values,
+        "output": str(tmp_path / "adapted"),
+        "adapter": {"rank": 2, "target_modules": ["q", "v"]},
+    }
     changed |= {"model": str(tmp_path / "run" / "model"), "scratch": None, "tokenizer": None}
-    trainer = make_trainer(config_of(changed))
+    trainer = make_trainer(parse_config(changed))
     trained = [name for name, p in trainer.network.named_parameters() if p.requires_grad]
     assert trained and all("adapters" in name for name in trained)
     trainer.train()
@@ -167,7 +171,7 @@ def test_what_is_refused(values: dict[str, Any], place: str, value: Any, message
     outer, _, inner = place.rpartition(".")
     (values[outer] if outer else values)[inner] = value
     with pytest.raises((ConfigError, DataError), match=message):
-        make_trainer(config_of(values))
+        make_trainer(parse_config(values))
 
 
 def test_a_column_that_nothing_reads_is_an_error(values: dict[str, Any], tmp_path: Path) -> None:
@@ -175,10 +179,10 @@ def test_a_column_that_nothing_reads_is_an_error(values: dict[str, Any], tmp_pat
         "id,text,label\n" + "\n".join(f"{i},time flies,{i % 2}" for i in range(20))
     )
     with pytest.raises(ConfigError, match=r"columns 'id'; .* --ignore 'id'"):
-        make_trainer(config_of(values))
+        make_trainer(parse_config(values))
     for ignored in (["id"], ["*"]):
         values["data"]["ignore"] = ignored
-        make_trainer(config_of(values))
+        make_trainer(parse_config(values))
 
 
 def test_parts_of_one_file_renamed_and_without_leaks(values: dict[str, Any], tmp_path: Path) -> None:
@@ -197,7 +201,7 @@ def test_parts_of_one_file_renamed_and_without_leaks(values: dict[str, Any], tmp
         "without_leaks": True,
     }
     with pytest.warns(UserWarning, match="1 of 3 validation rows are left out"):
-        train, validation = rows_of(config_of(values), Classify)
+        train, validation = read_splits(parse_config(values), Classify)
     assert validation is not None
     assert {row["label"] for row in train} == {"time", "fruit"} and len(train) == 16
     assert list(validation) == [
@@ -205,23 +209,23 @@ def test_parts_of_one_file_renamed_and_without_leaks(values: dict[str, Any], tmp
         {"text": "a banana", "label": "fruit"},
     ]
     with pytest.warns(UserWarning, match="are left out"):
-        assert make_trainer(config_of(values)).train().figures["accuracy"] >= 0
+        assert make_trainer(parse_config(values)).train().metrics["accuracy"] >= 0
     values["data"] |= {"rename": {"odd": "fruit", "od": "x"}, "without_leaks": False}
-    with pytest.warns(UserWarning, match="data.rename names 'od'; no training row is labelled so"):
-        rows_of(config_of(values), Classify)
+    with pytest.warns(UserWarning, match="data.rename names 'od'; no training row has such a label"):
+        read_splits(parse_config(values), Classify)
     values["data"] |= {"rename": {}, "validation_format": {"part": "train"}, "without_leaks": True}
-    with pytest.raises(DataError, match="all 16 validation rows stand in the training rows too"):
-        rows_of(config_of(values), Classify)
+    with pytest.raises(DataError, match="all 16 validation rows are in the training data too"):
+        read_splits(parse_config(values), Classify)
     values["data"] |= {"columns": {"label": "mood"}, "rename": {"odd": "fruit"}}
     values["data"]["format"] = {"part": "train", "names": ["text", "odd"]}
     with pytest.raises(ConfigError, match="neither 'label' nor 'tags' among its columns 'text', 'odd'"):
-        rows_of(config_of(values), Classify)
+        read_splits(parse_config(values), Classify)
 
 
 def test_fewer_training_rows_lie_within_more(values: dict[str, Any]) -> None:
     def texts(limit: int, seed: int) -> tuple[list[str], list[Any]]:
         values["data"]["limit"], values["training"]["seed"] = limit, seed
-        train, validation = rows_of(config_of(values), Classify)
+        train, validation = read_splits(parse_config(values), Classify)
         return [train.where(i) for i in range(limit)], list(validation or [])
 
     (few, held_out), (more, same) = texts(5, 1), texts(20, 1)
@@ -229,7 +233,7 @@ def test_fewer_training_rows_lie_within_more(values: dict[str, Any]) -> None:
     assert set(texts(20, 2)[0]) != set(more)
     rows = values["data"]["train"]
     values["data"] |= {"train": [rows, rows], "limit": [3, None], "validation": None}
-    train, _ = rows_of(config_of(values), Classify)
+    train, _ = read_splits(parse_config(values), Classify)
     assert len(train) == 43 and len({train.where(i) for i in range(3)}) == 3
 
 
@@ -237,7 +241,7 @@ def test_tags_without_leaks(shared: Path) -> None:
     data = {"folder": str(shared / "data" / "wikiann"), "train": "en.train.conll.gz", "without_leaks": True}
     values = {"task": "tag", "model": "x", "output": "y", "data": {**data, "validation": "en.val.conll.gz"}}
     with pytest.warns(UserWarning, match="162 of 5,000 validation rows are left out"):
-        _, validation = rows_of(config_of(values), Tag)
+        _, validation = read_splits(parse_config(values), Tag)
     assert validation is not None and len(validation) == 4_838
 
 
@@ -245,35 +249,35 @@ def test_a_label_that_only_validation_has(values: dict[str, Any], tmp_path: Path
     (tmp_path / "more.csv").write_text("text,label\ntime flies,space\n")
     values["data"]["validation"] = str(tmp_path / "more.csv")
     with pytest.raises(DataError, match=r"more.csv: line 2: the label 'space'"):
-        make_trainer(config_of(values))
+        make_trainer(parse_config(values))
 
 
-@pytest.mark.parametrize("task", OBJECTIVES)
+@pytest.mark.parametrize("task", TASKS)
 def test_every_objective_is_there(task: str) -> None:
-    kind = objective_class(task)
+    kind = task_class(task)
     assert kind.COLUMNS and "model" not in kind.options()
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_options(name: str, values: dict[str, Any]) -> None:
     values |= {"preset": name, "training": {"seed": 9}}
-    made = config_of(values)
+    made = parse_config(values)
     assert made.training.seed == 9 and made.training.learning_rate == PRESETS[name]["learning_rate"]
     assert made.objective == ({"block": PRESETS[name]["block"]} if "block" in PRESETS[name] else {})
 
 
 @pytest.mark.parametrize("name", ["emotion", "clinc150", "sst2", "wikiann-en", "wnut17", "multi30k"])
 def test_examples_are_configurations(name: str, shared: Path) -> None:
-    config = config_of(read_config(Path(__file__).parents[2] / "examples" / f"{name}.yaml"))
+    config = parse_config(read_config(Path(__file__).parents[2] / "examples" / f"{name}.yaml"))
     assert config.output == f"runs/{name}" and config.data.folder.startswith("../shared/")
     assert (shared / config.data.folder.removeprefix("../shared/")).is_dir()
 
 
 def test_a_configuration_is_yaml(values: dict[str, Any], tmp_path: Path) -> None:
-    made = config_of(values)
-    assert config_of(yaml.safe_load(as_yaml(made))) == made
+    made = parse_config(values)
+    assert parse_config(yaml.safe_load(config_yaml(made))) == made
     for text, message in (
-        ("task: [", "is no YAML"),
+        ("task: [", "invalid YAML"),
         ("- a", "must hold names and values"),
         ("", "must hold"),
     ):

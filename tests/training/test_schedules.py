@@ -121,7 +121,7 @@ def test_every_preset_makes_a_schedule(name: str) -> None:
     options = preset(name)
     steps = options.get("steps", 900)
     schedule = Schedule(name=options["schedule"], steps=steps, warmup=options["warmup"], width=512)
-    assert 0 < schedule.rising < steps
+    assert 0 < schedule.warmup_steps < steps
     assert (
         0 < options["learning_rate"] * max(schedule(s) for s in range(1, steps, max(1, steps // 99))) < 1e-3
     )

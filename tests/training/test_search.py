@@ -16,8 +16,8 @@ import yaml
 from glassformer import ConfigError, DataError, MissingExtraError
 from glassformer.training.callbacks import Callback
 from glassformer.training.search import search
-from glassformer.training.stopping import Stopped
-from glassformer.training.trials import Search, Trial
+from glassformer.training.stopping import TrainingStopped
+from glassformer.training.trials import SearchResult, Trial
 from glassformer.training.trials_page import trials_page
 
 pytest.importorskip("optuna", reason="needs optuna: pip install 'glassformer[search]'")
@@ -37,32 +37,32 @@ def plain(settings: dict[str, Any], watch: Callback) -> dict[str, float]:
     return {"f1": score(settings), "loss": 1.0}
 
 
-def look(make: Callable[..., Any], place: Path, trials: int, **others: Any) -> Search:
+def look(make: Callable[..., Any], place: Path, trials: int, **others: Any) -> SearchResult:
     options = {"metric": "f1", "direction": "maximize", "seed": 3, **others}
     return search(make, options.pop("space", SPACE), trials=trials, storage=place, **options)
 
 
-def tried(found: Search) -> list[tuple[dict[str, Any], str, dict[str, float]]]:
-    return [(trial.settings, trial.state, trial.figures) for trial in found.trials]
+def tried(found: SearchResult) -> list[tuple[dict[str, Any], str, dict[str, float]]]:
+    return [(trial.settings, trial.state, trial.metrics) for trial in found.trials]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Search:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
     return look(plain, tmp_path_factory.mktemp("search") / "search.log", 14)
 
 
-def test_settings_come_from_the_space_and_the_best_is_the_best(whole: Search) -> None:
+def test_settings_come_from_the_space_and_the_best_is_the_best(whole: SearchResult) -> None:
     for trial in whole.trials:
         assert 1e-6 <= trial.settings["lr"] <= 1e-2 and trial.settings["batch"] in (8, 16)
         assert trial.settings["layers"] in (1, 2, 3, 4) and isinstance(trial.settings["layers"], int)
-        assert trial.settings["task"] == "x" and trial.figures["f1"] == score(trial.settings)
+        assert trial.settings["task"] == "x" and trial.metrics["f1"] == score(trial.settings)
     assert [trial.number for trial in whole.trials] == list(range(14))
     assert len({trial.settings["lr"] for trial in whole.trials}) == 14
-    assert whole.best is not None and whole.best.figures["f1"] == max(score(t.settings) for t in whole.trials)
+    assert whole.best is not None and whole.best.metrics["f1"] == max(score(t.settings) for t in whole.trials)
     assert whole.ranked()[0] == whole.best
 
 
-def test_an_interrupted_search_finds_what_a_whole_one_does(tmp_path: Path, whole: Search) -> None:
+def test_an_interrupted_search_finds_what_a_whole_one_does(tmp_path: Path, whole: SearchResult) -> None:
     place = tmp_path / "deep" / "search.log"
     look(plain, place, 4)
 
@@ -77,7 +77,7 @@ def test_an_interrupted_search_finds_what_a_whole_one_does(tmp_path: Path, whole
     assert tried(look(plain, place, 5)) == tried(whole)  # nothing is left to do
 
 
-def test_a_trial_that_a_kill_has_cut_counts_for_nothing(tmp_path: Path, whole: Search) -> None:
+def test_a_trial_that_a_kill_has_cut_counts_for_nothing(tmp_path: Path, whole: SearchResult) -> None:
     place = tmp_path / "search.log"
     look(plain, place, 3)
     lines = place.read_bytes().splitlines(keepends=True)
@@ -123,11 +123,11 @@ def test_an_error_of_the_program_ends_the_search(tmp_path: Path) -> None:
         look(make, tmp_path / "search.log", 3)
 
     def stop(settings: dict[str, Any], watch: Callback) -> dict[str, float]:
-        raise Stopped
+        raise TrainingStopped
 
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         look(stop, tmp_path / "search.log", 3)
-    with pytest.raises(ConfigError, match="a trial gives no figure 'f1'; it gives loss"):
+    with pytest.raises(ConfigError, match="a trial gives no metric 'f1'; it gives loss"):
         look(lambda settings, watch: {"loss": 1.0}, tmp_path / "search.log", 3)
 
 
@@ -146,7 +146,7 @@ def test_what_falls_behind_is_pruned(tmp_path: Path) -> None:
     found = look(make, tmp_path / "search.log", 8)
     assert reached == [3, 3, 3, 3, 3, 3, 0, 0]
     assert [trial.state for trial in found.trials] == ["complete"] * 6 + ["pruned"] * 2
-    assert found.trials[7].figures == {"f1": 0.0} and found.trials[7].error is None
+    assert found.trials[7].metrics == {"f1": 0.0} and found.trials[7].error is None
 
 
 def test_a_file_holds_one_search(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_file_holds_one_search(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        ({"low": 1, "hihg": 2}, "'hihg' is no part of a range; nearest: 'high'"),
+        ({"low": 1, "hihg": 2}, "'hihg' is no key of a range; nearest: 'high'"),
         ({"low": 1}, "high is None; it must be a number"),
         ({"low": "x", "high": 2}, "low is 'x'; it must be a number"),
         ({"low": 3, "high": 2}, "from 3 to 2 is no range"),
@@ -191,14 +191,14 @@ def test_other_wrong_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         look(plain, tmp_path / "a", 1, direction="up")
     with pytest.raises(ConfigError, match="trials is 0"):
         look(plain, tmp_path / "a", 0)
-    with pytest.raises(DataError, match=r"cannot be kept here|cannot be opened"):
+    with pytest.raises(DataError, match=r"cannot be stored here|cannot be opened"):
         look(plain, tmp_path, 1)
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"glassformer\[search\]"):
         look(plain, tmp_path / "a", 1)
 
 
-def test_what_is_saved(tmp_path: Path, whole: Search) -> None:
+def test_what_is_saved(tmp_path: Path, whole: SearchResult) -> None:
     whole.save(tmp_path / "out")
     kept = json.loads((tmp_path / "out" / "trials.json").read_text())
     assert whole.best is not None
@@ -215,7 +215,7 @@ def test_texts_on_the_page_are_only_texts() -> None:
         Trial(1, {evil: "b", "flag": False}, {evil: 2.0}, "pruned", 1.0),
         Trial(2, {evil: "b", "flag": None}, {}, "failed", 1.0, evil),
     ]
-    text = trials_page(Search(evil, "minimize", trials))
+    text = trials_page(SearchResult(evil, "minimize", trials))
     assert "<img" not in text and "&lt;img src=x&gt;" in text
     assert "1 complete, 1 pruned, 1 failed" in text
-    assert "0 trials: none yet" in trials_page(Search("f1", "maximize", []))
+    assert "0 trials: none yet" in trials_page(SearchResult("f1", "maximize", []))

@@ -12,7 +12,7 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.training.checkpoints import Checkpoints
-from glassformer.training.stopping import EXIT_CODE, Stopped, Stopping
+from glassformer.training.stopping import EXIT_CODE, GracefulShutdown, TrainingStopped
 from tests.training.kill import ended, fork
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -21,10 +21,10 @@ BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @BOTH
 def test_the_first_is_a_request(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    with Stopping() as stop:
-        assert not stop.asked
+    with GracefulShutdown() as stop:
+        assert not stop.requested
         os.kill(os.getpid(), number)
-        assert stop.asked == number.name
+        assert stop.requested == number.name
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
     assert f"{number.name}: stopping after this step; once more stops at once" in capfd.readouterr().err
 
@@ -38,11 +38,11 @@ def test_the_second_stops_at_once_and_costs_no_checkpoint(tmp_path: Path, number
     def write(folder: Path) -> None:
         (folder / "a").write_text("2")
         os.kill(os.getpid(), number)
-        assert stop.asked
+        assert stop.requested
         os.kill(os.getpid(), number)
         pytest.fail("it went on")
 
-    with pytest.raises((KeyboardInterrupt, SystemExit)) as told, Stopping() as stop:
+    with pytest.raises((KeyboardInterrupt, SystemExit)) as told, GracefulShutdown() as stop:
         saves.save(2, write, about={})
     assert told.type is KeyboardInterrupt if number == signal.SIGINT else told.value.code == 143
     found = saves.latest()
@@ -57,14 +57,14 @@ def test_a_run_ends_its_step_saves_and_exits_with_75(tmp_path: Path, number: sig
     ready, begin = os.pipe()
 
     def work() -> None:
-        with Stopping() as stop:
+        with GracefulShutdown() as stop:
             step = 0
-            while not stop.asked:
+            while not stop.requested:
                 time.sleep(0.01)
                 step += 1
                 os.write(begin, b"!")
             saves.save(step, lambda folder: (folder / "a").write_text("1"), about={})
-        os._exit(Stopped.exit_code)
+        os._exit(TrainingStopped.exit_code)
 
     child = fork(work)
     os.read(ready, 1)
@@ -80,7 +80,7 @@ def test_former_handlers_come_back_when_the_run_fails() -> None:
     heard: list[int] = []
     former = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     try:
-        with pytest.raises(ZeroDivisionError), Stopping():
+        with pytest.raises(ZeroDivisionError), GracefulShutdown():
             1 / 0  # noqa: B018
         os.kill(os.getpid(), signal.SIGTERM)
         assert heard == [signal.SIGTERM]
@@ -92,9 +92,9 @@ def test_in_another_thread_nothing_changes() -> None:
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work() -> None:
-        with Stopping() as stop:
+        with GracefulShutdown() as stop:
             seen.append(signal.getsignal(signal.SIGINT))
-            seen.append(stop.asked)
+            seen.append(stop.requested)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -103,4 +103,4 @@ def test_in_another_thread_nothing_changes() -> None:
 
 
 def test_it_is_an_error_that_the_command_line_prints() -> None:
-    assert issubclass(Stopped, GlassformerError)
+    assert issubclass(TrainingStopped, GlassformerError)

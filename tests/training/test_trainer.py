@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.runs.event_log import read_journal
+from glassformer.runs.event_log import read_event_log
 from glassformer.training.callbacks import Callback
 from glassformer.training.faults import Diverged
-from glassformer.training.stopping import Stopped
+from glassformer.training.stopping import TrainingStopped
 from tests.training.tiny import (
     BERT,
     GPT2,
@@ -75,9 +75,9 @@ def test_cut_and_resumed_it_is_the_same_to_the_last_bit(tmp_path: Path, cuts: tu
                 callbacks=[Until(cut)],
             ).train()
     resumed = trainer_of(tmp_path / "cut", save_every=3, validation=some(7, seed=2), validate_every=4)
-    assert resumed.train().figures == expected.figures
+    assert resumed.train().metrics == expected.metrics
     assert digest(resumed) == digest(straight)
-    lines = [list(read_journal(tmp_path / name / "journal.jsonl")) for name in ("straight", "cut")]
+    lines = [list(read_event_log(tmp_path / name / "journal.jsonl")) for name in ("straight", "cut")]
     steps = [[(x["step"], x["loss"]) for x in found if x["event"] == "step"] for found in lines]
     assert steps[0] == steps[1], "a curve has no step twice, and none is lost"
 
@@ -98,12 +98,12 @@ def test_passes_change_nothing(config: dict[str, Any], kind: type[Texts]) -> Non
             **cut,
         )
         trainer.network.train()
-        items, loss, tokens = trainer.gradients.of(trainer.state, print)
+        items, loss, tokens = trainer.gradients.of_step(trainer.state, print)
         gradients = {n: p.grad.clone() for n, p in trainer.network.named_parameters() if p.grad is not None}
         trainer.optimizer.zero_grad()
         trainer.train_step()
         results.append((len(items), loss, tokens, gradients, weights_of(trainer)))
-        trainer.gradients.feed.close()
+        trainer.gradients.batch_loader.close()
     whole = results[0]
     assert whole[0] == 1 and results[2][0] == 8
     for part in results[1:]:
@@ -116,15 +116,20 @@ def test_passes_change_nothing(config: dict[str, Any], kind: type[Texts]) -> Non
 
 def test_a_batch_of_tokens() -> None:
     trainer = trainer_of(batch_tokens=50, steps=None, epochs=2)
-    seen = [trainer.plan.examples(0, place) for place in range(trainer.plan.steps(0))]
+    seen = [
+        trainer.batch_sampler.batch_indices(0, place)
+        for place in range(trainer.batch_sampler.steps_per_epoch(0))
+    ]
     assert sorted(np.concatenate(seen).tolist()) == list(range(29))
-    assert all(trainer.plan.lengths[chosen].sum() <= 50 for chosen in seen)
-    assert trainer.train().steps == trainer.plan.steps(0) + trainer.plan.steps(1)
+    assert all(trainer.batch_sampler.lengths[chosen].sum() <= 50 for chosen in seen)
+    assert trainer.train().steps == trainer.batch_sampler.steps_per_epoch(
+        0
+    ) + trainer.batch_sampler.steps_per_epoch(1)
 
 
 def test_no_number_is_never_applied_and_never_hidden(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, steps=60)
-    real, broken = trainer.gradients.added_up, set(range(2, 61, 2))
+    real, broken = trainer.gradients.accumulate, set(range(2, 61, 2))
     before: dict[int, str] = {}
 
     def poisoned(items: Any) -> Any:
@@ -135,12 +140,12 @@ def test_no_number_is_never_applied_and_never_hidden(tmp_path: Path) -> None:
             next(iter(trainer.network.parameters())).grad.fill_(math.nan)
         return (math.nan if step % 4 == 2 else loss), tokens
 
-    trainer.gradients.added_up = poisoned  # type: ignore[method-assign]
+    trainer.gradients.accumulate = poisoned  # type: ignore[method-assign]
     with pytest.warns(UserWarning, match="was not applied"):
         trainer.train()
     after = {**before, 61: digest(trainer)}
     assert [step for step in before if after[step + 1] == before[step]] == sorted(broken)
-    lines = list(read_journal(tmp_path / "journal.jsonl"))
+    lines = list(read_event_log(tmp_path / "journal.jsonl"))
     told = [x for x in lines if x["event"] == "skipped"]
     assert [x["step"] for x in told] == sorted(broken) and all(len(x["indices"]) >= 5 for x in told)
     logged = [x["step"] for x in lines if x["event"] == "step" and math.isnan(x["loss"] + x["grad_norm"])]
@@ -149,20 +154,20 @@ def test_no_number_is_never_applied_and_never_hidden(tmp_path: Path) -> None:
 
 def test_too_often_no_number_goes_back_and_then_ends(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, save_every=4)
-    real = trainer.gradients.added_up
+    real = trainer.gradients.accumulate
 
     def poisoned(items: Any) -> Any:
         loss, tokens = real(items)
         return (math.nan if trainer.state.step >= 6 else loss), tokens
 
-    trainer.gradients.added_up = poisoned  # type: ignore[method-assign]
+    trainer.gradients.accumulate = poisoned  # type: ignore[method-assign]
     with (
         pytest.warns(UserWarning, match="was not applied"),
         pytest.raises(Diverged, match="learning_rate") as error,
     ):
         trainer.train()
     assert error.value.exit_code == 3
-    back = [x for x in read_journal(tmp_path / "journal.jsonl") if x["event"] == "rolled back"]
+    back = [x for x in read_event_log(tmp_path / "journal.jsonl") if x["event"] == "rolled back"]
     assert [(x["to"], x["lr_factor"]) for x in back][-1:] == [(4, 0.125)]
 
 
@@ -179,26 +184,26 @@ def test_out_of_memory_halves_the_pass_and_keeps_the_batch(tmp_path: Path) -> No
     expected = trainer_of(**same)
     expected.train()
     trainer = trainer_of(tmp_path, **same)
-    real, learner = trainer.gradients.learner.forward, trainer.gradients.learner
+    real, training_module = trainer.gradients.training_module.forward, trainer.gradients.training_module
 
-    def tight(item: Any, learn: bool = True) -> Any:
+    def tight(item: Any, with_loss: bool = True) -> Any:
         if item.tokens > 30:
             raise torch.OutOfMemoryError("no more memory")
-        return real(item, learn)
+        return real(item, with_loss)
 
-    learner.forward = tight  # type: ignore[method-assign]
+    training_module.forward = tight  # type: ignore[method-assign]
     trainer.train()
     for name, x in weights_of(expected).items():
         torch.testing.assert_close(weights_of(trainer)[name], x, atol=1e-5, rtol=1e-5)
-    told = [x for x in read_journal(tmp_path / "journal.jsonl") if x["event"] == "memory"]
-    assert told and trainer.state.narrowed == len(told)
-    trainer._examiner.tokens = 100  # validation narrows its passes by itself
-    assert trainer.validate(some(9))["loss"] > 0 and trainer._examiner.tokens < 100
+    told = [x for x in read_event_log(tmp_path / "journal.jsonl") if x["event"] == "memory"]
+    assert told and trainer.state.micro_batch_halvings == len(told)
+    trainer._validation_loop.tokens = 100  # validation narrows its passes by itself
+    assert trainer.validate(some(9))["loss"] > 0 and trainer._validation_loop.tokens < 100
 
-    def none(item: Any, learn: bool = True) -> Any:
+    def none(item: Any, with_loss: bool = True) -> Any:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 10 bytes")
 
-    learner.forward = none  # type: ignore[method-assign]
+    training_module.forward = none  # type: ignore[method-assign]
     with pytest.raises(ConfigError, match="gradient_checkpointing"):
         trainer.train_step()
 
@@ -212,7 +217,7 @@ def test_asked_to_stop_it_finishes_the_step_and_saves(tmp_path: Path) -> None:
             if report.step == 5:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(Stopped, match="step 5 of 12") as error:
+    with pytest.raises(TrainingStopped, match="step 5 of 12") as error:
         trainer_of(tmp_path, callbacks=[Press()]).train()
     assert error.value.exit_code == 75
     straight, resumed = trainer_of(), trainer_of(tmp_path)
@@ -236,20 +241,20 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_stops_training_only_when_it_goes_on(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, save_every=1, max_failed_saves=2)
-    real, refused = trainer.home.save, {2, 3, 5}
+    real, refused = trainer.run_folder.save_state, {2, 3, 5}
 
     def save(step: int, *rest: Any) -> Any:
         if step in refused:
             raise WeightsError("no space left on device")
         return real(step, *rest)
 
-    trainer.home.save = save  # type: ignore[method-assign]
+    trainer.run_folder.save_state = save  # type: ignore[method-assign]
     with pytest.warns(UserWarning, match="step 2 is not saved: no space"):
         trainer.train()
     assert trainer.state.step == 12
     refused |= set(range(100))
     other = trainer_of(tmp_path / "other", save_every=1, max_failed_saves=2)
-    other.home.save = save  # type: ignore[method-assign]
+    other.run_folder.save_state = save  # type: ignore[method-assign]
     with pytest.warns(UserWarning, match="not saved"), pytest.raises(WeightsError, match="no space"):
         other.train()
     assert other.state.step == 3
@@ -261,9 +266,9 @@ def test_the_best_is_what_is_left(tmp_path: Path) -> None:
     data = some(40, seed=5)
     trainer = trainer_of(tmp_path, validation=data, validate_every=2, metric="loss", learning_rate=0.3)
     result = trainer.train()
-    told = [x for x in read_journal(tmp_path / "journal.jsonl") if x["event"] == "validation"]
+    told = [x for x in read_event_log(tmp_path / "journal.jsonl") if x["event"] == "validation"]
     best = min(told, key=lambda x: x["figures"]["loss"])
-    assert (result.best_step, result.figures) == (best["step"], best["figures"])
+    assert (result.best_step, result.metrics) == (best["step"], best["figures"])
     assert trainer.validate()["loss"] == pytest.approx(best["figures"]["loss"], abs=1e-6)
     loaded = load(tmp_path / "model")
     for name, x in loaded.named_parameters():
@@ -335,7 +340,7 @@ def test_options_that_cannot_be() -> None:
         trainer_of(sharded=True)
     with pytest.raises(ConfigError, match=r"metric is 'f1'; validation gives loss, accuracy"):
         trainer_of(metric="f1", validation=some(5)).train()
-    with pytest.raises(ConfigError, match="nothing to validate"):
+    with pytest.raises(ConfigError, match="no validation examples"):
         trainer_of().validate()
 
 

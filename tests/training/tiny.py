@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Output
+from glassformer.core.heads import Head
 from glassformer.model import Model
-from glassformer.runs.options import Options
-from glassformer.tasks.base import Examples, Objective, Rows, text_labels
-from glassformer.tasks.microbatch import Example, Pass
+from glassformer.runs.options import TrainingOptions
+from glassformer.tasks.base import Dataset, Examples, Task, text_labels
+from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.microbatch import Example, MicroBatch
 from glassformer.training import randomness
 from glassformer.training.trainer import Trainer
 
@@ -58,52 +60,52 @@ class Many:
         return self.held[index]
 
 
-class Counts:
-    """How often the right class was the likeliest."""
+class Counts(Metric):
+    """The loss, and the accuracy."""
 
-    def __init__(self) -> None:
-        self.state = {
-            "right": torch.zeros(1, dtype=torch.float64),
-            "all": torch.zeros(1, dtype=torch.float64),
-        }
+    def __init__(self, head: Head) -> None:
+        super().__init__(head)
+        self.add_state("right")
+        self.add_state("all")
 
-    def add(self, output: Output, item: Pass) -> None:
+    def update(self, output: Output, item: MicroBatch) -> None:
+        super().update(output, item)
         assert output.logits is not None and isinstance(item.labels, Tensor)
         right = (output.logits.argmax(-1) == item.labels) & (item.labels != -100)
         self.state["right"] += right.sum()
         self.state["all"] += (item.labels != -100).sum()
 
-    def figures(self) -> dict[str, float]:
-        return {"accuracy": float(self.state["right"] / self.state["all"])}
+    def compute(self) -> dict[str, float]:
+        return {**super().compute(), "accuracy": float(self.state["right"] / self.state["all"])}
 
 
-class Texts(Objective):
+class Texts(Task):
     """A class for each text."""
 
-    TASK = "text-classification"
+    HEAD = "text-classification"
     COLUMNS: Mapping[str, str] = {}
-    METRIC = "accuracy"
-    HIGHER = True
+    VALIDATION_METRIC = "accuracy"
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         raise NotImplementedError("these examples are made without rows")
 
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
         return text_labels(examples)
 
-    def meter(self) -> Counts:
-        return Counts()
+    def metric(self) -> Counts:
+        assert self.model.network.head is not None
+        return Counts(self.model.network.head)
 
 
 class Words(Texts):
     """Each token from those before it."""
 
-    TASK = "text-generation"
-    METRIC = "loss"
+    HEAD = "text-generation"
+    VALIDATION_METRIC = "loss"
 
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
         hidden = [np.concatenate([[-100], e["input_ids"][1:]]) for e in examples]
-        if flow.segments is not None:
+        if flow.packing is not None:
             return torch.from_numpy(np.concatenate(hidden))[None]
         longest = max(map(len, hidden))
         return torch.tensor([[*row, *[-100] * (longest - len(row))] for row in hidden])
@@ -135,7 +137,7 @@ def trainer_of(
 ) -> Trainer:
     """A trainer of a new tiny model; the same arguments make the same run."""
     torch.set_num_threads(1)
-    model = model_of(config, kind.TASK)
+    model = model_of(config, kind.HEAD)
     given: dict[str, Any] = {
         "steps": 12,
         "batch_size": 8,
@@ -146,7 +148,7 @@ def trainer_of(
     return Trainer(
         model,
         kind(model),
-        Options(**given),
+        TrainingOptions(**given),
         train=examples or some(29),
         validation=validation,
         folder=folder,
@@ -156,7 +158,9 @@ def trainer_of(
 
 
 def weights_of(trainer: Trainer) -> dict[str, Tensor]:
-    return {name: trainer.crew.whole(x).clone() for name, x in trainer.network.named_parameters()}
+    return {
+        name: trainer.distributed.full_tensor(x).clone() for name, x in trainer.network.named_parameters()
+    }
 
 
 def digest(trainer: Trainer) -> str:

@@ -1,4 +1,4 @@
-"""The same numbers as the reference library's processors, on photographs and on odd pictures."""
+"""The same numbers as the reference library's processors, on photographs and on odd images."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "vit, lanczos": (ViTImageProcessorPil, {"resample": 1, "size": 32}),
     "vit, box": (ViTImageProcessorPil, {"resample": 4, "size": 32}),
     "clip": (CLIPImageProcessorPil, {}),
-    "clip, crop larger than the picture": (
+    "clip, crop larger than the image": (
         CLIPImageProcessorPil,
         {"size": {"shortest_edge": 31}, "crop_size": {"height": 40, "width": 64}},
     ),
@@ -54,12 +54,12 @@ def both(kind: str) -> tuple[Any, ImageProcessor]:
     return reference, ImageProcessor.from_config(json.loads(reference.to_json_string()))
 
 
-def check_equal(kind: str, picture: Any, for_them: Any = None) -> None:
+def check_equal(kind: str, image: Any, for_them: Any = None) -> None:
     theirs, ours = both(kind)
-    expected = theirs(picture if for_them is None else for_them, return_tensors="pt")
-    found = ours(picture)
-    assert list(found) == list(expected)
-    for name, x in found.items():
+    expected = theirs(image if for_them is None else for_them, return_tensors="pt")
+    batch = ours(image)
+    assert list(batch) == list(expected)
+    for name, x in batch.items():
         assert x.shape == expected[name].shape
         assert (x.double() - expected[name].double()).abs().max() <= 1e-4
         assert x.dtype == (torch.int64 if name == "input_ids" else torch.float32)
@@ -67,10 +67,10 @@ def check_equal(kind: str, picture: Any, for_them: Any = None) -> None:
 
 @pytest.fixture(scope="session")
 def photographs(shared: Path) -> list[Path]:
-    found = sorted((shared / "data" / "photos").glob("*.[jp][pn]g"))
-    if not found:
+    paths = sorted((shared / "data" / "photos").glob("*.[jp][pn]g"))
+    if not paths:
         pytest.skip("needs ../shared/data/photos (a few photographs) beside the repository")
-    return found
+    return paths
 
 
 # ------------------------------------------------------------------------------------------------- photographs
@@ -84,36 +84,36 @@ def test_photographs(photographs: list[Path], kind: str) -> None:
 
 def test_photographs_in_one_batch(photographs: list[Path]) -> None:
     theirs, ours = both("clip")
-    found = ours(photographs)["pixel_values"]
-    assert found.shape == (len(photographs), 3, 224, 224)
+    batch = ours(photographs)["pixel_values"]
+    assert batch.shape == (len(photographs), 3, 224, 224)
     assert torch.equal(
-        found, theirs([str(path) for path in photographs], return_tensors="pt")["pixel_values"]
+        batch, theirs([str(path) for path in photographs], return_tensors="pt")["pixel_values"]
     )
-    assert torch.equal(found[2:3], ours(photographs[2])["pixel_values"])
+    assert torch.equal(batch[2:3], ours(photographs[2])["pixel_values"])
 
 
-# -------------------------------------------------------------------------------------------------- odd pictures
+# -------------------------------------------------------------------------------------------------- odd images
 
 
-def drawn(height: int, width: int, mode: str = "RGB") -> Image.Image:
+def random_image(height: int, width: int, mode: str = "RGB") -> Image.Image:
     channels = len(Image.new(mode, (1, 1)).getbands())
     shape = (height, width, channels) if channels > 1 else (height, width)
     return Image.fromarray(np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)).convert(mode)
 
 
 @pytest.mark.parametrize(
-    "picture",
+    "image",
     [
-        drawn(1, 1),
-        drawn(3, 2),
-        drawn(400, 20),
-        drawn(21, 301),
-        drawn(224, 224),
-        drawn(40, 50, "L"),
-        drawn(40, 50, "RGBA"),
-        drawn(40, 50).quantize(8),
-        drawn(40, 50, "CMYK"),
-        drawn(40, 50, "L").convert("1"),
+        random_image(1, 1),
+        random_image(3, 2),
+        random_image(400, 20),
+        random_image(21, 301),
+        random_image(224, 224),
+        random_image(40, 50, "L"),
+        random_image(40, 50, "RGBA"),
+        random_image(40, 50).quantize(8),
+        random_image(40, 50, "CMYK"),
+        random_image(40, 50, "L").convert("1"),
     ],
     ids=[
         "a pixel",
@@ -129,38 +129,38 @@ def drawn(height: int, width: int, mode: str = "RGB") -> Image.Image:
     ],
 )
 @kinds
-def test_odd_pictures_from_files(kind: str, picture: Image.Image, tmp_path: Path) -> None:
-    path = tmp_path / ("odd.tiff" if picture.mode == "CMYK" else "odd.png")
-    picture.save(path)
+def test_odd_pictures_from_files(kind: str, image: Image.Image, tmp_path: Path) -> None:
+    path = tmp_path / ("odd.tiff" if image.mode == "CMYK" else "odd.png")
+    image.save(path)
     check_equal(kind, path, str(path))
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "P"])
 def test_opened_pictures(mode: str) -> None:
     """Only CLIP's processor of theirs takes other modes; ours takes them everywhere."""
-    check_equal("clip", drawn(40, 50, mode))
+    check_equal("clip", random_image(40, 50, mode))
 
 
 def test_a_turned_photograph(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[274] = 6
-    drawn(30, 60).save(tmp_path / "turned.jpg", exif=exif)
+    random_image(30, 60).save(tmp_path / "turned.jpg", exif=exif)
     check_equal("clip", tmp_path / "turned.jpg", str(tmp_path / "turned.jpg"))
     assert both("clip, not cropped")[1](tmp_path / "turned.jpg")["pixel_values"].shape == (1, 3, 100, 50)
 
 
 def test_grey_of_16_bits_is_as_its_8_bits(tmp_path: Path) -> None:
-    """Theirs makes nearly all of it white; it gets the same picture in 8 bits."""
-    grey = np.asarray(drawn(40, 50, "L"))
+    """Theirs makes nearly all of it white; it gets the same image in 8 bits."""
+    grey = np.asarray(random_image(40, 50, "L"))
     Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "deep.png")
     Image.fromarray(grey).save(tmp_path / "plain.png")
     check_equal("vit", tmp_path / "deep.png", str(tmp_path / "plain.png"))
 
 
 def test_arrays(tmp_path: Path) -> None:
-    array = np.asarray(drawn(40, 50))
-    for picture in (array, torch.from_numpy(array.copy())):
-        check_equal("vit", picture, array)
+    array = np.asarray(random_image(40, 50))
+    for image in (array, torch.from_numpy(array.copy())):
+        check_equal("vit", image, array)
 
 
 # ------------------------------------------------------------------------------------------------ colours, back
@@ -168,23 +168,23 @@ def test_arrays(tmp_path: Path) -> None:
 
 def test_colours_become_a_picture_again() -> None:
     _, ours = both("imagegpt")
-    ids = ours(drawn(64, 64))["input_ids"]
-    picture = ours.picture(ids)
-    assert picture.shape == (1, 32, 32, 3) and picture.dtype == np.uint8
+    ids = ours(random_image(64, 64))["input_ids"]
+    image = ours.images_from_ids(ids)
+    assert image.shape == (1, 32, 32, 3) and image.dtype == np.uint8
     expected = np.rint(127.5 * (np.array(COLOURS)[ids[0].numpy()] + 1)).reshape(32, 32, 3)
-    assert np.abs(picture[0] - expected).max() <= 1
-    again = ours(picture[0])["input_ids"]
+    assert np.abs(image[0] - expected).max() <= 1
+    again = ours(image[0])["input_ids"]
     assert (again == ids).float().mean() > 0.99  # unless rounding to bytes brought another colour nearer
 
 
 def test_ids_that_are_no_picture() -> None:
     _, ours = both("imagegpt")
-    with pytest.raises(DataError, match=r"a picture of 32 × 32 has \[N, 1024\]"):
-        ours.picture(torch.zeros(1, 1000, dtype=torch.long))
+    with pytest.raises(DataError, match=r"an image of 32 × 32 has \[N, 1024\]"):
+        ours.images_from_ids(torch.zeros(1, 1000, dtype=torch.long))
     with pytest.raises(DataError, match="numbers from 0 to 512; there are 512 colours"):
-        ours.picture(torch.full((1, 1024), 512).index_fill(1, torch.tensor([0]), 0))
+        ours.images_from_ids(torch.full((1, 1024), 512).index_fill(1, torch.tensor([0]), 0))
     with pytest.raises(ConfigError, match="makes no ids"):
-        both("vit")[1].picture(torch.zeros(1, 1024, dtype=torch.long))
+        both("vit")[1].images_from_ids(torch.zeros(1, 1024, dtype=torch.long))
 
 
 # --------------------------------------------------------------------------------------------------- refusals
@@ -192,18 +192,18 @@ def test_ids_that_are_no_picture() -> None:
 
 def test_pictures_of_several_sizes_make_no_batch() -> None:
     ours = ImageProcessor.from_config({"image_processor_type": "ViTImageProcessor", "do_resize": False})
-    assert ours(drawn(4, 5))["pixel_values"].shape == (1, 3, 4, 5)
-    with pytest.raises(DataError, match="cannot stand in one batch"):
-        ours([drawn(4, 5), drawn(5, 4)])
+    assert ours(random_image(4, 5))["pixel_values"].shape == (1, 3, 4, 5)
+    with pytest.raises(DataError, match="cannot be one batch"):
+        ours([random_image(4, 5), random_image(5, 4)])
 
 
 def test_a_strip_does_not_grow_without_end() -> None:
-    with pytest.raises(DataError, match="the resized picture has 22400000 × 224 pixels"):
+    with pytest.raises(DataError, match="the resized image has 22400000 × 224 pixels"):
         both("clip")[1](np.zeros((100_000, 1, 3), np.uint8))
 
 
 def test_the_damaged_file_is_named(tmp_path: Path) -> None:
-    drawn(4, 5).save(tmp_path / "good.png")
+    random_image(4, 5).save(tmp_path / "good.png")
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     with pytest.raises(DataError, match=r"bad\.png"):
         both("vit")[1]([tmp_path / "good.png", tmp_path / "bad.png"])
@@ -216,24 +216,24 @@ def test_the_damaged_file_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_they_saved(kind: str, tmp_path: Path) -> None:
     theirs, ours = both(kind)
     theirs.save_pretrained(tmp_path)
-    found = ImageProcessor.find(tmp_path)
-    assert found is not None
-    picture = drawn(40, 50)
-    for name, x in found(picture).items():
-        assert torch.equal(x, ours(picture)[name])
+    processor = ImageProcessor.find(tmp_path)
+    assert processor is not None
+    image = random_image(40, 50)
+    for name, x in processor(image).items():
+        assert torch.equal(x, ours(image)[name])
 
 
 def test_what_is_saved_is_what_was_read(tmp_path: Path) -> None:
     config = {"feature_extractor_type": "CLIPFeatureExtractor", "size": 32, "crop_size": 30, "resample": 3}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(config))
-    found = ImageProcessor.find(tmp_path)
-    assert found is not None
-    found.save(tmp_path / "copy")
+    processor = ImageProcessor.find(tmp_path)
+    assert processor is not None
+    processor.save(tmp_path / "copy")
     assert json.loads((tmp_path / "copy" / "preprocessor_config.json").read_text()) == config
     assert CLIPImageProcessorPil.from_pretrained(tmp_path / "copy").size["shortest_edge"] == 32
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
-        found.save(tmp_path / "file")
+        processor.save(tmp_path / "file")
 
 
 def test_where_a_folder_has_it(tmp_path: Path) -> None:
@@ -242,12 +242,12 @@ def test_where_a_folder_has_it(tmp_path: Path) -> None:
     assert ImageProcessor.find(tmp_path) is None
     (tmp_path / "preprocessor_config.json").write_text('{"size": 20}')
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')
-    found = ImageProcessor.find(tmp_path)
-    assert found is not None and found.settings.size == 20
+    processor = ImageProcessor.find(tmp_path)
+    assert processor is not None and processor.settings.size == 20
     within = {"image_processor": {"image_processor_type": "ViTImageProcessorFast", "size": 30}}
     (tmp_path / "processor_config.json").write_text(json.dumps(within))
-    found = ImageProcessor.find(tmp_path)
-    assert found is not None and found.settings.size == (30, 30)
+    processor = ImageProcessor.find(tmp_path)
+    assert processor is not None and processor.settings.size == (30, 30)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.vision.settings import Settings, read_settings
+from glassformer.vision.settings import PreprocessorSettings, read_settings
 
 VIT = {"image_processor_type": "ViTImageProcessor"}
 CLIP = {"image_processor_type": "CLIPImageProcessor"}
@@ -17,7 +17,7 @@ IMAGEGPT = {"image_processor_type": "ImageGPTImageProcessor", "clusters": [[0, 0
 
 def test_what_is_done_where_the_file_is_silent() -> None:
     half = (0.5, 0.5, 0.5)
-    assert read_settings(VIT) == Settings(
+    assert read_settings(VIT) == PreprocessorSettings(
         size=(224, 224), resample=2, crop=None, scale=1 / 255, mean=half, std=half, colours=None
     )
     clip = read_settings(CLIP)

@@ -28,7 +28,7 @@ import torch
 from safetensors.torch import save
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files.strict_json import parse_object
+from glassformer.files.strict_json import parse_json_object
 from glassformer.weights import layout as layout_module
 from glassformer.weights.header import read_header
 from glassformer.weights.layout import find_weights
@@ -60,21 +60,21 @@ def mutate(data: bytes, dice: random.Random) -> bytes:
     """One to four small damages: flipped bits, cuts, repeats, and pieces of JSON in the wrong place."""
     mutated = bytearray(data)
     for _ in range(dice.randint(1, 4)):
-        place = dice.randrange(len(mutated)) if mutated else 0
-        other = place + dice.randint(1, 16)
+        start = dice.randrange(len(mutated)) if mutated else 0
+        end = start + dice.randint(1, 16)
         kind = dice.randrange(6)
         if kind == 0 and mutated:
-            mutated[place] ^= 1 << dice.randrange(8)
+            mutated[start] ^= 1 << dice.randrange(8)
         elif kind == 1:
-            mutated[place:other] = dice.choice(FRAGMENTS)
+            mutated[start:end] = dice.choice(FRAGMENTS)
         elif kind == 2:
-            mutated[place:place] = dice.choice(FRAGMENTS)
+            mutated[start:start] = dice.choice(FRAGMENTS)
         elif kind == 3:
-            del mutated[place:other]
+            del mutated[start:end]
         elif kind == 4:
-            mutated[place:place] = mutated[place:other]
+            mutated[start:start] = mutated[start:end]
         else:
-            del mutated[place:]
+            del mutated[start:]
     return bytes(mutated)
 
 
@@ -95,17 +95,17 @@ def test_mutated_safetensors_are_refused_or_whole() -> None:
             header = mutate(good[8:header_end], dice)
             data = struct.pack("<Q", len(header)) + header + good[header_end:]
         try:
-            found = read_header(io.BytesIO(data), len(data), Path("fuzzed.safetensors"))
+            header = read_header(io.BytesIO(data), len(data), Path("fuzzed.safetensors"))
         except WeightsError as error:
             assert "fuzzed.safetensors" in str(error) and "\n" not in str(error)
             continue
         passed += 1
         assert 8 + int.from_bytes(data[:8], "little") + sum(
-            info.bytes for info in found.tensors.values()
+            info.bytes for info in header.tensors.values()
         ) == len(data)
         theirs = dict(safetensors.deserialize(data))
         assert {name: tuple(entry["shape"]) for name, entry in theirs.items()} == {
-            name: info.shape for name, info in found.tensors.items()
+            name: info.shape for name, info in header.tensors.items()
         }
     assert 100 < passed < 9_000  # the damage reaches both sides of the checks
     assert peak_bytes() - before < 200_000_000
@@ -130,7 +130,7 @@ def test_mutated_indexes_are_refused_or_stay_in_the_folder(
         data = mutate(good, dice)
         # Parsed from memory: 4,000 files written would take longer than all else here.
         monkeypatch.setattr(
-            layout_module, "read_object", lambda path, data=data: parse_object(data, str(path))
+            layout_module, "read_json_object", lambda path, data=data: parse_json_object(data, str(path))
         )
         try:
             layout = find_weights(tmp_path)
@@ -151,7 +151,7 @@ def test_mutated_configs_are_refused_or_objects() -> None:
     dice, passed = random.Random(3), 0
     for _ in range(4_000):
         try:
-            value = parse_object(mutate(good, dice), "config.json", ConfigError)
+            value = parse_json_object(mutate(good, dice), "config.json", ConfigError)
         except ConfigError as error:
             assert str(error).startswith("config.json")
             continue
@@ -245,9 +245,9 @@ FILES: dict[str, tuple[Make, str]] = {
     "header in UTF-16": (raw("{}".encode("utf-16-le")), "not valid JSON"),
     "tensor declared twice": (
         raw(b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}'),
-        "key 'w' twice"),
+        "duplicate key 'w'"),
     "shape declared twice": (
-        raw(b'{"w":{"dtype":"F32","shape":[2],"shape":[9],"data_offsets":[0,8]}}', bytes(8)), "key 'shape' twice"),
+        raw(b'{"w":{"dtype":"F32","shape":[2],"shape":[9],"data_offsets":[0,8]}}', bytes(8)), "duplicate key 'shape'"),
     "NaN in a shape": (raw(b'{"w":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}}', bytes(8)), "NaN"),
     "Infinity as an offset": (raw(b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,Infinity]}}'), "Infinity"),
     "number of 5,000 digits": (
@@ -319,7 +319,7 @@ FILES: dict[str, tuple[Make, str]] = {
     "index whose map is a list": (index(["a.safetensors"]), "needs a weight_map"),
     "index with an empty map": (index({}), "needs a weight_map"),
     "index naming a tensor twice": (
-        index(None, b'{"weight_map":{"w":"a.safetensors","w":"b.safetensors"}}'), "key 'w' twice"),
+        index(None, b'{"weight_map":{"w":"a.safetensors","w":"b.safetensors"}}'), "duplicate key 'w'"),
     "index of 65 MB": (sparse(INDEX, 65 << 20, b"{"), "bytes; a file of this kind may have"),
     "index nested deep": (index(None, b'{"weight_map":' + b"[" * 50_000), "nested too deeply"),
 }  # fmt: skip
@@ -328,7 +328,7 @@ FILES: dict[str, tuple[Make, str]] = {
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes and links in the corpus are POSIX")
 def test_a_malicious_checkpoint_is_one_clear_error(tmp_path: Path, name: str) -> None:
-    make, told = FILES[name]
+    make, message = FILES[name]
     folder = tmp_path / "model"
     folder.mkdir()
     make(folder)
@@ -337,7 +337,7 @@ def test_a_malicious_checkpoint_is_one_clear_error(tmp_path: Path, name: str) ->
         peak_bytes(),
         time.process_time(),
     )  # of this process: other work on the machine is not its fault
-    with pytest.raises(WeightsError, match=told) as caught:
+    with pytest.raises(WeightsError, match=message) as caught:
         open_checkpoint(folder)
     assert time.process_time() - start < LIMIT_S
     assert peak_bytes() - before < 100_000_000 + 3 * size < 1 << 30
@@ -380,10 +380,10 @@ def swelling_directory(path: Path) -> None:
     """An archive whose table of contents lies about the size of a stored member."""
     torch.save({"w": torch.zeros(1000)}, path)
     data = bytearray(path.read_bytes())
-    place = data.find(b"PK\x01\x02")
-    while place != -1:
-        data[place + 24 : place + 28] = struct.pack("<I", 2**31 - 1)
-        place = data.find(b"PK\x01\x02", place + 4)
+    start = data.find(b"PK\x01\x02")
+    while start != -1:
+        data[start + 24 : start + 28] = struct.pack("<I", 2**31 - 1)
+        start = data.find(b"PK\x01\x02", start + 4)
     path.write_bytes(data)
 
 
@@ -470,17 +470,17 @@ from glassformer.weights import pickled
 folder = Path(sys.argv[1])
 torch.set_num_threads(1)
 largest = max(folder.glob("*.pt"), key=lambda path: path.stat().st_size)
-pickled._fence_in(largest, folder / "out", 100)
+pickled._sandbox(largest, folder / "out", 100)
 for number in range(int(sys.argv[2])):
     start = time.monotonic()
     try:
-        pickled._convert_here(folder / f"{number}.pt", folder / "out")
-        told = "READ"
+        pickled._convert_in_child(folder / f"{number}.pt", folder / "out")
+        verdict = "READ"
     except WeightsError as problem:
-        told = str(problem)
+        verdict = str(problem)
     except BaseException as problem:
-        told = pickled._why(problem)
-    print(json.dumps([told, time.monotonic() - start]))
+        verdict = pickled._explain(problem)
+    print(json.dumps([verdict, time.monotonic() - start]))
 """
 
 
@@ -491,14 +491,16 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, tuple[
     sentinel = folder / "executed"
     for number, (build, _) in enumerate(PICKLES.values()):
         build(sentinel)(folder / f"{number}.pt")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder)}
     done = subprocess.run(
         [sys.executable, "-c", ALL_IN_ONE_CHILD, str(folder), str(len(PICKLES))],
         capture_output=True, text=True, env=environment, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return {name: (told, seconds) for name, (told, seconds) in zip(PICKLES, lines, strict=True)}, sentinel
+    return {
+        name: (verdict, seconds) for name, (verdict, seconds) in zip(PICKLES, lines, strict=True)
+    }, sentinel
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
@@ -506,8 +508,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, tuple[
 def test_a_malicious_pickle_executes_nothing(
     verdicts: tuple[dict[str, tuple[str, float]], Path], name: str
 ) -> None:
-    told, seconds = verdicts[0][name]
-    assert told != "READ" and re.search(PICKLES[name][1], told), told
+    verdict, seconds = verdicts[0][name]
+    assert verdict != "READ" and re.search(PICKLES[name][1], verdict), verdict
     assert seconds < LIMIT_S
     assert not verdicts[1].exists()
 

@@ -1,4 +1,4 @@
-"""Rules between their tensors and ours, and the table that finds the rule of a parameter."""
+"""Weight name rules, each with its inverse, and the table that finds the rule of a parameter."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from glassformer.weights.names import (
     Fused,
-    Gapped,
-    Names,
-    OneRow,
-    Part,
+    FusedNoKeyBias,
     Rule,
     Same,
-    Stacked,
+    Slice,
+    StackedExperts,
     Tied,
     TiedUnlessStored,
     Transposed,
+    Unsqueezed,
+    WeightNames,
 )
 
 SIZES = st.integers(1, 5)
@@ -44,7 +44,7 @@ def test_writing_inverts_reading_bit_for_bit(rule: Rule, D: int) -> None:
 @given(gap=st.integers(0, 2), D=SIZES)
 def test_a_part_that_no_file_holds_is_zero(gap: int, D: int) -> None:
     sizes = (2, 1, 3)
-    rule = Gapped(("a", "b"), sizes, gap=gap)
+    rule = FusedNoKeyBias(("a", "b"), sizes, gap=gap)
     for ours in (torch.randn(6, D), torch.randn(6)):
         parts = list(ours.split(list(sizes)))
         parts[gap].zero_()
@@ -58,7 +58,7 @@ def test_a_part_that_no_file_holds_is_zero(gap: int, D: int) -> None:
 
 
 def test_a_vector_may_be_the_only_row_of_their_matrix() -> None:
-    rule, vector = OneRow("a"), torch.arange(3.0)
+    rule, vector = Unsqueezed("a"), torch.arange(3.0)
     assert rule.shapes((3,)) == [(1, 3)]
     assert rule.write(vector)[0].tolist() == [[0, 1, 2]]
     assert torch.equal(rule.read(rule.write(vector)), vector)
@@ -66,7 +66,7 @@ def test_a_vector_may_be_the_only_row_of_their_matrix() -> None:
 
 @given(X=SIZES, rows=SIZES, D=SIZES, parts=st.integers(1, 3))
 def test_unstacking_and_stacking_are_inverse(X: int, rows: int, D: int, parts: int) -> None:
-    rule = Stacked(tuple("abc")[:parts])
+    rule = StackedExperts(tuple("abc")[:parts])
     stack = torch.randn(X, parts * rows, D)
     matrices = rule.read(stack)
     assert [tuple(matrix.shape) for matrix in matrices] == rule.shapes(tuple(stack.shape))
@@ -89,14 +89,14 @@ def test_fused_lays_theirs_one_below_the_other() -> None:
 
 def test_parts_are_rows_of_one_of_theirs() -> None:
     theirs = torch.arange(8.0).reshape(4, 2)
-    upper, lower = (Part("gate_up", (3, 1), number) for number in (0, 1))
+    upper, lower = (Slice("gate_up", (3, 1), number) for number in (0, 1))
     assert upper.read([theirs]).tolist() == [[0, 1], [2, 3], [4, 5]]
     assert lower.read([theirs]).tolist() == [[6, 7]]
     assert upper.shapes((3, 2)) == lower.shapes((1, 2)) == [(4, 2)]
     assert torch.equal(torch.cat([rule.write(rule.read([theirs]))[0] for rule in (upper, lower)]), theirs)
 
 
-TABLE = Names(
+TABLE = WeightNames(
     prefix="bert",
     body={
         "embed.tokens": "words",
@@ -134,7 +134,7 @@ def test_names_of_the_head_are_full_names(prefixed: bool) -> None:
 
 
 def test_an_empty_prefix_adds_no_dot() -> None:
-    assert Names(body={"a": "b"}).find("a.weight", prefixed=True)[1] == ["b.weight"]
+    assert WeightNames(body={"a": "b"}).find("a.weight", prefixed=True)[1] == ["b.weight"]
 
 
 def test_a_parameter_without_a_rule_is_an_error() -> None:
@@ -166,7 +166,7 @@ def test_what_is_not_ignored(name: str) -> None:
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_axes_of_length_one_stand_before_ours(axes: int) -> None:
-    rule, ours = OneRow("a", axes=axes), torch.arange(6.0).reshape(2, 3)
+    rule, ours = Unsqueezed("a", axes=axes), torch.arange(6.0).reshape(2, 3)
     assert rule.shapes((2, 3)) == [(1,) * axes + (2, 3)]
     (theirs,) = rule.write(ours)
     assert tuple(theirs.shape) == (1,) * axes + (2, 3)

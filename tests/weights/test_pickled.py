@@ -1,4 +1,4 @@
-"""Old pickled checkpoints: the honest are read, in a child; the others do nothing and get one clear line."""
+"""Pickled checkpoints: honest ones are converted in a child process, others do nothing and get one clear line."""
 
 from __future__ import annotations
 
@@ -100,18 +100,18 @@ def test_the_child_sees_no_secret_and_works_from_any_folder(
     # Modules a folder could bring along to be imported in place of the real ones.
     for name in ("torch.py", "json.py", "glassformer.py", "sitecustomize.py"):
         (tmp_path / name).write_text("raise SystemExit('imported from the current folder')")
-    seen: dict[str, str] = {}
+    environment: dict[str, str] = {}
     run = subprocess.run
 
     def spy(*arguments: Any, **options: Any) -> Any:
-        seen.update(options["env"])
+        environment.update(options["env"])
         return run(*arguments, **options)
 
     monkeypatch.setattr(subprocess, "run", spy)
     torch.save({"w": torch.ones(1)}, "weights.pt")
     with open_checkpoint(Path(), allow_pickle=True) as checkpoint:
         assert checkpoint.read("w").sum() == 1
-    assert seen and "HF_TOKEN" not in seen and "PYTHONPATH" not in seen
+    assert environment and "HF_TOKEN" not in environment and "PYTHONPATH" not in environment
 
 
 def test_a_child_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_child_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
 
 def test_a_child_stopped_by_a_signal_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save({"w": torch.ones(1)}, tmp_path / "weights.pt")
-    monkeypatch.setattr(pickled, "_START", "import os; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr(pickled, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(WeightsError, match=r"weights\.pt: .*stopped by signal 9") as caught:
         convert(tmp_path / "weights.pt", tmp_path / "out")
     assert "\n" not in str(caught.value)
@@ -165,10 +165,12 @@ def test_the_fence_holds_even_if_the_unpickler_does_not(
         "        except (PermissionError, MemoryError): continue\n"
         "        raise child.WeightsError('NOT STOPPED: ' + act)\n"
         "    raise child.WeightsError('all stopped')\n"
-        "child._convert_here = attempt\n"
+        "child._convert_in_child = attempt\n"
         "child.main(*sys.argv[1:])\n"
     )
-    monkeypatch.setattr(pickled, "_START", pickled._START.replace("main(*sys.argv[1:])", "\n" + attempt))
+    monkeypatch.setattr(
+        pickled, "_BOOTSTRAP", pickled._BOOTSTRAP.replace("main(*sys.argv[1:])", "\n" + attempt)
+    )
     with pytest.raises(WeightsError, match=r"weights\.pt: all stopped"):
         convert(source, tmp_path / "out")
     assert source.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["weights.pt"]

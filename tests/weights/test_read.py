@@ -1,4 +1,4 @@
-"""Reading checkpoints: found, checked, mapped, and never changed by what is done with them."""
+"""Reading checkpoints: validated, memory-mapped, and never changed by what is done with the tensors."""
 
 from __future__ import annotations
 
@@ -223,10 +223,10 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 
 
 class TestLinks:
-    def blob(self, place: Path) -> Path:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        save_file({"w": torch.ones(2)}, place)
-        return place
+    def blob(self, path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({"w": torch.ones(2)}, path)
+        return path
 
     def test_the_hub_cache_is_made_of_links_and_read(self, tmp_path: Path) -> None:
         repository = tmp_path / "hub" / "models--org--name"
@@ -283,7 +283,7 @@ def test_a_passing_tensor_takes_its_pages_of_the_file_with_it(tmp_path: Path) ->
         return sum(str(file) in line for line in Path("/proc/self/maps").read_text().splitlines())
 
     with open_checkpoint(tmp_path) as checkpoint:
-        passing = checkpoint.read("a", passing=True)
+        passing = checkpoint.read("a", transient=True)
         assert passing.sum() == 64 * 64 and mappings() == 1
         del passing
         assert mappings() == 0

@@ -1,11 +1,11 @@
-"""The report of a load, as text and as a table: a hundred layers in a line, and no name that could do harm."""
+"""The load report as text and as HTML: a hundred layers in a line, and no name that could do harm."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.weights.report import MOST_LINES, LoadReport, grouped
+from glassformer.weights.report import MAX_LINES, LoadReport, group_by_prefix
 
 BERT_HEADS = [
     "cls.predictions.bias",
@@ -19,7 +19,7 @@ BERT_HEADS = [
 
 
 def folded(names: list[str]) -> dict[str, int]:
-    return {group.name: group.tensors for group in grouped(names, {})}
+    return {group.name: group.tensors for group in group_by_prefix(names, {})}
 
 
 def test_heads_fold_by_how_they_begin() -> None:
@@ -45,9 +45,12 @@ def test_a_single_tensor_keeps_its_name() -> None:
 
 def test_shapes_are_those_of_the_group() -> None:
     shapes = {"head.a.weight": (2, 768), "head.a.bias": (2,), "head.b.scale": ()}
-    assert {g.name: g.shape for g in grouped(shapes, shapes)} == {"head.a.*": "2×768, 2", "head.b.scale": "1"}
+    assert {g.name: g.shape for g in group_by_prefix(shapes, shapes)} == {
+        "head.a.*": "2×768, 2",
+        "head.b.scale": "1",
+    }
     many = {f"head.a.{i}x": (i,) for i in range(9)}
-    assert grouped(many, many)[0].shape == "0, 1, 2, …"
+    assert group_by_prefix(many, many)[0].shape == "0, 1, 2, …"
 
 
 def test_the_table_as_text() -> None:
@@ -77,9 +80,9 @@ def test_a_report_of_nothing_is_a_line() -> None:
 
 def test_a_million_names_are_a_page() -> None:
     report = LoadReport(unused=[f"a{i}.b.weight" for i in range(50_000)])
-    assert len(str(report).splitlines()) == 3 + MOST_LINES
-    assert f"… and {50_000 - MOST_LINES:,} tensors more" in str(report)
-    assert report._repr_html_().count("<tr>") == 3 + MOST_LINES
+    assert len(str(report).splitlines()) == 3 + MAX_LINES
+    assert f"… and {50_000 - MAX_LINES:,} tensors more" in str(report)
+    assert report._repr_html_().count("<tr>") == 3 + MAX_LINES
 
 
 def test_a_name_cannot_steer_a_terminal_or_a_page() -> None:
@@ -91,7 +94,7 @@ def test_a_name_cannot_steer_a_terminal_or_a_page() -> None:
 
 @given(st.lists(st.text(alphabet="ab.09#*²", max_size=12), unique=True))
 def test_no_tensor_is_lost_whatever_its_name(names: list[str]) -> None:
-    assert sum(group.tensors for group in grouped(names, {})) == len(names)
+    assert sum(group.tensors for group in group_by_prefix(names, {})) == len(names)
 
 
 def test_a_number_of_ten_thousand_digits_is_a_number() -> None:

@@ -1,4 +1,4 @@
-"""Saving: the files others read, and a previous checkpoint that survives every failure."""
+"""Writing checkpoints: files that other libraries read, and a previous checkpoint that survives every failure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.weights import write
+from glassformer.files import atomic
+from glassformer.files.atomic import atomic_file, write_json
 from glassformer.weights.header import DTYPES
 from glassformer.weights.read import open_checkpoint
-from glassformer.weights.write import atomic_file, write_checkpoint, write_json, write_tensors
+from glassformer.weights.write import write_checkpoint, write_tensors
 
 
 def everything() -> dict[str, torch.Tensor]:
@@ -120,7 +121,7 @@ def test_a_loaded_model_keeps_its_numbers_when_its_folder_is_saved_over(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("tensor", "told"),
+    ("tensor", "reason"),
     [
         (torch.ones(2, dtype=torch.complex64), "complex64"),
         (torch.ones(2).to_sparse(), "to_dense"),
@@ -128,9 +129,9 @@ def test_a_loaded_model_keeps_its_numbers_when_its_folder_is_saved_over(tmp_path
     ],
 )
 def test_what_the_format_cannot_hold_is_refused_before_writing(
-    tmp_path: Path, tensor: torch.Tensor, told: str
+    tmp_path: Path, tensor: torch.Tensor, reason: str
 ) -> None:
-    with pytest.raises(WeightsError, match=f"'odd'.*{told}"):
+    with pytest.raises(WeightsError, match=f"'odd'.*{reason}"):
         write_checkpoint(tmp_path / "new", {"fine": torch.ones(1), "odd": tensor})
     assert not (tmp_path / "new").exists()
 
@@ -164,9 +165,9 @@ class TestFailures:
             before = {path.name: path.read_bytes() for path in folder.iterdir()}
             faults = Faults(step)
             with monkeypatch.context() as patch:
-                patch.setattr(write, "open", faults.open, raising=False)
-                patch.setattr(write.os, "replace", faults.wrap(os.replace))
-                patch.setattr(write.os, "fsync", faults.wrap(os.fsync))
+                patch.setattr(atomic, "open", faults.open, raising=False)
+                patch.setattr(os, "replace", faults.wrap(os.replace))
+                patch.setattr(os, "fsync", faults.wrap(os.fsync))
                 try:
                     write_checkpoint(folder, new, max_shard_bytes=limits[1])
                 except WeightsError as error:
@@ -198,7 +199,7 @@ class TestFailures:
             "try: write_checkpoint(Path(sys.argv[1]), {'w': torch.ones(1_000_000)})\n"
             "except WeightsError as error: print(error)\n"
         )
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder)}
         done = subprocess.run(
             [sys.executable, "-c", script, str(tmp_path)],
             capture_output=True,

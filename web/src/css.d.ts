@@ -1,2 +1,2 @@
-/** Style sheets are imported for their effect: esbuild puts them into app.css. */
+/** Type declarations of CSS imports: esbuild bundles them into app.css. */
 declare module "*.css";

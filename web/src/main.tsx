@@ -1,11 +1,11 @@
-/** The page: takes its key from the address, finds out who answers, and shows the explorer. */
+/** Entry point: takes the access token from the URL, chooses the transport, and renders the app. */
 
 import "./style.css"; // first: what the views say of themselves comes after
 import { render } from "preact";
-import { HttpTransport } from "./core/http";
-import { hasInline, InlineTransport } from "./core/inline";
-import { takeKey } from "./core/key";
-import { pairsOf } from "./core/state";
+import { HttpTransport } from "./core/http-transport";
+import { hasInline, InlineTransport } from "./core/inline-transport";
+import { takeToken } from "./core/access-token";
+import { pairsOf } from "./core/url-state";
 import { Store } from "./core/store";
 import { App } from "./ui/app";
 import { chooseTheme, followTheme } from "./ui/theme";
@@ -13,13 +13,13 @@ import { chooseTheme, followTheme } from "./ui/theme";
 async function open(): Promise<void> {
   const root = document.getElementById("app");
   if (!root) throw new Error("The page has no element #app to draw in.");
-  const asked = pairsOf(location.hash).get("theme");
+  const linkTheme = pairsOf(location.hash).get("theme");
   followTheme();
-  const store = new Store(hasInline() ? new InlineTransport() : new HttpTransport(await takeKey()));
+  const store = new Store(hasInline() ? new InlineTransport() : new HttpTransport(await takeToken()));
   render(<App store={store} />, root);
   await store.start();
-  const wanted = asked ?? pairsOf(store.session.value?.start ?? "").get("theme");
-  if (wanted) chooseTheme(wanted);
+  const themeName = linkTheme ?? pairsOf(store.session.value?.start ?? "").get("theme");
+  if (themeName) chooseTheme(themeName);
 }
 
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => void open());

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Layer, biasOf, companded, kvHead, mixed, poolInto, scores, softmax, strongest } from "../src/core/attention";
+import { type Layer, biasOf, quantize, kvHead, weightedValues, maxPoolInto, scores, softmax, topKeys } from "../src/core/attention";
 import * as mask from "../src/core/mask";
 
-const seen = (one: Layer, query: number) => mask.seen(one, one.queries, one.keys, query);
+const seen = (one: Layer, query: number) => mask.visibleKeys(one, one.queries, one.keys, query);
 
 /** One head, T = S = 3, E = 2, scale 1/2: scores 1/2 · [[1,0,1],[0,2,2],[1,2,3]]. */
 function layer(change: Partial<Layer> = {}): Layer {
@@ -83,37 +83,37 @@ test("heads share keys and values in groups of neighbours", () => {
   });
   assert.deepEqual([0, 1, 2, 3].map((head) => kvHead(grouped, head)), [0, 0, 1, 1]);
   assert.deepEqual([0, 1, 2, 3].map((head) => scores(grouped, head, 0)[0]), [10, 20, 300, 400]);
-  assert.deepEqual([0, 3].map((head) => mixed(grouped, head, Float64Array.of(0.5))[0]), [2.5, 3.5]);
+  assert.deepEqual([0, 3].map((head) => weightedValues(grouped, head, Float64Array.of(0.5))[0]), [2.5, 3.5]);
 });
 
 test("z is the values, each as much as its probability", () => {
-  close(mixed(layer(), 0, Float64Array.of(0.25, 0.25, 0.5)), [1.25, 1.25]);
+  close(weightedValues(layer(), 0, Float64Array.of(0.25, 0.25, 0.5)), [1.25, 1.25]);
 });
 
 test("the strongest keys, in order; the rest adds up", () => {
-  const found = strongest(Float64Array.of(0.1, 0.4, 0.2, 0.3), 2);
+  const found = topKeys(Float64Array.of(0.1, 0.4, 0.2, 0.3), 2);
   assert.deepEqual([found.keys, found.probs], [[1, 3], [0.4, 0.3]]);
   assert.ok(Math.abs(found.other - 0.3) < 1e-12);
 });
 
 test("the strongest keys: among equals the earlier, never a hidden one, and only those allowed", () => {
-  assert.deepEqual(strongest(Float64Array.of(0.25, 0.5, 0.25), 2).keys, [1, 0]);
-  assert.deepEqual(strongest(Float64Array.of(1, 0, 0), 3), { keys: [0], probs: [1], other: 0 });
-  const even = strongest(Float64Array.of(0.4, 0.3, 0.2, 0.1), 3, (key) => key % 2 === 0);
+  assert.deepEqual(topKeys(Float64Array.of(0.25, 0.5, 0.25), 2).keys, [1, 0]);
+  assert.deepEqual(topKeys(Float64Array.of(1, 0, 0), 3), { keys: [0], probs: [1], other: 0 });
+  const even = topKeys(Float64Array.of(0.4, 0.3, 0.2, 0.1), 3, (key) => key % 2 === 0);
   assert.deepEqual(even.keys, [0, 2]);
   assert.ok(Math.abs(even.other - 0.4) < 1e-12);
 });
 
 test("pixels hold the largest of the cells they stand for", () => {
   const pixels = new Float32Array(2);
-  poolInto(pixels, Float64Array.of(9, 9, 1, 3, 2), 2, 1);
-  poolInto(pixels, Float64Array.of(9, 9, 2, 1, 4), 2, 1);
+  maxPoolInto(pixels, Float64Array.of(9, 9, 1, 3, 2), 2, 1);
+  maxPoolInto(pixels, Float64Array.of(9, 9, 2, 1, 4), 2, 1);
   assert.deepEqual([...pixels], [3, 4]);
 });
 
 test("bytes go by the tile's own maximum, straight or by the root", () => {
   const pixels = Float32Array.of(0, 0.125, 0.5);
-  assert.deepEqual(companded(pixels, "linear"), { values: Uint8Array.of(0, 64, 255), scale: 0.5 });
-  assert.deepEqual(companded(pixels, "sqrt"), { values: Uint8Array.of(0, 128, 255), scale: 0.5 });
-  assert.deepEqual(companded(new Float32Array(2), "linear"), { values: new Uint8Array(2), scale: 0 });
+  assert.deepEqual(quantize(pixels, "linear"), { values: Uint8Array.of(0, 64, 255), scale: 0.5 });
+  assert.deepEqual(quantize(pixels, "sqrt"), { values: Uint8Array.of(0, 128, 255), scale: 0.5 });
+  assert.deepEqual(quantize(new Float32Array(2), "linear"), { values: new Uint8Array(2), scale: 0 });
 });

@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { TreeNode, WritingStep } from "../src/core/types";
+import type { TreeNode, TraceStep } from "../src/core/types";
 import { lanes } from "../src/views/generate/lanes";
-import { gaps, parts } from "../src/views/generate/spelling";
-import { surprise } from "../src/views/generate/surprise";
-import { WritingTree } from "../src/views/generate/tree";
+import { gaps, parts } from "../src/views/generate/token-text";
+import { surprise } from "../src/views/generate/token-colours";
+import { TokenTree } from "../src/views/generate/token-tree";
 
 const node = (id: number, parent: number, depth: number, token: number, change: Partial<TreeNode> = {}): TreeNode => ({
   id, parent, depth, token, text: ` t${token}`, piece: `t${token}`, special: false, logprob: -1, filtered_logprob: -1, total: -depth, rank: 1, chosen: "method", ...change,
 });
-const step = (nodes: TreeNode[], live: [number, number][], ended: [number, number][] = []): WritingStep => ({
+const step = (nodes: TreeNode[], live: [number, number][], ended: [number, number][] = []): TraceStep => ({
   nodes, choices: [], live: live.map(([at, score]) => ({ node: at, score })), ended: ended.map(([at, score]) => ({ node: at, score, reason: "end_token" })),
 });
 
 /** Greedy: 7 8 9; by hand 5 instead of 8, which goes on with 6. */
-function branched(): WritingTree {
-  const tree = new WritingTree();
+function branched(): TokenTree {
+  const tree = new TokenTree();
   tree.add(step([node(1, 0, 1, 7)], [[1, -1]]), true);
   tree.add(step([node(2, 1, 2, 8)], [[2, -2]]), true);
   tree.add(step([node(3, 2, 3, 9)], [], [[3, -3]]), true);
@@ -69,7 +69,7 @@ test("tokens of one branch by hand are one branch, another one within it is its 
 });
 
 test("what left the pool of a search is no end any more", () => {
-  const tree = new WritingTree();
+  const tree = new TokenTree();
   tree.add(step([node(1, 0, 1, 7), node(2, 0, 1, 8)], [[2, -1]], [[1, -5]]), true);
   tree.add(step([node(3, 2, 2, 9), node(4, 2, 2, 6)], [[4, -2]], [[3, -2]]), true);
   assert.deepEqual(tree.ended.map(({ node: at }) => at), [3]);

@@ -2,20 +2,20 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { signal } from "@preact/signals";
 import { percent } from "../src/core/format";
-import { type Lines, type LinesQuery, Refusal, type Row, type Session, type State, type Token, type Transport, type ViewProps } from "../src/core/types";
+import { type Lines, type LinesQuery, UserError, type Row, type Session, type State, type Token, type Transport, type ViewProps } from "../src/core/types";
 import { between, column, middle, nearest } from "../src/views/head/columns";
-import { type Theme, captionOf, pageOf, sceneOf, tableOf } from "../src/views/head/compose";
-import { drawnLinks, linksOf, otherOf } from "../src/views/head/links";
+import { type Theme, captionOf, pageOf, sceneOf, tableOf } from "../src/views/head/layout";
+import { visibleLinks, linksOf, otherOf } from "../src/views/head/links";
 import { Loader } from "../src/views/head/loader";
-import { Picture } from "../src/views/head/picture";
+import { HeadController } from "../src/views/head/head-controller";
 import { curvesOf, svg } from "../src/views/head/scene";
 
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 0, segment, special: segment === null, continues: false });
 const tokens = [token("[CLS]", null), token("time", 0), token("<script>", 0), token("[SEP]", null), token("fruit", 1), token("[SEP]", null)];
 const session: Session = {
   id: "s", texts: ["a", "b"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "look",
-  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, opens: null, writes: false, answers: false },
-  sides: { text: tokens },
+  model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, is_encoder_decoder: false },
+  streams: { text: tokens },
   maps: [{ name: "self", title: "self-attention", layers: 2, heads: 3, kv_heads: 3, head_width: 1, queries: "text", keys: "text", causal: false, windows: [], rotary: false, biased: false }],
 };
 const T = tokens.length;
@@ -44,7 +44,7 @@ function answer(query: LinesQuery): Lines {
 
 const start: State = {
   view: "head", map: "self", layers: [0, 0], heads: [0], mix: "each", query: null, key: null, from: "", to: "", special: true, sort: "layer", companding: "linear",
-  writing: { options: {}, path: [], at: null, shades: "chance" },
+  generation: { options: {}, path: [], at: null, shades: "chance" },
 };
 
 function picture(change: Partial<State> = {}, transport: Partial<Transport> = {}) {
@@ -63,7 +63,7 @@ function picture(change: Partial<State> = {}, transport: Partial<Transport> = {}
     session, state, set: (more: Partial<State>) => (state.value = { ...state.value, ...more }), dark: signal(false), overviews: signal(new Map()),
     say: () => {}, refuse: (error: unknown) => refused.push(error), exports: () => {},
   } as unknown as ViewProps;
-  const found = new Picture(props);
+  const found = new HeadController(props);
   found.size.value = { width: 800, height: 400 };
   found.room.value = 400;
   return { found, state, refused, stop: found.start() };
@@ -87,7 +87,7 @@ test("a column: the texts stand apart, each with its letter; what the tokenizer 
 test("a column without special tokens closes up, and one text has no letter", () => {
   const found = column(tokens, false, 10);
   assert.deepEqual(found.tokens, [1, 2, 4]);
-  assert.deepEqual([...found.places], [-1, 0, 1, -1, 2, -1]);
+  assert.deepEqual([...found.positions], [-1, 0, 1, -1, 2, -1]);
   assert.equal(middle(found, 0), null);
   assert.deepEqual(column([token("a", 0), token("b", 0)], true, 10).marks, []);
 });
@@ -108,10 +108,10 @@ test("links: the strongest first; what a mask hides is none", () => {
   };
   const chunks = new Map([[3, lines]]);
   assert.deepEqual(linksOf(lines, 1, 1), [{ query: 4, key: 0, lane: 1, prob: 1 }]);
-  const drawn = drawnLinks(chunks, [3, 4, 9], 0.25, 100);
+  const drawn = visibleLinks(chunks, [3, 4, 9], 0.25, 100);
   assert.deepEqual(drawn.links.map((link) => link.prob), [0.25, 0.25, 0.5, 0.5, 0.75, 1]);
   assert.deepEqual([drawn.hidden, drawn.strongest], [1, 0.125]);
-  const few = drawnLinks(chunks, [3, 4], 0, 2);
+  const few = visibleLinks(chunks, [3, 4], 0, 2);
   assert.deepEqual([few.links.map((link) => link.prob), few.hidden, few.strongest], [[0.75, 1], 5, 0.5]);
   assert.equal(otherOf(chunks, 3), (0 + 0.375) / 2);
   assert.equal(otherOf(chunks, 9), 0);
@@ -140,7 +140,7 @@ test("the loader drops what nobody waits for any more", async () => {
   loader.want({ ...what, heads: [1] }, [0], T);
   await settled();
   assert.deepEqual(signals.map((signal) => signal.aborted), [true, false]);
-  assert.deepEqual(loader.loaded.value?.asked.heads, [1]);
+  assert.deepEqual(loader.loaded.value?.request.heads, [1]);
 });
 
 test("a line to a token that is not on screen runs off the edge, with an arrow", () => {
@@ -170,7 +170,7 @@ test("a key looked at: who looks at it most", async () => {
   await settled();
   found.hover.value = { side: "key", token: 0 };
   assert.match(found.sentence.value ?? "", /^to “\[CLS\]”: most from “\[CLS\]”, 0\.09091, layer 0 head 2 /);
-  assert.ok(found.drawn.value.links.every((link) => link.key === 0));
+  assert.ok(found.visibleLinks.value.links.every((link) => link.key === 0));
   assert.equal(found.shares.value?.side, "query");
   stop();
 });
@@ -192,7 +192,7 @@ test("the pair filter: from one text to the other", async () => {
   const { found, stop } = picture({ from: "0", to: "1" });
   found.threshold.value = 0;
   await settled();
-  assert.deepEqual([...new Set(found.drawn.value.links.map((link) => `${link.query}→${link.key}`))].sort(), ["1→4", "2→4"]);
+  assert.deepEqual([...new Set(found.visibleLinks.value.links.map((link) => `${link.query}→${link.key}`))].sort(), ["1→4", "2→4"]);
   assert.deepEqual([0, 1, 4].map((query) => found.looksFrom(query)), [false, true, false]);
   stop();
 });
@@ -201,7 +201,7 @@ test("the pair looked at is drawn however faint it is", async () => {
   const { found, stop } = picture({ query: 1, key: 0 });
   found.threshold.value = 0.5;
   await settled();
-  assert.deepEqual(found.drawn.value.links.map((link) => link.key), [0]);
+  assert.deepEqual(found.visibleLinks.value.links.map((link) => link.key), [0]);
   stop();
 });
 
@@ -214,7 +214,7 @@ test("heads mixed into one have one colour and no head", async () => {
 });
 
 test("a layer that the page does not hold is said in place; any other error is handed on", async () => {
-  const refusing = (kind: Refusal["kind"]) => ({ lines: () => Promise.reject(new Refusal("no", kind)) });
+  const refusing = (kind: UserError["kind"]) => ({ lines: () => Promise.reject(new UserError("no", kind)) });
   const absent = picture({}, refusing("absent"));
   await settled();
   assert.deepEqual([absent.found.absent.value, absent.refused], ["no", []]);

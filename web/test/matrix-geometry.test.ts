@@ -13,7 +13,7 @@ import {
   pixels,
   pooling,
   reveal,
-  shown,
+  visibleRange,
   stride,
   tilesFor,
   topLevel,
@@ -21,7 +21,7 @@ import {
   zoom,
   zoomTo,
 } from "../src/views/matrix/geometry";
-import { seen } from "../src/core/mask";
+import { visibleKeys } from "../src/core/mask";
 
 const plot = { width: 800, height: 600 };
 const long = { width: 4096, height: 4096 };
@@ -43,7 +43,7 @@ test("a long matrix fills the plot, its cells drawn out to what can be read", ()
   assert.deepEqual(fit(plot, { width: 20, height: 4 }).cell, square(40), "squares that are large enough stay squares");
   for (const matrix of [wide, tall]) {
     assert.ok(isWhole(fit(plot, matrix), plot, matrix));
-    assert.deepEqual(shown(fit(plot, matrix), plot, matrix), { left: 0, top: 0, right: matrix.width, bottom: matrix.height });
+    assert.deepEqual(visibleRange(fit(plot, matrix), plot, matrix), { left: 0, top: 0, right: matrix.width, bottom: matrix.height });
   }
 });
 
@@ -86,7 +86,7 @@ test("what is under a pixel of drawn out cells is found, revealed and moved", ()
   const moved = pan(spread, -80, -80, plot, wide);
   assert.deepEqual(moved, { x: spread.x + 80 / spread.cell.width, y: 0, cell: spread.cell });
   const cells = { left: 700, top: 4, right: 800, bottom: 9 };
-  const seenCells = shown(zoomTo(cells, plot, wide), plot, wide);
+  const seenCells = visibleRange(zoomTo(cells, plot, wide), plot, wide);
   assert.ok(seenCells.left <= 700 && seenCells.right >= 800 && seenCells.right - seenCells.left <= 102);
   assert.ok(seenCells.top <= 4 && seenCells.bottom >= 9);
 });
@@ -121,14 +121,14 @@ test("no view is beyond the matrix, however it is asked for", () => {
 
 test("a rectangle that was drawn is on screen afterwards", () => {
   const cells = { left: 1000, top: 2000, right: 1100, bottom: 2030 };
-  const seenCells = shown(zoomTo(cells, plot, long), plot, long);
+  const seenCells = visibleRange(zoomTo(cells, plot, long), plot, long);
   assert.ok(seenCells.left <= 1000 && seenCells.right >= 1100 && seenCells.top <= 2000 && seenCells.bottom >= 2030);
 });
 
 test("the cursor's cell is brought into the plot and nothing moves when it is there", () => {
   const view = { x: 100, y: 100, cell: square(40) };
   assert.deepEqual(reveal(view, 105, 105, plot, long), view);
-  const moved = shown(reveal(view, 300, 50, plot, long), plot, long);
+  const moved = visibleRange(reveal(view, 300, 50, plot, long), plot, long);
   assert.ok(moved.left <= 50 && moved.top <= 300 && moved.bottom > 300);
 });
 
@@ -144,7 +144,7 @@ test("tile pixels are never smaller than the screen's, and the first look stays 
   assert.equal(levelFor(first, 1, plot, long), 3);
   for (const density of [1, 2, 3]) {
     const level = levelFor(first, density, plot, long);
-    assert.ok(pixels(shown(first, plot, long), level, long) <= 1e6, `density ${density}`);
+    assert.ok(pixels(visibleRange(first, plot, long), level, long) <= 1e6, `density ${density}`);
   }
   assert.equal(levelFor({ x: 0, y: 0, cell: square(0.5) }, 2, plot, long), 0, "a part may cost more");
   assert.equal(levelFor({ x: 0, y: 0, cell: square(40) }, 1, plot, long), 0);
@@ -176,9 +176,9 @@ test("labels are thinned to what has room and stay put while one pans", () => {
 });
 
 test("hidden keys follow the one rule of the masks", () => {
-  assert.deepEqual(seen({ causal: true, window: null }, 4, 4, 1), [0, 2]);
-  assert.deepEqual(seen({ causal: true, window: null }, 2, 4, 0), [0, 3]);
-  assert.deepEqual(seen({ causal: true, window: 2 }, 4, 4, 2), [1, 3]);
-  assert.deepEqual(seen({ causal: false, window: 2 }, 4, 4, 2), [1, 4]);
-  assert.deepEqual(seen({ causal: false, window: null }, 3, 9, 1), [0, 9]);
+  assert.deepEqual(visibleKeys({ causal: true, window: null }, 4, 4, 1), [0, 2]);
+  assert.deepEqual(visibleKeys({ causal: true, window: null }, 2, 4, 0), [0, 3]);
+  assert.deepEqual(visibleKeys({ causal: true, window: 2 }, 4, 4, 2), [1, 3]);
+  assert.deepEqual(visibleKeys({ causal: false, window: 2 }, 4, 4, 2), [1, 4]);
+  assert.deepEqual(visibleKeys({ causal: false, window: null }, 3, 9, 1), [0, 9]);
 });

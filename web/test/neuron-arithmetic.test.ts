@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apart, around, keysThatFit, normaliser, products, root, runs, sharing, sum, tolerance, weighted, whyHidden } from "../src/views/neuron/arithmetic";
-import { diverging } from "../src/views/neuron/colours";
+import { maxDifference, around, keysThatFit, normaliser, products, root, runs, sharing, sum, tolerance, weighted, whyHidden } from "../src/views/neuron/arithmetic";
+import { diverging } from "../src/views/neuron/diverging-colours";
 
 test("the dot product is the sum of its parts", () => {
   const parts = products(Float32Array.of(1, -2, 3), Float32Array.of(4, 5, -6));
@@ -28,7 +28,7 @@ test("a sum of values says how much of the probability it holds", () => {
   assert.equal(part.share, 0.8);
   assert.equal(part.complete, false);
   assert.equal(weighted(probs, new Map([...some, [3, Float64Array.of(1, 1)]]), 2).complete, true, "a key of probability zero is not missed");
-  assert.ok(Math.abs(apart(part.z, Float64Array.of(1, 2.5)) - 0.5) < 1e-12);
+  assert.ok(Math.abs(maxDifference(part.z, Float64Array.of(1, 2.5)) - 0.5) < 1e-12);
 });
 
 test("what may be apart depends on the model's numbers", () => {

@@ -9,14 +9,14 @@ const map = (name: string, change: Partial<AttentionMap>): AttentionMap => ({
 });
 
 const base = {
-  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", parameters: 1000, max_tokens: 64, opens: null, writes: true, answers: false },
+  model: { name: "small", family: "BERT", task: "embedding", revision: "c0ffee", dtype: "float32", parameters: 1000, max_tokens: 64, modality: null, can_generate: true, is_encoder_decoder: false },
   text_hash: "8f2a91c0", nbytes: 1000, seconds: 0.01, command: "glassformer look small 'a b' 'c'",
 };
 
 /** One stack over a pair of texts: six tokens, two of them special. */
 export function pair(): Session {
   const text = [token("[CLS]", null), token("a", 0), token("b", 0), token("[SEP]", null), token("c", 1), token("d", 1)];
-  return { ...base, id: "one", texts: ["a b", "c d"], fields: ["text", "second text"], sides: { text }, maps: [map("self", {})] };
+  return { ...base, id: "one", texts: ["a b", "c d"], fields: ["text", "second text"], streams: { text }, maps: [map("self", {})] };
 }
 
 /** Two stacks: six source tokens, three target tokens; fewer layers and heads in the second. */
@@ -24,7 +24,7 @@ export function two(): Session {
   const source = ["a", "b", "c", "d", "e", "f"].map((text) => token(text, 0));
   const target = ["x", "y", "z"].map((text) => token(text, 1));
   return {
-    ...base, id: "two", texts: ["a b c d e f", "x y z"], fields: ["source", "target"], sides: { source, target },
+    ...base, id: "two", texts: ["a b c d e f", "x y z"], fields: ["source", "target"], streams: { source, target },
     maps: [
       map("encoder", { queries: "source", keys: "source" }),
       map("cross", { queries: "target", keys: "source", layers: 2, heads: 2 }),

@@ -1,16 +1,19 @@
-"""Sound to what a network reads: any file or array, resampled, as log-mel spectrograms or as waves.
+"""Audio preprocessing: any file or array, resampled, as log-mel spectrograms or waveforms.
 
 Read in this order:
 
-    processor.py   SoundProcessor, the face: call it, `windows`, find, save
+    processor.py   AudioProcessor: call it, `windows`, find, save
     read.py        files and arrays → mono samples at one rate
-    log_mel.py     loudness by moment and band of pitch
-    wave.py        the samples themselves, made equally loud
+    log_mel.py     log-mel spectrograms (Whisper)
+    waveform.py    normalised waveforms (wav2vec 2.0)
 """
 
 from __future__ import annotations
 
-from glassformer.audio.processor import SoundProcessor
-from glassformer.audio.read import read_sound
+from glassformer.audio.processor import AudioProcessor
+from glassformer.audio.read import read_audio
+from glassformer.deprecation import former_names
 
-__all__ = ["SoundProcessor", "read_sound"]
+__all__ = ["AudioProcessor", "read_audio"]
+
+__getattr__ = former_names(__name__)

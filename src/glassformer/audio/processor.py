@@ -1,4 +1,4 @@
-"""SoundProcessor: from sounds to what a network reads, as the folder of its model says."""
+"""AudioProcessor: audio to input tensors, configured by the files of a model folder."""
 
 from __future__ import annotations
 
@@ -13,72 +13,74 @@ import torch
 from torch import Tensor
 
 from glassformer.audio.log_mel import LogMel
-from glassformer.audio.read import RATES_HZ, Sound, read_sound
-from glassformer.audio.wave import Wave
+from glassformer.audio.read import RATES_HZ, AudioInput, read_audio
+from glassformer.audio.waveform import Waveform
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.files import reason, shown
-from glassformer.files.strict_json import read_object
-from glassformer.weights.write import atomic_file
+from glassformer.files import error_reason, safe_repr
+from glassformer.files.atomic import atomic_file
+from glassformer.files.strict_json import read_json_object
 
-FILE, NESTED_FILE = "preprocessor_config.json", "processor_config.json"
-NESTED = "feature_extractor"
+CONFIG_FILE, PROCESSOR_FILE = "preprocessor_config.json", "processor_config.json"
+NESTED_KEY = "feature_extractor"
 
-HARMLESS = frozenset(
+IGNORED_KEYS = frozenset(
     """feature_extractor_type processor_class tokenizer_class _processor_class auto_map name_or_path
     mel_filters n_samples nb_max_frames""".split()
 )
-"""Keys that say what something is called, or what follows from the others."""
+"""Keys that are names, or follow from other keys."""
 
 
-class SoundProcessor:
-    """Turns sounds into the tensors that a model takes.
+class AudioProcessor:
+    """Turns audio into the input tensors of a model.
 
         processor("speech.flac")                             {"input_features": [1, 80, 3000]}
         processor([samples, other], sample_rate_hz=44_100)   {"input_values": [2, samples], "attention_mask": …}
         model(**processor("speech.flac"), …)
 
-    A log-mel spectrogram has a window of one length: of a longer sound, the call reads the first window and warns;
+    A log-mel spectrogram has a window of one length: of a longer recording, the call reads the first window and warns;
     `windows` gives all of it. A processor never changes, so threads may share one.
 
-    Raises: DataError: a sound that cannot be read (see `read_sound`), or none at all.
+    Raises: DataError: audio that cannot be read (see `read_audio`), or none at all.
     """
 
-    def __init__(self, front: LogMel | Wave, document: Mapping[str, Any], file: str = FILE) -> None:
+    def __init__(
+        self, extractor: LogMel | Waveform, document: Mapping[str, Any], file: str = CONFIG_FILE
+    ) -> None:
         """`from_config` and `find` are the usual ways in.
 
         Args:
-            front: what computes the tensors.
-            document, file: the JSON object that it was made from, and the file that holds it.
+            extractor: computes the tensors.
+            document, file: the JSON object that configures it, and the file that holds it.
         """
-        self.front = front
+        self.extractor = extractor
         self._document = dict(document)
         self._file = file
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> SoundProcessor:
+    def from_config(cls, config: Mapping[str, Any]) -> AudioProcessor:
         """The processor that a `preprocessor_config.json`, or the one nested in a `processor_config.json`, describes.
 
         Raises: ConfigError: a value of the wrong kind. UnsupportedError: another kind of processor, or a feature.
         """
-        nested = config.get(NESTED)
-        file = FILE if nested is None else NESTED_FILE
-        described = config if nested is None else nested
-        if not isinstance(described, Mapping):
-            raise ConfigError(f"{file}: {NESTED} is {shown(described)}; it must be an object")
-        return cls(_front(described, file), config, file)
+        nested = config.get(NESTED_KEY)
+        file = CONFIG_FILE if nested is None else PROCESSOR_FILE
+        settings = config if nested is None else nested
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"{file}: {NESTED_KEY} is {safe_repr(settings)}; it must be an object")
+        return cls(_build_extractor(settings, file), config, file)
 
     @classmethod
-    def find(cls, folder: Path | str) -> SoundProcessor | None:
+    def find(cls, folder: Path | str) -> AudioProcessor | None:
         """The processor of a model folder; None where the folder has none."""
         folder = Path(folder)
-        nested = folder / NESTED_FILE
-        if nested.is_file() and (config := read_object(nested, ConfigError)).get(NESTED) is not None:
+        nested = folder / PROCESSOR_FILE
+        if nested.is_file() and (config := read_json_object(nested, ConfigError)).get(NESTED_KEY) is not None:
             return cls.from_config(config)
-        path = folder / FILE
-        return cls.from_config(read_object(path, ConfigError)) if path.is_file() else None
+        path = folder / CONFIG_FILE
+        return cls.from_config(read_json_object(path, ConfigError)) if path.is_file() else None
 
     def save(self, folder: Path | str) -> None:
-        """Write the file that the processor was made from.
+        """Write the configuration file that the processor was read from.
 
         Raises: DataError: the folder cannot be written.
         """
@@ -89,125 +91,128 @@ class SoundProcessor:
             with atomic_file(folder / self._file) as stream:
                 stream.write(text.encode())
         except OSError as problem:
-            raise DataError(f"{folder / self._file} cannot be written: {reason(problem)}") from problem
+            raise DataError(f"{folder / self._file} cannot be written: {error_reason(problem)}") from problem
 
     @property
     def sample_rate_hz(self) -> int:
-        """The rate that the model was trained with; sounds of another are resampled."""
-        return self.front.sample_rate_hz
+        """The sample rate that the model was trained with; other audio is resampled."""
+        return self.extractor.sample_rate_hz
 
     def __call__(
-        self, sounds: Sound | Iterable[Sound], sample_rate_hz: int | None = None
+        self, sounds: AudioInput | Iterable[AudioInput], sample_rate_hz: int | None = None
     ) -> dict[str, Tensor]:
-        """Read one sound or several.
+        """Read one recording or several.
 
         Args:
             sounds: a file, samples [samples], or several of these.
-            sample_rate_hz: the rate of samples; files know their own.
+            sample_rate_hz: the sample rate of arrays; files state their own.
         Returns: `input_features` [N, M, frames], or `input_values` [N, samples] with its `attention_mask`.
         """
-        read = [self.read(sound, sample_rate_hz) for sound in _each(sounds)]
-        if isinstance(self.front, LogMel):
-            read = [self._first_window(samples, number) for number, samples in enumerate(read)]
-        return self.front(read)
+        waves = [self.read(sound, sample_rate_hz) for sound in _as_list(sounds)]
+        if isinstance(self.extractor, LogMel):
+            waves = [self._first_window(samples, number) for number, samples in enumerate(waves)]
+        return self.extractor(waves)
 
-    def windows(self, sound: Sound, sample_rate_hz: int | None = None) -> dict[str, Tensor]:
-        """All of one sound, however long: a row for each window, one after another, the last one padded.
+    def windows(self, sound: AudioInput, sample_rate_hz: int | None = None) -> dict[str, Tensor]:
+        """All of one recording, however long: a row per window, in order, the last one padded.
 
-        A wave has no window: it is one row.
+        A waveform has no windows: it is one row.
         """
         samples = self.read(sound, sample_rate_hz)
-        return self.front(samples.split(self.front.samples) if isinstance(self.front, LogMel) else [samples])
+        return self.extractor(
+            samples.split(self.extractor.samples) if isinstance(self.extractor, LogMel) else [samples]
+        )
 
-    def read(self, sound: Sound, sample_rate_hz: int | None = None) -> Tensor:
-        """One sound as mono float32 [samples] at the model's rate."""
-        return torch.from_numpy(read_sound(sound, self.sample_rate_hz, sample_rate_hz))
+    def read(self, sound: AudioInput, sample_rate_hz: int | None = None) -> Tensor:
+        """One recording as mono float32 [samples] at the model's sample rate."""
+        return torch.from_numpy(read_audio(sound, self.sample_rate_hz, sample_rate_hz))
 
     def _first_window(self, samples: Tensor, number: int) -> Tensor:
-        assert isinstance(self.front, LogMel)
-        if len(samples) > self.front.samples:
+        assert isinstance(self.extractor, LogMel)
+        if len(samples) > self.extractor.samples:
             seconds = len(samples) / self.sample_rate_hz
             warnings.warn(
-                f"sound {number} lasts {seconds:.1f} s, of which the first {self.front.seconds} s are read; "
+                f"audio {number} is {seconds:.1f} s long, of which the first {self.extractor.seconds} s are read; "
                 "processor.windows(sound) gives all of it",
                 stacklevel=3,
             )
-        return samples[: self.front.samples]
+        return samples[: self.extractor.samples]
 
     def __repr__(self) -> str:
-        return f"SoundProcessor({self.front})"
+        return f"AudioProcessor({self.extractor})"
 
 
-def _each(sounds: Any) -> list[Sound]:
-    """One sound or several, as a list; whether each is a sound, `read_sound` says."""
+def _as_list(sounds: Any) -> list[AudioInput]:
+    """One recording or several, as a list; `read_audio` checks each."""
     if isinstance(sounds, (str, Path, np.ndarray, Tensor)):
         return [sounds]
     if isinstance(sounds, (bytes, Mapping)) or not isinstance(sounds, Iterable):
-        raise DataError(f"sounds is {shown(sounds)}; give a file, samples, or a list of these")
-    found = list(sounds)
-    if not found:
-        raise DataError("there is no sound in the list; give at least one")
-    return found
+        raise DataError(f"sounds is {safe_repr(sounds)}; give a file, samples, or a list of these")
+    recordings = list(sounds)
+    if not recordings:
+        raise DataError("the list of audio is empty; give at least one recording")
+    return recordings
 
 
 # ------------------------------------------------------------------------------------------------------------ config
 
 
-def _front(config: Mapping[str, Any], file: str) -> LogMel | Wave:
-    """What computes the tensors, of the kind that the config names or, in old files, has the keys of."""
+def _build_extractor(config: Mapping[str, Any], file: str) -> LogMel | Waveform:
+    """The feature extractor of the kind that the config names, or of whose kind its keys are (in old files)."""
     kind = config.get("feature_extractor_type")
     if kind is None:
         kind = "WhisperFeatureExtractor" if "n_fft" in config else None
         kind = "Wav2Vec2FeatureExtractor" if config.get("feature_size") == 1 else kind
-    if not isinstance(kind, str) or kind not in FRONTS:
+    if not isinstance(kind, str) or kind not in EXTRACTORS:
         raise UnsupportedError(
-            f"{file}: feature_extractor_type = {shown(kind)} is not supported; supported: {', '.join(FRONTS)}"
+            f"{file}: feature_extractor_type = {safe_repr(kind)} is not supported; supported: {', '.join(EXTRACTORS)}"
         )
-    keys = _Keys(config, file)
+    keys = _ConfigKeys(config, file)
     keys.fixed("padding_side", "right")
-    front = FRONTS[kind](keys)
-    keys.warn_of_others()
-    return front
+    extractor = EXTRACTORS[kind](keys)
+    keys.warn_about_unknown()
+    return extractor
 
 
-def _log_mel(keys: _Keys) -> LogMel:
+def _log_mel(keys: _ConfigKeys) -> LogMel:
     keys.fixed("dither", 0.0)
     keys.fixed("do_normalize", False)
-    keys.get("return_attention_mask", False)  # the network reads silence like sound
-    front = LogMel(
-        bins=keys.whole("feature_size", 80, 1024),
-        sample_rate_hz=keys.whole("sampling_rate", 16_000, RATES_HZ[1], least=RATES_HZ[0]),
-        window_samples=keys.whole("n_fft", 400, 1 << 16),
-        hop_samples=keys.whole("hop_length", 160, 1 << 16),
-        seconds=keys.whole("chunk_length", 30, 3600),
+    keys.get("return_attention_mask", False)  # ignored: the network reads padding as silence
+    extractor = LogMel(
+        bins=keys.integer("feature_size", 80, 1024),
+        sample_rate_hz=keys.integer("sampling_rate", 16_000, RATES_HZ[1], minimum=RATES_HZ[0]),
+        window_samples=keys.integer("n_fft", 400, 1 << 16),
+        hop_samples=keys.integer("hop_length", 160, 1 << 16),
+        seconds=keys.integer("chunk_length", 30, 3600),
         padding_value=keys.number("padding_value", 0.0),
     )
-    if front.window_samples >= 2 * front.samples or front.hop_samples > front.samples:
+    if extractor.window_samples >= 2 * extractor.samples or extractor.hop_samples > extractor.samples:
         raise ConfigError(
-            f"{keys.file}: n_fft {front.window_samples} and hop_length {front.hop_samples} are longer than the "
-            f"{front.samples} samples of chunk_length {front.seconds} s at {front.sample_rate_hz} Hz; make them shorter"
+            f"{keys.file}: n_fft {extractor.window_samples} and hop_length {extractor.hop_samples} exceed the "
+            f"{extractor.samples} samples of chunk_length {extractor.seconds} s at {extractor.sample_rate_hz} Hz; make "
+            "them shorter"
         )
-    return front
+    return extractor
 
 
-def _wave(keys: _Keys) -> Wave:
+def _waveform(keys: _ConfigKeys) -> Waveform:
     keys.fixed("feature_size", 1)
-    return Wave(
-        sample_rate_hz=keys.whole("sampling_rate", 16_000, RATES_HZ[1], least=RATES_HZ[0]),
+    return Waveform(
+        sample_rate_hz=keys.integer("sampling_rate", 16_000, RATES_HZ[1], minimum=RATES_HZ[0]),
         normalised=keys.flag("do_normalize", True),
         masked=keys.flag("return_attention_mask", False),
         padding_value=keys.number("padding_value", 0.0),
     )
 
 
-FRONTS: dict[str, Callable[[_Keys], LogMel | Wave]] = {
+EXTRACTORS: dict[str, Callable[[_ConfigKeys], LogMel | Waveform]] = {
     "WhisperFeatureExtractor": _log_mel,
-    "Wav2Vec2FeatureExtractor": _wave,
+    "Wav2Vec2FeatureExtractor": _waveform,
 }
 
 
-class _Keys:
-    """Reads a config, and remembers which keys were read."""
+class _ConfigKeys:
+    """Typed reading of a config, which remembers the keys that were read."""
 
     def __init__(self, config: Mapping[str, Any], file: str) -> None:
         self.config, self.file = config, file
@@ -218,34 +223,36 @@ class _Keys:
         value = self.config.get(key)
         return default if value is None else value
 
-    def whole(self, key: str, default: int, most: int, least: int = 1) -> int:
+    def integer(self, key: str, default: int, maximum: int, minimum: int = 1) -> int:
         value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             raise ConfigError(
-                f"{self.file}: {key} is {shown(value)}; it must be a whole number from {least} to {most}"
+                f"{self.file}: {key} is {safe_repr(value)}; it must be a whole number from {minimum} to {maximum}"
             )
         return value
 
     def number(self, key: str, default: float) -> float:
         value = self.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ConfigError(f"{self.file}: {key} is {shown(value)}; it must be a number")
+            raise ConfigError(f"{self.file}: {key} is {safe_repr(value)}; it must be a number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.get(key, default)
         if not isinstance(value, bool):
-            raise ConfigError(f"{self.file}: {key} is {shown(value)}; it must be true or false")
+            raise ConfigError(f"{self.file}: {key} is {safe_repr(value)}; it must be true or false")
         return value
 
     def fixed(self, key: str, allowed: Any) -> None:
         value = self.get(key, allowed)
         if value != allowed:
             raise UnsupportedError(
-                f"{self.file}: {key} = {shown(value)} is not supported; supported: {allowed!r}"
+                f"{self.file}: {key} = {safe_repr(value)} is not supported; supported: {allowed!r}"
             )
 
-    def warn_of_others(self) -> None:
-        """Keys that nobody knows are named, as those of a config.json are."""
-        for key in self.config.keys() - self.used - HARMLESS:
-            warnings.warn(f"{self.file}: {shown(key)} = {shown(self.config[key])} is not read", stacklevel=5)
+    def warn_about_unknown(self) -> None:
+        """Warn about unknown keys."""
+        for key in self.config.keys() - self.used - IGNORED_KEYS:
+            warnings.warn(
+                f"{self.file}: {safe_repr(key)} = {safe_repr(self.config[key])} is not read", stacklevel=5
+            )

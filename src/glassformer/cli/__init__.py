@@ -1,5 +1,5 @@
-"""The command line: one module a command, put together in `app`.
+"""Command-line interface: one module per command, assembled in `app`.
 
-A command's module is light to import: no torch, no numpy, no file read. What is heavy is imported inside its
-function. Typer has to read every signature to print `--help`, and nobody should wait for torch to see it.
+A command's module is cheap to import: no torch, no numpy, no file access. Heavy imports stand inside functions, because
+typer reads every signature to print `--help`, and that must not wait for torch.
 """

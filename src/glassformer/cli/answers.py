@@ -1,8 +1,8 @@
-"""The answers of tasks on the screen: all there are to one text, a line each.
+"""Predictions on the screen: all predictions for one text, a line each.
 
-76.04%  flies  time flies like an arrow            a gap
-joy      0.7512 ███████████▎                       classes, drawn
-PER  99.31%  Jeff Dean  0-9                        entities
+76.04%  flies  time flies like an arrow            fill-mask: token, and the text with it
+joy      0.7512 ███████████▎                       classification: label, probability, bar
+PER  99.31%  Jeff Dean  0-9                        NER: entity, with its span in characters
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Any
 
 import typer
 
-from glassformer.cli.screen import bar, visible
+from glassformer.cli.screen import bar, visible, visible_lines
 
 WIDTH = 24
-"""Of a bar, in characters."""
+"""Width of a bar, in characters."""
 
 
-def show(answer: Any) -> None:
-    """All answers to one text: a line each, the lines of a text kept; of a gap, the words and their probability."""
+def show(prediction: Any) -> None:
+    """Print all predictions for one text, a line each; a generated text keeps its line breaks."""
     from glassformer.tasks.results import Entity, Filling, Label, Result, TaggedToken
 
-    if hasattr(answer, "shape"):
-        typer.echo(f"{' × '.join(map(str, answer.shape))} numbers; --json or --output gives them")
+    if hasattr(prediction, "shape"):
+        typer.echo(f"{' × '.join(map(str, prediction.shape))} numbers; --json or --output gives them")
         return
-    if not answer:
-        typer.echo("nothing found", err=True)
-    if all(isinstance(result, Label) for result in answer):
-        _show_labels(answer)
+    if not prediction:
+        typer.echo("no prediction", err=True)
+    if all(isinstance(result, Label) for result in prediction):
+        _show_labels(prediction)
         return
-    for result in answer:
-        if isinstance(result, list):  # one of several gaps
+    for result in prediction:
+        if isinstance(result, list):  # one of several masks
             show(result)
             typer.echo()
         elif isinstance(result, Filling):
@@ -42,12 +42,12 @@ def show(answer: Any) -> None:
                 f"{visible(name):8}{result.score:7.2%}  {visible(result.word)}  {result.start}-{result.end}"
             )
         elif isinstance(result, Result):
-            typer.echo("\n".join(visible(line) for line in result.text.split("\n")))
+            typer.echo(visible_lines(result.text))
 
 
 def _show_labels(labels: Sequence[Any]) -> None:
-    """A bar for each of several labels; of one alone its probability says enough."""
+    """A bar for each label, where there are several."""
     width = max((len(visible(label.label)) for label in labels), default=0)
     for label in labels:
-        drawn = "  " + bar(label.score, WIDTH) if len(labels) > 1 else ""
-        typer.echo(f"{visible(label.label):{width}}{label.score:8.2%}{drawn}".rstrip())
+        chart = "  " + bar(label.score, WIDTH) if len(labels) > 1 else ""
+        typer.echo(f"{visible(label.label):{width}}{label.score:8.2%}{chart}".rstrip())

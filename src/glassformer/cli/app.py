@@ -1,7 +1,7 @@
-"""The command `glassformer`: finds the subcommand, runs it, and turns every failure into one clear line.
+"""Entry point of the command line: dispatches subcommands, and turns exceptions into one-line errors and exit codes.
 
-Exit codes: 0 done · 1 a bug of ours · 2 something in the request (options, files, a model) to put right ·
-3 training went astray · 75 training was stopped, and saved · 130 interrupted · 141 the reader of our output went away.
+Exit codes: 0 done · 1 a bug in Glassformer · 2 an error in options, files or a model · 3 training diverged ·
+75 training interrupted and saved · 130 interrupted (Ctrl-C) · 141 broken pipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from glassformer import GlassformerError, __version__
 
-# Each is the function, or group of commands, of the same name in `glassformer.cli.NAME`; `--help` keeps this order.
+# Each name is a function or typer group of this name in `glassformer.cli.NAME`; `--help` lists them in this order.
 COMMANDS = (
     "demo",
     "look",
@@ -47,17 +47,17 @@ COMMANDS = (
     "bench",
 )
 
-DONE, BUG, REQUEST, PIPE_CLOSED = 0, 1, 2, 141
+DONE, BUG, USAGE_ERROR, BROKEN_PIPE = 0, 1, 2, 141
 
 
-class Commands(TyperGroup):
-    """The subcommands, each imported when it is asked for, so that `--version` waits for none of them."""
+class LazyCommands(TyperGroup):
+    """The subcommands, each imported on first use, so that `--version` and completion import none of them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        # An unknown name needs all of them, for "did you mean".
+        # For an unknown name all are imported, so that typer can suggest the nearest.
         for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
                 self.commands[name] = _import_command(name)
@@ -66,111 +66,115 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # `glassformer … | head`: the reader has had enough, no more
-            raise typer.Exit(_forget_output()) from None
+        except BrokenPipeError:  # `glassformer … | head`: the reader closed the pipe, which is no error
+            raise typer.Exit(_discard_output()) from None
 
 
 def _import_command(name: str) -> Any:
-    found = getattr(import_module(f"glassformer.cli.{name}"), name)
-    if isinstance(found, typer.Typer):  # a group with commands of its own
-        group: Any = typer.main.get_command(found)
+    function_or_group = getattr(import_module(f"glassformer.cli.{name}"), name)
+    if isinstance(function_or_group, typer.Typer):
+        group: Any = typer.main.get_command(function_or_group)
         for command in group.commands.values():
-            command.help = _flowing(command.help)
+            command.help = _unwrap(command.help)
         return group
     single = typer.Typer(add_completion=False)
-    single.command(name, help=_flowing(found.__doc__))(found)
+    single.command(name, help=_unwrap(function_or_group.__doc__))(function_or_group)
     return typer.main.get_command(single)
 
 
-def _flowing(doc: str) -> str:
-    """A docstring whose paragraphs break where the terminal ends, not where our lines do; what is indented stays."""
+def _unwrap(doc: str) -> str:
+    """Join the lines of each paragraph of a docstring, so that help wraps at the terminal; indented ones stay."""
     paragraphs = inspect.cleandoc(doc).split("\n\n")
     return "\n\n".join(text if "\n " in text else text.replace("\n", " ") for text in paragraphs)
 
 
 app = typer.Typer(
     name="glassformer",
-    cls=Commands,
+    cls=LazyCommands,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    pretty_exceptions_enable=False,  # `main` below has the last word on errors
+    pretty_exceptions_enable=False,  # `main` below reports errors
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"glassformer {__version__}")
         raise typer.Exit
 
 
 @app.callback(
     epilog="Examples:\n\n"
-    "[cyan]glassformer demo[/]  what happens to a word inside a model\n\n"
-    "[cyan]glassformer look MODEL 'time flies' 'fruit flies'[/]  every attention head, in your browser\n\n"
-    "[cyan]glassformer info MODEL[/]  the parts of a model, their shapes and sizes\n\n"
-    "[cyan]glassformer info gpt3-175b[/]  the same of a published model, without its weights\n\n"
-    "[cyan]glassformer sizes[/]  what published models measure\n\n"
-    "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  from text to ids\n\n"
-    "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentences to vectors\n\n"
-    "[cyan]glassformer generate MODEL 'Once upon a time'[/]  what it writes, as it writes it\n\n"
-    "[cyan]glassformer predict classify MODEL 'so glad to see you'[/]  a task, from text to answer\n\n"
-    "[cyan]glassformer compare --data rows.csv lead-3 MODEL[/]  systems side by side, judged\n\n"
-    "[cyan]glassformer train --task classify --model MODEL --data rows.csv[/]  a model of your own\n\n"
-    "[cyan]glassformer curves RUN --html page.html[/]  how a training went\n\n"
-    "MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also one that [cyan]sizes[/] lists."
+    "[cyan]glassformer demo[/]  tour of a forward pass\n\n"
+    "[cyan]glassformer look MODEL 'time flies' 'fruit flies'[/]  attention visualisation in your browser\n\n"
+    "[cyan]glassformer info MODEL[/]  model summary: modules, parameters, FLOPs\n\n"
+    "[cyan]glassformer info gpt3-175b[/]  the same for a published model, without its weights\n\n"
+    "[cyan]glassformer sizes[/]  sizes of published models\n\n"
+    "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  tokenization, step by step\n\n"
+    "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentence embeddings\n\n"
+    "[cyan]glassformer generate MODEL 'Once upon a time'[/]  text generation\n\n"
+    "[cyan]glassformer predict classify MODEL 'so glad to see you'[/]  inference for a task\n\n"
+    "[cyan]glassformer compare --data rows.csv lead-3 MODEL[/]  compare systems on test data\n\n"
+    "[cyan]glassformer train --task classify --model MODEL --data rows.csv[/]  fine-tuning\n\n"
+    "[cyan]glassformer curves RUN --html page.html[/]  training curves\n\n"
+    "MODEL is a folder, or a name on the Hugging Face Hub; for [cyan]info[/] also a name that [cyan]sizes[/] lists."
 )
 def glassformer(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Debug mode: show the traceback of an error.")
+    ] = False,
 ) -> None:
-    """Transformers in clear glass: load a checkpoint, look at every tensor, use it fast."""
-    # Nothing to do: `--version` has its callback, and `main` takes `--debug` before it comes here.
+    """Transformers in clear glass: load checkpoints, inspect every tensor, run, train and evaluate models."""
+    # Nothing to do: `--version` has a callback, and `main` removes `--debug` before typer parses.
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit; the entry point of the `glassformer` script."""
-    # Where π cannot be printed, \u03c0 is, and all goes on.
+    # Characters that the terminal's encoding lacks are printed as escapes (\u03c0), instead of an exception.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    debug, asked = _take_debug(sys.argv[1:] if arguments is None else arguments)
-    if debug:  # what a server's threads have to say of an error
+    debug, remaining = _take_debug(sys.argv[1:] if arguments is None else arguments)
+    if debug:  # the web server's threads log their errors
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
         logging.getLogger("glassformer").setLevel(logging.DEBUG)
-    code = _run(asked, debug)
+    code = _run(remaining, debug)
     try:
-        sys.stdout.flush()  # now, while a closed pipe is still ours to handle
+        sys.stdout.flush()  # now, because at exit the interpreter would report a broken pipe
     except BrokenPipeError:
-        code = _forget_output()
+        code = _discard_output()
     sys.exit(code)
 
 
 def _take_debug(arguments: list[str]) -> tuple[bool, list[str]]:
-    """Take `--debug` out, wherever it stands: who wants to see more adds it to the end of the line."""
+    """Remove `--debug` from any position before `--`, since people append it to a failed command."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = [argument for argument in arguments[:end] if argument != "--debug"]
     return len(options) < end, options + arguments[end:]
 
 
 def _run(arguments: list[str], debug: bool) -> int:
-    """The exit code of one command line, with its failure printed."""
+    """Run one command line; prints its error, and returns the exit code."""
     try:
         typer.main.get_command(app).main(args=arguments, prog_name="glassformer")
-    except SystemExit as done:  # how Typer ends: well, or after a usage error that it has shown
-        if not isinstance(done.code, int):
+    except SystemExit as ended:  # how typer ends, also after a usage error that it has printed
+        if not isinstance(ended.code, int):
             raise
-        return done.code
+        return ended.code
     except GlassformerError as error:
         return _fail(str(error), error.exit_code, debug)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        return _fail(what, REQUEST, debug)
+        message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        return _fail(message, USAGE_ERROR, debug)
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        return _fail(f"{what}\nthis is a bug in glassformer; run again with --debug to see where", BUG, debug)
+        message = f"{type(error).__name__}: {error}"
+        return _fail(
+            f"{message}\nthis is a bug in glassformer; run again with --debug to see where", BUG, debug
+        )
     return DONE
 
 
@@ -182,7 +186,7 @@ def _fail(message: str, code: int, debug: bool) -> int:
     return code
 
 
-def _forget_output() -> int:
-    """Send what is still unwritten nowhere, so that the interpreter does not complain at its end."""
+def _discard_output() -> int:
+    """Redirect unwritten output to /dev/null, so that the interpreter reports no broken pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return PIPE_CLOSED
+    return BROKEN_PIPE

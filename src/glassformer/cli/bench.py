@@ -1,62 +1,63 @@
-"""`glassformer bench MODEL…`: speed of each precision on this machine, and what it costs in accuracy."""
+"""`glassformer bench MODEL…`: benchmark throughput, latency and accuracy of each inference precision."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.options import pairs_of
-from glassformer.cli.screen import notes, table_of, visible
+from glassformer.cli.options import Json, pairs_of
+from glassformer.cli.screen import notes, print_json, table_of, visible
 
 
 def bench(
     models: Annotated[
         list[str],
-        typer.Argument(help="Model folders, names on the Hub, or folders of runs.", metavar="MODEL…"),
+        typer.Argument(help="Model folders, names on the Hub, or run folders.", metavar="MODEL…"),
     ],
     texts: Annotated[
         Path | None,
-        typer.Option(help="Sentences of your own, one a line. [default: a sample of everyday text]"),
+        typer.Option(help="Text file with one sentence per line. [default: a sample of everyday text]"),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many sentences to encode.")] = 256,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each precision; the median counts.")] = 3,
+    count: Annotated[int, typer.Option(min=1, help="Number of sentences to encode.")] = 256,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Timed repetitions of each precision; the median is reported.")
+    ] = 3,
     precision: Annotated[
-        str | None, typer.Option(help="Which, such as fp32,int8. [default: all]", show_default=False)
+        str | None,
+        typer.Option(help="Inference precisions, such as fp32,int8. [default: all]", show_default=False),
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option("--task", "-t", help="Ask for answers: classify, tag, …; a run knows its own."),
+        typer.Option("--task", "-t", help="Task to benchmark: classify, tag, …; a run has its own."),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            "--data", "-d", help="Rows to ask about, and to judge. [default: the run's validation rows]"
-        ),
+        typer.Option("--data", "-d", help="Test data files. [default: the run's validation split]"),
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="role=column, where they have other names.")
+        list[str] | None,
+        typer.Option("--column", "-c", help="Column mapping, role=column: text=tweet; repeatable."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Judge so many of the rows, drawn by the seed.")
+        int | None, typer.Option(min=1, help="Evaluate a random sample of this many rows.")
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Rows that are timed, after 10 that are not.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Which rows are drawn.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+    runs: Annotated[int, typer.Option(min=1, help="Number of timed rows, after 10 warm-up rows.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the samples.")] = 0,
+    json: Json = False,
 ) -> None:
-    """Time a model in each precision, and say what it costs in accuracy.
+    """Benchmark models in each precision: speed, memory, and the difference in accuracy.
 
-    Of an encoder `encode` is timed, and its vectors are compared with the exact ones. Of runs, and of models with a
-    head and --task, one answer at a time: mean ± std, median and 95th percentile, bytes, and the figure on the rows.
+    For an encoder: throughput of `encode`, and the error of its vectors. For runs, and models with a task head and
+    --task: latency at batch size 1 (mean ± std, median, 95th percentile), bytes, and the metric on the test data.
 
     Examples:
 
-    [cyan]glassformer bench ./all-MiniLM-L6-v2 --texts my-sentences.txt[/]  sentences a second
+    [cyan]glassformer bench ./all-MiniLM-L6-v2 --texts my-sentences.txt[/]  throughput
 
-    [cyan]glassformer bench runs/small runs/large --precision fp32,int8[/]  answers: how fast, how large, how good
+    [cyan]glassformer bench runs/small runs/large --precision fp32,int8[/]  latency, size and metric
 
     [cyan]glassformer bench MODEL --task classify --data test.csv --limit 1000[/]
     """
@@ -65,13 +66,13 @@ def bench(
 
     precisions = list(PRECISIONS) if precision is None else [part.strip() for part in precision.split(",")]
     with notes():
-        if task is not None or data or any((Path(place) / CONFIG).is_file() for place in models):
-            _answers(models, task, data, column or [], limit, runs, seed, precisions, as_json)
+        if task is not None or data or any((Path(model) / CONFIG).is_file() for model in models):
+            _bench_tasks(models, task, data, column or [], limit, runs, seed, precisions, json)
         else:
-            _vectors(models, texts, count, repeats, precisions, as_json)
+            _bench_encoders(models, texts, count, repeats, precisions, json)
 
 
-def _answers(
+def _bench_tasks(
     models: list[str],
     task: str | None,
     data: list[str] | None,
@@ -80,54 +81,65 @@ def _answers(
     runs: int,
     seed: int,
     precisions: list[str],
-    as_json: bool,
+    json: bool,
 ) -> None:
-    """The latency of one answer, size and accuracy: a row each model and precision."""
-    from glassformer.evaluation.compare.latency import compare_variants, contender, rows_for, table
-    from glassformer.evaluation.slices import drawn
+    """Latency at batch size 1, size and metric: one row per model and precision."""
+    from glassformer.evaluation.compare.latency import (
+        compare_variants,
+        load_compared_model,
+        shared_rows,
+        variants_table,
+    )
+    from glassformer.runs.data import sample_rows
 
     columns = pairs_of(column, "--column")
-    contenders = [contender(place, task=task, columns=columns or None) for place in models]
-    rows = rows_for(contenders, data)
-    found = []
-    for variant in compare_variants(
-        contenders, drawn(rows, limit, seed), precisions, runs=runs, seed=seed,
-        progress=lambda said: None if as_json else print(visible(said), file=sys.stderr),
-    ):  # fmt: skip
-        found.append(variant)
-    if as_json:
-        typer.echo(json.dumps([each.to_dict() for each in found], indent=2))
+    contenders = [load_compared_model(model, task=task, columns=columns or None) for model in models]
+    rows = shared_rows(contenders, data)
+    variants = list(
+        compare_variants(
+            contenders,
+            sample_rows(rows, limit, seed),
+            precisions,
+            runs=runs,
+            seed=seed,
+            progress=lambda message: None if json else print(visible(message), file=sys.stderr),
+        )
+    )
+    if json:
+        print_json([variant.to_dict() for variant in variants])
         return
-    headings, lines = table(found)
-    _print(f"{found[0].rows:,} rows, {runs} of them timed one at a time", headings, lines, left=2)
-    _say("disk: the files as they are; weights: in this precision; in brackets 95 % intervals over the rows.")
+    headings, lines = variants_table(variants)
+    _print(f"{variants[0].rows:,} rows, {runs} of them timed one by one", headings, lines, left=2)
+    _print_note(
+        "disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals."
+    )
 
 
-def _vectors(
-    models: list[str], texts: Path | None, count: int, repeats: int, precisions: list[str], as_json: bool
+def _bench_encoders(
+    models: list[str], texts: Path | None, count: int, repeats: int, precisions: list[str], json: bool
 ) -> None:
-    """Sentences a second, and how far vectors lie from the exact ones."""
+    """Throughput of `encode`, and the largest error of its vectors."""
     from glassformer.errors import DataError
     from glassformer.evaluation.bench import compare_precisions, sample_texts
     from glassformer.model import load
 
     if texts is None:
-        chosen = sample_texts(count)
+        sentences = sample_texts(count)
     else:
         try:
-            chosen = texts.read_text(encoding="utf-8").splitlines()[:count]
+            sentences = texts.read_text(encoding="utf-8").splitlines()[:count]
         except UnicodeDecodeError:
-            raise DataError(f"{texts}: is not UTF-8 text; give one sentence a line") from None
-        if not chosen:
-            raise DataError(f"{texts}: has no lines; give one sentence a line")
-    found: list[dict[str, Any]] = []
-    for place in models:
-        loaded = load(place)
+            raise DataError(f"{texts}: is not UTF-8 text; give one sentence per line") from None
+        if not sentences:
+            raise DataError(f"{texts}: is empty; give one sentence per line")
+    results: list[dict[str, Any]] = []
+    for model in models:
+        loaded = load(model)
         rows = compare_precisions(
-            loaded.network, loaded.tokenizer, chosen, loaded.folder, precisions=precisions, repeats=repeats
+            loaded.network, loaded.tokenizer, sentences, loaded.folder, precisions=precisions, repeats=repeats
         )
-        found += [{**({"model": place} if len(models) > 1 else {}), **row.to_dict()} for row in rows]
-        if as_json:
+        results += [{**({"model": model} if len(models) > 1 else {}), **row.to_dict()} for row in rows]
+        if json:
             continue
         lines = [
             [
@@ -148,11 +160,11 @@ def _vectors(
             "largest difference",
             "smallest cosine",
         ]
-        _print(f"{loaded!r}: {len(chosen)} sentences", headings, lines, left=1)
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        _print(f"{loaded!r}: {len(sentences)} sentences", headings, lines, left=1)
+    if json:
+        print_json(results)
     else:
-        _say("plain: one text at a time, the network as loaded; differences are from it.")
+        _print_note("plain: one text at a time, the network as loaded; differences are from its vectors.")
 
 
 def _print(title: str, headings: list[str], lines: list[list[str]], *, left: int) -> None:
@@ -161,7 +173,7 @@ def _print(title: str, headings: list[str], lines: list[list[str]], *, left: int
     Console(highlight=False).print(table_of(headings, lines, left=left, title=title))
 
 
-def _say(line: str) -> None:
+def _print_note(line: str) -> None:
     from rich.console import Console
 
     Console(highlight=False).print(line, style="dim", markup=False)

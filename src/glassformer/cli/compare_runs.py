@@ -1,4 +1,4 @@
-"""`glassformer compare RUN RUN …`: what runs reached and cost, with their intervals drawn beside the figures."""
+"""`glassformer compare RUN RUN …`: metrics of runs with confidence intervals (also drawn), and their costs."""
 
 from __future__ import annotations
 
@@ -8,46 +8,45 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from glassformer.cli.screen import counted, notes, visible
+from glassformer.cli.screen import counted, notes, plain_table, print_json, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.compare.comparison import Comparison
+    from glassformer.evaluation.compare.comparison import RunComparison
     from glassformer.tasks.metrics.intervals import Interval
 
-NARROWEST, WIDEST = 9, 41
+# Width in characters of the column in which intervals are drawn.
+MIN_WIDTH, MAX_WIDTH = 9, 41
 
 
 def compare_runs(
-    places: Sequence[str], *, html: Path | None = None, json: bool = False, latency: bool = False
+    folders: Sequence[str], *, html: Path | None = None, json: bool = False, latency: bool = False
 ) -> None:
-    """Compare, and show it. Raises: ConfigError: a place that is no run."""
-    from glassformer.evaluation.compare.comparison import compare_runs as compared
-    from glassformer.evaluation.compare.comparison import is_place
-    from glassformer.evaluation.compare.page import page
+    """Compare runs, and print the result. Raises: ConfigError: a folder that holds no run."""
+    from glassformer.evaluation.compare.comparison import compare_runs as compare_folders
+    from glassformer.evaluation.compare.comparison import is_comparable
+    from glassformer.evaluation.compare.page import comparison_page
 
-    for place in places:
-        if not is_place(place):
+    for folder in folders:
+        if not is_comparable(folder):
             raise ConfigError(
-                f"{place}: holds no run and no evaluation; name folders that `glassformer train` or `evaluate` made, "
-                "or give rows that systems are to write about: --data FILE"
+                f"{folder}: holds no run and no evaluation; name folders that `glassformer train` or `evaluate` wrote, "
+                "or give the test data that systems generate text for: --data FILE"
             )
-    with notes(), counted(None, "judging") as progress:
-        found = compared(places, latency=latency, progress=progress)
+    with notes(), counted(None, "evaluating") as progress:
+        comparison = compare_folders(folders, latency=latency, progress=progress)
     if html is not None:
-        html.write_text(page(found), encoding="utf-8", errors="replace")
+        html.write_text(comparison_page(comparison), encoding="utf-8", errors="replace")
     if json:
-        import json as json_format
-
-        typer.echo(json_format.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+        print_json(comparison.to_dict())
         return
-    _show(found)
+    _show(comparison)
     if html is not None:
         typer.echo(f"saved in {html}")
 
 
 def whisker(x: Interval, low: float, high: float, width: int) -> str:
-    """An interval as a line with a dot on a scale from low to high: `   ╶──●───╴  `."""
+    """Draw a confidence interval as a whisker, on a scale from low to high: `   ╶──●───╴  `."""
 
     def column(value: float) -> int:
         return round((value - low) / (high - low) * (width - 1)) if high > low else width // 2
@@ -61,45 +60,44 @@ def whisker(x: Interval, low: float, high: float, width: int) -> str:
     return "".join(cells)
 
 
-def _show(found: Comparison) -> None:
+def _show(comparison: RunComparison) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    from glassformer.evaluation.compare.page import reach
+    from glassformer.evaluation.compare.page import interval_range
 
     console = Console(highlight=False)
-    console.print(Text(visible(found.headed)), end="\n\n")
-    (_, _, interval, apart), rows = found.table()
-    taken = [max(len(row[i]) for row in [["", "", interval, apart], *rows]) for i in (1, 2, 3)]
-    taken[0] = max(taken[0] + 2, *(len(row[0]) for row in rows))
-    room = min(max(console.width - sum(taken) - 6, NARROWEST), WIDEST)
-    table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    console.print(Text(visible(comparison.caption)), end="\n\n")
+    (_, _, interval, apart), rows = comparison.table()
+    widths = [max(len(row[i]) for row in [["", "", interval, apart], *rows]) for i in (1, 2, 3)]
+    widths[0] = max(widths[0] + 2, *(len(row[0]) for row in rows))
+    room = min(max(console.width - sum(widths) - 6, MIN_WIDTH), MAX_WIDTH)
+    table = plain_table()
     for heading in ("", "", interval, apart):
         table.add_column(heading, no_wrap=bool(heading), overflow="fold")
-    shown = iter(rows)
-    for figure in found.figures:
-        standings = found.of(figure)
-        ends = reach(one.figures[figure] for one in standings)
-        for number, one in enumerate(standings):
-            name, who, value, difference = next(shown)
+    remaining = iter(rows)
+    for metric in comparison.metrics:
+        results = comparison.systems_with(metric)
+        ends = interval_range(system.metrics[metric] for system in results)
+        for number, system in enumerate(results):
+            name, who, value, difference = next(remaining)
             if number == 0:
                 table.add_row(Text(visible(name), style="bold"))
-            sure = figure in one.differences and one.differences[figure].leaves_out_zero
+            significant = metric in system.differences and system.differences[metric].leaves_out_zero
             table.add_row(
-                Text(visible(f"  {who}"), style="" if one.seeds else "dim"),
-                Text(whisker(one.figures[figure], *ends, room), style="cyan" if number == 0 else ""),
+                Text(visible(f"  {who}"), style="" if system.seeds else "dim"),
+                Text(whisker(system.metrics[metric], *ends, room), style="cyan" if number == 0 else ""),
                 Text(value),
-                Text(difference, style="bold" if sure else "dim"),
+                Text(difference, style="bold" if significant else "dim"),
             )
     console.print(table)
     console.print()
-    headings, rows = found.costs()
-    costs = Table(box=None, header_style="bold cyan", pad_edge=False)
+    headings, rows = comparison.costs()
+    costs = plain_table()
     for i, heading in enumerate(headings):
         costs.add_column(heading, justify="right" if i else "left", overflow="fold")
     for row in rows:
         costs.add_row(*(Text(visible(cell)) for cell in row))
     console.print(costs)
-    for note in found.notes:
+    for note in comparison.notes:
         console.print(Text(visible(note), style="dim"))

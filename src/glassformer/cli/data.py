@@ -1,4 +1,4 @@
-"""`glassformer data`: rows before training: looked at, parted, with a card that says where they come from."""
+"""`glassformer data`: inspect a data set, split it, and write its data card."""
 
 from __future__ import annotations
 
@@ -7,76 +7,85 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import Json
+from glassformer.cli.options import Html, Json
+from glassformer.cli.screen import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glassformer.data.report import Report
-    from glassformer.data.sequence import Rows
+    from glassformer.data.report import DataReport
+    from glassformer.data.sequence import RowSequence
 
 data = typer.Typer(
     name="data",
     no_args_is_help=True,
     add_completion=False,
-    help="Look at rows, part them for training and judging, write their card.",
+    help="Inspect a data set, split it into train, validation and test, write a data card.",
 )
 
-READING = "Reading"
+FILE_FORMAT = "File format"
 
 Files = Annotated[
     list[Path],
-    typer.Argument(help="The one to train on first: .csv, .jsonl, .parquet, .conll, .txt; perhaps .gz."),
+    typer.Argument(
+        help="Data files, the training set first: .csv, .jsonl, .parquet, .conll, .txt, also with .gz."
+    ),
 ]
-Text = Annotated[str, typer.Option(help="The column of the texts.")]
-Label = Annotated[str | None, typer.Option(help="The column of the labels.", show_default=False)]
+Text = Annotated[str, typer.Option(help="Column of the texts.")]
+Label = Annotated[str | None, typer.Option(help="Column of the labels.", show_default=False)]
 Kind = Annotated[
     str | None,
     typer.Option(
-        help="csv, tsv, jsonl, … Default: as the name ends.", rich_help_panel=READING, show_default=False
+        help="File format: csv, tsv, jsonl, … Default: by the file extension.",
+        rich_help_panel=FILE_FORMAT,
+        show_default=False,
     ),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help="What stands between fields.", rich_help_panel=READING, show_default=False)
+    str | None,
+    typer.Option(help="Field delimiter of a CSV file.", rich_help_panel=FILE_FORMAT, show_default=False),
 ]
 Names = Annotated[
     str | None,
     typer.Option(
-        help="Of the columns, where no line says them: text,label",
-        rich_help_panel=READING,
+        help="Column names of a CSV file without a header line: text,label",
+        rich_help_panel=FILE_FORMAT,
         show_default=False,
     ),
 ]
 NoQuotes = Annotated[
-    bool, typer.Option("--no-quotes", help="A quote is a letter like any other.", rich_help_panel=READING)
+    bool,
+    typer.Option(
+        "--no-quotes", help="No quoting: a quote is an ordinary character.", rich_help_panel=FILE_FORMAT
+    ),
 ]
 TokenizerOf = Annotated[
     str | None,
-    typer.Option("--tokenizer", help="A model; lengths are told in its tokens too.", show_default=False),
+    typer.Option(
+        "--tokenizer", help="Tokenizer of this model: also report lengths in tokens.", show_default=False
+    ),
 ]
-Limit = Annotated[
+MaxTokens = Annotated[
     int | None,
-    typer.Option(min=1, help="Tokens that are read. Default: the tokenizer's.", show_default=False),
+    typer.Option(min=1, help="Maximum length in tokens. Default: the tokenizer's.", show_default=False),
 ]
 
 
-@data.command()
-def inspect(
+@data.command("inspect")
+def inspect_files(
     files: Files,
     text: Text = "text",
     label: Label = None,
     tokenizer: TokenizerOf = None,
-    limit: Limit = None,
+    limit: MaxTokens = None,
     json: Json = False,
-    html: Annotated[
-        Path | None, typer.Option(help="Write plots there as a page, one file.", show_default=False)
-    ] = None,
+    html: Html = None,
     kind: Kind = None,
     delimiter: Delimiter = None,
     names: Names = None,
     no_quotes: NoQuotes = False,
 ) -> None:
-    """Show rows, columns, classes and lengths, and what is odd: repeats, conflicts of labels, leaks between files.
+    """Inspect a data set: columns, class balance, text lengths, duplicates, conflicting labels, leaks between splits.
 
     Examples:
 
@@ -88,48 +97,66 @@ def inspect(
     """
     from glassformer.cli.data_screen import show
 
-    report = _report(files, text, label, tokenizer, limit, _options(kind, delimiter, names, no_quotes))
+    report = _report(files, text, label, tokenizer, limit, _read_options(kind, delimiter, names, no_quotes))
     if html is not None:
-        from glassformer.data.report_page import page
+        from glassformer.data.report_page import report_html
 
-        html.write_text(page(report), encoding="utf-8")
+        html.write_text(report_html(report), encoding="utf-8")
     if json:
-        import json as json_format
-
-        typer.echo(json_format.dumps(report.to_dict(), ensure_ascii=False, indent=2))
+        print_json(report.to_dict())
         return
     show(report)
     if html is not None:
         typer.echo(f"saved in {html}")
 
 
+Splits = Annotated[Path, typer.Option("--out", help="Output folder of the splits.", show_default=False)]
+StratifyBy = Annotated[
+    str | None,
+    typer.Option("--by", help="Stratified split by this column of labels.", show_default=False),
+]
+GroupBy = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        help="Grouped split by this column, such as speaker: no group is in two splits.",
+        show_default=False,
+    ),
+]
+Unique = Annotated[
+    str | None,
+    typer.Option(
+        help="Deduplicate by this column: drop rows that repeat an earlier text.", show_default=False
+    ),
+]
+Fractions = Annotated[str, typer.Option(help="Fraction of the rows in each split.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the split.")]
+OutputFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Output format: csv, tsv or jsonl. Default: that of FILE, else jsonl.",
+        show_default=False,
+    ),
+]
+
+
 @data.command()
 def split(
-    file: Annotated[Path, typer.Argument(help="The rows.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="A folder for the parts.", show_default=False)],
-    by: Annotated[
-        str | None,
-        typer.Option(help="A column of labels: each part has each in its share.", show_default=False),
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="A column such as speaker: nobody is in two parts.", show_default=False)
-    ] = None,
-    unique: Annotated[
-        str | None,
-        typer.Option(help="A column of texts: one that stood there before is left out.", show_default=False),
-    ] = None,
-    fractions: Annotated[str, typer.Option(help="Of the rows, for each part.")] = "0.8,0.1,0.1",
-    seed: Annotated[int, typer.Option(min=0, help="Another makes other parts.")] = 0,
-    format: Annotated[
-        str | None,
-        typer.Option(help="csv, tsv or jsonl. Default: that of FILE, else jsonl.", show_default=False),
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="Data file.", show_default=False)],
+    out: Splits,
+    by: StratifyBy = None,
+    group: GroupBy = None,
+    unique: Unique = None,
+    fractions: Fractions = "0.8,0.1,0.1",
+    seed: Seed = 0,
+    format: OutputFormat = None,
     kind: Kind = None,
     delimiter: Delimiter = None,
     names: Names = None,
     no_quotes: NoQuotes = False,
 ) -> None:
-    """Part rows into train, validation and test; the same seed makes the same parts.
+    """Split a data set into train, validation and test; the same seed makes the same split.
 
     Examples:
 
@@ -137,28 +164,30 @@ def split(
 
     [cyan]glassformer data split calls.jsonl --group speaker --fractions 0.9,0.1 --seed 1 --out parts[/]
     """
-    from glassformer.data.kinds import kind_of_file
+    from glassformer.data.format_detection import detect_format
     from glassformer.data.rows import read_rows
-    from glassformer.data.splits import column, distinct
-    from glassformer.data.splits import split as parted
-    from glassformer.data.write import KINDS, write_rows, written_kind
+    from glassformer.data.splits import column_values, deduplicate
+    from glassformer.data.splits import split as split_rows
+    from glassformer.data.write import OUTPUT_FORMATS, output_format, write_rows
 
-    rows: Rows = read_rows(file, **_options(kind, delimiter, names, no_quotes))
+    rows: RowSequence = read_rows(file, **_read_options(kind, delimiter, names, no_quotes))
     if unique is not None:
-        kept = distinct(column(rows, unique))
-        typer.echo(f"{len(rows) - len(kept):,} of {len(rows):,} rows repeat an earlier text and are left out")
-        rows = rows.select(kept)
-    parts = parted(
+        unique_rows = deduplicate(column_values(rows, unique))
+        typer.echo(
+            f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped"
+        )
+        rows = rows.select(unique_rows)
+    parts = split_rows(
         len(rows),
-        _numbers(fractions),
+        _parse_fractions(fractions),
         seed=seed,
-        labels=None if by is None else column(rows, by),
-        groups=None if group is None else column(rows, group),
+        labels=None if by is None else column_values(rows, by),
+        groups=None if group is None else column_values(rows, group),
     )
-    found = kind_of_file(file, kind)
-    ending = format or (found if found in KINDS else "jsonl")
+    input_format = detect_format(file, kind)
+    ending = format or (input_format if input_format in OUTPUT_FORMATS else "jsonl")
     paths = [out / f"{title}.{ending}" for title in _titles(len(parts))]
-    written_kind(paths[0])
+    output_format(paths[0])
     _check_free(paths)
     out.mkdir(parents=True, exist_ok=True)
     for path, part in zip(paths, parts, strict=True):
@@ -169,13 +198,11 @@ def split(
 @data.command()
 def card(
     files: Files,
-    out: Annotated[Path, typer.Option(help="The file, such as README.md.", show_default=False)],
-    title: Annotated[str, typer.Option(help="What the data are called.", show_default=False)],
-    source: Annotated[str, typer.Option(help="Who made them, of what, when.")] = "",
-    licence: Annotated[str, typer.Option(help="Under which they may be used.")] = "",
-    bias: Annotated[
-        list[str] | None, typer.Option(help="What is one-sided in them; may be given several times.")
-    ] = None,
+    out: Annotated[Path, typer.Option(help="Output file, such as README.md.", show_default=False)],
+    title: Annotated[str, typer.Option(help="Title of the data set.", show_default=False)],
+    source: Annotated[str, typer.Option(help="Source: who collected the data, from what, when.")] = "",
+    licence: Annotated[str, typer.Option(help="Licence of the data.")] = "",
+    bias: Annotated[list[str] | None, typer.Option(help="Known bias of the data; repeatable.")] = None,
     text: Text = "text",
     label: Label = None,
     tokenizer: TokenizerOf = None,
@@ -184,35 +211,34 @@ def card(
     names: Names = None,
     no_quotes: NoQuotes = False,
 ) -> None:
-    """Write a data card in Markdown: source, licence and known biases as you state them, and what is measured.
+    """Write a data card in Markdown: source, licence and biases as stated, and statistics as measured.
 
     Example:
 
     [cyan]glassformer data card train.csv --title Reviews --licence CC0-1.0 --bias 'Short ones only.' --out CARD.md[/]
     """
-    from glassformer.data.card import card as written
+    from glassformer.data.card import data_card
 
     _check_free([out])
-    report = _report(files, text, label, tokenizer, None, _options(kind, delimiter, names, no_quotes))
+    report = _report(files, text, label, tokenizer, None, _read_options(kind, delimiter, names, no_quotes))
     out.write_text(
-        written(report, title=title, source=source, licence=licence, biases=bias or []), encoding="utf-8"
+        data_card(report, title=title, source=source, licence=licence, biases=bias or []), encoding="utf-8"
     )
     typer.echo(f"saved in {out}")
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _options(kind: str | None, delimiter: str | None, names: str | None, no_quotes: bool) -> dict[str, Any]:
-    """What `read_rows` is told of the files."""
-    found: dict[str, Any] = {"kind": kind}
+def _read_options(
+    kind: str | None, delimiter: str | None, names: str | None, no_quotes: bool
+) -> dict[str, Any]:
+    """The options of `read_rows` for the file format."""
+    options: dict[str, Any] = {"kind": kind}
     if delimiter is not None:
-        found["delimiter"] = delimiter
+        options["delimiter"] = delimiter
     if names is not None:
-        found |= {"header": False, "names": tuple(names.split(","))}
+        options |= {"header": False, "names": tuple(names.split(","))}
     if no_quotes:
-        found["quotes"] = False
-    return found
+        options["quotes"] = False
+    return options
 
 
 def _report(
@@ -222,37 +248,39 @@ def _report(
     model: str | None,
     limit: int | None,
     options: dict[str, Any],
-) -> Report:
-    from glassformer.data.report import inspect as looked_at
+) -> DataReport:
+    from glassformer.data.report import inspect_rows
     from glassformer.data.rows import read_rows
     from glassformer.errors import ConfigError
 
-    # Their folders are told with each line; beside each other, names do where they differ.
+    # File names alone identify the files in a report, unless two have the same name.
     short = len({file.name for file in files}) == len(files)
     rows = {file.name if short else str(file): read_rows(file, **options) for file in files}
     if model is None:
         if limit is not None:
-            raise ConfigError("--limit counts tokens; name whose with --tokenizer MODEL")
-        return looked_at(rows, text=text, label=label)
+            raise ConfigError("--limit counts tokens; give the tokenizer too: --tokenizer MODEL")
+        return inspect_rows(rows, text=text, label=label)
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer
 
     tokenizer = Tokenizer.from_folder(resolve(model))
 
-    def counted(texts: Sequence[str]) -> list[int]:
+    def token_counts(texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in tokenizer.batch_ids(texts, None)[0]]
 
-    return looked_at(rows, text=text, label=label, tokens=counted, limit=limit or tokenizer.model_max_length)
+    return inspect_rows(
+        rows, text=text, label=label, tokens=token_counts, limit=limit or tokenizer.model_max_length
+    )
 
 
-def _numbers(said: str) -> list[float]:
+def _parse_fractions(text: str) -> list[float]:
     from glassformer.errors import ConfigError
 
     try:
-        return [float(part) for part in said.split(",")]
+        return [float(part) for part in text.split(",")]
     except ValueError:
         raise ConfigError(
-            f"fractions are numbers with commas between, such as 0.8,0.1,0.1; got {said!r}"
+            f"--fractions takes numbers separated by commas, such as 0.8,0.1,0.1; got {text!r}"
         ) from None
 
 
@@ -262,9 +290,9 @@ def _titles(count: int) -> list[str]:
 
 
 def _check_free(paths: Sequence[Path]) -> None:
-    """Nothing that is there is written over, and nothing is written where one file is in the way."""
+    """Raises: DataError: an output file exists already, so that nothing is overwritten or half written."""
     from glassformer.errors import DataError
 
     for path in paths:
         if path.exists():
-            raise DataError(f"{path}: is there already; move it away, or name another place with --out")
+            raise DataError(f"{path}: already exists; move it away, or choose another path with --out")

@@ -1,4 +1,4 @@
-"""Lines in a terminal, drawn in the dots of Braille: eight to a character, two across and four down."""
+"""Line plots in the terminal, in Braille characters: each is 2 dots wide and 4 dots high."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ Cell = tuple[str, int | None]
 
 def dotted(
     lines: Sequence[tuple[np.ndarray, np.ndarray]],
-    across: tuple[float, float],
-    up: tuple[float, float],
+    x_range: tuple[float, float],
+    y_range: tuple[float, float],
     width: int,
     height: int,
 ) -> list[list[Cell]]:
-    """Lines in a field of characters.
+    """Draw lines on a canvas of Braille characters.
 
     Args:
-        lines: each its places and its values, places ascending. [N], [N]
-        across, up: which places and values the edges of the field stand for · width, height: in characters
-    Returns: rows of characters from the top, each with the number of the last line that goes through it, or None.
+        lines: each its x and y values, x ascending. [N], [N]
+        x_range, y_range: the x and y values at the edges of the canvas · width, height: in characters
+    Returns: rows of characters from the top, each with the index of the last line that goes through it, or None.
     """
     import numpy as np
 
     bits = [[0] * width for _ in range(height)]
     owner: list[list[int | None]] = [[None] * width for _ in range(height)]
-    places = np.linspace(*across, 2 * width)
+    xs = np.linspace(*x_range, 2 * width)
     for number, (steps, values) in enumerate(lines):
-        there = np.isfinite(values)
-        if not there.any():
+        finite = np.isfinite(values)
+        if not finite.any():
             continue
-        first, last = steps[there][0], steps[there][-1]
-        heights = (np.interp(places, steps[there], values[there]) - up[0]) / (up[1] - up[0])
+        first, last = steps[finite][0], steps[finite][-1]
+        interpolated = np.interp(xs, steps[finite], values[finite])
+        heights = (interpolated - y_range[0]) / (y_range[1] - y_range[0])
         rows = np.clip(np.round((1 - heights) * (4 * height - 1)), 0, 4 * height - 1).astype(int)
-        columns = np.flatnonzero((places >= first) & (places <= last))
+        columns = np.flatnonzero((xs >= first) & (xs <= last))
         before = None
         for column in columns:
             row = int(rows[column])
             start, end = sorted((row, row if before is None else before))
-            for dot in range(
-                start, end + 1
-            ):  # all that lie between two columns, so that a steep line has no gaps
+            # All dots between two columns are set, so that a steep line has no gaps.
+            for dot in range(start, end + 1):
                 bits[dot // 4][column // 2] |= BITS[dot % 4][column % 2]
                 owner[dot // 4][column // 2] = number
             before = row

@@ -1,4 +1,4 @@
-"""`glassformer errors RUN`: the rows that a trained model gets most and least wrong, in the terminal and as a page."""
+"""`glassformer errors RUN`: error analysis: rows with the highest loss, confusion matrix, explorer pages."""
 
 from __future__ import annotations
 
@@ -7,35 +7,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Browser, Columns, Json, OtherRows, PartName, Port, RunFolder, pairs_of
-from glassformer.cli.screen import notes
+from glassformer.cli.options import Browser, Columns, Json, OtherRows, Port, RunFolder, SplitName, pairs_of
+from glassformer.cli.screen import ProgressBar, notes, print_json
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.splits import Part
+    from glassformer.evaluation.splits import EvaluatedSplit
 
 
 def errors(
     run: RunFolder,
-    part: PartName = "validation",
+    part: SplitName = "validation",
     data: OtherRows = None,
     column: Columns = None,
     html: Annotated[
         Path | None,
-        typer.Option(help="Write the page there, a file or a folder, and end.", show_default=False),
+        typer.Option(
+            help="Write the page to this HTML file or folder instead of serving it.", show_default=False
+        ),
     ] = None,
     look: Annotated[
         int,
-        typer.Option(min=0, help="With --html: so many rows, the worst, have their explorer page beside it."),
+        typer.Option(
+            min=0, help="With --html: number of rows, the worst, that get an attention explorer page."
+        ),
     ] = 10,
-    only_print: Annotated[bool, typer.Option("--print", help="Print, and serve no page.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="How many rows are printed.")] = 10,
+    only_print: Annotated[bool, typer.Option("--print", help="Print only: serve no page.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="Number of rows to print.")] = 10,
     port: Port = None,
     browser: Browser = None,
     json: Json = False,
 ) -> None:
-    """Show where a model goes wrong: rows by loss, what is taken for what, and a page to look into each of them.
+    """Error analysis: rows sorted by loss, a confusion matrix, and a page that links rows to the attention explorer.
 
-    Serves the page on this machine until Ctrl-C, with the explorer one click away, or writes it as a file.
+    Serves the page on this machine until Ctrl-C, or writes it as a file.
 
     Examples:
 
@@ -43,66 +47,62 @@ def errors(
 
     [cyan]glassformer errors runs/mood --html errors/[/]  the page, and beside it the explorer on the ten worst rows
 
-    [cyan]glassformer errors runs/mood --part train --print[/]  rows it learnt from: high losses are often wrong labels
+    [cyan]glassformer errors runs/mood --part train --print[/]  training data: high losses are often wrong labels
     """
-    from glassformer.cli.look import Bar
-    from glassformer.evaluation.error_analysis.confusion import confusion_of
-    from glassformer.evaluation.error_analysis.errors import errors_of
+    from glassformer.evaluation.error_analysis.confusion import confusion_matrix
+    from glassformer.evaluation.error_analysis.errors import analyse_errors
     from glassformer.evaluation.runs import open_run
-    from glassformer.evaluation.splits import judged_part
+    from glassformer.evaluation.splits import evaluated_split
 
-    place = None if html is None else page_place(html)
-    with notes(), Bar("rows") as bar:
-        found = judged_part(
+    page = None if html is None else page_path(html)
+    with notes(), ProgressBar("rows") as bar:
+        split = evaluated_split(
             open_run(run, columns=pairs_of(column, "--column")),
             part,
             data,
-            lambda said: typer.echo(f"note: {said}", err=True),
+            lambda message: typer.echo(f"note: {message}", err=True),
             bar,
         )
-    names = found.report.classes.names if found.report.classes is not None else None
-    told = errors_of(found.records, top)
-    confusion = confusion_of(found.records, names if told.kind == "classes" else None)
+    names = split.report.classes.names if split.report.classes is not None else None
+    listing = analyse_errors(split.records, top)
+    confusion = confusion_matrix(split.records, names if listing.kind == "classes" else None)
     if json:
-        import json as json_format
-
-        report = {**told.to_dict(), "confusion": None if confusion is None else confusion.to_dict()}
-        typer.echo(json_format.dumps(report, ensure_ascii=False, indent=2))
+        report = {**listing.to_dict(), "confusion": None if confusion is None else confusion.to_dict()}
+        print_json(report)
     else:
-        typer.echo(str(told))
+        typer.echo(str(listing))
         if confusion is not None:
-            typer.echo(f"\nWhat was taken for what\n{confusion}")
-    if place is not None:
-        _write(found, place, look)
-        typer.echo(f"saved in {place}", err=json)
+            typer.echo(f"\nConfusion matrix\n{confusion}")
+    if page is not None:
+        _write(split, page, look)
+        typer.echo(f"saved in {page}", err=json)
     elif not (json or only_print):
-        _serve(found, port, browser)
+        _serve(split, port, browser)
 
 
-def page_place(html: Path) -> Path:
-    """The file of the page: the one that is named, or `errors.html` in a folder, which is made."""
-    from glassformer.explorer.page import check_place
+def page_path(html: Path) -> Path:
+    """The HTML file of the page: `html` itself, or `errors.html` in that folder, which is created."""
+    from glassformer.explorer.standalone_page import check_html_path
 
     if html.suffix.lower() in (".html", ".htm"):
-        return check_place(html)
+        return check_html_path(html)
     html.mkdir(parents=True, exist_ok=True)
     return html / "errors.html"
 
 
-def _write(part: Part, place: Path, look: int) -> None:
-    from glassformer.cli.look import Bar
-    from glassformer.evaluation.error_analysis.errors import by_loss
-    from glassformer.evaluation.error_analysis.page import ErrorsPage, look_pages
+def _write(part: EvaluatedSplit, path: Path, look: int) -> None:
+    from glassformer.evaluation.error_analysis.errors import sort_by_loss
+    from glassformer.evaluation.error_analysis.page import ErrorsPage, write_explorer_pages
 
     pages = {}
     if look:
-        with Bar("looking inside") as bar:
-            folder = place.parent / f"{place.stem}-look"
-            pages = look_pages(part.run.model, by_loss(part.records)[:look], folder, bar)
-    ErrorsPage(part.report, part.records, model=_model(part), pages=pages).save(place)
+        with ProgressBar("explorer pages") as bar:
+            folder = path.parent / f"{path.stem}-look"
+            pages = write_explorer_pages(part.run.model, sort_by_loss(part.records)[:look], folder, bar)
+    ErrorsPage(part.report, part.records, model=_model(part), pages=pages).save(path)
 
 
-def _serve(part: Part, port: int | None, browser: bool | None) -> None:
+def _serve(part: EvaluatedSplit, port: int | None, browser: bool | None) -> None:
     from glassformer.evaluation.error_analysis.page import ErrorsPage
     from glassformer.evaluation.error_analysis.served import ServedErrors
 
@@ -115,7 +115,7 @@ def _serve(part: Part, port: int | None, browser: bool | None) -> None:
         served.wait()
 
 
-def _model(part: Part) -> str:
+def _model(part: EvaluatedSplit) -> str:
     from glassformer.runs.folder import MODEL
 
     return str(part.run.folder / MODEL)

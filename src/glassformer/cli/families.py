@@ -1,30 +1,33 @@
-"""`glassformer families`: which families load, and what each is made of."""
+"""`glassformer families`: the supported model families and their architectures."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from glassformer.cli.options import Json
+from glassformer.cli.screen import print_json
 
 
 def families(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Only families with one of these in their name: bert, llama, …")
+        list[str] | None,
+        typer.Argument(help="Filter: families whose name contains one of these: bert, llama, …"),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what each family is made of: norms, positions, attention, feed-forward, and its heads.
+    """List the supported model families with their architecture: norms, positions, attention, feed-forward, heads.
 
-    Read off the specs of the families themselves. `glassformer sizes` has published sizes of them.
+    Derived from the specs of the families. `glassformer sizes` lists published model sizes.
 
     Examples:
       glassformer families
       glassformer families bert
     """
     from glassformer.errors import DataError, nearest
-    from glassformer.inspect.families import kinships
+    from glassformer.inspect.families import family_table
     from glassformer.models import FAMILIES
 
     for name in names or []:
@@ -33,12 +36,9 @@ def families(
     chosen = [
         record for family, record in FAMILIES.items() if not names or any(name in family for name in names)
     ]
-    lines = kinships(chosen)
+    lines = family_table(chosen)
     if json:
-        import json as json_format
-        from dataclasses import asdict
-
-        typer.echo(json_format.dumps([asdict(line) for line in lines], ensure_ascii=False, indent=2))
+        print_json([{**asdict(line), "oddity": line.distinction} for line in lines])  # oddity: the former key
         return
     from rich.console import Console
     from rich.text import Text
@@ -51,9 +51,9 @@ def families(
             "positions": line.positions,
             "attention": line.attention,
             "feed-forward": line.feed_forward,
-            "its own": line.oddity,
+            "its own": line.distinction,
             "heads": ", ".join(line.tasks),
         }
-        for name, said in parts.items():
-            if said:
-                console.print(Text.assemble((f"  {name:<13}", "dim"), said))
+        for name, description in parts.items():
+            if description:
+                console.print(Text.assemble((f"  {name:<13}", "dim"), description))

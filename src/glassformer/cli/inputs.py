@@ -1,8 +1,8 @@
-"""What is given to a task at the command line: texts, files of them, and standard input, as one list.
+"""Inputs on the command line: texts, files of texts and standard input, read into one list.
 
-'a text'        itself
-rows.csv        a file that is there: of a table a column, of .jsonl a column or the value, else a text a line
--               standard input, a text a line
+'a text'        the text itself
+rows.csv        an existing file: of a table one column, of .jsonl one column or the value, else one text per line
+-               standard input, one text per line
 """
 
 from __future__ import annotations
@@ -19,77 +19,97 @@ import typer
 from glassformer.cli.screen import visible
 
 STDIN = "standard input"
-NO_LIMIT = 1 << 40  # bytes of a text: who asks by hand knows how long it is
+# Bytes of one text. Rows for training are bounded; whoever gives a text by hand knows how long it is.
+NO_LIMIT = 1 << 40
 TABLES = ("csv", "tsv", "json", "parquet", "conll")
 
 
-def inputs(given: Sequence[str], column: str = "text", pair: str | None = None) -> list[Any]:
-    """All that is to be answered, in order; of a file, it is said that it was taken for one.
+def inputs(arguments: Sequence[str], column: str = "text", pair: str | None = None) -> list[Any]:
+    """Read all inputs, in order; prints a note on standard error for each argument that is read as a file.
 
-    Args: column: of a table, that holds the texts · pair: the one that holds the second text of each pair
-    Raises: DataError: nothing, no text, or a file that is not what its name says.
+    Args: column: the column of the texts in a table · pair: the column of the second text of each pair
+    Raises: DataError: no input, an empty one, or a file that is not what its name says.
     """
     from glassformer.errors import DataError
 
-    if not given:
-        raise DataError("there is nothing to answer; give texts, files, or - for standard input")
-    if list(given).count("-") > 1:
-        raise DataError("- stands for standard input, which can be read once; give it once")
+    if not arguments:
+        raise DataError("no input texts; give texts, files, or - for standard input")
+    if list(arguments).count("-") > 1:
+        raise DataError("- is standard input, which can be read only once; give it once")
     columns = [column] if pair is None else [column, pair]
-    found: list[Any] = []
-    for each in given:
-        if each == "-":
-            found += _some(_lines_of(None, columns), STDIN)
-        elif _is_file(each):
-            texts = _some(_read(Path(each), columns), each)
+    texts: list[Any] = []
+    for argument in arguments:
+        if argument == "-":
+            texts += _not_empty(_lines_of(None, columns), STDIN)
+        elif _is_file(argument):
+            in_file = _not_empty(_texts_of(Path(argument), columns), argument)
             typer.echo(
-                f"{visible(each)}: read as a file, {len(texts):,} text{'s' * (len(texts) != 1)}", err=True
+                f"{visible(argument)}: read as a file, {len(in_file):,} text{'s' * (len(in_file) != 1)}",
+                err=True,
             )
-            found += texts
+            texts += in_file
         else:
-            found.append(each)
-    if pair is not None and not all(isinstance(text, dict) for text in found):
+            texts.append(argument)
+    if pair is not None and not all(isinstance(text, dict) for text in texts):
         raise DataError(
             f"--pair names a column, {pair!r}; pairs come from tables and .jsonl, each row with both texts"
         )
-    return found
+    return texts
 
 
-def _is_file(given: str) -> bool:
-    """Is this the name of a file, and no text?
-
-    Raises: DataError: it names something else that is there, or a file that is not, and cannot be meant as a text.
-    """
-    from glassformer.data.kinds import ENDINGS, ending
+def standard_input() -> str:
+    """Standard input as one text, without a byte order mark and the last line break. Raises: DataError: not UTF-8."""
     from glassformer.errors import DataError
 
-    if os.path.isfile(given):  # no error where a text is too long for a name
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"standard input is not UTF-8 text (byte {error.start}); convert it to UTF-8"
+        ) from error
+
+
+def _is_file(argument: str) -> bool:
+    """Whether an argument is the name of a file rather than a text.
+
+    Raises: DataError: it names something that is no regular file, or a missing file with the extension of one.
+    """
+    from glassformer.data.format_detection import EXTENSIONS, data_extension
+    from glassformer.errors import DataError
+
+    if os.path.isfile(
+        argument
+    ):  # os.path, since Path.is_file raises for a text that is too long for a file name
         return True
-    if os.path.exists(given) and (os.sep in given or not os.path.isdir(given)):
-        raise DataError(f"{given}: is no regular file; name one, or give what it holds by standard input: -")
-    if given.isprintable() and " " not in given and ending(Path(given)) in ENDINGS:
-        raise DataError(f"{given}: no such file; if it is meant as a text, give it by standard input: -")
+    if os.path.exists(argument) and (os.sep in argument or not os.path.isdir(argument)):
+        raise DataError(f"{argument}: is no regular file; name one, or give its content by standard input: -")
+    if argument.isprintable() and " " not in argument and data_extension(Path(argument)) in EXTENSIONS:
+        raise DataError(f"{argument}: no such file; if it is meant as a text, give it by standard input: -")
     return False
 
 
-def _some(texts: Iterator[Any], name: str) -> list[Any]:
+def _not_empty(texts: Iterator[Any], name: str) -> list[Any]:
     from glassformer.errors import DataError
 
-    found = list(texts)
-    if not found:
+    in_order = list(texts)
+    if not in_order:
         raise DataError(f"{name} is empty; give at least one text")
-    return found
+    return in_order
 
 
-def _read(file: Path, columns: Sequence[str]) -> Iterator[Any]:
-    from glassformer.data.kinds import ENDINGS, ending
+def _texts_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
+    from glassformer.data.format_detection import EXTENSIONS, data_extension
 
     # A file of JSON lines may also hold texts, a line each.
-    return _rows_of(file, columns) if ENDINGS.get(ending(file)) in TABLES else _lines_of(file, columns)
+    return (
+        _rows_of(file, columns)
+        if EXTENSIONS.get(data_extension(file)) in TABLES
+        else _lines_of(file, columns)
+    )
 
 
 def _rows_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
-    """Columns of a table."""
+    """The texts in columns of a table."""
     from glassformer.data.rows import read_rows
 
     rows = read_rows(file, columns=tuple(columns), limit=NO_LIMIT)
@@ -97,31 +117,31 @@ def _rows_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
-    """The lines of a file or of standard input; of JSON lines, what each holds."""
-    from glassformer.data.kinds import ENDINGS, ending
-    from glassformer.data.lines import Lines, opened
-    from glassformer.data.records import json_values
-    from glassformer.data.schema import missing
-    from glassformer.data.texts import bare
+    """The lines of a text file or of standard input; of a JSON Lines file, the value of each line."""
+    from glassformer.data.format_detection import EXTENSIONS, data_extension
+    from glassformer.data.json_rows import json_values
+    from glassformer.data.lines import LineReader, open_decompressed
+    from glassformer.data.plain_text import strip_newline
+    from glassformer.data.schema import missing_column
     from glassformer.errors import DataError
 
     name = STDIN if file is None else str(file)
-    with nullcontext(sys.stdin.buffer) if file is None else opened(file) as stream:
-        lines = Lines(stream, name, limit=NO_LIMIT)
-        if file is None or ENDINGS.get(ending(file)) != "jsonl":
+    with nullcontext(sys.stdin.buffer) if file is None else open_decompressed(file) as stream:
+        lines = LineReader(stream, name, limit=NO_LIMIT)
+        if file is None or EXTENSIONS.get(data_extension(file)) != "jsonl":
             for line in lines:
                 if "\0" in line:
                     raise DataError(
-                        f"{name}: line {lines.number} holds a NUL byte, so this is no text; give a text a line"
+                        f"{name}: line {lines.lines_read} holds a NUL byte, so this is a binary file; give a text file"
                     )
-                yield bare(line)
+                yield strip_newline(line)
             return
         for value in json_values(lines):
-            where = f"{name}: line {lines.line}"
+            where = f"{name}: line {lines.row_line}"
             if isinstance(value, dict):
                 for column in columns:
                     if column not in value:
-                        raise DataError(f"{where}: {missing(column, value)}; say --column")
+                        raise DataError(f"{where}: {missing_column(column, value)}; say --column")
                 yield _of_row(value, columns, where)
             else:
                 yield _text(value, where)
@@ -133,7 +153,7 @@ def _of_row(row: Any, columns: Sequence[str], where: str) -> Any:
 
 
 def _text(value: Any, where: str) -> Any:
-    """A text, a conversation, or the words of a text. Raises: DataError: something else."""
+    """A text, a conversation, or a list of words. Raises: DataError: something else."""
     from glassformer.errors import DataError
 
     value = value.tolist() if hasattr(value, "tolist") else value

@@ -1,89 +1,90 @@
-"""`glassformer look MODEL TEXT [TEXT]`: every attention head of a pass, or a text as it is written, on a page."""
+"""`glassformer look MODEL TEXT [TEXT]`: the attention explorer, a web page for one forward pass or one generation."""
 
 from __future__ import annotations
 
-import sys
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.inputs import standard_input
 from glassformer.cli.options import (
+    BEAMS,
+    MAX_NEW_TOKENS,
     AllowPickle,
     Browser,
     Device,
     Dtype,
+    HtmlPage,
     Json,
     ModelName,
     Offline,
     Port,
     Revision,
+    Sample,
+    SamplingSeed,
+    Temperature,
+    TopK,
+    TopP,
 )
+from glassformer.cli.screen import ProgressBar, byte_amount, print_json
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
-    from glassformer.explorer.page import Page, Progress
-    from glassformer.explorer.runs import Run
+    from glassformer.explorer.session_runs import SessionRun
+    from glassformer.explorer.standalone_page import Progress, StandalonePage
 
-
-PANEL = "With --view generate"
-WRITING: dict[str, Any] = {"show_default": False, "rich_help_panel": PANEL}
+Layers = Annotated[
+    str | None,
+    typer.Option(
+        help="Layers whose exact numbers go into the HTML file: 0,3 or 0-5. Default: all, up to --cap-mb.",
+        show_default=False,
+    ),
+]
+CapMegabytes = Annotated[
+    float, typer.Option("--cap-mb", min=0, help="Size limit in MB of exact layers in the HTML file.")
+]
+View = Annotated[
+    str | None,
+    typer.Option(
+        help="Initial view: model, head, matrix, neuron, or generate (watch a text being generated).",
+        show_default=False,
+    ),
+]
+Layer = Annotated[int | None, typer.Option(min=0, help="Initial layer, from 0.", show_default=False)]
+Heads = Annotated[
+    list[int] | None,
+    typer.Option("--head", min=0, help="Initial attention head, from 0; repeatable.", show_default=False),
+]
+Theme = Annotated[
+    str | None,
+    typer.Option(help="Colour theme: light or dark. Default: the system's.", show_default=False),
+]
 
 
 def look(
     model: ModelName,
     texts: Annotated[
-        list[str], typer.Argument(help="One text, or two as a pair, in quotes; - reads standard input.")
+        list[str],
+        typer.Argument(help="One text, or two as a text pair, in quotes; - reads standard input."),
     ],
     port: Port = None,
     browser: Browser = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the page as one HTML file that needs no server, and end.", show_default=False
-        ),
-    ] = None,
-    layers: Annotated[
-        str | None,
-        typer.Option(
-            help="Whose exact numbers the file holds: 0,3 or 0-5. Default: all, while below --cap-mb.",
-            show_default=False,
-        ),
-    ] = None,
-    cap_mb: Annotated[
-        float, typer.Option(min=0, help="How much exact layers may add to the file, in MB.")
-    ] = 25,
-    view: Annotated[
-        str | None,
-        typer.Option(help="Open with this view: model, head, matrix, neuron, generate.", show_default=False),
-    ] = None,
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="Open with this layer.", show_default=False)
-    ] = None,
-    head: Annotated[
-        list[int] | None,
-        typer.Option(min=0, help="Open with this head; may be given again.", show_default=False),
-    ] = None,
-    theme: Annotated[
-        str | None, typer.Option(help="light or dark. Default: as the system.", show_default=False)
-    ] = None,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option("--max-new-tokens", "-n", min=1, help="How many at most. Default: 40.", **WRITING),
-    ] = None,
-    beams: Annotated[int | None, typer.Option(min=1, help="How many beams are searched.", **WRITING)] = None,
-    sample: Annotated[
-        bool,
-        typer.Option("--sample", help="Draw tokens; any option below does so too.", rich_help_panel=PANEL),
-    ] = False,
-    temperature: Annotated[
-        float | None, typer.Option(help="Below 1 the likely becomes likelier, above 1 less so.", **WRITING)
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="From the k likeliest.", **WRITING)] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="From the likeliest that reach p together.", **WRITING)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same draws each time.", **WRITING)] = None,
+    html: HtmlPage = None,
+    layers: Layers = None,
+    cap_mb: CapMegabytes = 25,
+    view: View = None,
+    layer: Layer = None,
+    head: Heads = None,
+    theme: Theme = None,
+    max_new_tokens: Annotated[int | None, MAX_NEW_TOKENS] = None,
+    beams: Annotated[int | None, BEAMS] = None,
+    sample: Sample = False,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: SamplingSeed = None,
     dtype: Dtype = None,
     device: Device = "cpu",
     revision: Revision = None,
@@ -91,63 +92,62 @@ def look(
     offline: Offline = False,
     json: Json = False,
 ) -> None:
-    """Look at every attention head of one pass: lines, maps, and the arithmetic of each number.
+    """Visualise attention: every head of every layer, as lines, maps, and the arithmetic of each number.
 
-    Serves a page on this machine until Ctrl-C, or writes it as one HTML file. With --view generate it shows a text as
-    it is written: what else could have come at each step, and what comes if you choose that.
+    Serves a web page on this machine until Ctrl-C, or writes it as one HTML file. With --view generate it shows text
+    generation (40 tokens by default): the token distribution of each step, and what comes if you choose another token.
+    The options for generation, sampling and beam search belong to that view.
     """
     from glassformer.errors import ConfigError, DataError
-    from glassformer.explorer.look import Start
+    from glassformer.explorer.look import InitialView
 
     if len(texts) > 2:
         raise DataError(f"look takes one text or two, got {len(texts)}; put each in quotes")
-    chosen = _layers(layers)
-    if html is None and chosen is not None:
+    exact_layers = _parse_layers(layers)
+    if html is None and exact_layers is not None:
         raise ConfigError("--layers says what the file of --html holds; a served page has all layers")
     if html is not None:
-        from glassformer.explorer.page import check_place
+        from glassformer.explorer.standalone_page import check_html_path
 
-        check_place(html)
+        check_html_path(html)
     shape = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    drawn = sample or any(value is not None for value in shape.values())
-    options = {"max_new_tokens": max_new_tokens, "num_beams": beams, "do_sample": drawn or None, **shape}
-    given_options = {name: value for name, value in options.items() if value is not None}
-    start = Start(view=view, layer=layer, heads=head, theme=theme, options=given_options or None)
-    given = _read_texts(texts)
+    do_sample = sample or any(value is not None for value in shape.values())
+    options = {"max_new_tokens": max_new_tokens, "num_beams": beams, "do_sample": do_sample or None, **shape}
+    options = {name: value for name, value in options.items() if value is not None}
+    start = InitialView(view=view, layer=layer, heads=head, theme=theme, options=options or None)
+    inputs = _read_texts(texts)
 
     from glassformer.explorer import Look
-    from glassformer.explorer.runs import Runs
+    from glassformer.explorer.session_runs import SessionRuns
     from glassformer.model import load
 
-    found = load(
+    loaded = load(
         model, dtype=dtype, device=device, revision=revision, allow_pickle=allow_pickle, offline=offline
     )
-    with Look(Runs(found), given, start) as made:
+    with Look(SessionRuns(loaded), inputs, start) as page:
         if html is not None:
-            write(made, html, layers=chosen, cap_bytes=round(cap_mb * 1e6), json=json)
+            write(page, html, layers=exact_layers, cap_bytes=round(cap_mb * 1e6), json=json)
         else:
-            serve(made, port=port, browser=browser, json=json)
+            serve(page, port=port, browser=browser, json=json)
 
 
 def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int, json: bool) -> None:
-    """Save the page, and say what is in it and what is not."""
-    with Bar("pass") as bar:
+    """Write the page as an HTML file, and print what it holds and what was left out."""
+    with ProgressBar("forward pass") as bar:
         follow(look.run, bar)
-    with Bar("page") as bar:
+    with ProgressBar("page") as bar:
         page = look.save(html, layers=layers, cap_bytes=cap_bytes, progress=bar)
-    report = {**_facts(look), "out": str(html), "bytes": html.stat().st_size, "held": page.held}
+    report = {**_facts(look), "out": str(html), "bytes": html.stat().st_size, "held": page.exact_layers}
     if json:
-        _print_json(report)
+        print_json(report, indent=None)
         return
-    from glassformer.cli.screen import byte_amount
-
     typer.echo(_summary(look))
     typer.echo(f"saved in {html}: {byte_amount(report['bytes'])}; open it in any browser, no network needed")
     absent = _absent(page)
     if absent:
         layers_option = ",".join(map(str, absent))
         typer.echo(
-            f"it holds every head's picture; the exact numbers of layers {layers_option} would go beyond "
+            f"the file holds the image of every head; the exact numbers of layers {layers_option} would exceed "
             f"{byte_amount(cap_bytes)}: name the layers you need with --layers, or raise --cap-mb"
         )
 
@@ -156,68 +156,36 @@ def serve(look: Look, *, port: int | None, browser: bool | None, json: bool) -> 
     """Serve the page until Ctrl-C."""
     look.serve(port)
     if json:
-        _print_json({"url": look.url, "port": look.port, **_facts(look)})
+        print_json({"url": look.url, "port": look.port, **_facts(look)}, indent=None)
         look.wait()
         return
     look.show(browser)
     typer.echo("Ctrl-C stops the server")
-    with Bar("pass") as bar:
+    with ProgressBar("forward pass") as bar:
         try:
             follow(look.run, bar)
             typer.echo(_summary(look))
         except KeyboardInterrupt:
             typer.echo("\nstopped")
             return
-        except Exception as error:  # the page shows it too, and takes another text
-            typer.echo(f"the pass failed: {error}", err=True)
+        except Exception as error:  # the server goes on: the page shows the error, and takes another text
+            typer.echo(f"the forward pass failed: {error}", err=True)
     look.wait()
 
 
-def follow(run: Run, progress: Progress) -> None:
-    """Show how far a pass comes, to its end. Raises: what the pass raised."""
+def follow(run: SessionRun, progress: Progress) -> None:
+    """Show the progress of a forward pass, to its end. Raises: what the pass raised."""
     while not run.wait(0.05):
-        progress(*run.at)
+        progress(*run.blocks_done)
     run.result()
 
 
-class Bar:
-    """A progress bar on a terminal, for work that takes a while; elsewhere nothing."""
-
-    def __init__(self, title: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f} of {task.total:.0f}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._progress.add_task(title, total=1)
-
-    def __call__(self, done: int, of: int) -> None:
-        if of:
-            self._progress.update(self._task, completed=done, total=of)
-
-    def __enter__(self) -> Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-
 def _summary(look: Look) -> str:
-    """`13 text tokens · self 6 × 12 heads · pass 0.02 s · 0.1 MB kept`"""
-    from glassformer.cli.screen import byte_amount
-
+    """`13 text tokens · self 6 × 12 heads · forward pass 0.02 s · 0.1 MB stored`"""
     session = look.session
-    parts = [f"{len(tokens):,} {side} tokens" for side, tokens in session.sides.items()]
-    parts += [f"{name} {found.layers} × {found.heads} heads" for name, found in session.maps.items()]
-    parts += [f"pass {session.seconds:.2f} s", f"{byte_amount(session.nbytes)} kept"]
+    parts = [f"{len(tokens):,} {side} tokens" for side, tokens in session.streams.items()]
+    parts += [f"{name} {maps.layers} × {maps.heads} heads" for name, maps in session.maps.items()]
+    parts += [f"forward pass {session.seconds:.2f} s", f"{byte_amount(session.nbytes)} stored"]
     return " · ".join(parts)
 
 
@@ -225,72 +193,53 @@ def _facts(look: Look) -> dict[str, Any]:
     session = look.session
     return {
         "texts": list(session.texts),
-        "tokens": {side: len(tokens) for side, tokens in session.sides.items()},
-        "maps": {
-            name: {"layers": found.layers, "heads": found.heads} for name, found in session.maps.items()
-        },
+        "tokens": {side: len(tokens) for side, tokens in session.streams.items()},
+        "maps": {name: {"layers": maps.layers, "heads": maps.heads} for name, maps in session.maps.items()},
         "seconds": session.seconds,
         "memory_bytes": session.nbytes,
     }
 
 
-def _absent(page: Page) -> list[int]:
-    """Layers whose exact numbers are missing though nobody left them out."""
+def _absent(page: StandalonePage) -> list[int]:
+    """Layers whose exact numbers were left out because of the size limit."""
     if page.layers is not None:
         return []
     maps = page.session.maps
-    return sorted({layer for name in maps for layer in range(maps[name].layers)} - _held_everywhere(page))
+    return sorted({layer for name in maps for layer in range(maps[name].layers)} - _complete_layers(page))
 
 
-def _held_everywhere(page: Page) -> set[int]:
+def _complete_layers(page: StandalonePage) -> set[int]:
+    """Layers whose exact numbers are in the file, for every attention map that has them."""
     maps = page.session.maps
-    deepest = max(found.layers for found in maps.values())
+    deepest = max(attention.layers for attention in maps.values())
     return {
         layer
         for layer in range(deepest)
-        if all(layer in page.held[name] or layer >= maps[name].layers for name in maps)
+        if all(layer in page.exact_layers[name] or layer >= maps[name].layers for name in maps)
     }
 
 
-def _print_json(report: dict[str, Any]) -> None:
-    import json as json_format
-
-    typer.echo(json_format.dumps(report, ensure_ascii=False))
-    sys.stdout.flush()  # a program that waits for the address reads a pipe
-
-
-def _layers(option: str | None) -> list[int] | None:
-    """`0,3` or `0-5`, or both."""
-    import re
-
+def _parse_layers(option: str | None) -> list[int] | None:
+    """Parse a list of layers and ranges: `0,3` or `0-5`, or both."""
     from glassformer.errors import ConfigError
 
     if option is None:
         return None
-    chosen: set[int] = set()
+    numbers: set[int] = set()
     for part in option.split(","):
         match = re.fullmatch(r"\s*(\d{1,4})\s*(?:-\s*(\d{1,4})\s*)?", part, re.ASCII)
         if match is None or (match[2] and int(match[2]) < int(match[1])):
             raise ConfigError(
                 f"--layers is {option!r}; give layers counted from 0, such as 0,3 or 0-5 (both ends included)"
             )
-        chosen.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return sorted(chosen)
+        numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return sorted(numbers)
 
 
 def _read_texts(texts: list[str]) -> list[str]:
-    """The texts, with `-` read from standard input; of that, one line end at the end is no text."""
+    """The texts, with `-` replaced by standard input, whose last line break is dropped."""
     from glassformer.errors import DataError
 
     if texts.count("-") > 1:
         raise DataError("standard input can be one of the two texts, not both")
-    return [_standard_input() if text == "-" else text for text in texts]
-
-
-def _standard_input() -> str:
-    from glassformer.errors import DataError
-
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise DataError(f"standard input is not UTF-8 text (byte {error.start})") from error
+    return [standard_input() if text == "-" else text for text in texts]

@@ -1,37 +1,37 @@
-"""`glassformer parity FOLDER`: does a checkpoint give the reference library's numbers, stage by stage?"""
+"""`glassformer parity FOLDER`: numerical parity with Hugging Face transformers, stage by stage."""
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.options import AllowPickle
+from glassformer.cli.screen import plain_table, print_json
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.parity import Case, Report
+    from glassformer.evaluation.parity import ParityCase, ParityReport
     from glassformer.model import Model
 
 TEXTS = ("Time flies like an arrow.", "Fruit flies like a banana, and a banana flies like no arrow at all.")
 
 
 def parity(
-    folder: Annotated[Path, typer.Argument(help="A model folder, with config.json and weights.")],
+    folder: Annotated[Path, typer.Argument(help="Model folder, with config.json and weights.")],
     json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, with every input apart, for programs.")
+        bool, typer.Option("--json", help="Print JSON, for programs, with each input separately.")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Draws the random ids.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the input ids.")] = 0,
     allow_pickle: AllowPickle = False,
 ) -> None:
-    """Compare a checkpoint with the reference library: embeddings, every block, the head, in fp32 and in fp64.
+    """Numerical parity with Hugging Face transformers: embeddings, every block and the head, in fp32 and in fp64.
 
     Exit code 0: equal within the tolerances. 1: they differ, and the first stage that does is named.
     """
     report, about = compare_folder(folder, seed=seed, allow_pickle=allow_pickle)
     if json:
-        typer.echo(json_format.dumps({**about, **as_dict(report)}, ensure_ascii=False, indent=2))
+        print_json({**about, **as_dict(report)})
     else:
         _show(report, about)
     if not report.equal:
@@ -40,8 +40,8 @@ def parity(
 
 def compare_folder(
     folder: Path, *, seed: int = 0, allow_pickle: bool = False
-) -> tuple[Report, dict[str, Any]]:
-    """Load a folder on both sides and compare them; with what was compared, for the heading.
+) -> tuple[ParityReport, dict[str, Any]]:
+    """Load a folder in both libraries and compare them; with a description of what was compared.
 
     Raises: MissingExtraError: the reference library is not installed. DataError: `folder` is no folder.
         Whatever `load` raises for a folder that is damaged or not supported.
@@ -58,16 +58,17 @@ def compare_folder(
     import torch
     from torch import nn
 
-    from glassformer.evaluation.parity import check, reference_model
+    from glassformer.evaluation.parity import compare_stages
+    from glassformer.evaluation.reference import reference_model
     from glassformer.model import load
     from glassformer.weights.read import open_checkpoint
 
     model = load(folder, dtype=torch.float32, allow_pickle=allow_pickle, offline=True)
     architecture = (model.config.get("architectures") or [model.family.architecture(model.task)])[0]
-    notes = ["fp64 means both sides wholly in fp64: the steps that the reference keeps in fp32 are lifted"]
+    notes = ["fp64: both libraries compute entirely in fp64, also steps that transformers keeps in fp32"]
     with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
         tensors = {name: checkpoint.read(name) for name in checkpoint.tensors}
-    tensors = {  # fp64 weights are rounded to fp32 on both sides, or on neither
+    tensors = {  # fp64 weights are rounded to fp32 for both libraries, so that rounding is no difference
         name: tensor.float() if tensor.dtype == torch.float64 else tensor for name, tensor in tensors.items()
     }
 
@@ -77,7 +78,7 @@ def compare_folder(
         return reference
 
     names = model.family.names(model.spec, model.task)
-    report = check(model.network, reference_of, names, _cases(model, seed, notes), notes=notes)
+    report = compare_stages(model.network, reference_of, names, _cases(model, seed, notes), notes=notes)
     about = {
         "folder": str(folder),
         "architecture": architecture,
@@ -86,14 +87,14 @@ def compare_folder(
     return report, about
 
 
-def _cases(model: Model, seed: int, notes: list[str]) -> list[Case]:
+def _cases(model: Model, seed: int, notes: list[str]) -> list[ParityCase]:
     from glassformer.errors import DataError
     from glassformer.evaluation.parity import random_cases, text_case
 
     embed = model.network.embedding.spec
     hidden = model.config.get("pad_token_id") or 0
     longest = None if embed.positions is None else embed.positions.count
-    cases = random_cases(model.vocabulary, longest, segments=embed.segments, hidden=hidden, seed=seed)
+    cases = random_cases(model.vocabulary, longest, token_types=embed.token_types, hidden=hidden, seed=seed)
     try:
         tokenizer = model.tokenizer
     except DataError:
@@ -103,8 +104,8 @@ def _cases(model: Model, seed: int, notes: list[str]) -> list[Case]:
     return [*cases, text_case(rows, hidden=hidden)]
 
 
-def as_dict(report: Report) -> dict[str, Any]:
-    """The report as JSON can hold it; a difference that is no number is null."""
+def as_dict(report: ParityReport) -> dict[str, Any]:
+    """The report as JSON data; a difference that is NaN or infinite is null."""
 
     def number(value: float) -> float | None:
         return value if value < float("inf") else None
@@ -131,34 +132,33 @@ def as_dict(report: Report) -> dict[str, Any]:
     return {"equal": report.equal, "first": named, "runs": runs, "notes": list(report.notes)}
 
 
-def _show(report: Report, about: dict[str, Any]) -> None:
+def _show(report: ParityReport, about: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False)
-    console.print(Text(f"{about['architecture']} of {about['folder']}, beside {about['reference']}"))
+    console.print(Text(f"{about['architecture']} of {about['folder']}, compared with {about['reference']}"))
     precisions = list(dict.fromkeys(precision for precision, _ in report.stages))
     cases = list(dict.fromkeys(case for _, case in report.stages))
-    console.print(Text(f"the largest difference over {len(cases)} inputs: {', '.join(cases)}\n"))
+    console.print(Text(f"maximum difference over {len(cases)} inputs: {', '.join(cases)}\n"))
 
-    table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    table = plain_table()
     table.add_column("stage")
     for precision in precisions:
         table.add_column(precision, justify="right")
         table.add_column("relative", justify="right")
     table.add_column("verdict")
-    for at_one_stage in zip(*report.stages.values(), strict=True):
-        row = [at_one_stage[0].stage]
+    for differences in zip(*report.stages.values(), strict=True):
+        row = [differences[0].stage]
         for precision in precisions:
-            of_it = [d for (p, _), d in zip(report.stages, at_one_stage, strict=True) if p == precision]
-            row += [f"{max(d.absolute for d in of_it):.1e}", f"{max(d.relative for d in of_it):.1e}"]
-        same = all(d.within for d in at_one_stage)
-        table.add_row(*row, Text("equal", style="green") if same else Text("differs", style="bold red"))
+            own = [d for (p, _), d in zip(report.stages, differences, strict=True) if p == precision]
+            row += [f"{max(d.absolute for d in own):.1e}", f"{max(d.relative for d in own):.1e}"]
+        equal = all(d.within for d in differences)
+        table.add_row(*row, Text("equal", style="green") if equal else Text("differs", style="bold red"))
     console.print(table)
     console.print()
 
-    limits = {precision: differences[0].tolerance for (precision, _), differences in report.stages.items()}
+    limits = {precision: stages[0].tolerance for (precision, _), stages in report.stages.items()}
     allowed = ", ".join(f"{limit:.0e} in {precision}" for precision, limit in limits.items())
     if report.first is None:
         console.print(Text(f"equal at every stage (within {allowed}, absolute or relative)", style="green"))

@@ -1,23 +1,22 @@
-"""What `glassformer evaluate` and `train` print of a report for people."""
+"""The evaluation report in the terminal, as `glassformer evaluate` and `train` print it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from glassformer.cli.screen import plain_table, visible
+
 if TYPE_CHECKING:
-    from glassformer.evaluation.report import Report
+    from glassformer.evaluation.report import EvaluationReport
 
 
-def show(report: Report) -> None:
-    """Print how the model stands beside its baselines, its other figures, its classes, and what should be known."""
+def show(report: EvaluationReport) -> None:
+    """Print the main metric beside the baselines, the other metrics, the metrics of each class, and notes."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    from glassformer.cli.screen import visible
-
-    def printed(headings: list[str], rows: list[list[str]]) -> None:
-        table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    def print_table(headings: list[str], rows: list[list[str]]) -> None:
+        table = plain_table()
         for heading in headings:
             table.add_column(Text(visible(heading)), overflow="fold")
         for row in rows:
@@ -26,14 +25,14 @@ def show(report: Report) -> None:
         console.print(table)
 
     console = Console(highlight=False)
-    console.print(Text(visible(report.headed)))
-    headings, rows = report.standings()
-    printed(headings[:3], [row[:3] for row in rows])  # what a baseline is stands below
-    for name, standing in report.baselines.items():
-        console.print(Text(f"{visible(name)}: {visible(standing.about)}", style="dim"))
-    printed(*report.others())
+    console.print(Text(visible(report.caption)))
+    headings, rows = report.systems_table()
+    print_table(headings[:3], [row[:3] for row in rows])  # the descriptions of the baselines follow below
+    for name, baseline in report.baselines.items():
+        console.print(Text(f"{visible(name)}: {visible(baseline.about)}", style="dim"))
+    print_table(*report.other_metrics_table())
     if (classes := report.class_table()) is not None:
-        printed(*classes)
+        print_table(*classes)
     console.print()
     console.print(Text(visible(report.method), style="dim"))
     for note in report.notes:

@@ -1,23 +1,27 @@
-"""What commands share when they write for people: amounts, bars, and text that cannot steer the terminal."""
+"""Terminal output: numbers, tables, progress bars, JSON, and text made safe for the terminal."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from rich.table import Table
+
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def amount(number: float) -> str:
-    """A count in three or four digits: `9,216`, `22.7M`."""
+    """Format a count in three or four digits: `9,216`, `22.7M`."""
     return (
         f"{number:,.0f}"
         if number < 9_999.5
@@ -26,7 +30,7 @@ def amount(number: float) -> str:
 
 
 def byte_amount(number: float) -> str:
-    """Bytes in three digits, in powers of 1000: `90.9 MB`."""
+    """Format a number of bytes in three digits, with decimal units: `90.9 MB`."""
     return _scaled(number, ("B", "kB", "MB", "GB", "TB", "PB"))
 
 
@@ -39,29 +43,40 @@ def _scaled(number: float, units: tuple[str, ...]) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of `width` characters, filled from the left by a share in [0, 1]."""
+    """A horizontal bar of `width` characters, filled from the left by a share in [0, 1]."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (EIGHTHS[rest] if rest else "")).ljust(width)
 
 
 def visible(text: str) -> str:
-    """The text with control characters written out, so that no text can steer the terminal."""
+    """Escape control characters, so that no text can inject terminal escape sequences."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def visible_lines(text: str) -> str:
+    """Escape control characters, but keep the line breaks."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def print_json(data: Any, indent: int | None = 2) -> None:
+    """Print JSON on standard output, at once: a program that waits for it reads a pipe."""
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=indent))
+    sys.stdout.flush()
 
 
 @contextmanager
 def notes(*, repeats: bool = True) -> Iterator[None]:
-    """Warnings, such as that texts were cut, each in one line on standard error.
+    """Print Python warnings, such as about truncated texts, as one `note:` line each on standard error.
 
-    Args: repeats: False = of those that differ in their numbers alone, the first
+    Args: repeats: False = of warnings that differ in their numbers alone, print the first
     """
-    said: set[str] = set()
+    printed: set[str] = set()
 
     def note(message: Warning | str, *_: object, **__: object) -> None:
         kind = re.sub(r"\d[\d,]*", "", str(message))
-        if repeats or kind not in said:
-            said.add(kind)
+        if repeats or kind not in printed:
+            printed.add(kind)
             print(f"note: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
@@ -72,9 +87,9 @@ def notes(*, repeats: bool = True) -> Iterator[None]:
 
 @contextmanager
 def counted(total: int | None, what: str) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on standard error, where a person sees it; it is told how many more are done.
+    """A progress bar on standard error, if that is a terminal; the function it gives takes how many more are done.
 
-    Args: total: None = nobody knows beforehand; then it is a count
+    Args: total: None = not known beforehand; then only a count is shown
     """
     if not sys.stderr.isatty():
         yield None
@@ -83,55 +98,85 @@ def counted(total: int | None, what: str) -> Iterator[Callable[[int], None] | No
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=total)
-        yield lambda done: shown.advance(task, done)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+class ProgressBar:
+    """A progress bar on standard error, called with how many of how many are done; silent where that is no terminal."""
+
+    def __init__(self, title: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task(title, total=1)
+
+    def __call__(self, done: int, of: int) -> None:
+        if of:
+            self._progress.update(self._task, completed=done, total=of)
+
+    def __enter__(self) -> ProgressBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+
+def plain_table(*headings: str, **options: Any) -> Table:
+    """An empty table in the style of the command line: no lines, and headings in bold cyan."""
+    from rich.table import Table
+
+    return Table(*headings, **{"box": None, "header_style": "bold cyan", "pad_edge": False, **options})
 
 
 def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:
-    """A table whose first `left` columns stand to the left.
+    """A table of strings, fitted to the terminal: the first `left` columns are left-justified.
 
-    Where the terminal is too narrow, intervals go below their figures; where it still is, they are left out, which the
-    caption says.
+    In a narrow terminal, confidence intervals go below their values; in a narrower one they are left out, and the
+    caption says so.
     """
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    def made(rows: Sequence[Sequence[str]]) -> Table:
-        table = Table(
-            title=Text(visible(title)) if title else None,
-            title_justify="left",
-            box=None,
-            header_style="bold cyan",
-            pad_edge=False,
-        )
+    def build(rows: Sequence[Sequence[str]]) -> Table:
+        table = plain_table(title=Text(visible(title)) if title else None, title_justify="left")
         for i, heading in enumerate(headings):
-            named = i < left
             table.add_column(
-                "\n".join(map(visible, heading.split("\n"))),
-                justify="left" if named else "right",
-                no_wrap=named,
+                visible_lines(heading),
+                justify="left" if i < left else "right",
+                no_wrap=i < left,
                 overflow="fold",
             )
         for row in rows:
-            table.add_row(*(Text("\n".join(map(visible, cell.split("\n")))) for cell in row))
+            table.add_row(*(Text(visible_lines(cell)) for cell in row))
         return table
 
     def fits(table: Table) -> bool:
-        boundless = console.options.update(max_width=10_000)  # else a table claims no more than there is
-        return console.measure(table, options=boundless).maximum <= console.width
+        # Measured without a limit, because rich caps the width of a table at that of the terminal.
+        unlimited = console.options.update(max_width=10_000)
+        return console.measure(table, options=unlimited).maximum <= console.width
 
-    console, wide = Console(), made(rows)
+    console, wide = Console(), build(rows)
     if fits(wide):
         return wide
-    below = made([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])
+    below = build([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])
     if fits(below):
         return below
     bare = [[INTERVAL.sub("", cell) for cell in row] for row in rows]
     if bare == [list(row) for row in rows]:
         return below
-    found = made(bare)
-    found.caption = "without intervals, for which there is no room here; --json has them"
-    found.caption_justify = "left"
-    return found
+    narrow = build(bare)
+    narrow.caption = "without intervals: the terminal is too narrow; --json has them"
+    narrow.caption_justify = "left"
+    return narrow

@@ -1,8 +1,7 @@
-"""`glassformer search CONFIG`: try settings of a training, and keep the best."""
+"""`glassformer search CONFIG`: hyperparameter search, with pruning of trials that fall behind."""
 
 from __future__ import annotations
 
-import json as json_format
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import Json
-from glassformer.cli.screen import notes
+from glassformer.cli.options import Json, Quiet
+from glassformer.cli.screen import notes, plain_table, print_json
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from glassformer.training.callbacks import Callback
-    from glassformer.training.trials import Trial
+    from glassformer.training.trials import SearchResult, Trial
 
 
 @dataclass(frozen=True, kw_only=True)
-class Space:
-    """What stands under `search` in the configuration: which settings, how many trials, and which figure counts."""
+class SearchConfig:
+    """The section `search` of the configuration: search space, number of trials, and the metric to optimise."""
 
     space: dict[str, Any]
     trials: int = 20
@@ -33,16 +32,21 @@ class Space:
 
 def search(
     config: Annotated[
-        Path, typer.Argument(help="A YAML file as for train, with `search` in it.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Configuration file (YAML) as for train, with a section `search`.", show_default=False
+        ),
     ],
-    trials: Annotated[int | None, typer.Option(help="How many in all, those done before among them.")] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="The folder of the search.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table at the end.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(help="Total number of trials, including those of an interrupted search.")
+    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Output folder of the search.")] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Search for settings of a training: each trial is a run, and those that fall behind are ended early.
+    """Hyperparameter search: each trial is a training run, and trials that fall behind are pruned.
 
-    In the file, beside what `glassformer train` reads:
+    In the configuration file, beside the keys of `glassformer train`:
 
     search:
       trials: 20
@@ -50,8 +54,8 @@ def search(
         training.learning_rate: {low: 1.0e-5, high: 1.0e-3, log: true}
         training.batch_size: [8, 16, 32]
 
-    The folder holds trials.log, from which the same command goes on after it was stopped, and at the end trials.html,
-    trials.json and best.yaml, a configuration to train with.
+    The folder holds trials.log, from which the same command resumes an interrupted search, and at the end trials.html,
+    trials.json and best.yaml, the configuration of the best trial.
 
     Examples:
 
@@ -59,87 +63,95 @@ def search(
 
     [cyan]glassformer train runs/search/best.yaml --output runs/best[/]
     """
-    import yaml
-
-    from glassformer.files.parsing import read_record
-    from glassformer.runs.config import config_of, read_config
-    from glassformer.runs.lock import Lock
-    from glassformer.tasks.evaluator import objective_class
+    from glassformer.files.parsing import parse_dataclass
+    from glassformer.runs.config import parse_config, read_config
+    from glassformer.runs.lock import RunLock
+    from glassformer.tasks.metrics.metric import greater_is_better
+    from glassformer.tasks.registry import task_class
     from glassformer.training.search import search as search_for
-    from glassformer.training.trainer import LOWER_IS_BETTER
-    from glassformer.weights.write import atomic_file
 
     values = read_config(config)
-    asked = read_record(Space, values.pop("search", None) or {}, "search")
-    place = Path(output or values.get("output") or "runs/search")
-    base = config_of({**values, "output": str(place)})
+    settings = parse_dataclass(SearchConfig, values.pop("search", None) or {}, "search")
+    folder = Path(output or values.get("output") or "runs/search")
+    base = parse_config({**values, "output": str(folder)})
     if base.data.validation is None:
         raise ConfigError(
-            "a search judges by validation; name data.validation: files, or a share such as 0.1"
+            "a search compares trials on validation data; give data.validation: files, or a fraction such as 0.1"
         )
-    metric = asked.metric or base.training.metric or objective_class(base.task).METRIC
+    metric = settings.metric or base.training.metric or task_class(base.task).VALIDATION_METRIC
     values["training"] = {**values.get("training", {}), "metric": metric}
-    place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
 
-    def make_trial(settings: dict[str, Any], watch: Callback) -> Mapping[str, float]:
-        return _trained(_with(values, settings), place, watch, asked.keep_models)
+    def run_trial(chosen: dict[str, Any], pruning: Callback) -> Mapping[str, float]:
+        return _run_trial(_with_settings(values, chosen), folder, pruning, settings.keep_models)
 
-    def told(trial: Trial) -> None:
+    def report(trial: Trial) -> None:
         if not quiet and not json:
-            figure = trial.figures.get(metric)
-            said = ", ".join(f"{name} {value}" for name, value in trial.settings.items())
-            typer.echo(f"trial {trial.number}: {said}: {trial.state}, {metric} {figure}", err=True)
+            score = trial.metrics.get(metric)
+            changes = ", ".join(f"{name} {value}" for name, value in trial.settings.items())
+            typer.echo(f"trial {trial.number}: {changes}: {trial.state}, {metric} {score}", err=True)
 
-    with Lock(place / "lock"), notes():
-        found = search_for(
-            make_trial,
-            asked.space,
+    with RunLock(folder / "lock"), notes():
+        results = search_for(
+            run_trial,
+            settings.space,
             metric=metric,
-            direction="minimize" if metric in LOWER_IS_BETTER else "maximize",
-            trials=trials or asked.trials,
-            storage=place / "trials.log",
+            direction="maximize" if greater_is_better(metric) else "minimize",
+            trials=trials or settings.trials,
+            storage=folder / "trials.log",
             seed=base.training.seed,
-            progress=told,
+            progress=report,
         )
-    found.save(place)
-    if found.best is not None:
-        with atomic_file(place / "best.yaml") as stream:
-            stream.write(yaml.safe_dump(_with(values, found.best.settings), sort_keys=False).encode())
+    results.save(folder)
+    if results.best is not None:
+        _save_config(folder / "best.yaml", _with_settings(values, results.best.settings))
     if json:
-        print(json_format.dumps(found.to_dict()))
-        return
-    from rich.console import Console
-    from rich.table import Table
+        print_json(results.to_dict(), indent=None)
+    else:
+        _show(results)
 
-    headings, rows = found.table()
-    table = Table(*headings, box=None, header_style="bold cyan", pad_edge=False)
+
+def _show(results: SearchResult) -> None:
+    from rich.console import Console
+
+    headings, rows = results.table()
+    table = plain_table(*headings)
     for row in rows:
         table.add_row(*row)
     Console(highlight=False).print(table)
 
 
-def _trained(values: Mapping[str, Any], place: Path, watch: Callback, keep: bool) -> Mapping[str, float]:
-    """One trial; its folder goes with it, unless it is to stay."""
+def _save_config(path: Path, values: Mapping[str, Any]) -> None:
+    import yaml
+
+    from glassformer.files.atomic import atomic_file
+
+    with atomic_file(path) as stream:
+        stream.write(yaml.safe_dump(dict(values), sort_keys=False).encode())
+
+
+def _run_trial(values: Mapping[str, Any], parent: Path, pruning: Callback, keep: bool) -> Mapping[str, float]:
+    """Train one trial; its folder is deleted afterwards, unless models are kept."""
     import shutil
     import tempfile
 
-    from glassformer.runs.config import config_of
+    from glassformer.runs.config import parse_config
     from glassformer.training.run import make_trainer
 
-    folder = Path(tempfile.mkdtemp(prefix="trial-", dir=place))
+    folder = Path(tempfile.mkdtemp(prefix="trial-", dir=parent))
     try:
-        trainer = make_trainer(config_of({**values, "output": str(folder)}), [watch])
-        return trainer.train().figures
+        trainer = make_trainer(parse_config({**values, "output": str(folder)}), [pruning])
+        return trainer.train().metrics
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _with(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with these settings, by their place in it."""
+def _with_settings(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration with settings changed, each named by its path."""
     from glassformer.cli.train import put
 
     changed = deepcopy(dict(values))
-    for place, value in settings.items():
-        put(changed, place, value)
+    for path, value in settings.items():
+        put(changed, path, value)
     return changed

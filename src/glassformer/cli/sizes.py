@@ -1,35 +1,40 @@
-"""`glassformer sizes`: what published models measure, computed from their networks; and where notes go wrong."""
+"""`glassformer sizes`: sizes of published models, computed from their configs, and errors in lecture notes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.options import Json
+from glassformer.cli.screen import amount, byte_amount, plain_table, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from glassformer.inspect import Size
-    from glassformer.lessons.sizes import Checked
+    from glassformer.lessons.sizes import CheckedClaim
 
-ROOMY = 120  # from this many columns on, all of them are shown
+WIDE = 120  # terminal width from which on all columns are shown
 
 
 def sizes(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Only models with one of these in their name: llama, gpt2, …")
+        list[str] | None,
+        typer.Argument(help="Filter: models whose name contains one of these: llama, gpt2, …"),
     ] = None,
     notes: Annotated[
-        bool, typer.Option("--notes", help="What lecture notes say of such models, beside what is computed.")
+        bool,
+        typer.Option(
+            "--notes", help="Check claims about model sizes in lecture notes against computed ones."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what published models measure: context, parameters, memory, vocabulary, width, layers, training tokens.
+    """List sizes of published models: parameters, memory, context, vocabulary, hidden size, layers, training tokens.
 
     Every size is computed from the network that the model's config describes, without weights; `glassformer info NAME`
-    shows its parts.
+    shows its modules.
     """
     from rich.console import Console
 
@@ -39,48 +44,39 @@ def sizes(
 
         checked = check()
         if json:
-            _print_json([line.to_dict() for line in checked])
+            print_json([line.to_dict() for line in checked])
         else:
             console.print(_notes_table(checked))
         return
     from glassformer import inspect
 
-    rows = inspect.sizes(_chosen(names or []))
+    rows = inspect.sizes(_matching(names or []))
     if json:
-        _print_json([row.to_dict() for row in rows])
+        print_json([row.to_dict() for row in rows])
         return
-    console.print(_table(rows, console.width >= ROOMY))
+    console.print(_table(rows, console.width >= WIDE))
     console.print()
     console.print(
-        "Parameters: tied ones once; active: those that run for a token, where not all do. fp32: 4 bytes a parameter; "
-        "int8: 1. Trained on: tokens, where the paper states them. --json has all of it, and the sources; "
-        "glassformer info NAME shows the parts.",
+        "Parameters: tied ones count once; active: used per token (mixture of experts). fp32: 4 bytes per "
+        "parameter; int8: 1. Trained on: tokens, where the paper states them. --json has all columns, and the sources; "
+        "glassformer info NAME shows the modules.",
         style="dim",
     )
 
 
-def _chosen(words: list[str]) -> list[str]:
+def _matching(words: list[str]) -> list[str]:
+    """Names of published models that contain one of the words."""
     from glassformer.errors import DataError, nearest
     from glassformer.models.presets import PRESETS
 
     for word in words:
         if not any(word in name for name in PRESETS):
-            raise DataError(f"no published size has {word!r} in its name{nearest(word, PRESETS)}")
+            raise DataError(f"no published model has {word!r} in its name{nearest(word, PRESETS)}")
     return [name for name in PRESETS if not words or any(word in name for word in words)]
 
 
-def _print_json(data: list[dict[str, Any]]) -> None:
-    import json as json_format
-
-    typer.echo(json_format.dumps(data, ensure_ascii=False, indent=2))
-
-
-def _table(rows: list[Size], roomy: bool) -> Table:
-    from rich.table import Table
-
-    from glassformer.cli.screen import amount, byte_amount
-
-    table = Table(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0))
+def _table(rows: list[Size], wide: bool) -> Table:
+    table = plain_table(padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("model", no_wrap=True)
     names = [
         "parameters",
@@ -94,7 +90,7 @@ def _table(rows: list[Size], roomy: bool) -> Table:
         "heads",
         "trained on",
     ]
-    if not roomy:
+    if not wide:
         names = ["params", "fp32", "int8", "context", "vocab", "width", "layers"]
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
@@ -121,14 +117,13 @@ def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _notes_table(checked: list[Checked]) -> Table:
-    from rich.table import Table
+def _notes_table(checked: list[CheckedClaim]) -> Table:
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 1, 0))
-    for name in ("the notes say", "", "found", "because"):
+    table = plain_table(padding=(0, 2, 1, 0))
+    for name in ("claim in the notes", "", "computed", "explanation"):
         table.add_column(name, overflow="fold")
     for line in checked:
-        verdict = Text("right", style="green") if line.right else Text("wrong", style="red")
-        table.add_row(line.said, verdict, line.found, Text(line.lesson, style="dim"))
+        verdict = Text("right", style="green") if line.correct else Text("wrong", style="red")
+        table.add_row(line.statement, verdict, line.actual, Text(line.lesson, style="dim"))
     return table

@@ -1,4 +1,4 @@
-"""`glassformer tokenizer train FILES …`: a tokenizer learned from a corpus."""
+"""`glassformer tokenizer train FILES …`: train a tokenizer on a corpus."""
 
 from __future__ import annotations
 
@@ -9,48 +9,68 @@ from typing import Annotated, Any
 
 import typer
 
+from glassformer.cli.options import Json
+from glassformer.cli.screen import print_json, visible
+
 tokenizer = typer.Typer(
-    name="tokenizer", no_args_is_help=True, add_completion=False, help="Learn tokenizers from texts."
+    name="tokenizer", no_args_is_help=True, add_completion=False, help="Train tokenizers."
 )
 
-MEASURED = 20_000  # texts that the report counts on
+MEASURED_TEXTS = 20_000
 
 
 @tokenizer.callback()
 def _group() -> None:
-    """A group even while it holds one command."""
+    """Makes typer keep the subcommand, although there is only one."""
+
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="Corpus files: .txt (one text per line), .csv, .jsonl, .parquet, also with .gz."),
+]
+Output = Annotated[Path, typer.Option("--out", help="Output folder of the tokenizer.", show_default=False)]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        help="Tokenization algorithm: byte-bpe (the default), wordpiece or unigram.", show_default=False
+    ),
+]
+Size = Annotated[int, typer.Option(min=1, help="Vocabulary size, including special tokens.")]
+FamilyName = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        help="Model family whose special tokens to use: bert, gpt2, roberta, bart, t5, …",
+        show_default=False,
+    ),
+]
+Special = Annotated[list[str] | None, typer.Option(help="Additional special token, never split; repeatable.")]
+Lower = Annotated[bool, typer.Option("--lower", help="Lowercase the texts.")]
+Like = Annotated[
+    str | None,
+    typer.Option(
+        help="Model whose tokenizer is retrained: same algorithm and special tokens.", show_default=False
+    ),
+]
+Column = Annotated[str, typer.Option(help="Column of the texts, in files with columns.")]
 
 
 @tokenizer.command()
 def train(
-    files: Annotated[
-        list[Path], typer.Argument(help="Texts: .txt (a text a line), .csv, .jsonl, .parquet; perhaps .gz.")
-    ],
-    out: Annotated[Path, typer.Option(help="A folder for the tokenizer.", show_default=False)],
-    kind: Annotated[
-        str | None, typer.Option(help="byte-bpe (the default), wordpiece or unigram.", show_default=False)
-    ] = None,
-    size: Annotated[int, typer.Option(min=1, help="How many tokens, special ones included.")] = 8_000,
-    family: Annotated[
-        str | None,
-        typer.Option(
-            "--for", help="Whose special tokens: bert, gpt2, roberta, bart, t5, …", show_default=False
-        ),
-    ] = None,
-    special: Annotated[
-        list[str] | None, typer.Option(help="One more token that is never cut; may be given several times.")
-    ] = None,
-    lower: Annotated[bool, typer.Option("--lower", help="Make capitals small.")] = False,
-    like: Annotated[
-        str | None,
-        typer.Option(help="A model: its tokenizer, learned anew from these texts.", show_default=False),
-    ] = None,
-    column: Annotated[str, typer.Option(help="Of the texts, where files have columns.")] = "text",
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    files: Files,
+    out: Output,
+    kind: Kind = None,
+    size: Size = 8_000,
+    family: FamilyName = None,
+    special: Special = None,
+    lower: Lower = False,
+    like: Like = None,
+    column: Column = "text",
+    json: Json = False,
 ) -> None:
-    """Learn a tokenizer; the same files give the same tokenizer, byte for byte.
+    """Train a tokenizer; the same files give the same tokenizer, byte for byte.
 
-    The folder is one that Glassformer and the reference library both load.
+    Glassformer and Hugging Face transformers both load the folder.
 
     Examples:
 
@@ -65,10 +85,10 @@ def train(
     from glassformer.text.build import TOKENIZER_FILES
     from glassformer.text.train import coverage, train_tokenizer
 
-    if there := [name for name in TOKENIZER_FILES if (out / name).exists()]:
-        raise DataError(f"{out / there[0]}: is there already; name another folder with --out")
-    texts = Texts(files, column)
-    found = train_tokenizer(
+    if existing := [name for name in TOKENIZER_FILES if (out / name).exists()]:
+        raise DataError(f"{out / existing[0]}: already exists; choose another folder with --out")
+    texts = Corpus(files, column)
+    trained = train_tokenizer(
         texts,
         kind=kind,
         size=size,
@@ -77,46 +97,46 @@ def train(
         lower=lower,
         like=None if like is None else resolve(like),
     )
-    found.save(out)
-    seen = coverage(found, islice(texts, MEASURED))
-    special_ids = {token: found.convert_tokens_to_ids(token) for token in found.special_tokens.values()}
+    trained.save(out)
+    measured = coverage(trained, islice(texts, MEASURED_TEXTS))
+    special_ids = {token: trained.convert_tokens_to_ids(token) for token in trained.special_tokens.values()}
     report: dict[str, Any] = {
         "folder": str(out),
-        "tokens": len(found),
+        "tokens": len(trained),
         "special": dict(sorted(special_ids.items(), key=lambda item: item[1])),
-        "tokens_per_word": round(seen.tokens_per_word, 4),
-        "unknown_share": round(seen.unknown_share, 6),
-        "measured_on": {"texts": seen.texts, "words": seen.words},
+        "tokens_per_word": round(measured.tokens_per_word, 4),
+        "unknown_share": round(measured.unknown_share, 6),
+        "measured_on": {"texts": measured.texts, "words": measured.words},
     }
     if json:
-        import json as json_format
-
-        typer.echo(json_format.dumps(report, ensure_ascii=False, indent=2))
+        print_json(report)
         return
     _show(report)
 
 
-class Texts:
-    """The texts of some files one after the other, streamed anew each time."""
+class Corpus:
+    """The texts of several files, streamed from disk at each iteration."""
 
     def __init__(self, files: Sequence[Path], column: str) -> None:
-        from glassformer.data.kinds import ENDINGS, ending
+        from glassformer.data.format_detection import EXTENSIONS, data_extension
 
-        # A corpus may have any name: what no table or list is called is text.
-        self._kinds = {file: ENDINGS.get(ending(file), "text") for file in files}
+        # A corpus file may have any extension: an unknown one means plain text.
+        self._kinds = {file: EXTENSIONS.get(data_extension(file), "text") for file in files}
         self._column = column
 
     def __iter__(self) -> Iterator[str]:
         from glassformer.data.streams import stream_rows
         from glassformer.errors import DataError
-        from glassformer.files import shown
+        from glassformer.files import safe_repr
 
         for file, kind in self._kinds.items():
             column = "text" if kind == "text" else self._column
             rows = stream_rows(file, kind=kind, columns=[column], buffer=1)
             for row in rows:
                 if not isinstance(row[column], str):
-                    raise DataError(f"{rows.where}: {column!r} is {shown(row[column])}, which is no text")
+                    raise DataError(
+                        f"{rows.where}: {column!r} is {safe_repr(row[column])}; it must be a text"
+                    )
                 yield row[column]
 
 
@@ -124,16 +144,14 @@ def _show(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from glassformer.cli.screen import visible
-
     console = Console(highlight=False)
-    measured = report["measured_on"]
+    sample = report["measured_on"]
     special = " ".join(f"{visible(token)} {number}" for token, number in report["special"].items())
-    for name, said in (
+    for name, value in (
         ("saved in", report["folder"]),
         ("tokens", f"{report['tokens']:,}"),
         ("special", special),
-        ("a word is", f"{report['tokens_per_word']:.3f} tokens, of {measured['words']:,} words measured"),
+        ("a word is", f"{report['tokens_per_word']:.3f} tokens, measured on {sample['words']:,} words"),
         ("unknown", f"{report['unknown_share']:.3%} of the tokens"),
     ):
-        console.print(Text.assemble((f"{name:>9}  ", "bold cyan"), said))
+        console.print(Text.assemble((f"{name:>9}  ", "bold cyan"), value))

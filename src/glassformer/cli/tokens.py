@@ -1,4 +1,4 @@
-"""`glassformer tokens MODEL TEXT`: from text to ids, one step at a time."""
+"""`glassformer tokens MODEL TEXT`: tokenization, step by step from text to token ids."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, ModelName
-from glassformer.cli.screen import visible
+from glassformer.cli.screen import plain_table, print_json, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from glassformer.text.stages import Piece, Stages
+    from glassformer.text.stages import Stages, TokenStage
 
 
 def tokens(
     model: ModelName,
-    text: Annotated[str, typer.Argument(help="The text; put it in quotes.")],
+    text: Annotated[str, typer.Argument(help="Text, in quotes.")],
     json: Json = False,
 ) -> None:
-    """Show how a text becomes ids: normalised, split into words, pieces, special tokens, places in the text."""
+    """Tokenize a text, step by step: normalisation, words, subwords, special tokens, ids, character offsets."""
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer
 
     stages = Tokenizer.from_folder(resolve(model)).explain(text)
     if json:
-        import json as json_format
-
-        typer.echo(json_format.dumps(stages.to_dict(), ensure_ascii=False, indent=2))
+        print_json(stages.to_dict())
     else:
         _show(stages)
 
@@ -51,12 +49,11 @@ def _show(stages: Stages) -> None:
     console.print(_table(stages.final, stages.text))
 
 
-def _table(pieces: Iterable[Piece], text: str) -> Table:
-    """One line a token, as the model gets them."""
-    from rich.table import Table
+def _table(pieces: Iterable[TokenStage], text: str) -> Table:
+    """One line per token, as the model reads them."""
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold cyan", pad_edge=False)
+    table = plain_table()
     for name in ("position", "id"):
         table.add_column(name, justify="right")
     table.add_column("token")
@@ -64,7 +61,7 @@ def _table(pieces: Iterable[Piece], text: str) -> Table:
         table.add_column(name, justify="right")
     table.add_column("in the text")
     for position, piece in enumerate(pieces):
-        added = piece.word is None  # put there by the post-processor, so it has no place in the text
+        added = piece.word is None  # a special token added by the post-processor has no offsets in the text
         table.add_row(
             str(position),
             str(piece.id),

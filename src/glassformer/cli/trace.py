@@ -1,4 +1,4 @@
-"""`glassformer trace MODEL TEXT [TEXT]`: the shapes and figures of every tensor of one pass."""
+"""`glassformer trace MODEL TEXT [TEXT]`: shapes and statistics of every tensor of a forward pass."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import AllowPickle, Device, Dtype, HeadTask, ModelName, Offline, Revision
+from glassformer.cli.screen import byte_amount, plain_table, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from glassformer.inspect import Layer, Session, TapRow
+    from glassformer.inspect import Session, TapRow, TracedLayer
     from glassformer.model import Model
 
-ROOMY = 100  # from this many columns on, columns stand further apart
+WIDE = 100  # terminal width from which on columns have more space between them
 
 
 def trace(
     model: ModelName,
-    texts: Annotated[list[str], typer.Argument(help="One text, or two as a pair; put each in quotes.")],
+    texts: Annotated[list[str], typer.Argument(help="One text, or two as a text pair, in quotes.")],
     taps: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these, such as attn.probs or 'blocks.*.out'; may be given again. "
-            "Default: all but scores and probs.",
+            help="Taps to show, such as attn.probs or 'blocks.*.out'; repeatable. Default: all but scores and probs.",
             show_default=False,
         ),
     ] = None,
     all_layers: Annotated[
-        bool, typer.Option("--all", help="Show every layer, without folding those of one form.")
+        bool, typer.Option("--all", help="Show every layer, without folding equal ones.")
     ] = False,
     task: HeadTask = None,
     dtype: Dtype = None,
@@ -38,11 +38,11 @@ def trace(
     revision: Revision = None,
     allow_pickle: AllowPickle = False,
     offline: Offline = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs; every layer.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, of every layer.")] = False,
 ) -> None:
-    """Run one text through a model and show what flows: shapes, axes, mean, deviation, smallest and largest.
+    """Trace a forward pass: shape, axes, mean, standard deviation, minimum and maximum of every tensor.
 
-    Nothing is kept, so a long text costs no more memory than its pass. An encoder-decoder takes source and target.
+    No tensor is stored, so the trace takes no extra memory. An encoder-decoder takes a source and a target text.
 
     Examples:
       glassformer trace ./all-MiniLM-L6-v2 'time flies like an arrow'
@@ -50,29 +50,26 @@ def trace(
     """
     from glassformer.model import load
 
-    found = load(
+    loaded = load(
         model,
         task=task, dtype=dtype, device=device, revision=revision, allow_pickle=allow_pickle, offline=offline,
     )  # fmt: skip
-    session = found.inspect(*texts)
+    session = loaded.inspect(*texts)
     rows = session.trace(*(taps or ()))
     if json:
-        import json as json_format
-
-        data = _as_data(found, session, rows, asked=bool(taps))
-        typer.echo(json_format.dumps(data, ensure_ascii=False, indent=2))
+        print_json(_as_data(loaded, session, rows, selected=bool(taps)))
         return
     from rich.console import Console
 
-    from glassformer.inspect import folded
+    from glassformer.inspect import fold_layers
 
     console = Console(highlight=False)
-    _show_head(console, found, session, rows)
-    _show_rows(console, folded(rows, each=all_layers))
-    _show_notes(console, rows, asked=bool(taps))
+    _show_head(console, loaded, session, rows)
+    _show_rows(console, fold_layers(rows, separate=all_layers))
+    _show_notes(console, rows, selected=bool(taps))
 
 
-def _as_data(model: Model, session: Session, rows: list[TapRow], *, asked: bool) -> dict[str, Any]:
+def _as_data(model: Model, session: Session, rows: list[TapRow], *, selected: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
@@ -80,8 +77,8 @@ def _as_data(model: Model, session: Session, rows: list[TapRow], *, asked: bool)
         "task": model.task,
         "folder": str(model.folder),
         "texts": list(session.texts),
-        "tokens": {side: len(tokens) for side, tokens in session.sides.items()},
-        "left_out": [] if asked else _left_out(model.taps()),
+        "tokens": {side: len(tokens) for side, tokens in session.streams.items()},
+        "left_out": [] if selected else _left_out(model.taps()),
         "taps": [{**asdict(row), "axes": list(row.axes)} for row in rows],
     }
 
@@ -95,9 +92,7 @@ def _left_out(names: list[str]) -> list[str]:
 def _show_head(console: Console, model: Model, session: Session, rows: list[TapRow]) -> None:
     from rich.text import Text
 
-    from glassformer.cli.screen import byte_amount
-
-    tokens = ", ".join(f"{len(tokens):,} {side} tokens" for side, tokens in session.sides.items())
+    tokens = ", ".join(f"{len(tokens):,} {side} tokens" for side, tokens in session.streams.items())
     size = byte_amount(sum(row.bytes for row in rows))
     kinds = ", ".join(dict.fromkeys(row.dtype for row in rows))
     console.print(
@@ -109,41 +104,33 @@ def _show_head(console: Console, model: Model, session: Session, rows: list[TapR
     console.print()
 
 
-def _show_rows(console: Console, layers: list[Layer]) -> None:
-    """One line a tensor, below the name of its layer."""
-    from rich.table import Table
+def _show_rows(console: Console, layers: list[TracedLayer]) -> None:
+    """One line per tensor, below the name of its layer."""
     from rich.text import Text
-
-    from glassformer.cli.screen import byte_amount
 
     rows = [row for layer in layers for row in layer.rows.values()]
     mixed = len({row.dtype for row in rows}) > 1
-    odd = any(_odd(row) for row in rows)
-    table = Table(
-        box=None,
-        header_style="bold cyan",
-        pad_edge=False,
-        padding=(0, 2 if console.width >= ROOMY else 1, 0, 0),
-    )
+    special = any(_special_values(row) for row in rows)
+    table = plain_table(padding=(0, 2 if console.width >= WIDE else 1, 0, 0))
     table.add_column("tensor", overflow="fold")
     table.add_column("shape", overflow="fold")
     for name in ("mean", "std", "min", "max", "size"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ["dtype"] * mixed + ["of these"] * odd:
+    for name in ["dtype"] * mixed + ["of these"] * special:
         table.add_column(name, overflow="fold")
     for layer in layers:
         if layer.path:
             repeats = f"×{layer.repeats}, the first:" if layer.repeats > 1 else ""
             table.add_row(Text(layer.path, "bold"), Text(repeats, "yellow"))
         for name, row in layer.rows.items():
-            figures = (row.mean, row.deviation, row.smallest, row.largest)
+            statistics = (row.mean, row.deviation, row.smallest, row.largest)
             table.add_row(
                 ("  " if layer.path else "") + name,
                 _shape(row),
-                *("–" if figure is None else f"{figure:.3g}" for figure in figures),
+                *("–" if value is None else f"{value:.3g}" for value in statistics),
                 byte_amount(row.bytes),
                 *[row.dtype] * mixed,
-                *[_odd(row)] * odd,
+                *[_special_values(row)] * special,
             )
     console.print(table)
 
@@ -156,8 +143,8 @@ def _shape(row: TapRow) -> Text:
     return Text(" ").join(Text.assemble((letter, "dim"), str(size)) for letter, size in sizes)
 
 
-def _odd(row: TapRow) -> str:
-    """The numbers that deserve a word: `31% zero, 46% inf`."""
+def _special_values(row: TapRow) -> str:
+    """Shares of zeros, NaN and infinities: `31% zero, 46% inf`."""
     shares = {"zero": row.zeros, "NaN": row.nans, "inf": row.infinities}
     return ", ".join(f"{_percent(share)} {name}" for name, share in shares.items() if share)
 
@@ -166,8 +153,8 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
-def _show_notes(console: Console, rows: list[TapRow], *, asked: bool) -> None:
-    """What the letters mean, and what is not shown."""
+def _show_notes(console: Console, rows: list[TapRow], *, selected: bool) -> None:
+    """The legend of the axes, and which tensors were left out."""
     from rich.text import Text
 
     from glassformer.inspect.trace import LETTERS
@@ -176,5 +163,5 @@ def _show_notes(console: Console, rows: list[TapRow], *, asked: bool) -> None:
     legend = " · ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items() if letter in used)
     console.print()
     console.print(Text(legend, style="dim"))
-    if not asked:
-        console.print(Text("scores and probs are made only where asked for: --taps attn.probs", style="dim"))
+    if not selected:
+        console.print(Text("scores and probs are computed only on request: --taps attn.probs", style="dim"))

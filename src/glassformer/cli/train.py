@@ -1,8 +1,7 @@
-"""`glassformer train CONFIG`, or `glassformer train --task classify --model FOLDER --data my.csv`."""
+"""`glassformer train CONFIG`, or `glassformer train --task classify --model FOLDER --data my.csv`: training."""
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,124 +9,167 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import pair_of
-from glassformer.cli.screen import notes
+from glassformer.cli.options import DATA, ColumnMapping, Ignore, pair_of
+from glassformer.cli.screen import counted, notes, print_json
 from glassformer.errors import ConfigError, GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.report import Report
-    from glassformer.runs.config import Config
+    from glassformer.evaluation.report import EvaluationReport
+    from glassformer.runs.config import RunConfig
 
-DATA, HOW, RUN = "Data", "How", "The run"
+OPTIMISATION, RUN = "Optimisation", "Run"
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Configuration file (YAML); options on the command line override it.", show_default=False
+    ),
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option(
+        "--task", "-t", help="Task: classify, tag, answer, generate, fill, translate, summarise, denoise, …"
+    ),
+]
+BaseModel = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="Pretrained model to fine-tune: a folder, or a name on the Hub."),
+]
+TrainingData = Annotated[
+    list[str] | None,
+    typer.Option("--data", "-d", help="Training data files; repeatable.", rich_help_panel=DATA),
+]
+Validation = Annotated[
+    str | None,
+    typer.Option(
+        "--validation",
+        "-v",
+        help="Validation data: a file, or the fraction of the training data to hold out: 0.1.",
+        rich_help_panel=DATA,
+    ),
+]
+Epochs = Annotated[float | None, typer.Option(help="Number of epochs.", rich_help_panel=OPTIMISATION)]
+Steps = Annotated[
+    int | None,
+    typer.Option(help="Number of optimiser steps, instead of epochs.", rich_help_panel=OPTIMISATION),
+]
+LearningRate = Annotated[
+    float | None,
+    typer.Option("--learning-rate", "--lr", help="Peak learning rate.", rich_help_panel=OPTIMISATION),
+]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Batch size: examples per optimiser step.", rich_help_panel=OPTIMISATION)
+]
+TrainingPrecision = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        help="Training precision: fp32, or mixed precision in bf16 or fp16.",
+        rich_help_panel=OPTIMISATION,
+    ),
+]
+Seed = Annotated[int | None, typer.Option(help="Random seed.", rich_help_panel=OPTIMISATION)]
+Seeds = Annotated[
+    str | None,
+    typer.Option(
+        help="Random seeds of several runs, one after the other: how many, or a list: 0,1,2.",
+        rich_help_panel=OPTIMISATION,
+    ),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Any configuration value, by its path: training.warmup=100, objective.block=256; repeatable.",
+        rich_help_panel=OPTIMISATION,
+    ),
+]
+TrainingDevice = Annotated[
+    str | None,
+    typer.Option("--device", help="Device: cpu, cuda, mps or auto.", rich_help_panel=OPTIMISATION),
+]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", help="Run folder to write.", rich_help_panel=RUN)
+]
+Tracker = Annotated[
+    list[str] | None,
+    typer.Option(help="Experiment tracker: tensorboard, wandb or trackio; repeatable.", rich_help_panel=RUN),
+]
+Evaluate = Annotated[
+    bool,
+    typer.Option(
+        "--evaluate/--no-evaluate",
+        help="After training, evaluate the best model on the validation data, beside baselines.",
+        rich_help_panel=RUN,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Dry run: do everything but update the weights.", rich_help_panel=RUN),
+]
+Show = Annotated[
+    bool,
+    typer.Option("--show", help="Print the effective configuration, and exit.", rich_help_panel=RUN),
+]
+Fresh = Annotated[
+    bool,
+    typer.Option(
+        "--fresh", help="Do not resume: an error if the folder holds a run already.", rich_help_panel=RUN
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Quiet: no progress bar.", rich_help_panel=RUN)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RUN)]
 
 
 def train(
-    config: Annotated[
-        Path | None,
-        typer.Argument(help="A YAML file; options here win over what it says.", show_default=False),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task", "-t", help="classify, tag, answer, generate, fill, translate, summarise, denoise, …"
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A folder, or a name on the Hub.")
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", "-d", help="Rows to train on; may be given again.", rich_help_panel=DATA),
-    ] = None,
-    validation: Annotated[
-        str | None,
-        typer.Option(
-            "--validation", "-v", help="A file, or the share to hold out: 0.1.", rich_help_panel=DATA
-        ),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", "-c", help="role=column: text=tweet, label=mood.", rich_help_panel=DATA),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(help="A column that nothing is learnt from; '*': all such.", rich_help_panel=DATA),
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="The folder of the run.", rich_help_panel=RUN)
-    ] = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="How often through the data.", rich_help_panel=HOW)
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Instead: how many steps.", rich_help_panel=HOW)] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", "--lr", help="At its highest.", rich_help_panel=HOW)
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Examples a step.", rich_help_panel=HOW)] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16.", rich_help_panel=HOW)] = None,
-    seed: Annotated[int | None, typer.Option(help="Another one, another run.", rich_help_panel=HOW)] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="Several, one after the other: how many, or which: 0,1,2.", rich_help_panel=HOW),
-    ] = None,
-    set: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Any option by its place in the file: training.warmup=100, objective.block=256.",
-            rich_help_panel=HOW,
-        ),
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps or auto.", rich_help_panel=HOW)] = None,
-    tracker: Annotated[
-        list[str] | None,
-        typer.Option(help="tensorboard, wandb or trackio; may be given again.", rich_help_panel=RUN),
-    ] = None,
-    evaluate: Annotated[
-        bool,
-        typer.Option(
-            "--evaluate/--no-evaluate",
-            help="At the end, judge the best model on the validation rows, beside baselines.",
-            rich_help_panel=RUN,
-        ),
-    ] = True,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Do everything but change the weights.", rich_help_panel=RUN)
-    ] = False,
-    show: Annotated[
-        bool, typer.Option("--show", help="Print the effective configuration, and end.", rich_help_panel=RUN)
-    ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Refuse a folder that holds a run already.", rich_help_panel=RUN)
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=RUN)] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RUN)
-    ] = False,
+    config: ConfigFile = None,
+    task: TaskName = None,
+    model: BaseModel = None,
+    data: TrainingData = None,
+    validation: Validation = None,
+    column: ColumnMapping = None,
+    ignore: Ignore = None,
+    output: Output = None,
+    epochs: Epochs = None,
+    steps: Steps = None,
+    learning_rate: LearningRate = None,
+    batch_size: BatchSize = None,
+    precision: TrainingPrecision = None,
+    seed: Seed = None,
+    seeds: Seeds = None,
+    set: Setting = None,
+    device: TrainingDevice = None,
+    tracker: Tracker = None,
+    evaluate: Evaluate = True,
+    dry_run: DryRun = False,
+    show: Show = False,
+    fresh: Fresh = False,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
-    """Train a model on rows of yours: what it learns, from which data, into which folder.
+    """Train or fine-tune a model on your data.
 
-    The folder holds the effective configuration, checkpoints, a log, curves, and the best model so far, which at the
-    end is judged on the validation rows, beside baselines (as glassformer evaluate does). The same command goes on
-    where a run was stopped, to the last bit; Ctrl-C finishes the step and saves.
+    The run folder holds the effective configuration, checkpoints, an event log, training curves, and the best model,
+    which is evaluated at the end on the validation data, beside baselines. The same command resumes an interrupted run,
+    bit for bit; Ctrl-C finishes the step and saves a checkpoint.
 
-    Exit codes: 0 done · 2 something to put right · 3 the loss became no number · 75 stopped and saved
+    Exit codes: 0 done · 2 an error to correct · 3 the loss is NaN or infinite · 75 interrupted and saved
 
     Examples:
 
-    [cyan]glassformer train -t classify -m MODEL -d mood.csv -v 0.1 -o runs/mood[/]  a tenth of the rows judges
+    [cyan]glassformer train -t classify -m MODEL -d mood.csv -v 0.1 -o runs/mood[/]  a tenth held out for validation
 
-    [cyan]glassformer train mood.yaml --set training.warmup=100[/]  what the file says, but for the warm-up
+    [cyan]glassformer train mood.yaml --set training.warmup=100[/]  the configuration with another warm-up
 
     [cyan]glassformer train runs/mood/config.yaml --output runs/again[/]  the same run once more
 
-    [cyan]glassformer train mood.yaml --seeds 3[/]  three runs, and how much of their figures is luck
+    [cyan]glassformer train mood.yaml --seeds 3[/]  three random seeds: mean and standard deviation of the metrics
 
-    [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  two processes that act as one
+    [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  data-parallel training in two processes
     """
-    from glassformer.runs.config import as_yaml, config_of, read_config
+    from glassformer.runs.config import config_yaml, parse_config, read_config
 
     values = {} if config is None else read_config(config)
-    named = {
+    by_path = {
         "task": task, "model": model, "output": output, "device": device, "trackers": tracker,
         "data.train": data[0] if data and len(data) == 1 else data,
         "data.ignore": ignore,
@@ -136,96 +178,107 @@ def train(
         "training.batch_size": batch_size, "training.precision": precision, "training.seed": seed,
         "training.dry_run": dry_run or None,
     }  # fmt: skip
-    for place, value in named.items():
-        if value is not None:
-            put(values, place, value)
-    for each in column or []:
-        role, name = pair_of(each, "--column")
-        put(values, f"data.columns.{role}", name)
-    for each in set or []:
-        place, text = pair_of(each, "--set")
-        put(values, place, value_of(text))
+    _override(values, by_path, column or [], set or [])
     if model is not None:
         values.pop("scratch", None)
-    asked = config_of({"output": f"runs/{values.get('task')}", **values})
+    effective = parse_config({"output": f"runs/{values.get('task')}", **values})
     if show:
-        print(as_yaml(asked), end="")
+        print(config_yaml(effective), end="")
         return
     if seeds is not None:
         from glassformer.cli.train_seeds import train_seeds
 
-        train_seeds(asked, seeds, partial(_run, judge=evaluate), fresh=fresh, quiet=quiet or json, json=json)
+        run = partial(_run, evaluate=evaluate)
+        train_seeds(effective, seeds, run, fresh=fresh, quiet=quiet or json, json=json)
         return
     with notes():
-        result, report = _run(asked, resume=not fresh, quiet=quiet or json, judge=evaluate and not dry_run)
+        result, report = _run(
+            effective, resume=not fresh, quiet=quiet or json, evaluate=evaluate and not dry_run
+        )
     if json:
-        print(json_format.dumps(result))
+        print_json(result, indent=None)
     elif report is not None and not quiet:
         from glassformer.cli import report_screen
 
         report_screen.show(report)
 
 
-def _run(asked: Config, *, resume: bool, quiet: bool, judge: bool) -> tuple[dict[str, Any], Report | None]:
-    """Train, judge, and leave the curves and a card beside the model."""
-    from glassformer.runs.config import as_yaml
+def _override(
+    values: dict[str, Any], by_path: dict[str, Any], columns: list[str], settings: list[str]
+) -> None:
+    """Override values of a configuration with the options of the command line."""
+    for path, value in by_path.items():
+        if value is not None:
+            put(values, path, value)
+    for argument in columns:
+        role, name = pair_of(argument, "--column")
+        put(values, f"data.columns.{role}", name)
+    for argument in settings:
+        path, text = pair_of(argument, "--set")
+        put(values, path, value_of(text))
+
+
+def _run(
+    config: RunConfig, *, resume: bool, quiet: bool, evaluate: bool
+) -> tuple[dict[str, Any], EvaluationReport | None]:
+    """Train, evaluate, and write training curves and a model card into the run folder."""
+    from glassformer.runs.config import config_yaml
     from glassformer.runs.curves import write_page
     from glassformer.training.card import write_card
     from glassformer.training.progress import Progress
     from glassformer.training.run import make_trainer
     from glassformer.training.trackers import by_name
 
-    trainer = make_trainer(asked, [*([] if quiet else [Progress()]), *by_name(asked.trackers)])
-    if trainer.crew.main and not quiet:
-        print(as_yaml(asked), file=sys.stderr)
+    trainer = make_trainer(config, [*([] if quiet else [Progress()]), *by_name(config.trackers)])
+    if trainer.distributed.is_main and not quiet:
+        print(config_yaml(config), file=sys.stderr)
     result = trainer.train(resume=resume)
-    trainer.crew.leave()
+    trainer.distributed.close()
     report = None
-    if trainer.crew.main:
-        write_page(Path(asked.output), Path(asked.output) / "curves.html")
+    if trainer.distributed.is_main:
+        write_page(Path(config.output), Path(config.output) / "curves.html")
         try:
-            report = _judged(asked, quiet) if judge else None
-        finally:  # the card stands, also where somebody is tired of waiting for baselines
+            report = _evaluate_run(config, quiet) if evaluate else None
+        finally:  # the model card is written even if Ctrl-C ends a long evaluation of baselines
             write_card(
-                trainer, Path(asked.output) / "model", beside=None if report is None else report.beside()
+                trainer,
+                Path(config.output) / "model",
+                beside=None if report is None else report.card_comparison(),
             )
     facts = {
-        "folder": asked.output,
+        "folder": config.output,
         "steps": result.steps,
         "best_step": result.best_step,
-        "figures": result.figures,
-        **({} if report is None else {"beside": report.beside()}),
+        "figures": result.metrics,
+        **({} if report is None else {"beside": report.card_comparison()}),
     }
     return facts, report
 
 
-def _judged(asked: Config, quiet: bool) -> Report | None:
-    """The report on the run's validation rows, kept in its folder; one that is there already is not made again."""
-    from glassformer.cli.screen import counted
+def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
+    """Evaluate a run on its validation data, and save the report; an up-to-date report is read instead."""
     from glassformer.evaluation.evaluate import REPORT
-    from glassformer.evaluation.report import Report
+    from glassformer.evaluation.report import EvaluationReport
     from glassformer.evaluation.runs import open_run
-    from glassformer.tasks.evaluator import JUDGES
+    from glassformer.tasks.registry import task_class
 
-    if asked.data.validation is None:
+    if config.data.validation is None:
         return None
-    if asked.task not in JUDGES:
-        _note(
-            f"the task {asked.task} has no judge yet, so no baseline stands beside the figures of its validation"
-        )
+    if task_class(config.task).EVALUATION is None:
+        _note(f"the task {config.task} has no evaluation: no baselines beside its validation metrics")
         return None
-    run = open_run(asked.output)
+    run = open_run(config.output)
     try:
-        if run.is_judged():
-            return Report.load(run.place() / REPORT)
+        if run.is_evaluated():
+            return EvaluationReport.load(run.evaluation_folder() / REPORT)
         if not quiet:
-            typer.echo("judging the best model, and baselines beside it", err=True)
-        with counted(len(run.rows()), "judging") as advance:
-            found = run.evaluate(progress=advance)
-        found.save(run.place())
-        return found.report
-    except GlassformerError as error:  # the training is done, whatever becomes of this
-        _note(f"the model is trained, and could not be judged: {error}")
+            typer.echo("evaluating the best model and baselines", err=True)
+        with counted(len(run.read_rows()), "evaluating") as advance:
+            evaluation = run.evaluate(progress=advance)
+        evaluation.save(run.evaluation_folder())
+        return evaluation.report
+    except GlassformerError as error:  # training is done, so a failing evaluation is only a warning
+        _note(f"the model is trained, but could not be evaluated: {error}")
         return None
 
 
@@ -234,21 +287,21 @@ def _note(text: str) -> None:
 
 
 def value_of(text: str) -> Any:
-    """A value as YAML reads it: 3, 1e-4, true, [a, b]."""
+    """Parse a YAML value: 3, 1e-4, true, [a, b]. Raises: ConfigError: invalid YAML."""
     import yaml
 
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{text!r} is no value: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{text!r} is invalid YAML: {' '.join(str(error).split())}") from error
 
 
-def put(values: dict[str, Any], place: str, value: Any) -> None:
-    """Set `training.seed` in nested names and values."""
-    *outer, last = place.split(".")
+def put(values: dict[str, Any], path: str, value: Any) -> None:
+    """Set a nested value by its path, such as `training.seed`."""
+    *outer, last = path.split(".")
     for name in outer:
         inner = values.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"{place}: {name} is {inner!r}, which has no {last!r}")
+            raise ConfigError(f"{path}: {name} is {inner!r}, which has no {last!r}")
         values = inner
     values[last] = value

@@ -1,1 +1,1 @@
-"""Models made smaller, or made to learn with fewer numbers: surgery on modules that are found by their names."""
+"""Parameter-efficient fine-tuning: low-rank adapters on modules chosen by name."""

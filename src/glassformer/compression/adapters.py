@@ -1,17 +1,17 @@
-"""Low-rank adapters: a few new weights beside a large matrix learn what a task asks for; the matrix stays as it is.
+"""Low-rank adapters (LoRA): a few trainable weights beside a frozen matrix.
 
               ┌── W x + b ───────────────────────────────────────┐
         x ────┤                                                  ├─ add ── y        W [out, in] is frozen
               └── dropout ── A [r, in] ── B [out, r] ── · α/r ───┘                  B starts as 0: y does not change
 
-    adapters = adapt(model.network, AdapterSpec(rank=8, whole=("head",)))      what asks for gradients now learns
-    adapters.merge()        plain linear layers with W + α/r · B A, to prepare, or to save as any model
-    adapters.unmerge()      the very W again, since it was only set aside
+    adapters = adapt(model.network, AdapterSpec(rank=8, modules_to_save=("head",)))      adapters and the head train
+    adapters.merge()        plain linear layers with W + α/r · B A, to prepare or save as any model
+    adapters.unmerge()      exactly W again, as it was only set aside
     adapters.remove()       the network as it was
 
-q, k and v are one matrix here. Each that is adapted has an A and a B of its own, which speak to its rows alone:
+q, k and v are one matrix here. Each that is adapted has an A and a B of its own, which act on its rows alone:
 
-    blocks.0.attn.qkv   [H·E + 2·K·E, D]      places  blocks.0.attn.q · blocks.0.attn.k · blocks.0.attn.v
+    blocks.0.attn.qkv   [H·E + 2·K·E, D]      target modules  blocks.0.attn.q · blocks.0.attn.k · blocks.0.attn.v
 
 Files: `adapter_files.py`.
 Source: Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", sections 4.1 and 4.2; q and v: table 5.
@@ -20,18 +20,19 @@ Source: Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", se
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.core.attention import Attention, CrossAttention
-from glassformer.core.flow import fits
-from glassformer.core.heads import Vocabulary
+from glassformer.core.flow import pattern_matches
+from glassformer.core.language_heads import TokenPrediction
+from glassformer.deprecation import former_keywords
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, nearest
 
@@ -41,35 +42,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdapterSpec:
-    """What is adapted, and how.
+    """Hyperparameters of low-rank adapters.
 
-    rank: r, how many directions each adapter has · alpha: α; its answer is multiplied by α/r
-    dropout: how often a number that it reads is dropped in training
-    places: patterns of places, as of taps (`q`, `attn.out`, `blocks.[0-3].ffn.up`); see `places`
-    whole: patterns of modules that are trained as they are, such as a new `head`
-    Raises: ConfigError: numbers that make no sense.
+    rank: r, of each adapter · alpha: α; the update is scaled by α/r
+    dropout: dropout probability of the adapter input in training
+    target_modules: patterns of the linear layers to adapt, as of taps (`q`, `attn.out`, `blocks.[0-3].ffn.up`); see
+        the function `target_modules`
+    modules_to_save: patterns of modules that are trained in full and saved, such as a new `head`
+    Raises: ConfigError: a value out of range.
     """
 
     rank: int = 8
     alpha: float = 16.0
     dropout: float = 0.0
-    places: tuple[str, ...] = ("q", "v")
-    whole: tuple[str, ...] = ()
+    target_modules: tuple[str, ...] = ("q", "v")
+    modules_to_save: tuple[str, ...] = ()
+
+    FORMER_NAMES: ClassVar[Mapping[str, str]] = {"places": "target_modules", "whole": "modules_to_save"}
 
     def __post_init__(self) -> None:
         if self.rank < 1:
-            raise ConfigError(f"rank is {self.rank}; an adapter has at least 1 direction")
+            raise ConfigError(f"rank is {self.rank}; it must be at least 1")
         if not 0 < self.alpha < float("inf"):
             raise ConfigError(f"alpha is {self.alpha}; it must be a number above 0")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout is {self.dropout}; it must be from 0 up to, but not including, 1")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an adapter can stand: a linear layer, or some of its rows.
+AdapterSpec.__init__ = former_keywords(**AdapterSpec.FORMER_NAMES)(AdapterSpec.__init__)  # type: ignore[method-assign]
 
-    layer: the path of the linear layer · rows: which of its outputs · number, of: which part of a matrix of several
+
+@dataclass(frozen=True, slots=True)
+class TargetModule:
+    """A linear layer that can be adapted, or one of several matrices that it fuses.
+
+    layer: path of the linear layer · rows: its outputs · number, of: index among the fused matrices, and their count
     """
 
     layer: str
@@ -78,36 +85,36 @@ class Place:
     of: int = 1
 
 
-def places(network: nn.Module) -> dict[str, Place]:
-    """Every place for an adapter, by its name: linear layers, with q, k and v each apart.
+def target_modules(network: nn.Module) -> dict[str, TargetModule]:
+    """All modules that can be adapted, by name: linear layers, with q, k and v each apart.
 
-    Not those over a vocabulary, nor those that share their matrix with another layer, which would change with them. A
-    layer that stands in several places goes by the first.
+    Not those over a vocabulary, nor those that share their matrix with another layer, which would change too. A layer
+    with several paths has the name of the first.
     """
-    found: dict[str, Place] = {}
-    seen: set[int] = set()
+    modules: dict[str, TargetModule] = {}
+    visited: set[int] = set()
     owners = Counter(id(p) for module in network.modules() for p in module.parameters(recurse=False))
     for owner, module in network.named_modules():
-        layers = () if isinstance(module, (Vocabulary, AdaptedLinear)) else module.named_children()
+        layers = () if isinstance(module, (TokenPrediction, AdaptedLinear)) else module.named_children()
         for name, layer in layers:
             if (
                 type(layer) not in (nn.Linear, AdaptedLinear)
                 or owners[id(layer.weight)] > 1
-                or id(layer) in seen
+                or id(layer) in visited
             ):
                 continue
-            seen.add(id(layer))
+            visited.add(id(layer))
             prefix = f"{owner}." if owner else ""
-            parts = _parts(module, name) or {name: layer.out_features}
+            parts = _fused_parts(module, name) or {name: layer.out_features}
             ends = list(accumulate(parts.values(), initial=0))
             for number, part in enumerate(parts):
                 rows = slice(ends[number], ends[number + 1])
-                found[prefix + part] = Place(prefix + name, rows, number, len(parts))
-    return found
+                modules[prefix + part] = TargetModule(prefix + name, rows, number, len(parts))
+    return modules
 
 
-def _parts(owner: nn.Module, name: str) -> dict[str, int]:
-    """The matrices that stand below each other in one, and their rows."""
+def _fused_parts(owner: nn.Module, name: str) -> dict[str, int]:
+    """The matrices that a layer fuses, and their numbers of rows."""
     if isinstance(owner, Attention) and name == "qkv":
         spec = owner.spec
         return {"q": spec.heads * spec.E, "k": spec.K * spec.E, "v": spec.K * spec.E}
@@ -117,10 +124,10 @@ def _parts(owner: nn.Module, name: str) -> dict[str, int]:
 
 
 class LowRank(nn.Module):
-    """delta = α/r · B A dropout(x)
+    """A low-rank update: delta = α/r · B A dropout(x).
 
-    Differs: the paper draws A from a normal distribution and does not say how wide; here 1/√in, so that A x is about as
-    long in each direction as x is in each of its own.
+    Differs: the paper initialises A from a normal distribution without its width; here the standard deviation is
+    1/√in, so that the components of A x are about as large as those of x.
     """
 
     def __init__(self, base: nn.Linear, rows: slice, rank: int, scale: float, dropout: float) -> None:
@@ -144,9 +151,9 @@ class LowRank(nn.Module):
 
 
 class AdaptedLinear(nn.Linear):
-    """y = W x + b, and to some rows of it the answers of adapters.
+    """A linear layer with adapters: y = W x + b, plus their updates on some rows.
 
-    `weight` and `bias` are those of the layer that it stands for.
+    `weight` and `bias` are those of the original layer.
     """
 
     def __init__(self, base: nn.Linear) -> None:
@@ -168,7 +175,7 @@ class AdaptedLinear(nn.Linear):
 
     @torch.no_grad()
     def merged(self) -> nn.Linear:
-        """A plain layer that gives the same numbers, but for rounding; this one stays as it is."""
+        """A plain layer with the updates added to its weight; this layer does not change."""
         plain = self.plain()
         wide = self.weight.to(torch.promote_types(self.weight.dtype, torch.float32), copy=True)
         for adapter in self.low_ranks():
@@ -177,7 +184,7 @@ class AdaptedLinear(nn.Linear):
         return plain
 
     def plain(self) -> nn.Linear:
-        """The layer that this one stands for, with its very tensors."""
+        """The original layer, with the same tensors."""
         with torch.device("meta"):
             plain = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None)
         plain.weight, plain.bias = self.weight, self.bias
@@ -185,11 +192,11 @@ class AdaptedLinear(nn.Linear):
 
 
 class Adapters:
-    """The adapters of a network: in place, merged, or taken out. `adapt` makes them.
+    """The adapters of a network: active, merged, or removed. `adapt` makes them.
 
-    layers: path of a linear layer → its adapted form · by_place: name of a place → its adapter
-    whole: name → parameter of a module that is trained as it is
-    merged: do plain layers with W + α/r · B A stand there now?
+    layers: path of a linear layer → its adapted form · by_target: name of a target module → its adapter
+    full_parameters: name → parameter of the modules that are trained in full
+    merged: whether plain layers with W + α/r · B A are in the network now
     """
 
     def __init__(
@@ -197,83 +204,92 @@ class Adapters:
         network: nn.Module,
         spec: AdapterSpec,
         layers: dict[str, AdaptedLinear],
-        by_place: dict[str, LowRank],
-        whole: dict[str, nn.Parameter],
+        by_target: dict[str, LowRank],
+        full_parameters: dict[str, nn.Parameter],
     ) -> None:
-        self.network, self.spec, self.layers, self.by_place = network, spec, layers, by_place
-        self.whole = whole
+        self.network, self.spec, self.layers, self.by_target = network, spec, layers, by_target
+        self.full_parameters = full_parameters
         self.merged = False
         self._trained = {id(parameter) for parameter in network.parameters() if parameter.requires_grad}
 
     def merge(self) -> None:
-        """Put plain layers in their place, which give the same numbers at no cost; adapters wait beside the network.
+        """Replace adapted layers by plain ones with merged weights, which cost nothing extra; adapters are kept aside.
 
         Raises: ConfigError: they are merged already.
         """
         self._expect(merged=False)
-        self._put({path: layer.merged() for path, layer in self.layers.items()})
+        self._install({path: layer.merged() for path, layer in self.layers.items()})
         self.merged = True
 
     def unmerge(self) -> None:
-        """Put the adapted layers back: W is the same to the bit.
+        """Restore the adapted layers: W is bit-identical.
 
         Raises: ConfigError: they are not merged, or the network is prepared.
         """
         self._expect(merged=True)
-        for path, layer in self.layers.items():  # to where the network has gone since
-            here = self.network.get_parameter(f"{path}.weight")
-            layer.to(here.device, here.dtype)
-        self._put(dict(self.layers))
+        for path, layer in self.layers.items():  # the network may have moved since
+            current = self.network.get_parameter(f"{path}.weight")
+            layer.to(current.device, current.dtype)
+        self._install(dict(self.layers))
         self.merged = False
 
     def remove(self) -> None:
-        """Put the original layers back, and let train what was trained before."""
-        _not_prepared(self.network)
-        self._put({path: layer.plain() for path, layer in self.layers.items()})
+        """Restore the original layers and the `requires_grad` flags of before."""
+        _check_not_prepared(self.network)
+        self._install({path: layer.plain() for path, layer in self.layers.items()})
         self.merged = False
         for parameter in self.network.parameters():
             parameter.requires_grad_(id(parameter) in self._trained)
 
-    def _put(self, layers: dict[str, nn.Linear] | dict[str, AdaptedLinear]) -> None:
+    def _install(self, layers: dict[str, nn.Linear] | dict[str, AdaptedLinear]) -> None:
         for path, layer in layers.items():
             _replace(self.network, self.network.get_submodule(path), layer.train(self.network.training))
 
     def _expect(self, *, merged: bool) -> None:
-        _not_prepared(self.network)
+        _check_not_prepared(self.network)
         if self.merged != merged:
             raise ConfigError(f"the adapters are {'' if self.merged else 'not '}merged")
 
 
 def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
-    """Put adapters on a network, and let nothing else train but the modules that are to be trained whole.
+    """Add adapters to a network and freeze everything else but `modules_to_save`.
 
-    Raises: ConfigError: a pattern that matches nothing; a network that is prepared, or has adapters already.
+    Raises: ConfigError: a pattern without a match; a network that is prepared, or has adapters already.
     """
     spec = spec or AdapterSpec()
-    _not_prepared(network)
-    not_adapted(network)
-    known, modules = places(network), dict(network.named_modules())
-    chosen = [name for name in known if any(fits(pattern, name) for pattern in spec.places)]
-    for patterns, names, what in ((spec.places, known, "place"), (spec.whole, modules, "module")):
+    _check_not_prepared(network)
+    check_not_adapted(network)
+    known, modules = target_modules(network), dict(network.named_modules())
+    chosen = [
+        name for name in known if any(pattern_matches(pattern, name) for pattern in spec.target_modules)
+    ]
+    for patterns, names, what in (
+        (spec.target_modules, known, "target module"),
+        (spec.modules_to_save, modules, "module"),
+    ):
         for pattern in patterns:
-            if not any(fits(pattern, name) for name in names):
+            if not any(pattern_matches(pattern, name) for name in names):
                 raise ConfigError(f"no {what} matches {pattern!r}{nearest(pattern, names)}")
     layers: dict[str, AdaptedLinear] = {}
-    by_place: dict[str, LowRank] = {}
+    by_target: dict[str, LowRank] = {}
     for name in chosen:
-        place = known[name]
-        base = network.get_submodule(place.layer)
-        assert isinstance(base, nn.Linear)  # `places` names no others
-        by_place[name] = LowRank(base, place.rows, spec.rank, spec.alpha / spec.rank, spec.dropout)
-        layer = layers.setdefault(place.layer, AdaptedLinear(base))
-        layer.adapters[name.rpartition(".")[2]] = by_place[name]
-    inside = tuple(f"{path}." for path in modules if any(fits(pattern, path) for pattern in spec.whole))
-    whole = {name: p for name, p in network.named_parameters() if name.startswith(inside)}
-    adapters = Adapters(network, spec, layers, by_place, whole)
-    adapters._put(layers)
+        target = known[name]
+        base = network.get_submodule(target.layer)
+        assert isinstance(base, nn.Linear)  # `target_modules` has no others
+        by_target[name] = LowRank(base, target.rows, spec.rank, spec.alpha / spec.rank, spec.dropout)
+        layer = layers.setdefault(target.layer, AdaptedLinear(base))
+        layer.adapters[name.rpartition(".")[2]] = by_target[name]
+    prefixes = tuple(
+        f"{path}."
+        for path in modules
+        if any(pattern_matches(pattern, path) for pattern in spec.modules_to_save)
+    )
+    full_parameters = {name: p for name, p in network.named_parameters() if name.startswith(prefixes)}
+    adapters = Adapters(network, spec, layers, by_target, full_parameters)
+    adapters._install(layers)
     network.requires_grad_(False)
     for parameter in (
-        *whole.values(),
+        *full_parameters.values(),
         *(p for layer in layers.values() for p in layer.adapters.parameters()),
     ):
         parameter.requires_grad_(True)
@@ -281,17 +297,17 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
 
 
 def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Wherever it stands: a layer that stands in two places stays one layer."""
+    """Replace a module under all its paths: a shared layer stays shared."""
     for parent in list(network.modules()):
         for name, child in list(parent._modules.items()):
             if child is old:
                 setattr(parent, name, new)
 
 
-def not_adapted(network: nn.Module) -> None:
-    """Refuse a network whose layers are not all its own.
+def check_not_adapted(network: nn.Module) -> None:
+    """Check that a network has no adapters.
 
-    Raises: ConfigError: it has adapters.
+    Raises: ConfigError: it has.
     """
     if any(isinstance(module, AdaptedLinear) for module in network.modules()):
         raise ConfigError(
@@ -299,7 +315,7 @@ def not_adapted(network: nn.Module) -> None:
         )
 
 
-def _not_prepared(network: nn.Module) -> None:
+def _check_not_prepared(network: nn.Module) -> None:
     if precision := prepared_precision(network):
         raise ConfigError(
             f"the network is prepared for inference in {precision}; unprepare() it before adapters come or go"

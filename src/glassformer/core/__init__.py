@@ -1,16 +1,19 @@
-"""The closed set of parts from which every family is assembled. Imports torch alone; knows no family and no file.
+"""Transformer building blocks: the modules from which every model family is assembled.
+
+Imports torch alone, and nothing of families or files.
 
 Glossary, used in every shape comment:
 
     B batch · T query positions · S key positions · D model width · H heads · K key/value heads
-    E head width · F feed-forward width · V vocabulary · X experts · L layers · P patches · M mel bins
+    E head width · F feed-forward width · V vocabulary size · X experts · L layers · P patches · M mel bins
 
 Inside, the papers' short words: `q k v` queries, keys, values · `scores` q kᵀ · scale (plus bias, minus what may
-not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's output as a decoder sees it ·
-`keep` True where a query may attend to a key · `positions` where each token stands.
+not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's output, for cross-attention ·
+`keep` the attention mask, True where a query may attend to a key · `positions` position ids.
 
 Read in this order: specs → flow → masks → attention → feed_forward → experts → norms → blocks → stack → embeddings →
-heads; then attention for long texts: block_sparse; and the way in for pictures: patches.
+heads, language_heads, classification_heads; then attention for long texts: block_sparse; images: patches, regions;
+sound: waveform, audio_heads; tables: cells.
 """
 
 from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention
@@ -20,10 +23,10 @@ from glassformer.core.cache import KeyValueCache
 from glassformer.core.embeddings import Embedding
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
-from glassformer.core.flow import Batch, Flow, Memory, Node, Output, Tape
+from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output, Tape
 from glassformer.core.heads import Head, Pooler, first_token, last_token
 from glassformer.core.losses import cross_entropy
-from glassformer.core.masks import Pattern, Segments
+from glassformer.core.masks import AttentionPattern, Packing
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.patches import Patches
 from glassformer.core.positions import BucketedBias, HalvedSinusoidal, Rotary, Sinusoidal
@@ -50,9 +53,11 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.core.stack import Stack
+from glassformer.deprecation import former_names
 
 __all__ = [
     "Attention",
+    "AttentionPattern",
     "AttentionSpec",
     "Batch",
     "Block",
@@ -65,6 +70,7 @@ __all__ = [
     "CrossAttentionSpec",
     "Embedding",
     "EmbeddingSpec",
+    "EncoderOutput",
     "Experts",
     "ExpertsSpec",
     "FeedForward",
@@ -81,21 +87,19 @@ __all__ = [
     "LearnedPositionsSpec",
     "LinearScaling",
     "Llama3Scaling",
-    "Memory",
     "Node",
     "Output",
+    "Packing",
     "ParallelBlock",
     "ParallelBlockSpec",
     "Patches",
     "PatchesSpec",
-    "Pattern",
     "Pooler",
     "RMSNorm",
     "RMSNormSpec",
     "Residual",
     "Rotary",
     "RotarySpec",
-    "Segments",
     "Sinusoidal",
     "SinusoidalSpec",
     "Stack",
@@ -106,3 +110,5 @@ __all__ = [
     "last_token",
     "scaled_dot_product_attention",
 ]
+
+__getattr__ = former_names(__name__)

@@ -1,9 +1,9 @@
-"""Attention: how positions exchange information.
+"""Multi-head attention: self-attention and cross-attention.
 
     x ──qkv──> q, k, v ──(rotary)──> scores = q kᵀ · scale + bias ──mask, softmax──> probs ──> z = probs v ──out──>
 
 Two paths give the same numbers. The fused kernel never forms `scores`; the explicit path does, and is taken by a layer
-only when someone listens to that layer's `scores` or `probs`.
+only when a tape listens to that layer's `scores` or `probs`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.core.flow import Flow, Node
-from glassformer.core.masks import Mask, Pattern
+from glassformer.core.masks import AttentionPattern, Mask, Packing
 from glassformer.core.positions import rotate
 from glassformer.core.specs import AttentionSpec, CrossAttentionSpec
 from glassformer.errors import ConfigError
@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
     bias: Float[Tensor, "*#batch T S"] | None = None,
     scale: float | None = None,
 ) -> tuple[Float[Tensor, "*batch T E"], Float[Tensor, "*batch T S"]]:
-    """Attention written out, as in the paper.
+    """Scaled dot-product attention, step by step as in the paper.
 
         probs = softmax(q kᵀ · scale + bias, over the keys),      z = probs v
 
@@ -67,26 +67,26 @@ def attention_scores(q: Tensor, k: Tensor, keep: Tensor | None, bias: Tensor | N
 
 
 class _Attention(Node):
-    """What self- and cross-attention share: mixing values by scores, once q, k and v are there."""
+    """Base class of self- and cross-attention: softmax of the scores, weighted sum of the values, output projection."""
 
     TAPS = ("q", "k", "v", "scores", "probs", "z", "out")
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.pattern = Pattern(spec.causal, spec.window)
+        self.pattern = AttentionPattern(spec.causal, spec.window)
         self.scale = spec.E**-0.5 if spec.scale is None else spec.scale
         self.out = nn.Linear(spec.heads * spec.E, spec.width, bias=spec.out_bias)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow) -> Tensor:
-        """z = softmax(q kᵀ · scale + bias) v by the fused kernel, or step by step if someone looks. [B, H, T, E]"""
-        q = q.to(k.dtype)  # a cache may hold narrower keys than these queries are
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow) -> Tensor:
+        """z = softmax(q kᵀ · scale + bias) v by the fused kernel, or step by step under a tape. [B, H, T, E]"""
+        q = q.to(k.dtype)  # a cache may hold keys of a narrower dtype than these queries
         if self.wants(flow, "scores", "probs"):
             return self._explicit(q, k, v, mask, bias, flow)
         keep = mask.keep
         if bias is not None:  # the kernel takes one additive mask; hidden keys become -inf in it
-            drawn = mask.drawn(q.shape[2], k.shape[2], q.device)
-            keep = bias.to(q.dtype) if drawn is None else bias.to(q.dtype).masked_fill(~drawn, -torch.inf)
+            dense = mask.dense(q.shape[2], k.shape[2], q.device)
+            keep = bias.to(q.dtype) if dense is None else bias.to(q.dtype).masked_fill(~dense, -torch.inf)
         return F.scaled_dot_product_attention(
             q, k, v, keep,
             dropout_p=self.spec.dropout if self.training else 0.0,
@@ -98,24 +98,22 @@ class _Attention(Node):
     def _explicit(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow
     ) -> Tensor:
-        shared = q.shape[1] // k.shape[1]  # query heads that share one key/value head
-        k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)  # [B, H, S, E]
-        keep = mask.drawn(q.shape[2], k.shape[2], q.device)
+        group_size = q.shape[1] // k.shape[1]  # query heads that share one key/value head
+        k, v = k.repeat_interleave(group_size, dim=1), v.repeat_interleave(group_size, dim=1)  # [B, H, S, E]
+        keep = mask.dense(q.shape[2], k.shape[2], q.device)
         scores = self.tap(flow, "scores", attention_scores(q, k, keep, bias, self.scale))  # [B, H, T, S]
         probs = self.tap(flow, "probs", softmax(scores))  # [B, H, T, S]
         return F.dropout(probs, self.spec.dropout, self.training) @ v
 
-    def join(self, z: Tensor, flow: Flow) -> Tensor:
-        """The heads side by side, projected back to the residual stream. [B, T, D]"""
+    def merge_heads(self, z: Tensor, flow: Flow) -> Tensor:
+        """Concatenate the heads and project back to the residual stream. [B, T, D]"""
         z = self.tap(flow, "z", z)  # [B, H, T, E]
         return self.tap(flow, "out", self.out(z.transpose(1, 2).flatten(2)))
 
-    def heads(self, x: Tensor, *counts: int) -> tuple[Tensor, ...]:
-        """[B, T, Σ counts · E] → [B, count, T, E] for each count.
-
-        Cut first and turned then, so that on the way back one copy lays the gradients side by side again.
-        """
+    def split_heads(self, x: Tensor, *counts: int) -> tuple[Tensor, ...]:
+        """[B, T, Σ counts · E] → [B, count, T, E] for each count."""
         E = self.spec.E
+        # Split first, transpose then: the backward pass joins the gradients by a single copy.
         parts = x.split([count * E for count in counts], dim=-1)
         return tuple(
             part.unflatten(-1, (count, E)).transpose(1, 2) for part, count in zip(parts, counts, strict=True)
@@ -123,17 +121,17 @@ class _Attention(Node):
 
 
 class Attention(_Attention):
-    """Mix the positions of a sequence by multi-head attention to itself.
+    """Multi-head self-attention, also grouped-query and multi-query.
 
         q, k, v = x W_qkv, cut into heads;   probs = softmax(q kᵀ · scale + bias, over S);   out = [z₁ … z_H] W_out
 
     Args:
         x: the residual stream after the norm. [B, T, D]
         flow: `keep` [B, T or 1, S] bool, True = may attend; `rotation` turns q and k; `bias` [1, H, T, S] is added to
-            the scores; `cache` is extended by T keys; `segments` keeps several texts in the row apart, whose `bias` is
+            the scores; `cache` is extended by T keys; `packing` keeps several texts in the row apart, whose `bias` is
             that of the longest.
     Returns: what is added to the residual stream. [B, T, D]
-    Raises: ConfigError: `keep` does not broadcast to [B, T, S], or comes together with `segments`.
+    Raises: ConfigError: `keep` does not broadcast to [B, T, S], or comes together with `packing`.
     Taps: q [B H T E] · k v [B K T E], after rotary · scores probs [B H T S] · z [B H T E] · out [B T D]
     Source: Vaswani et al. 2017, section 3.2; grouped keys: Ainslie et al. 2023, section 2.2.
     Differs: the paper has no bias on q, k, v; BERT and GPT-2 have, Llama has not. One product gives q, k and v: the
@@ -148,60 +146,73 @@ class Attention(_Attention):
         q, k, v = self.project(x, flow)
         if flow.cache is not None:
             k, v = flow.cache.extend(self, k, v)
-        return self.join(self._attend(q, k, v, flow), flow)
+        if flow.packing is None:
+            z = self._attend_rows(q, k, v, flow)
+        else:
+            z = self._attend_packed(q, k, v, flow.packing, flow)
+        return self.merge_heads(z, flow)
 
     def project(self, x: Tensor, flow: Flow) -> tuple[Tensor, Tensor, Tensor]:
-        """q [B, H, T, E], k and v [B, K, T, E] of the tokens at hand, q and k turned by their positions."""
+        """q [B, H, T, E], k and v [B, K, T, E] of these tokens, q and k rotated by their positions."""
         H, K = self.spec.heads, self.spec.K
-        q, k, v = self.heads(self.qkv(x), H, K, K)
+        q, k, v = self.split_heads(self.qkv(x), H, K, K)
         if flow.rotation is not None:
             q, k = rotate(q, flow.rotation), rotate(k, flow.rotation)
         return self.tap(flow, "q", q), self.tap(flow, "k", k), self.tap(flow, "v", v)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, flow: Flow) -> Tensor:
-        T, S = q.shape[2], k.shape[2]
-        if flow.segments is None:
-            mask = (flow.masks or {}).get(self.pattern) or Mask.join(self.pattern, flow.keep, T, S, q.device)
-            return self.mix(q, k, v, mask, flow.bias, flow)
+    def _attend_rows(self, q: Tensor, k: Tensor, v: Tensor, flow: Flow) -> Tensor:
+        """Attention of a batch in which each row is one text. [B, H, T, E]"""
+        mask = (flow.masks or {}).get(self.pattern)
+        if mask is None:  # this layer runs outside a stack, which makes its masks once for all layers
+            mask = Mask.combine(self.pattern, flow.keep, q.shape[2], k.shape[2], q.device)
+        return self.attend(q, k, v, mask, flow.bias, flow)
+
+    def _attend_packed(self, q: Tensor, k: Tensor, v: Tensor, packing: Packing, flow: Flow) -> Tensor:
+        """Attention of one row in which several texts lie end to end. [1, H, T, E]"""
+        T = q.shape[2]
         if flow.keep is not None or flow.cache is not None:
             raise ConfigError(
-                "segments go with neither keep nor cache; a packed row has no padding and no past"
+                "packing goes with neither keep nor cache; a packed row has no padding and no past"
             )
-        if (len(q), T) != (1, flow.segments.tokens):
+        if (len(q), T) != (1, packing.tokens):
             raise ConfigError(
-                f"segments hold {flow.segments.tokens} tokens in one row, x is {len(q)} × {T}; they must be equal"
+                f"packing holds {packing.tokens} tokens in one row, x is {len(q)} × {T}; they must be equal"
             )
         if self.wants(flow, "scores", "probs"):
-            mask = Mask.join(self.pattern, flow.segments.keep(q.device), T, S, q.device)
-            bias = flow.bias
-            if bias is not None:  # of two texts' tokens it says nothing, and they do not see each other
-                places = flow.segments.positions(q.device)[0]
-                bias = bias[:, :, places[:, None], places[None, :]]
-            return self.mix(q, k, v, mask, bias, flow)
-        groups = [(texts, length) for _, texts, length in flow.segments.groups()]
-        # One split and one cat, not a slice a group: the way back of a slice fills a whole row with zeros.
+            return self._attend_block_diagonal(q, k, v, packing, flow)
+        groups = [(texts, length) for _, texts, length in packing.groups()]
+        # One split and one cat, not a slice for each group: the backward pass of a slice fills a whole row with zeros.
         sizes = [texts * length for texts, length in groups]
-        cut = [t.squeeze(0).split(sizes, dim=1) if len(sizes) > 1 else (t.squeeze(0),) for t in (q, k, v)]
+        split = [t.squeeze(0).split(sizes, dim=1) if len(sizes) > 1 else (t.squeeze(0),) for t in (q, k, v)]
         parts = []
-        for (texts, length), *rows in zip(groups, *cut, strict=True):
+        for (texts, length), *rows in zip(groups, *split, strict=True):
             # [H, texts · length, E] → [texts, H, length, E]
             group = [t.unflatten(1, (texts, length)).transpose(0, 1) for t in rows]
-            mask = Mask.join(self.pattern, None, length, length, q.device)
+            mask = Mask.combine(self.pattern, None, length, length, q.device)
             bias = None if flow.bias is None else flow.bias[:, :, :length, :length]
-            part = self.mix(group[0], group[1], group[2], mask, bias, flow)
+            part = self.attend(group[0], group[1], group[2], mask, bias, flow)
             parts.append(part.transpose(1, 2).flatten(0, 1))  # [texts · length, H, E]
         return (torch.cat(parts) if len(parts) > 1 else parts[0]).transpose(0, 1)[None]
 
+    def _attend_block_diagonal(self, q: Tensor, k: Tensor, v: Tensor, packing: Packing, flow: Flow) -> Tensor:
+        """The same under the block-diagonal mask: scores of the whole row, for a tape that listens to them."""
+        mask = Mask.combine(self.pattern, packing.keep(q.device), q.shape[2], k.shape[2], q.device)
+        bias = flow.bias
+        if bias is not None:  # that of tokens of different texts is arbitrary: the mask hides it
+            positions = packing.positions(q.device)[0]
+            bias = bias[:, :, positions[:, None], positions[None, :]]
+        return self.attend(q, k, v, mask, bias, flow)
+
 
 class CrossAttention(_Attention):
-    """Mix an encoder's memory into a decoder's sequence: queries from x, keys and values from the memory.
+    """Cross-attention: queries from the decoder's stream, keys and values from the encoder's output (the memory).
 
         q = x W_q;   k, v = memory W_kv;   probs [T, S] is a rectangle: T decoder positions by S memory positions
 
     Args:
         x: the decoder's residual stream after the norm. [B, T, D]
         flow: `memory` with states [N, S, D] and keep [N, 1, S]; with a `cache` its keys and values are computed once.
-            N is B, or a part of it: then as many neighbours share a row of the memory (the beams of a search).
+            N is B, or divides it: then B / N neighbouring rows share a row of the memory (beam search).
     Returns: what is added to the residual stream. [B, T, D]
     Raises: ConfigError: the flow carries no memory.
     Taps: q [B H T E] · k v [N K S E] · scores probs [N H B/N·T S] · z [B H T E] · out [B T D]
@@ -216,27 +227,29 @@ class CrossAttention(_Attention):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         q, k, v = self.project(x, flow)
         keep = None if flow.memory is None else flow.memory.keep
-        rows, T = len(q) // len(k), q.shape[2]
-        if (
-            rows > 1
-        ):  # they read one memory as if they were one text of rows · T positions, which no mask keeps apart
-            q = q.unflatten(0, (-1, rows)).transpose(1, 2).flatten(2, 3)  # [N, H, rows · T, E]
-        mask = Mask.join(Pattern(), keep, q.shape[2], k.shape[2], q.device)
-        z = self.mix(q, k, v, mask, None, flow)
-        if rows > 1:
-            z = z.unflatten(2, (rows, T)).transpose(1, 2).flatten(0, 1)  # [B, H, T, E]
-        return self.join(z, flow)
+        beams, T = len(q) // len(k), q.shape[2]  # rows that share one row of the memory
+        if beams > 1:  # as if they were one text of beams · T positions: no mask has to keep them apart
+            q = q.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)  # [N, H, beams · T, E]
+        mask = Mask.combine(AttentionPattern(), keep, q.shape[2], k.shape[2], q.device)
+        z = self.attend(q, k, v, mask, None, flow)
+        if beams > 1:
+            z = z.unflatten(2, (beams, T)).transpose(1, 2).flatten(0, 1)  # [B, H, T, E]
+        return self.merge_heads(z, flow)
 
     def project(self, x: Tensor, flow: Flow) -> tuple[Tensor, Tensor, Tensor]:
-        """q [B, H, T, E] of the decoder's tokens, k and v [B, K, S, E] of the memory's."""
+        """q [B, H, T, E] of the decoder's tokens, k and v [N, K, S, E] of the memory."""
         memory = flow.memory
         if memory is None:
             raise ConfigError("cross-attention needs flow.memory, the encoder's output; got None")
 
         def keys_and_values() -> tuple[Tensor, Tensor]:
-            k, v = self.heads(self.kv(memory.states), self.spec.K, self.spec.K)  # [B, K, S, E] each
+            k, v = self.split_heads(self.kv(memory.states), self.spec.K, self.spec.K)  # [N, K, S, E] each
             return k, v
 
-        q = self.tap(flow, "q", self.heads(self.q(x), self.spec.heads)[0])
-        k, v = flow.cache.memory(self, keys_and_values) if flow.cache is not None else keys_and_values()
+        q = self.tap(flow, "q", self.split_heads(self.q(x), self.spec.heads)[0])
+        k, v = (
+            flow.cache.encoder_keys_values(self, keys_and_values)
+            if flow.cache is not None
+            else keys_and_values()
+        )
         return q, self.tap(flow, "k", k), self.tap(flow, "v", v)

@@ -1,7 +1,7 @@
-"""A block: attention and feed-forward, each added to the residual stream.
+"""Transformer blocks: attention and feed-forward, each added to the residual stream.
 
 Block            one after the other: the feed-forward layer reads what attention has added
-ParallelBlock    side by side: both read the same stream
+ParallelBlock    in parallel: both read the same stream
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Residual(Node):
-    """Add a sub-layer's answer to the stream, with a norm in any of three places.
+    """Residual connection around a sub-layer, with a norm before it, after it, or on the sum.
 
         x → on_residual(x + dropout(after(sublayer(before(x)))))
 
@@ -57,7 +57,7 @@ class Residual(Node):
 
 
 class Block(Node):
-    """One layer of a stack.
+    """Transformer block: one layer of a stack.
 
         x ─ before ─ attention ─ mid ─ (cross-attention) ─ feed-forward ─ out
 
@@ -88,13 +88,13 @@ class Block(Node):
         return self.tap(flow, "out", x)
 
     def attention_input(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What self-attention reads of the stream at `before`."""
+        """The input of self-attention, from the stream at `before`."""
         normed: Tensor = self.attn_residual.before(x)
         return normed
 
 
 class ParallelBlock(Node):
-    """One layer of a stack whose sub-layers do not wait for each other.
+    """Parallel transformer block: attention and feed-forward read the same normed stream.
 
                     ┌ attention ─ dropout ────┐
         x ─┬─ norm ─┤                         ├─ add ─ out
@@ -111,7 +111,7 @@ class ParallelBlock(Node):
 
     TAPS = ("before", "out")
 
-    cross = None  # a memory would be read between the sub-layers
+    cross = None  # cross-attention has its place between the sub-layers
 
     def __init__(self, spec: ParallelBlockSpec) -> None:
         super().__init__()
@@ -127,19 +127,20 @@ class ParallelBlock(Node):
         return self.tap(flow, "out", x)
 
     def attention_input(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What self-attention reads of the stream at `before`, and the feed-forward layer too."""
+        """The input of self-attention and of the feed-forward layer, from the stream at `before`."""
         normed: Tensor = self.norm(x)
         return normed
 
 
-def run(block: Block | ParallelBlock, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
-    """The stream after a block, with what the block computes on the way kept for the backward pass, or not.
+def run_block(block: Block | ParallelBlock, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+    """Run a block, with activation checkpointing if `flow.recompute` asks for it.
 
-        kept          x ──block──> out, and all between them                              as much memory as layers
-        recomputed    x ──block──> out;   backward: x ──block──> all between them         one layer's, a third more work
+        stored        x ──block──> out, and all activations between         memory grows with the number of layers
+        recomputed    x ──block──> out;   backward: x ──block──> all of them         one layer's, a third more work
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 4.
     """
+    # A tape and a cache must see each activation once, a recomputed one comes twice.
     if flow.recompute and torch.is_grad_enabled() and flow.tape is None and flow.cache is None:
         y: Tensor = checkpoint(block, x, flow, use_reentrant=False)
         return y

@@ -1,4 +1,4 @@
-"""Keys and values of tokens already seen, so that each new token costs one row of work."""
+"""Key-value cache: keys and values of earlier tokens, so that each new token costs one row of work."""
 
 from __future__ import annotations
 
@@ -14,90 +14,96 @@ if TYPE_CHECKING:
 
 
 class KeyValueCache:
-    """The keys and values of each attention layer, preallocated and grown in blocks of tokens.
+    """Key-value cache of each attention layer, preallocated and grown in blocks of tokens.
 
-        room     [B, K, capacity, E]   capacity = length rounded up to whole blocks
+        buffer   [B, K, capacity, E]   capacity = length rounded up to whole blocks
         in use   [B, K, length, E]     a view; new tokens are written behind it in place
 
-    A cross-attention layer's keys and values come from a memory that does not change: they are computed once.
-
-    For inference: keys are written in place, so gradients do not flow through more than one call. A cache serves one
-    batch and one memory from beginning to end.
+    A cross-attention layer's keys and values come from the encoder output, which does not change: they are computed
+    once. For inference: keys are written in place, so gradients do not flow through more than one call. A cache serves
+    one batch and one encoder output from beginning to end.
 
     Args:
-        block_tokens: how many tokens of room are added at a time.
+        block_tokens: by how many tokens a buffer grows at a time.
     """
 
     def __init__(self, block_tokens: int = 256) -> None:
         self.block_tokens = block_tokens
         self.length = 0
-        self._room: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-        self._memory: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+        self._buffers: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+        self._encoder_buffers: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
     def extend(
         self, layer: nn.Module, k: Float[Tensor, "B K T E"], v: Float[Tensor, "B K T E"]
     ) -> tuple[Float[Tensor, "B K S E"], Float[Tensor, "B K S E"]]:
-        """Write T new tokens behind the old ones of this layer; answer with all S = length + T.
+        """Append T new tokens to this layer's keys and values; returns those of all S = length + T tokens.
 
         Raises: ConfigError: the batch has another number of texts than the cache.
         """
         total = self.length + k.shape[2]
-        room = self._room.get(layer)
-        if room is not None and len(room[0]) != len(k):
+        buffers = self._buffers.get(layer)
+        if buffers is not None and len(buffers[0]) != len(k):
             raise ConfigError(
-                f"the cache holds {len(room[0])} texts, the batch {len(k)}; make one cache a batch"
+                f"the cache holds {len(buffers[0])} texts, the batch {len(k)}; make one cache a batch"
             )
-        if room is None or room[0].shape[2] < total:
-            room = (self._grown(room and room[0], k, total), self._grown(room and room[1], v, total))
-            self._room[layer] = room
-        for buffer, new in zip(room, (k, v), strict=True):
+        if buffers is None or buffers[0].shape[2] < total:
+            buffers = (
+                self._grown(buffers and buffers[0], k, total),
+                self._grown(buffers and buffers[1], v, total),
+            )
+            self._buffers[layer] = buffers
+        for buffer, new in zip(buffers, (k, v), strict=True):
             buffer[:, :, self.length : total] = new
-        return room[0][:, :, :total], room[1][:, :, :total]
+        return buffers[0][:, :, :total], buffers[1][:, :, :total]
 
     def _grown(self, old: Tensor | None, like: Tensor, total: int) -> Tensor:
         capacity = -(-total // self.block_tokens) * self.block_tokens
         B, K, _, E = like.shape
-        grown = like.new_empty(B, K, capacity, E)  # nobody reads behind what is written
+        grown = like.new_empty(B, K, capacity, E)  # not zeros: nothing reads beyond `length`
         if old is not None:
             grown[:, :, : self.length] = old[:, :, : self.length]
         return grown
 
-    def memory(self, layer: nn.Module, compute: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-        """This cross-attention layer's keys and values of the memory, computed at the first call."""
-        if layer not in self._memory:
-            self._memory[layer] = compute()
-        return self._memory[layer]
+    def encoder_keys_values(
+        self, layer: nn.Module, compute: Callable[[], tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        """This cross-attention layer's keys and values of the encoder output, computed at the first call."""
+        if layer not in self._encoder_buffers:
+            self._encoder_buffers[layer] = compute()
+        return self._encoder_buffers[layer]
 
-    def pick(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Become these rows of the batch, in this order; one may be there several times, or not at all. [B']
+    def reorder_rows(self, rows: Tensor, sources: Tensor | None = None) -> None:
+        """Select rows of the batch, in this order (beam search); a row may come several times, or not at all. [B']
 
         Args:
-            sources: and these rows of the memory; None = all as they lie. [N']
+            sources: rows of the encoder output to select; None = leave them as they are. [N']
         """
 
-        def picked(room: Tensor) -> Tensor:
-            used = room[:, :, : self.length][rows]
+        def selected(buffer: Tensor) -> Tensor:
+            used = buffer[:, :, : self.length][rows]
             return self._grown(used, used, self.length)
 
-        self._room = {layer: (picked(k), picked(v)) for layer, (k, v) in self._room.items()}
+        self._buffers = {layer: (selected(k), selected(v)) for layer, (k, v) in self._buffers.items()}
         if sources is not None:
-            self._memory = {layer: (k[sources], v[sources]) for layer, (k, v) in self._memory.items()}
+            self._encoder_buffers = {
+                layer: (k[sources], v[sources]) for layer, (k, v) in self._encoder_buffers.items()
+            }
 
-    def overwrite(self, places: Tensor, rows: Tensor, start: int = 0) -> None:
-        """These rows of the batch become copies of those, from token `start` on; all else stays where it is. [n] each
+    def copy_rows(self, targets: Tensor, rows: Tensor, start: int = 0) -> None:
+        """Overwrite the rows `targets` by copies of `rows`, from token `start` on, in place. [n] each
 
-        For places that agree with their new rows before `start`, and in the memory.
+        Cheaper than `reorder_rows`; for targets that equal their new rows before `start`, and in the encoder output.
         """
-        for room in (room for pair in self._room.values() for room in pair):
-            used = room[:, :, start : self.length]
-            used.index_copy_(0, places, used[rows])
+        for buffer in (buffer for pair in self._buffers.values() for buffer in pair):
+            used = buffer[:, :, start : self.length]
+            used.index_copy_(0, targets, used[rows])
 
     def advance(self, tokens: int) -> None:
-        """All layers have written `tokens` more; a stack says so at the end of its pass."""
+        """Count `tokens` that all layers have appended; a stack calls it at the end of its pass."""
         self.length += tokens
 
-    def drop(self, tokens: int) -> None:
-        """Forget the newest `tokens` of each text; what comes next is written over them.
+    def drop_last(self, tokens: int) -> None:
+        """Drop the newest `tokens` of each text (rollback); new tokens are written over them.
 
         Raises: ConfigError: the cache does not hold so many.
         """
@@ -108,9 +114,11 @@ class KeyValueCache:
         self.length -= tokens
 
     @property
-    def bytes(self) -> int:
-        """The memory that keys and values take."""
-        return sum(t.nbytes for pair in (*self._room.values(), *self._memory.values()) for t in pair)
+    def nbytes(self) -> int:
+        """Size of all buffers in bytes."""
+        return sum(
+            t.nbytes for pair in (*self._buffers.values(), *self._encoder_buffers.values()) for t in pair
+        )
 
     def __repr__(self) -> str:
-        return f"KeyValueCache({self.length} tokens, {len(self._room)} layers, {self.bytes / 1e6:.1f} MB)"
+        return f"KeyValueCache({self.length} tokens, {len(self._buffers)} layers, {self.nbytes / 1e6:.1f} MB)"

@@ -1,8 +1,8 @@
-"""Cells: pointing at the cells of a table that answer a question.
+"""Cell selection heads for table question answering (TAPAS).
 
-    tokens ─ grouped by row and column ─ a logit for each cell, a logit for each column ─ the likeliest column's cells
+    tokens ─ pooled by row and column ─ a logit for each cell and each column ─ the cells of the most probable column
 
-A token's row and column are whole numbers from 0; row 0 is the header, column 0 the question.
+A token's row and column are integers from 0; row 0 is the header, column 0 the question.
 """
 
 from __future__ import annotations
@@ -14,61 +14,62 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.core.classification_heads import SequenceClassifier
 from glassformer.core.flow import Flow, Output
-from glassformer.core.heads import Classifier, Head, Labels, one_tensor
-from glassformer.core.losses import unsmoothed
+from glassformer.core.heads import Head, Labels, single_tensor
+from glassformer.core.losses import refuse_smoothing
 from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-NEVER = -10_000.0
-"""Added to the logits of what cannot be chosen."""
-TINY = 1e-10
-"""Added to counts that may be 0."""
+MASKED_LOGIT = -10_000.0
+"""Added to the logits of cells and columns that cannot be chosen. The released code has this finite number."""
+EPSILON = 1e-10
+"""Added to counts that may be 0, before dividing by them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cells of a table, and in which of them each token stands.
+    """The cells of a table, and the cell of each token.
 
-    numbers: of each token's cell, row · columns + column. [B, T]
+    cell_ids: row · columns + column. [B, T]
     """
 
-    numbers: Tensor
+    cell_ids: Tensor
     rows: int
     columns: int
 
-    def gathered(
+    def pool_cells(
         self, x: Float[Tensor, "B T"], how: Literal["mean", "sum", "amax"]
     ) -> Float[Tensor, "B R C"]:
-        """What the tokens of each cell have, made one number; 0 where a cell has no token."""
+        """Reduce the numbers of each cell's tokens to one; 0 where a cell has no token."""
         cells = x.new_zeros(len(x), self.rows * self.columns)
-        made = cells.scatter_reduce(1, self.numbers, x, how, include_self=False)
-        return made.view(len(x), self.rows, self.columns)
+        pooled = cells.scatter_reduce(1, self.cell_ids, x, how, include_self=False)
+        return pooled.view(len(x), self.rows, self.columns)
 
-    def spread(self, cells: Float[Tensor, "B R C"]) -> Float[Tensor, "B T"]:
-        """What the cell of each token has."""
-        return cells.flatten(1).gather(1, self.numbers)
+    def spread_to_tokens(self, cells: Float[Tensor, "B R C"]) -> Float[Tensor, "B T"]:
+        """The number of each token's cell."""
+        return cells.flatten(1).gather(1, self.cell_ids)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selection(Output):
-    """The logits, and what they were made from, which training needs.
+class CellSelectionOutput(Output):
+    """Output of cell selection: the logits, and what the loss needs.
 
-    token_logits: before a column is chosen [B, T] · column_logits: by which it is [B, C]
-    cells: the number of each token's cell [B, T] · shown: which tokens are no padding, 1 or 0 [B, T]
+    token_logits: before a column is chosen [B, T] · column_logits: scores of the columns [B, C]
+    cells: each token's cell id [B, T] · visible: 1 for tokens, 0 for padding [B, T]
     """
 
     token_logits: Tensor
     column_logits: Tensor
     cells: Tensor
-    shown: Tensor
+    visible: Tensor
 
 
-class Score(nn.Module):
-    """x · weight + bias: one number a vector."""
+class CellScore(nn.Module):
+    """Linear score: x · weight + bias, one number for each token."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -80,14 +81,14 @@ class Score(nn.Module):
 
 
 class CellSelection(Head):
-    """Which cells of a table answer the question: a logit for each token.
+    """Cell selection: which cells of a table answer the question, as a logit for each token.
 
         token     u(x) / temperature
         cell      mean of its tokens
         column    mean of v(x) over a cell's tokens, then over the column's cells
-        logits    the cell's in the likeliest column; NEVER is added in all others
+        logits    the cell's in the most probable column; MASKED_LOGIT is added in all others
 
-    Column 0 stands for choosing nothing: its cells never are.
+    Column 0 stands for an empty selection: its cells are never chosen.
     Source: Herzig et al. 2020, section 2, "Cell selection"; the losses: section 4.
     """
 
@@ -95,57 +96,59 @@ class CellSelection(Head):
         super().__init__()
         self.spec = spec
         self.dropout = nn.Dropout(spec.dropout)
-        self.token = Score(spec.width)
-        self.column = Score(spec.width)
+        self.token = CellScore(spec.width)
+        self.column = CellScore(spec.width)
 
     def select(
         self, x: Float[Tensor, "B T D"], rows: Int[Tensor, "B T"], columns: Int[Tensor, "B T"], flow: Flow
-    ) -> Selection:
-        """The logits of a table's tokens, each of which stands in a row and a column.
+    ) -> CellSelectionOutput:
+        """Logits of a table's tokens, given the row and column of each.
 
-        Raises: ConfigError: several texts share a row of the batch, and so would their cells.
+        Raises: ConfigError: packed texts, whose cells could not be told apart.
         """
-        if flow.segments is not None:
-            raise ConfigError("cells are told apart in one text a row; segments go with no table")
+        if flow.packing is not None:
+            raise ConfigError("a table needs a row of its own: cell selection does not work with packing")
         rows, columns = rows.long().clamp(max=self.spec.rows - 1), columns.clamp(max=self.spec.columns - 1)
         grid = Grid(rows * self.spec.columns + columns, self.spec.rows, self.spec.columns)
-        shown = torch.ones_like(rows) if flow.keep is None else flow.keep[:, -1].expand_as(rows)
-        shown = shown.to(torch.promote_types(x.dtype, torch.float32))  # 16 bits have no room for TINY
+        visible = torch.ones_like(rows) if flow.keep is None else flow.keep[:, -1].expand_as(rows)
+        visible = visible.to(torch.promote_types(x.dtype, torch.float32))  # EPSILON underflows in 16 bits
         x = self.dropout(x)
-        selection = Selection(
+        selection = CellSelectionOutput(
             token_logits=self.token(x) / self.spec.temperature,
-            column_logits=self._columns(self.column(x), shown, grid),
-            cells=grid.numbers,
-            shown=shown,
+            column_logits=self._columns(self.column(x), visible, grid),
+            cells=grid.cell_ids,
+            visible=visible,
         )
         return replace(selection, logits=self._logits(selection, grid))
 
-    def _columns(self, scores: Tensor, shown: Tensor, grid: Grid) -> Float[Tensor, "B C"]:
-        """The mean over each column's cells, as far as they are no padding."""
-        cells, share = grid.gathered(scores, "mean"), grid.gathered(shown, "mean")
+    def _columns(self, scores: Tensor, visible: Tensor, grid: Grid) -> Float[Tensor, "B C"]:
+        """Column logits: the mean over each column's cells, padding aside."""
+        cells, share = grid.pool_cells(scores, "mean"), grid.pool_cells(visible, "mean")
         count = share.sum(dim=1)
         absent = count < 0.5
         absent[:, 0] = not self.spec.may_be_empty
-        return (cells * share).sum(dim=1) / (count + TINY) + NEVER * absent
+        return (cells * share).sum(dim=1) / (count + EPSILON) + MASKED_LOGIT * absent
 
-    def _logits(self, selection: Selection, grid: Grid) -> Float[Tensor, "B T"]:
-        cells = grid.gathered(selection.token_logits, "mean")
+    def _logits(self, selection: CellSelectionOutput, grid: Grid) -> Float[Tensor, "B T"]:
+        cells = grid.pool_cells(selection.token_logits, "mean")
         if self.spec.one_column:
             chosen = F.one_hot(selection.column_logits.argmax(dim=-1), self.spec.columns)
             chosen[:, 0] = 0
-            cells = cells + NEVER * (1 - chosen[:, None] * grid.gathered(selection.shown, "mean"))
+            cells = cells + MASKED_LOGIT * (1 - chosen[:, None] * grid.pool_cells(selection.visible, "mean"))
         elif not self.spec.average:
             return selection.token_logits
-        return grid.spread(cells)
+        return grid.spread_to_tokens(cells)
 
-    def counts(self, labels: Labels) -> dict[str, int]:
-        """Tables count, each with all its tokens."""
-        return {"loss": len(one_tensor(labels))}
+    def label_counts(self, labels: Labels) -> dict[str, int]:
+        """Number of tables: each has one loss for all its tokens."""
+        return {"loss": len(single_tensor(labels))}
 
-    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+    def output_loss_sums(
+        self, output: Output, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
         """Labels are 1 for tokens of the cells that answer, 0 for all others. [B, T]"""
-        unsmoothed(smoothing, "a cell answers or does not")
-        assert isinstance(output, Selection)  # `select` makes it
+        refuse_smoothing(smoothing, "a cell is selected or not")
+        assert isinstance(output, CellSelectionOutput)  # from `select`
         tokens = output.token_logits
         if not isinstance(labels, Tensor) or labels.shape != tokens.shape or not _zeros_and_ones(labels):
             raise DataError(
@@ -154,35 +157,37 @@ class CellSelection(Head):
             )
         if not self.spec.learns_cells:
             return {"loss": tokens.new_zeros(())}
-        wanted = labels.to(tokens.dtype)
-        judge = self._column_losses if self.spec.one_column else self._token_losses
-        return {"loss": judge(output, wanted).sum()}
+        targets = labels.to(tokens.dtype)
+        losses = self._column_losses if self.spec.one_column else self._token_losses
+        return {"loss": losses(output, targets).sum()}
 
-    def _token_losses(self, output: Selection, wanted: Float[Tensor, "B T"]) -> Float[Tensor, "B"]:
-        """Each token for itself, padding left out."""
+    def _token_losses(self, output: CellSelectionOutput, targets: Float[Tensor, "B T"]) -> Float[Tensor, "B"]:
+        """Binary cross-entropy of each token by itself, without padding."""
         assert output.logits is not None
-        weights = torch.where(wanted == 0, 1.0, self.spec.positive_weight)
-        each = F.binary_cross_entropy_with_logits(output.logits, wanted, weights, reduction="none")
-        losses: Tensor = (each * output.shown).sum(dim=-1) / (output.shown.sum(dim=-1) + TINY)
+        weights = torch.where(targets == 0, 1.0, self.spec.positive_weight)
+        by_token = F.binary_cross_entropy_with_logits(output.logits, targets, weights, reduction="none")
+        losses: Tensor = (by_token * output.visible).sum(dim=-1) / (output.visible.sum(dim=-1) + EPSILON)
         return losses
 
-    def _column_losses(self, output: Selection, wanted: Float[Tensor, "B T"]) -> Float[Tensor, "B"]:
-        """First which column, then which of its cells; where no cell answers, the column is 0 and has no cells."""
+    def _column_losses(
+        self, output: CellSelectionOutput, targets: Float[Tensor, "B T"]
+    ) -> Float[Tensor, "B"]:
+        """Loss of the column, plus that of its cells; where no cell is selected, the column is 0 and has no cells."""
         grid = Grid(output.cells, self.spec.rows, self.spec.columns)
-        answers = grid.gathered(wanted, "sum").sum(dim=1)  # [B, C]
+        answers = grid.pool_cells(targets, "sum").sum(dim=1)  # [B, C]
         column = answers.argmax(dim=-1)
-        which = F.cross_entropy(output.column_logits, column, reduction="none")
-        here = F.one_hot(column, self.spec.columns)[:, None] * grid.gathered(output.shown, "mean")
-        each = F.binary_cross_entropy_with_logits(
-            grid.gathered(output.token_logits, "mean"), grid.gathered(wanted, "amax"), reduction="none"
+        column_loss = F.cross_entropy(output.column_logits, column, reduction="none")
+        in_column = F.one_hot(column, self.spec.columns)[:, None] * grid.pool_cells(output.visible, "mean")
+        by_cell = F.binary_cross_entropy_with_logits(
+            grid.pool_cells(output.token_logits, "mean"), grid.pool_cells(targets, "amax"), reduction="none"
         )
-        cells = (each * here).sum(dim=(1, 2)) / (here.sum(dim=(1, 2)) + TINY)
-        losses: Tensor = which + cells * (answers.amax(dim=-1) > 0)
+        cell_loss = (by_cell * in_column).sum(dim=(1, 2)) / (in_column.sum(dim=(1, 2)) + EPSILON)
+        losses: Tensor = column_loss + cell_loss * (answers.amax(dim=-1) > 0)
         return losses
 
 
-class CellsAndOperator(CellSelection):
-    """Which cells, and what to do with them: nothing, sum, average, count, as the model has learned to name them.
+class CellSelectionWithAggregation(CellSelection):
+    """Cell selection with an aggregation operator over the cells: none, sum, average, count.
 
         logits_aggregation = W pooled + b, of the first token
 
@@ -193,30 +198,37 @@ class CellsAndOperator(CellSelection):
 
     def __init__(self, spec: CellSelectionSpec, operators: int) -> None:
         super().__init__(spec)
-        self.operator = Classifier(spec.width, operators, problem="single")
+        self.operator = SequenceClassifier(spec.width, operators, problem="single")
 
     def select(
         self, x: Float[Tensor, "B T D"], rows: Int[Tensor, "B T"], columns: Int[Tensor, "B T"], flow: Flow
-    ) -> Selection:
+    ) -> CellSelectionOutput:
         selection = CellSelection.select(self, x, rows, columns, flow)
         return replace(selection, logits_aggregation=self.operator(x, flow).logits)
 
-    def counts(self, labels: Labels) -> dict[str, int]:
-        cells, operator = self._both(labels)
-        return {"cells": super().counts(cells)["loss"], "operator": self.operator.counts(operator)["loss"]}
+    def label_counts(self, labels: Labels) -> dict[str, int]:
+        cells, operator = self._split_labels(labels)
+        return {
+            "cells": super().label_counts(cells)["loss"],
+            "operator": self.operator.label_counts(operator)["loss"],
+        }
 
-    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
-        cells, operator = self._both(labels)
-        named = self.operator.sums(replace(output, logits=output.logits_aggregation), operator)["loss"]
-        chosen = super().sums(output, cells, smoothing=smoothing)["loss"]
-        return {"cells": chosen, "operator": self.spec.operator_weight * named}
+    def output_loss_sums(
+        self, output: Output, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        cells, operator = self._split_labels(labels)
+        operator_loss = self.operator.output_loss_sums(
+            replace(output, logits=output.logits_aggregation), operator
+        )["loss"]
+        cell_loss = super().output_loss_sums(output, cells, smoothing=smoothing)["loss"]
+        return {"cells": cell_loss, "operator": self.spec.operator_weight * operator_loss}
 
-    def _both(self, labels: Labels) -> tuple[Tensor, Tensor]:
+    def _split_labels(self, labels: Labels) -> tuple[Tensor, Tensor]:
         """The labels of cells, and of operators.
 
-        Raises: UnsupportedError: the model is one that learns from the answer alone.
+        Raises: UnsupportedError: weak supervision: the model is trained from the answer alone.
         """
-        if not self.spec.told:
+        if not self.spec.supervised_operator:
             raise UnsupportedError(
                 "use_answer_as_supervision = True (config.json) asks for a loss from the answer's number alone "
                 "(float_answer, numeric_values, numeric_values_scale), which is not supported; set it to false, "

@@ -1,4 +1,4 @@
-"""From ids to vectors: what each token is, where it stands, which part it belongs to."""
+"""Input embeddings: token, position and token-type embeddings, added up."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Embedding(Node):
-    """Look up each token's vector and add where it stands and which segment it belongs to.
+    """Input embedding: token embeddings plus position embeddings plus token-type embeddings.
 
-        x = dropout(norm(tokens[id] · scale + positions[p] + segments[s] + others))
+        x = dropout(norm(tokens[id] · scale + positions[p] + segments[token type] + extra))
 
     Looking a row up equals multiplying a one-hot row by the table, without the multiplication.
 
     Args:
         ids: token ids. [B, T]
-        flow: where the tokens stand, or how to count them (`Flow.where`).
-        segments: segment ids. [B, T]; None = all 0
-        others: what a recipe's own tables say of the tokens; None = nothing. [B, T, D]
+        flow: position ids, or how to count them (`Flow.token_positions`).
+        token_types: token type ids (segment ids). [B, T]; None = all 0
+        extra: embeddings from a recipe's own tables, added to the sum; None = nothing. [B, T, D]
     Raises: DataError: more tokens than the position table has rows.
     Taps: out [B T D]
-    Source: Vaswani et al. 2017, sections 3.4 and 3.5; segments: Devlin et al. 2019, section 3.
+    Source: Vaswani et al. 2017, sections 3.4 and 3.5; token types: Devlin et al. 2019, section 3.
     """
 
     TAPS = ("out",)
@@ -39,7 +39,8 @@ class Embedding(Node):
         super().__init__()
         self.spec = spec
         self.tokens = nn.Embedding(spec.vocabulary, spec.width)
-        self.segments = nn.Embedding(spec.segments, spec.width) if spec.segments else None
+        # The name is a weight name: saved optimizer states and adapters know it.
+        self.segments = nn.Embedding(spec.token_types, spec.width) if spec.token_types else None
         self.positions = make_positions(spec.positions, spec.width) if spec.positions else None
         self.norm = make_norm(spec.norm)
         self.dropout = nn.Dropout(spec.dropout)
@@ -48,29 +49,32 @@ class Embedding(Node):
         self,
         ids: Int[Tensor, "B T"],
         flow: Flow,
-        segments: Int[Tensor, "B T"] | None = None,
-        others: Float[Tensor, "B T D"] | None = None,
+        token_types: Int[Tensor, "B T"] | None = None,
+        extra: Float[Tensor, "B T D"] | None = None,
     ) -> Float[Tensor, "B T D"]:
         x: Tensor = self.tokens(ids)
         if self.spec.scale != 1.0:
             x = x * self.spec.scale
         if self.positions is not None:
             self.check_length(ids, flow)
-            x = x + self.positions(flow.where(ids), x.dtype)
+            x = x + self.positions(flow.token_positions(ids), x.dtype)
         if self.segments is not None:
-            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
-        if others is not None:
-            x = x + others
-        return self.tap(flow, "out", self.finished(x))
+            x = x + (self.segments.weight[0] if token_types is None else self.segments(token_types))
+        if extra is not None:
+            x = x + extra
+        return self.tap(flow, "out", self.norm_and_dropout(x))
 
-    def finished(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """What becomes of the sum."""
-        dropped: Tensor = self.dropout(self.norm(x))
-        return dropped
+    def norm_and_dropout(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Norm and dropout of the summed embeddings."""
+        normed: Tensor = self.dropout(self.norm(x))
+        return normed
 
     def check_length(self, ids: Tensor, flow: Flow) -> None:
-        """Whether each text has a position for every token, unless the caller says where they stand."""
-        longest = flow.past + ids.shape[1] if flow.segments is None else max(flow.segments.lengths)
+        """Check that the position table is long enough, unless the caller gives position ids.
+
+        Raises: DataError: a text has more tokens than there are positions.
+        """
+        longest = flow.past + ids.shape[1] if flow.packing is None else max(flow.packing.lengths)
         if flow.positions is None and self.spec.positions is not None and longest > self.spec.positions.count:
             raise DataError(
                 f"the text has {longest} tokens, the model has {self.spec.positions.count} positions; shorten or split "

@@ -1,4 +1,4 @@
-"""A mixture of experts: many feed-forward layers side by side, of which each token goes through a few."""
+"""Mixture of experts: many feed-forward layers side by side, of which each token goes through a few."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
-class Scores(nn.Linear):
-    """x Wᵀ; a class of its own, so that what narrows linear layers passes it by: a rounded score misroutes a token."""
+class RouterScores(nn.Linear):
+    """Router logits, x Wᵀ. A class of its own so that quantization leaves it out: a rounded logit misroutes a token."""
 
 
 class Router(Node):
-    """Send each token to the experts that score highest on it, and say how much each of them counts.
+    """Top-k router: chooses the experts of each token, and their weights.
 
         probs = softmax(x Wᵀ, over the experts);   chosen = the k largest;   weights = probs[chosen] / their sum
 
     Args:
         x: the residual stream after the norm. [B, T, D]
-    Returns: chosen [B, T, k], the likeliest first, and weights [B, T, k], which sum to 1 for each token.
+    Returns: chosen [B, T, k], the most probable first, and weights [B, T, k], which sum to 1 for each token.
     Taps: probs [B T X] · chosen [B T k]
     Source: Shazeer et al. 2017, section 2.1; Jiang et al. 2024, section 2.1.
     Differs: the first paper adds noise while training, to balance the load; the second softmaxes the k largest scores,
@@ -37,21 +37,21 @@ class Router(Node):
 
     def __init__(self, spec: ExpertsSpec) -> None:
         super().__init__()
-        self.chosen = spec.chosen
-        self.scores = Scores(spec.width, spec.experts, bias=False)
+        self.experts_per_token = spec.experts_per_token
+        self.scores = RouterScores(spec.width, spec.experts, bias=False)
 
     def forward(
         self, x: Float[Tensor, "B T D"], flow: Flow
     ) -> tuple[Int[Tensor, "B T k"], Float[Tensor, "B T k"]]:
         wide = torch.promote_types(x.dtype, torch.float32)
         probs = self.tap(flow, "probs", torch.softmax(self.scores(x), dim=-1, dtype=wide))  # [B, T, X]
-        chosen = self.tap(flow, "chosen", probs.topk(self.chosen).indices)  # [B, T, k]
+        chosen = self.tap(flow, "chosen", probs.topk(self.experts_per_token).indices)  # [B, T, k]
         weights = probs.gather(-1, chosen)
         return chosen, weights / weights.sum(dim=-1, keepdim=True)
 
 
 class Experts(Node):
-    """A feed-forward layer cut into experts: all of them are learned, k of them run for a token.
+    """Sparse mixture of experts in place of a feed-forward layer: k of X experts run for each token.
 
                    ┌ expert 0 ─┐
         x ─ router ┤    …      ├ weigh, add ─ out        out = Σ over the k chosen: weight · expert(x)
@@ -66,7 +66,7 @@ class Experts(Node):
         first to last, chose it
     Source: Shazeer et al. 2017, section 2; Jiang et al. 2024, section 2.1 (gated experts in place of every
         feed-forward layer).
-    Differs: no expert is ever full, so no token is dropped.
+    Differs: experts have no capacity limit, so no token is dropped.
     """
 
     TAPS = ("out",)
@@ -82,9 +82,9 @@ class Experts(Node):
         choices = chosen.flatten()
         order = choices.argsort(stable=True)  # choices by expert, in the order of the tokens
         sizes = choices.bincount(minlength=len(self.experts)).tolist()
-        sent = x.flatten(0, 1)[order // self.spec.chosen].split(sizes)  # [n, D] for each expert
-        # An expert that nobody chose runs on no token: its taps are there, and its gradients are 0.
-        answers = [expert(tokens[None], flow)[0] for expert, tokens in zip(self.experts, sent, strict=True)]
-        by_token = torch.cat(answers)[order.argsort()].unflatten(0, chosen.shape)  # [B, T, k, D]
+        routed = x.flatten(0, 1)[order // self.spec.experts_per_token].split(sizes)  # [n, D] for each expert
+        # An expert that no token chose runs on an empty tensor: its taps exist, and its gradients are 0, not None.
+        outputs = [expert(tokens[None], flow)[0] for expert, tokens in zip(self.experts, routed, strict=True)]
+        by_token = torch.cat(outputs)[order.argsort()].unflatten(0, chosen.shape)  # [B, T, k, D]
         mixed = (weights[..., None] * by_token).sum(dim=-2).to(x.dtype)
         return self.tap(flow, "out", mixed)

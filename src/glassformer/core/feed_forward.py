@@ -1,4 +1,4 @@
-"""The feed-forward layer: the same small network at every position, where a block keeps most of its weights."""
+"""Feed-forward layers (MLP): the same small network at every position, with most of a block's weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ ACTIVATIONS: dict[str, type[nn.Module] | tuple[type[nn.Module], dict[str, str]]]
 
 
 def make_activation(name: str) -> nn.Module:
-    """The activation of this name, in the spelling that `config.json` files use."""
+    """Activation function by its name in `config.json` files.
+
+    Raises: UnsupportedError: an unknown name.
+    """
     if name not in ACTIVATIONS:
         raise UnsupportedError(
             f"activation {name!r} is not supported; supported: {', '.join(ACTIVATIONS)}{nearest(name, ACTIVATIONS)}"
@@ -46,7 +49,7 @@ def make_activation(name: str) -> nn.Module:
 
 
 class FeedForward(Node):
-    """Widen, bend, narrow: D → F → D at each position by itself.
+    """Position-wise feed-forward layer: D → F → D.
 
         out = down(activation(up(x)))
 
@@ -69,7 +72,7 @@ class FeedForward(Node):
 
 
 class GatedFeedForward(Node):
-    """A feed-forward layer whose neurons are opened and closed by a second projection.
+    """Gated feed-forward layer (GLU): a second projection gates the neurons.
 
         out = down(activation(gate(x)) · up(x))
 

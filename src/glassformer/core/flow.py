@@ -1,12 +1,12 @@
-"""What one call carries through the network, and how anyone listens in on it.
+"""Inputs, outputs and state of a forward pass, and the hooks on its activations.
 
-All state of a call travels in the call: nothing is kept on modules or in globals, so a network can serve several
+All state of a call travels in the call: nothing is stored on modules or in globals, so a network can serve several
 threads at once.
 
     Batch ──> network(batch, flow) ──> Output
-    Flow      masks, positions, memory, cache, tape: handed from part to part
-    Node      a module that knows its path in the network; `tap` gives its tensors a name
-    Tape      listens to named tensors, or replaces them
+    Flow      mask, positions, encoder output, cache, tape: passed from module to module
+    Node      a module that knows its path in the network; `tap` gives its activations a name
+    Tape      records named activations, or replaces them
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.masks import Mask, Pattern, Segments
+from glassformer.core.masks import AttentionPattern, Mask, Packing
+from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ Edit = Tensor | Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """What goes in, by the names of the public edge; a family reads the fields it knows.
+    """Model inputs, by the names of the reference library; a family reads the fields it knows.
 
-    text    input_ids [B, T] · token_type_ids [B, T], or [B, T, columns] for tables · bbox [B, T, 4], where words stand
-            on a page · decoder_input_ids [B, T] · decoder_keep [B, 1, T] bool
-    sound   input_values [B, samples], a wave · input_features [B, M, frames], a log-mel spectrogram
-    images  pixel_values [B, channels, height, width] · visual_feats [B, R, width] and visual_pos [B, R, 4], of regions
-            found in one · visual_keep [B, 1, R] bool
+    text    input_ids [B, T] · token_type_ids [B, T], or [B, T, columns] for tables · bbox [B, T, 4], boxes of words on
+            a page · decoder_input_ids [B, T] · decoder_keep [B, 1, T] bool
+    sound   input_values [B, samples], a waveform · input_features [B, M, frames], a log-mel spectrogram
+    images  pixel_values [B, channels, height, width] · visual_feats [B, R, width] and visual_pos [B, R, 4], of detected
+            regions · visual_keep [B, 1, R] bool
     """
 
     input_ids: Tensor | None = None
@@ -55,7 +56,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """What comes out, by the names of the reference library; a field is None where the head does not make it."""
+    """Model outputs, by the names of the reference library; a field is None where the head does not fill it."""
 
     loss: Tensor | None = None  # []
     logits: Tensor | None = None  # [B, T, V], or [B, labels]
@@ -81,8 +82,8 @@ class Output:
     cache: KeyValueCache | None = None
     taps: dict[str, Tensor] = field(default_factory=dict)
 
-    def given(self) -> dict[str, Any]:
-        """The fields that this call filled."""
+    def present(self) -> dict[str, Any]:
+        """The fields that this call filled, by name."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None and value != {}}
 
@@ -96,13 +97,15 @@ class Output:
             return f"{len(value)} tensors" if isinstance(value, dict) else str(value)
 
         return (
-            "Output(\n" + "".join(f"  {name}: {show(value)}\n" for name, value in self.given().items()) + ")"
+            "Output(\n"
+            + "".join(f"  {name}: {show(value)}\n" for name, value in self.present().items())
+            + ")"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """An encoder's output as a decoder sees it: `states` [B, S, D] and `keep` [B, 1, S] bool, True = may attend."""
+class EncoderOutput:
+    """Encoder output (the memory) for cross-attention: `states` [B, S, D], `keep` [B, 1, S] bool, True = may attend."""
 
     states: Tensor
     keep: Tensor | None = None
@@ -110,63 +113,65 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """What one call carries. The caller sets the first part; the network fills in the second.
+    """State of one forward pass. The caller sets the first part; the network fills in the second.
 
-    keep: which keys each query may see. [B, T, S] or [B, 1, S] bool; None = all
-    positions: where each token stands. [B or 1, T] int; None = counted by `where`
-    segments: several texts in one row; each sees itself only (then keep is None and B is 1)
-    memory: for cross-attention · cache: keys and values of earlier tokens · tape: who listens
+    keep: attention mask: which keys each query may attend to. [B, T, S] or [B, 1, S] bool; None = all
+    positions: position ids. [B or 1, T] int; None = counted by `token_positions`
+    packing: several texts in one row, each attends to itself only (then keep is None and B is 1)
+    memory: encoder output, for cross-attention · cache: keys and values of earlier tokens · tape: records activations
     last: logits for the last so many positions only; 0 = all
-    recompute: keep of each block only what enters it, and compute the rest once more in the backward pass. Gradients
-        are the same, dropout included. Not done under a tape or with a cache, which must see each tensor once
+    recompute: activation checkpointing: store each block's input only, and compute the rest once more in the backward
+        pass. Gradients are the same, dropout included. Not done under a tape or with a cache, which must see each
+        tensor once
     """
 
     keep: Tensor | None = None
     positions: Tensor | None = None
-    segments: Segments | None = None
-    memory: Memory | None = None
+    packing: Packing | None = None
+    memory: EncoderOutput | None = None
     cache: KeyValueCache | None = None
     tape: Tape | None = None
     last: int = 0
     recompute: bool = False
 
-    # made once a call by the stack, for all its blocks
-    masks: Mapping[Pattern, Mask] | None = None
+    # computed once a call by the stack, for all its blocks
+    masks: Mapping[AttentionPattern, Mask] | None = None
     rotation: tuple[Tensor, Tensor] | None = None  # cos, sin, each [B or 1, 1, T, rotated width]
     bias: Tensor | None = None  # [1, H, T, S], added to the scores of self-attention
 
     @property
     def past(self) -> int:
-        """How many tokens the cache already holds."""
+        """Number of tokens in the cache."""
         return 0 if self.cache is None else self.cache.length
 
-    def where(self, tokens: Tensor) -> Tensor:
-        """The position of each of `tokens` [B, T, …]: as the caller said, or counted. [B or 1, T]
+    def token_positions(self, tokens: Tensor) -> Tensor:
+        """Position ids of `tokens` [B, T, …]: those of the caller, or counted. [B or 1, T]
 
-        Tokens are counted from 0, from where the cache ends, anew in each segment; hidden tokens are not counted, so
-        padding on the left shifts nothing.
-        Differs: the reference library counts padding too, unless it is told the positions or is generating.
+        Counting starts at 0, goes on where the cache ends, and begins anew in each packed text; padding is not counted,
+        so padding on the left shifts nothing.
+        Differs: the reference library counts padding too, unless it is given position ids or is generating.
+        Raises: ConfigError: the packing has another number of tokens.
         """
         T, device = tokens.shape[1], tokens.device
         if self.positions is not None:
             return self.positions
-        if self.segments is not None:
-            if self.segments.tokens != T:
+        if self.packing is not None:
+            if self.packing.tokens != T:
                 raise ConfigError(
-                    f"segments hold {self.segments.tokens} tokens, the row {T}; they must be equal"
+                    f"packing holds {self.packing.tokens} tokens, the row {T}; they must be equal"
                 )
-            return self.segments.positions(device)
+            return self.packing.positions(device)
         if self.keep is not None and self.keep.shape[1] == 1:
             counted = self.keep[:, 0].long().cumsum(-1) - 1  # [B, S]
-            return counted.clamp(min=0)[:, -T:]
+            return counted.clamp(min=0)[:, -T:]  # S includes the cached tokens
         return torch.arange(self.past, self.past + T, device=device)[None]
 
 
 class Node(nn.Module):
-    """A module that knows where it stands in its network, and names the tensors that anyone may look at.
+    """A module with named activations (taps), which a `Tape` can record or replace.
 
     Module path = weight name = tap prefix: the tensor `probs` of `blocks.4.attn` is the tap `blocks.4.attn.probs`.
-    `TAPS` lists a class's own taps, in the order in which they fire.
+    `TAPS` lists a class's own taps, in the order in which they are computed.
     """
 
     TAPS: ClassVar[tuple[str, ...]] = ()
@@ -185,16 +190,16 @@ class Node(nn.Module):
         return ((path, node) for path, node in self.named_modules() if isinstance(node, Node))
 
     def name_nodes(self) -> None:
-        """Tell each node its path, counted from this node; a network's constructor ends with it."""
+        """Set each node's path, counted from this node; a network's constructor ends with it."""
         for path, node in self.named_nodes():
             node.path = path
 
     def tap(self, flow: Flow, name: str, x: Tensor) -> Tensor:
-        """`x` itself when nobody listens; else what the tape makes of it."""
-        return x if flow.tape is None else flow.tape.pass_on(_join(self.path, name), x)
+        """Name an activation: returns `x`, or what a tape's edit makes of it."""
+        return x if flow.tape is None else flow.tape.record(_join(self.path, name), x)
 
     def wants(self, flow: Flow, *names: str) -> bool:
-        """Does anyone listen to one of these taps? Then they must be computed, however slow."""
+        """Whether a tape listens to one of these taps, which then must be computed, however slow."""
         return flow.tape is not None and any(_join(self.path, name) in flow.tape for name in names)
 
 
@@ -203,7 +208,7 @@ def _join(path: str, name: str) -> str:
 
 
 class Tape:
-    """Listens to named tensors of one pass, and may replace them on the way.
+    """Records named activations of a forward pass, and may replace them (activation patching).
 
         tape = Tape("blocks.*.attn.probs", edit={"blocks.3.ffn.neurons": lambda x: x * 0})
         model(**inputs, tape=tape)
@@ -211,8 +216,8 @@ class Tape:
 
     A pattern names the last parts of a path, with `*` for any one part: see `match`. Patterns are resolved once, by
     `attach`, against `model.taps()`; one that matches nothing is an error that names the nearest taps. An edit is a
-    tensor, or a function from the tensor to its replacement of the same shape; the tape keeps what flows on after the
-    edit. Only what is asked for is computed and kept.
+    tensor, or a function from the tensor to its replacement of the same shape; the tape stores the edited tensor. Only
+    the taps that match are computed and stored.
 
     Args:
         patterns: taps to listen to.
@@ -228,7 +233,7 @@ class Tape:
         self._edits: dict[str, Edit] = {}
 
     def attach(self, network: Node) -> Tape:
-        """Resolve the patterns against a network's taps and start empty; `Model` does it at each call."""
+        """Resolve the patterns against a network's taps and clear the recording; `Model` does it at each call."""
         network.name_nodes()
         names = network.taps()
         self._listened = frozenset(name for pattern in self.patterns for name in match(pattern, names))
@@ -239,13 +244,18 @@ class Tape:
     def __contains__(self, name: str) -> bool:
         return name in self._listened or name in self._edits
 
-    def pass_on(self, name: str, x: Tensor) -> Tensor:
-        """Edit and keep one tensor if its name was asked for."""
+    def record(self, name: str, x: Tensor) -> Tensor:
+        """Edit and store one activation, if a pattern matches its name.
+
+        Raises: ConfigError: the edit changes the shape.
+        """
         if name in self._edits:
             edit = self._edits[name]
             edited = edit.to(x) if isinstance(edit, Tensor) else edit(x)
             if isinstance(edit, Tensor):
-                with suppress(RuntimeError):  # one that does not broadcast is refused just below, by name
+                with suppress(
+                    RuntimeError
+                ):  # a shape that does not broadcast raises just below, with the tap's name
                     edited = edited.expand_as(x)
             if edited.shape != x.shape:
                 raise ConfigError(
@@ -260,26 +270,30 @@ class Tape:
         return f"Tape({', '.join(map(repr, self.patterns))}, edit={list(self.edit)}, holds {len(self.taps)} tensors)"
 
 
-def fits(pattern: str, name: str) -> bool:
-    """Does a pattern match the last parts of a name? See `match`."""
-    wanted = pattern.split(".")
-    parts = name.split(".")[-len(wanted) :]
-    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+def pattern_matches(pattern: str, name: str) -> bool:
+    """Whether a pattern matches the last parts of a name; see `match`."""
+    globs = pattern.split(".")
+    parts = name.split(".")[-len(globs) :]
+    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
 
 
 def match(pattern: str, names: Iterable[str]) -> list[str]:
-    """The names whose last parts a pattern matches, part by part.
+    """The tap names that a glob pattern matches, part by part from the end.
 
         blocks.*.out       the stream after each block; not blocks.0.attn.out, which has a part more
         attn.probs         the attention of every block
         decoder.blocks.[0-3].cross.probs
 
     Within a part, `*`, `?` and `[0-3]` mean what they do in a shell.
+    Raises: ConfigError: no name matches.
     """
     names = list(names)
-    found = [name for name in names if fits(pattern, name)]
-    if not found:
+    matches = [name for name in names if pattern_matches(pattern, name)]
+    if not matches:
         raise ConfigError(
             f"no tap matches {pattern!r}{nearest(pattern, names)}; model.taps() lists all {len(names)}"
         )
-    return found
+    return matches
+
+
+__getattr__ = former_names(__name__)

@@ -1,4 +1,4 @@
-"""How weights start, by the paper that says so. A loaded checkpoint overwrites all of it."""
+"""Weight initialization, by the papers. A loaded checkpoint overwrites all of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glassformer.core.patches import Patches
 
 
 def normal(network: nn.Module, std: float = 0.02) -> None:
-    """Every matrix, table and single vector from a normal distribution, biases 0, norms 1.
+    """Normal initialization: matrices, embeddings and single vectors from N(0, std²), biases 0, norms 1.
 
     Source: Radford et al. 2018, section 4.1; Devlin et al. 2019, released code (`initializer_range`).
     """
@@ -31,7 +31,7 @@ def normal(network: nn.Module, std: float = 0.02) -> None:
 
 
 def shrink_residual(network: nn.Module, layers: int, std: float = 0.02) -> None:
-    """What is added to the residual stream starts smaller, by 1/√(2L), so that depth does not make it grow.
+    """Scale the initial output projections by 1/√(2L), so that depth does not make the residual stream grow.
 
     Source: Radford et al. 2019, section 2.3.
     """
@@ -43,9 +43,9 @@ def shrink_residual(network: nn.Module, layers: int, std: float = 0.02) -> None:
 
 
 def xavier(network: nn.Module) -> None:
-    """Every matrix uniform within ±√(6 / (rows + columns)), tables normal with 1/√D, biases 0, norms 1.
+    """Xavier initialization: matrices uniform within ±√(6 / (rows + columns)), tables N(0, 1/D), biases 0, norms 1.
 
-    q, k and v are three matrices of the paper that stand in one here; each gets the bound of its own.
+    q, k and v are three matrices in the paper and one here; each gets its own bound.
     Source: Glorot and Bengio 2010, section 4.2; tables: Vaswani et al. 2017, released code.
     """
     normal(network)

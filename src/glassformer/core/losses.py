@@ -1,10 +1,10 @@
-"""Losses over classes: labels that are checked first, sums that can be divided by a count known beforehand.
+"""Cross-entropy losses, as sums over labels, with label smoothing and with chunked logits.
 
-    whole      logits = x Wᵀ + b   [positions, V]   ──> cross-entropy        `summed_cross_entropy`
-    in pieces  x ──> logits of some positions ──> their losses, their gradients; and on to the next
+    at once    logits = x Wᵀ + b   [positions, V]   ──> cross-entropy        `summed_cross_entropy`
+    chunked    x ──> logits of some positions ──> their losses, their gradients; and on to the next
                                                                              `linear_cross_entropy`
 
-Labels of -100 do not count. A sum, and not a mean, is what a step that is cut into passes can add up.
+Labels of -100 do not count. Losses are sums, not means, so that the micro-batches of a training step can be added up.
 """
 
 from __future__ import annotations
@@ -21,39 +21,43 @@ from glassformer.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-HIDDEN = -100
-"""A label that does not count."""
+IGNORE_INDEX = -100
+"""The label that does not count, as in PyTorch."""
 
-PIECE = 2**25
-"""How many logits `linear_cross_entropy` holds at a time: 128 MiB of them in fp32."""
+CHUNK_LOGITS = 2**25
+"""Chunk size of `linear_cross_entropy`: how many logits exist at a time; 128 MiB of them in fp32."""
 
 
-def count(labels: Tensor) -> int:
-    """How many labels count."""
-    return int((labels != HIDDEN).sum())
+def count_labels(labels: Tensor) -> int:
+    """Number of labels that are not -100."""
+    return int((labels != IGNORE_INDEX).sum())
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy over the labels that are not -100, in at least fp32."""
-    return summed_cross_entropy(logits, labels) / count(labels)
+    return summed_cross_entropy(logits, labels) / count_labels(labels)
 
 
 def summed_cross_entropy(
     logits: Float[Tensor, "... C"], labels: Int[Tensor, "..."], smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Σ cross-entropy over the labels that are not -100, in at least fp32.
+    """Summed cross-entropy over the labels that are not -100, in at least fp32, with label smoothing.
 
         loss = -(1 - s) · log p_label - s/C · Σ_c log p_c
 
     Args:
         logits: [..., C] · labels: [...], or [..., 1] · smoothing: s, from 0 up to 1
-    Raises: DataError: labels that do not fit. ConfigError: no share is that large.
+    Raises: DataError: labels that do not fit. ConfigError: smoothing outside [0, 1).
     Source: smoothing: Szegedy et al. 2016, section 7.
     """
     labels = checked_labels(labels, logits.shape)
-    wide = logits.flatten(0, -2).to(_wide(logits.dtype))
+    wide = logits.flatten(0, -2).to(_at_least_fp32(logits.dtype))
     return F.cross_entropy(
-        wide, labels.flatten(), ignore_index=HIDDEN, reduction="sum", label_smoothing=checked_share(smoothing)
+        wide,
+        labels.flatten(),
+        ignore_index=IGNORE_INDEX,
+        reduction="sum",
+        label_smoothing=checked_smoothing(smoothing),
     )
 
 
@@ -64,25 +68,25 @@ def linear_cross_entropy(
     labels: Int[Tensor, "N"],
     *,
     smoothing: float = 0.0,
-    piece: int = PIECE,
+    chunk_logits: int = CHUNK_LOGITS,
 ) -> Float[Tensor, ""]:
-    """`summed_cross_entropy(x Wᵀ + b, labels, smoothing)`, of which the logits [N, V] are never whole.
+    """Chunked cross-entropy: `summed_cross_entropy(x Wᵀ + b, labels, smoothing)` without the whole logits [N, V].
 
-    They are made for some positions at a time. What is known of those at once, and costs no second product later, is
-    the gradient of the loss: p - target. So the forward pass also adds up the gradients of x, W and b (those of W and b
-    in fp32), and the backward pass only scales them. Under autocast, products are taken as those of a linear layer.
+    Logits are computed for some positions at a time. While they exist, the gradient of the loss is at hand, p - target,
+    and costs no second product later. So the forward pass also adds up the gradients of x, W and b (those of W and b in
+    fp32), and the backward pass only scales them. Under autocast, dtypes are those of a linear layer.
 
     Args:
-        labels: classes, all of which count; `checked_labels` has seen them
-        piece: how many logits to hold at a time
+        labels: classes, all of which count, checked by `checked_labels`
+        chunk_logits: how many logits exist at a time
     Raises: RuntimeError: a gradient of the gradient is asked for, or a second backward pass; neither is supported.
-    Source: gradients in the forward pass, piece by piece: Hsu et al. 2024, "Liger Kernel", section 3.2;
+    Source: gradients in the forward pass, chunk by chunk: Hsu et al. 2024, "Liger Kernel", section 3.2;
         why logits need not be stored: Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models".
     """
-    learns = torch.is_grad_enabled()
-    rows = max(1, piece // weight.shape[0])
+    needs_grad = torch.is_grad_enabled()  # inside `forward` of the function it is always off
+    rows = max(1, chunk_logits // weight.shape[0])
     total: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x, weight, bias, labels, checked_share(smoothing), rows, learns
+        x, weight, bias, labels, checked_smoothing(smoothing), rows, needs_grad
     )
     return total
 
@@ -97,12 +101,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
         labels: Tensor,
         smoothing: float,
         rows: int,
-        learns: bool,
+        needs_grad: bool,
     ) -> Tensor:
         device, V = x.device.type, weight.shape[0]
         narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        wide = _wide(narrow)
-        needs_x, needs_weight, needs_bias = (learns and need for need in ctx.needs_input_grad[:3])
+        wide = _at_least_fp32(narrow)
+        needs_x, needs_weight, needs_bias = (needs_grad and need for need in ctx.needs_input_grad[:3])
         total = torch.zeros((), dtype=wide, device=x.device)
         grads = (
             torch.empty_like(x) if needs_x else None,
@@ -114,17 +118,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
             W, b = weight.to(narrow), None if bias is None else bias.to(narrow)
             for start in range(0, len(x), rows):
                 here = slice(start, start + rows)
-                states, said = x[here].to(narrow), labels[here, None]
-                # Logits, until they become probabilities in their own place.
+                states, targets = x[here].to(narrow), labels[here, None]
+                # Logits, which become probabilities in place.
                 p = F.linear(states, W, b).to(wide)
-                top, target = p.amax(-1, keepdim=True), (1 - smoothing) * p.gather(-1, said)
+                top, target = p.amax(-1, keepdim=True), (1 - smoothing) * p.gather(-1, targets)
                 if smoothing:
                     target += smoothing * p.mean(-1, keepdim=True)
                 norm = p.sub_(top).exp_().sum(-1, keepdim=True)
                 total += (norm.log() + top - target).sum()
                 if not any(grad is not None for grad in grads):
                     continue
-                p.div_(norm).scatter_add_(-1, said, torch.full_like(target, smoothing - 1))
+                p.div_(norm).scatter_add_(-1, targets, torch.full_like(target, smoothing - 1))
                 if smoothing:
                     p.sub_(smoothing / V)
                 if of_bias is not None:
@@ -144,11 +148,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # create_graph=True
             raise RuntimeError(
-                "linear_cross_entropy has no gradient of its gradient; take the loss of whole logits"
+                "linear_cross_entropy has no second derivative; use summed_cross_entropy on the logits"
             )
         if ctx.grads is None:
             raise RuntimeError(
-                "linear_cross_entropy keeps its gradients for one backward pass, and that has been"
+                "linear_cross_entropy keeps its gradients for one backward pass, which has already run"
             )
         grads, ctx.grads = ctx.grads, None
         scaled = [
@@ -159,49 +163,49 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 def checked_labels(labels: Tensor, shape: Sequence[int]) -> Tensor:
-    """Labels that fit logits of a shape [..., C]: whole numbers [...], each a class from 0 to C - 1 or -100.
+    """Check class labels against logits of shape [..., C]: integers [...], each from 0 to C - 1, or -100.
 
-    Raises: DataError: they do not.
+    Raises: DataError: they do not fit.
     """
     labels, classes = shaped_labels(labels, shape), shape[-1]
-    classed = labels[labels != HIDDEN]
-    if classed.numel() and not 0 <= int(classed.min()) <= int(classed.max()) < classes:
+    counted = labels[labels != IGNORE_INDEX]
+    if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < classes:
         raise DataError(
-            f"labels hold numbers from {int(classed.min())} to {int(classed.max())}; "
+            f"labels hold numbers from {int(counted.min())} to {int(counted.max())}; "
             f"allowed: 0 to {classes - 1}, and -100 for what does not count"
         )
     return labels
 
 
 def shaped_labels(labels: Tensor, shape: Sequence[int]) -> Tensor:
-    """Labels that are whole numbers, one for each row of logits of this shape. [...]
+    """Check the shape and dtype of class labels: integers, one for each row of logits of this shape. [...]
 
-    Raises: DataError: they are not.
+    Raises: DataError: they do not fit.
     """
-    wanted = tuple(shape[:-1])
-    if labels.shape not in (wanted, (*wanted, 1)):
+    expected = tuple(shape[:-1])
+    if labels.shape not in (expected, (*expected, 1)):
         raise DataError(
-            f"labels have shape {list(labels.shape)}, logits {list(shape)}; labels must be {list(wanted)}"
+            f"labels have shape {list(labels.shape)}, logits {list(shape)}; labels must be {list(expected)}"
         )
     if labels.dtype not in (torch.int64, torch.int32):
         raise DataError(f"labels are {labels.dtype}; a label is the number of a class: labels.long()")
-    return labels.long().reshape(wanted)
+    return labels.long().reshape(expected)
 
 
-def checked_share(smoothing: float) -> float:
-    """How much of the truth is spread over all classes.
+def checked_smoothing(smoothing: float) -> float:
+    """Check the label smoothing: the share of the target that is spread over all classes.
 
-    Raises: ConfigError: not a share.
+    Raises: ConfigError: outside [0, 1).
     """
     if not 0 <= smoothing < 1:
         raise ConfigError(f"smoothing is {smoothing}; it must be from 0 up to, but not including, 1")
     return smoothing
 
 
-def unsmoothed(smoothing: float, what: str) -> None:
-    """Refuse to smooth labels that are no classes.
+def refuse_smoothing(smoothing: float, what: str) -> None:
+    """Refuse label smoothing where labels are not classes.
 
-    Raises: ConfigError: it was asked for.
+    Raises: ConfigError: smoothing is not 0.
     """
     if smoothing:
         raise ConfigError(
@@ -209,5 +213,5 @@ def unsmoothed(smoothing: float, what: str) -> None:
         )
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
+def _at_least_fp32(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)

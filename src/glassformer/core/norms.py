@@ -1,4 +1,4 @@
-"""Normalisation of the residual stream, one token at a time."""
+"""Layer normalisation and RMS normalisation, of one token at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LayerNorm(nn.Module):
-    """Centre and scale each token's vector, then stretch and shift it by learned amounts.
+    """Layer normalisation: centre and scale each token's vector, then apply a learned scale and shift.
 
         y = (x - mean(x)) / √(var(x) + eps) · weight + bias,      var biased (divided by D)
 
@@ -34,7 +34,7 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Divide each token's vector by its root mean square, then stretch it by a learned amount.
+    """RMS normalisation: divide each token's vector by its root mean square, then apply a learned scale.
 
         y = x / √(mean(x²) + eps) · weight
 
@@ -52,7 +52,7 @@ class RMSNorm(nn.Module):
 
 
 def make_norm(spec: NormSpec | None) -> nn.Module:
-    """The module of a norm slot; an empty slot passes its input on."""
+    """The module of a norm slot; the identity for an empty slot."""
     if spec is None:
         return nn.Identity()
     return LayerNorm(spec) if isinstance(spec, LayerNormSpec) else RMSNorm(spec)

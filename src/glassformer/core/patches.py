@@ -1,4 +1,4 @@
-"""From a picture to a stream of tokens: one for each patch, and one before them that sums the picture up.
+"""Patch embedding (ViT): an image as a sequence of patch tokens, after a [CLS] token.
 
 picture ─ cut into patches ─ project ─ summary before them ─ + positions ─ norm ─ stream
           r0 c0  r0 c1                 [CLS]  r0 c0  r0 c1  r1 c0  r1 c1
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Patches(Node):
-    """Cut a picture into patches, and make each a token.
+    """Patch embedding: cut an image into patches, project each to a token, add positions.
 
         x = dropout(norm([summary; W patch₁ + b; …; W patch_P + b] + positions))
 
-    A patch is the pixels of a rectangle in a row, so the projection is a convolution whose stride is its kernel.
+    The projection of flattened patches is a convolution whose stride is its kernel size.
 
     Args:
         pixels: pictures of the size that the positions were learned for, normalised. [B, channels, height, width]
@@ -57,15 +57,15 @@ class Patches(Node):
         x = torch.cat([summary, patches], dim=1) + self.positions.weight
         return self.tap(flow, "out", self.dropout(self.norm(x)))
 
-    def places(self) -> list[str]:
-        """What to call the tokens: a patch by its row and column, from 0."""
+    def token_labels(self) -> list[str]:
+        """Labels of the tokens: a patch by its row and column, from 0."""
         rows, columns = self.spec.grid
         return ["[CLS]", *(f"r{row} c{column}" for row in range(rows) for column in range(columns))]
 
     def _check(self, pixels: Tensor) -> None:
-        wanted = (self.spec.channels, *self.spec.image)
-        if tuple(pixels.shape[1:]) != wanted:
+        expected = (self.spec.channels, *self.spec.image)
+        if tuple(pixels.shape[1:]) != expected:
             raise DataError(
-                f"pixel_values have shape {list(pixels.shape)}; this model reads {['B', *wanted]} "
+                f"pixel_values have shape {list(pixels.shape)}; this model reads {['B', *expected]} "
                 "(config.json: num_channels, image_size); model.processor(pictures) makes them"
             )

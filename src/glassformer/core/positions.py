@@ -1,13 +1,13 @@
-"""Where a token stands, told to the network in one of five ways.
+"""Position encodings: learned, sinusoidal, convolutional, rotary (RoPE), and relative position bias.
 
     learned       a vector for each position, added to the embedding
-    sinusoidal    fixed waves, added to the embedding
-    convolved     what stands around each frame of a sound, added to it
-    rotary        q and k turned by an angle that grows with the position
+    sinusoidal    fixed sine and cosine waves, added to the embedding
+    convolved     a convolution over neighbouring frames of a sound, added to each
+    rotary        q and k rotated by an angle that grows with the position
     bucketed      a learned bias on the scores for each distance
 
-Waves are not stored: they are computed for the positions at hand, in at least fp32 whatever the
-network's dtype.
+Sines and cosines are not stored: they are computed for the positions of a call, in at least fp32 whatever the network's
+dtype.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _frequencies(width: int, theta: float, device: torch.device, dtype: torch.dt
 
 
 class LearnedPositions(nn.Embedding):
-    """A table with a vector for each position; position p reads row p + offset.
+    """Learned position embeddings: a vector for each position; position p reads row p + offset.
 
     Source: Gehring et al. 2017, section 3.1; Devlin et al. 2019, section 3.
     """
@@ -58,7 +58,7 @@ class LearnedPositions(nn.Embedding):
 
 
 class Sinusoidal(nn.Module):
-    """Fixed sine and cosine waves of geometrically growing length.
+    """Sinusoidal position encoding: sine and cosine waves of geometrically growing length.
 
         PE(p)[2i] = sin(p / θ^(2i/D)),   PE(p)[2i+1] = cos(p / θ^(2i/D)),   so PE(0) = [0, 1, 0, 1, …]
 
@@ -74,15 +74,15 @@ class Sinusoidal(nn.Module):
     def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> Float[Tensor, "B T D"]:
         wide = torch.promote_types(dtype, torch.float32)
         angles = positions[..., None].to(wide) * _frequencies(self.width, self.theta, positions.device, wide)
-        return self.laid_out(angles.sin(), angles.cos())[..., : self.width].to(dtype)
+        return self.arrange(angles.sin(), angles.cos())[..., : self.width].to(dtype)
 
-    def laid_out(self, sines: Tensor, cosines: Tensor) -> Tensor:
-        """The waves in the order in which they are added to an embedding."""
+    def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
+        """Interleave sines and cosines: sin, cos, sin, cos, …"""
         return torch.stack([sines, cosines], dim=-1).flatten(-2)
 
 
 class HalvedSinusoidal(Sinusoidal):
-    """The same waves, all sines before all cosines.
+    """Sinusoidal position encoding with all sines before all cosines.
 
         PE(p)[i] = sin(p / θ^(2i/D)),   PE(p)[⌈D/2⌉ + i] = cos(p / θ^(2i/D)),   so PE(0) = [0, 0, …, 1, 1, …]
 
@@ -90,16 +90,17 @@ class HalvedSinusoidal(Sinusoidal):
     Differs: a permutation of the paper's numbers, which a network that was trained with one cannot do without.
     """
 
-    def laid_out(self, sines: Tensor, cosines: Tensor) -> Tensor:
+    def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
         return torch.cat([sines, cosines], dim=-1)
 
 
 class ConvolvedPositions(nn.Module):
-    """What stands around each frame: a frame has no number, but neighbours on either side.
+    """Convolutional position encoding of audio frames: relative positions from the neighbours on either side.
 
         positions(x) = activation(W ∗ x),   W = gain · direction / |direction|, a length for each step of the kernel
 
-    An even kernel reaches one frame further back than ahead. Beyond both ends of a row stands 0.
+    An even kernel reaches one frame further back than ahead. Rows are padded with 0 at both ends. The form of W is
+    weight normalisation.
     Source: Baevski et al. 2020, section 2, after Mohamed et al. 2019; W: Salimans and Kingma 2016, section 2.
     """
 
@@ -110,10 +111,10 @@ class ConvolvedPositions(nn.Module):
         self.direction = nn.Parameter(torch.empty(spec.width, spec.width // spec.groups, spec.kernel))
         self.bias = nn.Parameter(torch.zeros(spec.width))
         self.activation = make_activation(spec.activation)
-        self.start()
+        self.reset_parameters()
 
-    def start(self) -> None:
-        """Directions by lot, with a variance of 4 / (kernel · width); gains as they are long; no bias."""
+    def reset_parameters(self) -> None:
+        """Initialize: directions from N(0, 4 / (kernel · width)), gains equal to their lengths, bias 0."""
         nn.init.normal_(self.direction, std=2 / math.sqrt(self.spec.kernel * self.spec.width))
         with torch.no_grad():
             self.gain.copy_(self._lengths())
@@ -123,17 +124,19 @@ class ConvolvedPositions(nn.Module):
         weight = self.direction * (self.gain / self._lengths())
         half = self.spec.kernel // 2
         mixed = F.conv1d(x.transpose(1, 2), weight, self.bias, padding=half, groups=self.spec.groups)
-        activated: Tensor = self.activation(mixed[..., : x.shape[1]])  # an even kernel makes one too many
+        activated: Tensor = self.activation(
+            mixed[..., : x.shape[1]]
+        )  # an even kernel gives one frame too many
         return activated.transpose(1, 2)
 
     def _lengths(self) -> Tensor:
-        """Of the directions of each step of the kernel. [1, 1, kernel]"""
+        """Norms of the directions, one for each step of the kernel. [1, 1, kernel]"""
         lengths: Tensor = torch.linalg.vector_norm(self.direction, dim=(0, 1), keepdim=True)
         return lengths
 
 
 class Rotary(nn.Module):
-    """Turn each pair of numbers of q and k by an angle proportional to the position.
+    """Rotary position embedding (RoPE): rotate pairs of numbers of q and k by an angle proportional to the position.
 
         angle(p, i) = p · θ^(-2i/width);   the score of a rotated q and k depends on the positions' difference alone
 
@@ -153,45 +156,47 @@ class Rotary(nn.Module):
         if isinstance(self.spec.scaling, LinearScaling):
             frequencies = frequencies / self.spec.scaling.factor
         elif isinstance(self.spec.scaling, Llama3Scaling):
-            frequencies = _ramped(frequencies, self.spec.scaling)
+            frequencies = _llama3_frequencies(frequencies, self.spec.scaling)
         angles = positions[:, None, :, None].to(wide) * frequencies  # [B, 1, T, width/2]
         angles = torch.cat([angles, angles], dim=-1)  # [B, 1, T, width]
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
-def _ramped(frequencies: Tensor, scaling: Llama3Scaling) -> Tensor:
-    """Waves shorter than a window stay, longer ones are stretched, those between are blended."""
+def _llama3_frequencies(frequencies: Tensor, scaling: Llama3Scaling) -> Tensor:
+    """RoPE scaling of Llama 3: high frequencies stay, low ones are divided by the factor, those between are blended."""
     turns = (
         scaling.original_positions * frequencies / (2 * math.pi)
     )  # how often a wave turns in the old context
-    kept = (turns - scaling.low_frequency_factor) / (
+    unscaled = (turns - scaling.low_frequency_factor) / (
         scaling.high_frequency_factor - scaling.low_frequency_factor
     )
-    kept = kept.clamp(0, 1)
-    return kept * frequencies + (1 - kept) * frequencies / scaling.factor
+    unscaled = unscaled.clamp(0, 1)
+    return unscaled * frequencies + (1 - unscaled) * frequencies / scaling.factor
 
 
 def make_positions(spec: LearnedPositionsSpec | SinusoidalSpec, width: int) -> LearnedPositions | Sinusoidal:
-    """The part that adds positions to an embedding."""
+    """The module for positions that are added to the input embedding."""
     if isinstance(spec, LearnedPositionsSpec):
         return LearnedPositions(spec, width)
     return (HalvedSinusoidal if isinstance(spec, HalvedSinusoidalSpec) else Sinusoidal)(spec, width)
 
 
 def rotate(x: Float[Tensor, "B H T E"], rotation: tuple[Tensor, Tensor]) -> Float[Tensor, "B H T E"]:
-    """x with its first numbers turned: pair (i, i + width/2) by the angle whose cosine and sine are given."""
+    """Apply rotary embeddings to q or k: rotate the pairs (i, i + width/2) of the first numbers of each head.
+
+    Args: rotation: cosines and sines, from `Rotary`.
+    """
     cos, sin = rotation
     width = cos.shape[-1]
-    turned, rest = x[..., :width], x[..., width:]
-    first, second = turned.chunk(2, dim=-1)
-    turned = (turned * cos + torch.cat([-second, first], dim=-1) * sin).to(
-        x.dtype
-    )  # q may be narrower than the stream
-    return turned if width == x.shape[-1] else torch.cat([turned, rest], dim=-1)
+    rotated, rest = x[..., :width], x[..., width:]
+    first, second = rotated.chunk(2, dim=-1)
+    rotated = rotated * cos + torch.cat([-second, first], dim=-1) * sin
+    rotated = rotated.to(x.dtype)  # cos and sin may have a wider dtype, that of the stream
+    return rotated if width == x.shape[-1] else torch.cat([rotated, rest], dim=-1)
 
 
 class BucketedBias(Node):
-    """A learned number for each head and each bucket of distances, added to the scores.
+    """Relative position bias (T5): a learned number for each head and each bucket of distances, added to the scores.
 
         distance   0 1 2 … | 8-11 | 12-15 | … | ≥ max_distance       near: a bucket each; far: growing on a log scale
 
@@ -223,8 +228,8 @@ class BucketedBias(Node):
     def forward(self, T: int, S: int, device: torch.device) -> Float[Tensor, "1 H T S"]:
         return self.rows(torch.arange(S - T, S, device=device), S)
 
-    def rows(self, places: Int[Tensor, "R"], S: int) -> Float[Tensor, "1 H R S"]:
-        """The bias of the queries that stand at these places among S keys."""
-        distance = torch.arange(S, device=places.device)[None, :] - places[:, None]
+    def rows(self, query_positions: Int[Tensor, "R"], S: int) -> Float[Tensor, "1 H R S"]:
+        """The bias for queries at these positions among S keys."""
+        distance = torch.arange(S, device=query_positions.device)[None, :] - query_positions[:, None]
         bias: Tensor = self.table(self.buckets(distance))  # [R, S, H]
         return bias.permute(2, 0, 1)[None]

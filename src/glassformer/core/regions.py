@@ -1,11 +1,11 @@
-"""Regions of a picture that a detector found: how they become tokens, and heads that read them beside a text.
+"""Image regions from an object detector: their embedding, and the cross-modal heads of LXMERT.
 
-    head                 reads                         gives                          trained by
-    BothSides            both sides                    their states, pooled_output    (whatever stands on it)
-    VisualAnswer         the text's first token        question_answering_score       the number of the answer
-    VisualPreTraining    both sides, and that token    a score for each question      hidden words, regions, answers
+    head                     reads                            gives                          trained by
+    CrossModalStates         text and regions                 states, pooled_output          (the head on top of it)
+    VisualAnswerHead         the text's first token           question_answering_score       the index of the answer
+    VisualPreTrainingHead    text, regions, the first token   a score for each objective     masked words, regions, …
 
-The text's first token has read all of both sides.
+By cross-attention the text's first token has read all of the text and all regions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from torch.nn import functional as F
 
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Flow, Node, Output
-from glassformer.core.heads import Head, Labels, MaskedLanguageModel, Pooler, made
-from glassformer.core.losses import checked_labels, count, summed_cross_entropy, unsmoothed
+from glassformer.core.heads import Head, Labels, Pooler, not_none
+from glassformer.core.language_heads import MaskedLMHead
+from glassformer.core.losses import checked_labels, count_labels, refuse_smoothing, summed_cross_entropy
 from glassformer.core.norms import make_norm
 from glassformer.core.specs import LayerNormSpec, RegionsSpec, VisualPreTrainingSpec
 from glassformer.errors import DataError
@@ -29,25 +30,25 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 ROUNDING = 1e-3
-"""How far beyond its picture a box may lie."""
+"""Tolerance for boxes that lie beyond their image by rounding."""
 
-SCORES = {
+SCORE_FIELDS = {
     "labels": "prediction_logits",
     "matched_label": "cross_relationship_score",
     "ans": "question_answering_score",
 }
-"""Labels of pre-training → the scores that they judge."""
+"""Label of pre-training → the field of the output with its scores."""
 
 
 class RegionEmbedding(Node):
-    """Look at what a region shows and where it is.
+    """Region embedding: visual features and box of each region.
 
         x = dropout((norm(W features) + norm(V box)) / 2)
 
     Args:
-        features: what a detector says of each region. [B, R, F]
-        boxes: its corners, as parts of the picture's width and height. [B, R, corners]
-    Raises: DataError: their shapes do not fit, or boxes lie beyond the picture.
+        features: of each region, from the detector. [B, R, F]
+        boxes: its corners, as fractions of the image's width and height. [B, R, corners]
+    Raises: DataError: their shapes do not fit, or boxes lie beyond the image.
     Taps: out [B R D]
     Source: Tan and Bansal 2019, section 2.1.
     """
@@ -68,9 +69,9 @@ class RegionEmbedding(Node):
     ) -> Float[Tensor, "B R D"]:
         self._check(features, boxes)
         dtype = self.features.weight.dtype
-        seen = self.features_norm(self.features(features.to(dtype)))
-        placed = self.boxes_norm(self.boxes(boxes.to(dtype)))
-        return self.tap(flow, "out", self.dropout((seen + placed) / 2))
+        embedded = self.features_norm(self.features(features.to(dtype)))
+        positions = self.boxes_norm(self.boxes(boxes.to(dtype)))
+        return self.tap(flow, "out", self.dropout((embedded + positions) / 2))
 
     def _check(self, features: Tensor, boxes: Tensor) -> None:
         rows = list(features.shape[:2])
@@ -84,24 +85,24 @@ class RegionEmbedding(Node):
                 f"visual_pos has shape {list(boxes.shape)}; it must be {[*rows, self.spec.corners]}, a box for each "
                 "region of visual_feats (config.json: visual_pos_dim)"
             )
-        least, most = map(float, boxes.aminmax())
-        if not -ROUNDING <= least <= most <= 1 + ROUNDING:
+        smallest, largest = map(float, boxes.aminmax())
+        if not -ROUNDING <= smallest <= largest <= 1 + ROUNDING:
             raise DataError(
-                f"visual_pos holds numbers from {least:.4g} to {most:.4g}; allowed: 0 to 1, parts of the picture's "
-                "width and height; divide pixels by them"
+                f"visual_pos holds numbers from {smallest:.4g} to {largest:.4g}; allowed: 0 to 1, fractions of "
+                "the image's width and height; divide pixels by them"
             )
 
 
-class TwoSided(Head):
-    """A head that reads a text and the regions beside it."""
+class CrossModalHead(Head):
+    """Base class of heads that read a text and the regions of an image."""
 
-    def join(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
-        """What it reads off the final states of both; `flow` is the text's."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it reads off the two sides")
+    def read_both(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
+        """The output for the final states of both; `flow` is the text's."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement read_both(text, image, flow)")
 
 
-class BothSides(TwoSided):
-    """Both sides as they are, and one vector for the two: the text's first token, pooled."""
+class CrossModalStates(CrossModalHead):
+    """The final states of text and regions, and one vector for both: the text's first token, pooled."""
 
     FIELDS = ("language_output", "vision_output", "pooled_output")
 
@@ -109,13 +110,13 @@ class BothSides(TwoSided):
         super().__init__()
         self.pooler = Pooler(width)
 
-    def join(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
+    def read_both(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
         pooled = self.pooler.pooled(text, flow)
         return Output(language_output=text, vision_output=image, pooled_output=pooled)
 
 
-class VisualAnswer(TwoSided):
-    """Which of the known answers is it: a number for each.
+class VisualAnswerHead(CrossModalHead):
+    """Visual question answering: a score for each known answer.
 
         score = W norm(gelu(V pooled))
 
@@ -133,25 +134,27 @@ class VisualAnswer(TwoSided):
         self.norm = make_norm(wide)
         self.classifier = nn.Linear(wide.width, answers)
 
-    def join(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
+    def read_both(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
         return Output(question_answering_score=self.score(self.pooler.pooled(text, flow)))
 
     def score(self, pooled: Float[Tensor, "B D"]) -> Float[Tensor, "B answers"]:
-        """The numbers, of what is pooled."""
+        """Scores of the answers, from the pooled vector."""
         scores: Tensor = self.classifier(self.norm(self.activation(self.dense(pooled))))
         return scores
 
-    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
-        """Labels are the numbers of answers. [B]"""
+    def output_loss_sums(
+        self, output: Output, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        """Labels are indices of answers. [B]"""
         if not isinstance(labels, Tensor):
-            raise DataError("this head takes labels as one tensor [B], the numbers of the answers")
-        return {"loss": summed_cross_entropy(made(output.question_answering_score), labels, smoothing)}
+            raise DataError("this head takes labels as one tensor [B], the indices of the answers")
+        return {"loss": summed_cross_entropy(not_none(output.question_answering_score), labels, smoothing)}
 
 
-class RegionQuestions(nn.Module):
-    """What does a region show: which object, which attribute, and the detector's own features.
+class RegionPredictionHead(nn.Module):
+    """Masked region prediction: a region's object, its attribute, and the detector's features.
 
-        guess = W norm(activation(V x)), with a W for each question
+        prediction = W norm(activation(V x)), with a W for each of the three
 
     Source: Tan and Bansal 2019, section 3.1.2.
     """
@@ -162,24 +165,25 @@ class RegionQuestions(nn.Module):
         self.activation = make_activation(activation)
         self.norm = make_norm(norm)
         sizes = {"obj": spec.objects, "attr": spec.attributes, "feat": spec.features}
+        # `asked` is a weight name: saved optimizer states and adapters know it.
         self.asked = nn.ModuleDict(
             {name: nn.Linear(norm.width, size) for name, size in sizes.items() if size}
         )
 
     def forward(self, x: Float[Tensor, "B R D"]) -> dict[str, Tensor]:
         x = self.norm(self.activation(self.transform(x)))
-        return {name: guess(x) for name, guess in self.asked.items()}
+        return {name: linear(x) for name, linear in self.asked.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Guesses(Output):
-    """regions: what each shows, by the name of the question. [B, R, …]"""
+class RegionPredictions(Output):
+    """Output of pre-training. regions: predictions by name: obj, attr, feat. [B, R, …]"""
 
     regions: dict[str, Tensor]
 
 
-class VisualPreTraining(TwoSided):
-    """Four questions: which words are hidden, does the text fit the picture, what do its regions show, the answer.
+class VisualPreTrainingHead(CrossModalHead):
+    """LXMERT's pre-training: masked words, matching of text and image, masked regions, question answering.
 
     Source: Tan and Bansal 2019, section 3.1.
     """
@@ -189,89 +193,101 @@ class VisualPreTraining(TwoSided):
     def __init__(
         self,
         spec: VisualPreTrainingSpec,
-        masked: MaskedLanguageModel,
-        answer: VisualAnswer,
-        questions: RegionQuestions,
+        masked: MaskedLMHead,
+        answer: VisualAnswerHead,
+        questions: RegionPredictionHead,
     ) -> None:
         super().__init__()
         self.spec = spec
         self.masked = masked
         self.matched = nn.Linear(answer.dense.in_features, 2)
         self.answer = answer
-        self.questions = questions if "obj_labels" in spec.counts else None
+        self.questions = questions if "obj_labels" in spec.losses else None
 
-    def join(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
+    def read_both(self, text: Float[Tensor, "B T D"], image: Float[Tensor, "B R D"], flow: Flow) -> Output:
         pooled = self.answer.pooler.pooled(text, flow)
-        return Guesses(
+        return RegionPredictions(
             prediction_logits=self.masked(text, flow).logits,
             cross_relationship_score=self.matched(pooled),
             question_answering_score=self.answer.score(pooled),
             regions={} if self.questions is None else self.questions(image),
         )
 
-    def counts(self, labels: Labels) -> dict[str, int]:
-        """Words, texts and answers with a label, and regions."""
-        asked = self._asked(labels)
-        counts = {name: count(asked[name]) for name in SCORES if name in asked}
-        regions = asked.get("obj_labels") or {}
-        return counts | {name: sure.numel() for name, (_, sure) in regions.items()}
+    def label_counts(self, labels: Labels) -> dict[str, int]:
+        """Number of labelled words, texts and answers, and of regions."""
+        trained = self._trained_labels(labels)
+        counts = {name: count_labels(trained[name]) for name in SCORE_FIELDS if name in trained}
+        regions = trained.get("obj_labels") or {}
+        return counts | {name: confidence.numel() for name, (_, confidence) in regions.items()}
 
-    def sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
-        """Of the questions whose answers are given, those that count.
+    def output_loss_sums(
+        self, output: Output, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        """Losses of the objectives that have labels and are trained.
 
-        labels [B, T] words · matched_label [B], 1 where the text fits · ans [B] numbers of answers
-        obj_labels: "obj", "attr", "feat" → what each region shows, and how sure that is [B, R]
+        labels [B, T] words · matched_label [B], 1 where the text fits · ans [B] indices of answers
+        obj_labels: "obj", "attr", "feat" → the labels of regions, and the detector's confidence [B, R]
         """
-        assert isinstance(output, Guesses)  # `join` makes it
-        asked = self._asked(labels)
+        assert isinstance(output, RegionPredictions)  # from `read_both`
+        trained = self._trained_labels(labels)
         sums = {
-            name: summed_cross_entropy(made(output[score]), asked[name], smoothing)
-            for name, score in SCORES.items()
-            if name in asked
+            name: summed_cross_entropy(not_none(output[score]), trained[name], smoothing)
+            for name, score in SCORE_FIELDS.items()
+            if name in trained
         }
-        if "obj_labels" in asked:
-            unsmoothed(smoothing, "regions have labels of several kinds")
-            sums |= self._region_sums(output.regions, asked["obj_labels"])
+        if "obj_labels" in trained:
+            refuse_smoothing(smoothing, "regions have labels of several kinds")
+            sums |= self._region_sums(output.regions, trained["obj_labels"])
         return sums
 
     def loss(self, output: Output, labels: Labels) -> Tensor:
-        """The sum over the questions that count; 0 where none does."""
-        if not self._asked(labels):
-            return made(output.prediction_logits).new_zeros(())
+        """The sum of the losses that are trained; 0 where none is."""
+        if not self._trained_labels(labels):
+            return not_none(output.prediction_logits).new_zeros(())
         return super().loss(output, labels)
 
-    def _asked(self, labels: Labels) -> dict[str, Any]:
-        """The labels of the questions that count."""
-        known = (*SCORES, "obj_labels")
+    def _trained_labels(self, labels: Labels) -> dict[str, Any]:
+        """The labels of the objectives that are trained.
+
+        Raises: DataError: labels are no mapping, or have unknown names.
+        """
+        known = (*SCORE_FIELDS, "obj_labels")
         if not isinstance(labels, dict) or not labels or not set(labels) <= set(known):
             raise DataError(f"pre-training takes labels as a dict, with some of {', '.join(known)}")
-        return {name: labels[name] for name in known if name in labels and name in self.spec.counts}
+        return {name: labels[name] for name in known if name in labels and name in self.spec.losses}
 
-    def _region_sums(self, guesses: dict[str, Tensor], labels: object) -> dict[str, Tensor]:
-        """Each question's losses, weighed by how sure the detector was of each region."""
-        if not isinstance(labels, Mapping) or set(labels) != set(guesses):
+    def _region_sums(self, predictions: dict[str, Tensor], labels: object) -> dict[str, Tensor]:
+        """Summed losses of regions, weighted by the detector's confidence."""
+        if not isinstance(labels, Mapping) or set(labels) != set(predictions):
             raise DataError(
-                f"obj_labels must be a dict with {', '.join(guesses)}: each a pair, labels and how sure they are [B, R]"
+                f"obj_labels must be a dict with {', '.join(predictions)}: each a pair, labels and confidence [B, R]"
             )
         sums = {}
-        for name, guess in guesses.items():
-            shows, sure = _pair(name, labels[name], guess)
+        for name, prediction in predictions.items():
+            target, confidence = _target_and_confidence(name, labels[name], prediction)
             if name == "feat":
-                each = F.smooth_l1_loss(guess, shows, reduction="none").mean(dim=-1)  # [B, R]
+                losses = F.smooth_l1_loss(prediction, target, reduction="none").mean(dim=-1)  # [B, R]
             else:
-                each = F.cross_entropy(guess.mT, checked_labels(shows, guess.shape), reduction="none")
-            sums[name] = (each * sure).sum() * self.spec.region_weight
+                target = checked_labels(target, prediction.shape)
+                losses = F.cross_entropy(prediction.mT, target, reduction="none")
+            sums[name] = (losses * confidence).sum() * self.spec.region_weight
         return sums
 
 
-def _pair(name: str, pair: object, guess: Float[Tensor, "B R kinds"]) -> tuple[Tensor, Tensor]:
-    """What regions show, and how sure that is."""
-    wanted = [list(guess.shape) if name == "feat" else list(guess.shape[:2]), list(guess.shape[:2])]
-    given = [x for x in pair if isinstance(x, Tensor)] if isinstance(pair, (tuple, list)) else []
-    if [list(x.shape) for x in given] != wanted:
-        got = [list(x.shape) for x in given] or type(pair).__name__
+def _target_and_confidence(
+    name: str, pair: object, prediction: Float[Tensor, "B R kinds"]
+) -> tuple[Tensor, Tensor]:
+    """Labels of regions, and the detector's confidence in them.
+
+    Raises: DataError: no pair of tensors of the shapes that fit the prediction.
+    """
+    regions = list(prediction.shape[:2])
+    expected = [list(prediction.shape) if name == "feat" else regions, regions]
+    tensors = [x for x in pair if isinstance(x, Tensor)] if isinstance(pair, (tuple, list)) else []
+    shapes = [list(x.shape) for x in tensors]
+    if shapes != expected:
         raise DataError(
-            f"obj_labels[{name!r}] is {got}; it must be a pair of tensors of shapes {wanted[0]} and {wanted[1]}: "
-            "labels, and how sure they are"
+            f"obj_labels[{name!r}] is {shapes or type(pair).__name__}; it must be a pair of tensors of shapes "
+            f"{expected[0]} and {expected[1]}: labels, and their confidence"
         )
-    return given[0], given[1]
+    return tensors[0], tensors[1]

@@ -1,4 +1,4 @@
-"""What training hides of a sound, so that a network learns to do without any one part of it."""
+"""SpecAugment: time and channel masking of audio frames in training."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class SpecAugment(nn.Module):
-    """In training, put a learned vector in place of stretches of time, and 0 in place of stretches of channels.
+    """SpecAugment: in training, replace spans of time by a learned vector, and spans of channels by 0.
 
         time       a a ▒ ▒ ▒ a a a ▒ ▒ ▒ a          channels     a a a a
                    b b ▒ ▒ ▒ b b b ▒ ▒ ▒ b                       0 0 0 0
                    c c ▒ ▒ ▒ c c c ▒ ▒ ▒ c                       c c c c
 
-    Stretches of time lie within the sound, not in its padding. In eval mode nothing is hidden.
+    Spans of time lie within the sound, not in its padding. In evaluation nothing is masked.
 
     Args:
         x: frames. [B, T, D]
@@ -42,25 +42,25 @@ class SpecAugment(nn.Module):
         B, T, D = x.shape
         if self.spec.time is not None:
             lengths = [T] * B if keep is None else keep[:, 0].sum(-1).tolist()
-            hidden = drawn_spans(lengths, T, self.spec.time).to(x.device)  # [B, T]
-            x = torch.where(hidden[..., None], self.vector, x)
+            masked = random_spans(lengths, T, self.spec.time).to(x.device)  # [B, T]
+            x = torch.where(masked[..., None], self.vector, x)
         if self.spec.channels is not None:
-            hidden = drawn_spans([D] * B, D, self.spec.channels).to(x.device)  # [B, D]
-            x = x.masked_fill(hidden[:, None], 0.0)
+            masked = random_spans([D] * B, D, self.spec.channels).to(x.device)  # [B, D]
+            x = x.masked_fill(masked[:, None], 0.0)
         return x
 
 
-def drawn_spans(lengths: list[int], places: int, spec: SpansSpec) -> Bool[Tensor, "B places"]:
-    """Stretches within the first `length` of `places`, for each of `lengths`. They may overlap, and none begins twice.
+def random_spans(lengths: list[int], size: int, spec: SpansSpec) -> Bool[Tensor, "B size"]:
+    """Random masking spans within the first `length` positions of each row. They may overlap; none begins twice.
 
-    How many: share · length / length of a stretch, rounded up or down by lot so that its mean is that; at least
-    `least`, and no more than there is room for one beside another in all places.
+    Their number: share · length / span length, rounded up or down at random so that its mean is that; at least
+    `minimum`, and no more than fit beside each other in `size` positions.
     """
-    hidden = torch.zeros(len(lengths), places, dtype=torch.bool)
+    masked = torch.zeros(len(lengths), size, dtype=torch.bool)
     rounding = float(torch.rand(()))
-    for row, length in zip(hidden, lengths, strict=True):
-        begins = max(length - spec.length + 1, 0)
-        count = max(int(spec.share * length / spec.length + rounding), spec.least)
-        starts = torch.randperm(begins)[: min(count, places // spec.length)]
+    for row, length in zip(masked, lengths, strict=True):
+        candidates = max(length - spec.length + 1, 0)
+        count = max(int(spec.share * length / spec.length + rounding), spec.minimum)
+        starts = torch.randperm(candidates)[: min(count, size // spec.length)]
         row[(starts[:, None] + torch.arange(spec.length)).flatten()] = True
-    return hidden
+    return masked

@@ -1,6 +1,6 @@
-"""Specs: what a network is made of, as small frozen records that check themselves.
+"""Specs: the configuration of a network's modules, as small frozen dataclasses that validate themselves.
 
-Numbers are fields; structure is a choice of spec. Vary one with `dataclasses.replace`.
+Numbers are fields; structure is a choice of spec. Change one with `dataclasses.replace`.
 
     StackSpec ─ blocks: one BlockSpec a layer
                   ├ BlockSpec ─ AttentionSpec · CrossAttentionSpec? ·
@@ -77,7 +77,7 @@ NormSpec = LayerNormSpec | RMSNormSpec
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedPositionsSpec:
-    """A table of `count` learned position vectors; position p reads row p + `offset`."""
+    """Learned position embeddings: a table of `count` vectors; position p reads row p + `offset`."""
 
     count: int
     offset: int = 0
@@ -89,7 +89,7 @@ class LearnedPositionsSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SinusoidalSpec:
-    """Fixed sine and cosine waves for `count` positions, sine and cosine interleaved."""
+    """Sinusoidal position encoding of `count` positions, sines and cosines interleaved."""
 
     count: int
     theta: float = 10_000.0
@@ -101,12 +101,12 @@ class SinusoidalSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HalvedSinusoidalSpec(SinusoidalSpec):
-    """The same waves, all sines before all cosines."""
+    """Sinusoidal position encoding, all sines before all cosines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinearScaling:
-    """Positions divided by `factor`. Source: Chen et al. 2023, "Extending context window", section 2.3."""
+    """Linear RoPE scaling: positions / `factor`. Source: Chen et al. 2023, "Extending context window", section 2.3."""
 
     factor: float
 
@@ -116,7 +116,7 @@ class LinearScaling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Llama3Scaling:
-    """Slow waves stretched by `factor`, fast ones kept, a ramp between. Source: Llama 3 report 2024, section 3.2."""
+    """Llama 3 RoPE scaling: low frequencies divided by `factor`, high ones kept. Source: Llama 3 report 2024, 3.2."""
 
     factor: float
     low_frequency_factor: float
@@ -134,7 +134,7 @@ class Llama3Scaling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RotarySpec:
-    """Rotation of the first `width` numbers of each head's q and k by an angle that grows with the position."""
+    """Rotary position embedding (RoPE) of the first `width` numbers of each head's q and k; `theta`: the base."""
 
     width: int
     theta: float = 10_000.0
@@ -151,7 +151,7 @@ class RotarySpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BucketedBiasSpec:
-    """A learned bias for each head and each bucket of the distance key - query."""
+    """Relative position bias (T5): a learned number for each head and each bucket of the distance key - query."""
 
     heads: int
     buckets: int = 32
@@ -173,7 +173,7 @@ class BucketedBiasSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttentionSpec:
-    """Multi-head attention of a sequence to itself.
+    """Multi-head self-attention.
 
     width: D, of the residual stream · heads: H · kv_heads: K, shared by H/K query heads each (None: H)
     head_width: E (None: D/H) · bias, out_bias: these parameters exist · scale: factor on q kᵀ (None: 1/√E)
@@ -192,8 +192,8 @@ class AttentionSpec:
     window: int | None = None
 
     def __post_init__(self) -> None:
-        given = [name for name in ("kv_heads", "head_width", "window") if getattr(self, name) is not None]
-        _positive(self, "width", "heads", *given)
+        optional = [name for name in ("kv_heads", "head_width", "window") if getattr(self, name) is not None]
+        _positive(self, "width", "heads", *optional)
         _probability(self, "dropout")
         if self.head_width is None and self.width % self.heads:
             raise ConfigError(
@@ -217,10 +217,10 @@ class AttentionSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockSparseAttentionSpec(AttentionSpec):
-    """Attention of blocks of tokens to a few blocks: the first, the last, three around, and some drawn by lot.
+    """Block-sparse attention (BigBird): blocks of tokens attend to the first, the last, a window of three, random ones.
 
-    block: tokens in a block · random: blocks drawn for each block of queries · seed: what they are drawn from, which
-    every layer has its own of · longest: tokens of the longest text, whose draw the lengths of the paper share
+    block: tokens in a block · random: random blocks of each query block · seed: of the random blocks, another for every
+    layer · longest: tokens of the longest text, whose random blocks the lengths of the paper share
     """
 
     block: int = 64
@@ -235,13 +235,13 @@ class BlockSparseAttentionSpec(AttentionSpec):
         if self.causal or self.window is not None or self.heads != self.K:
             raise ConfigError(
                 f"BlockSparseAttentionSpec has causal={self.causal}, window={self.window}, kv_heads={self.kv_heads}; "
-                "its blocks say what is seen, and each head draws its own: leave them out"
+                "its blocks determine what is seen, and each head has its own random blocks: leave them out"
             )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrossAttentionSpec(AttentionSpec):
-    """Attention of a sequence to a memory of width `memory_width` (None: the same width), all of which it sees."""
+    """Cross-attention to all of an encoder output of width `memory_width` (None: the same width)."""
 
     memory_width: int | None = None
 
@@ -251,14 +251,14 @@ class CrossAttentionSpec(AttentionSpec):
             _positive(self, "memory_width")
         if self.causal or self.window is not None:
             raise ConfigError(
-                f"CrossAttentionSpec has causal={self.causal}, window={self.window}; a memory has no order to hide, "
-                "leave both out"
+                f"CrossAttentionSpec has causal={self.causal}, window={self.window}; every query sees all of the "
+                "encoder's output: leave both out"
             )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeedForwardSpec:
-    """down(activation(up(x))): D → F → D, the same at every position."""
+    """Feed-forward layer: down(activation(up(x))), D → F → D, the same at every position."""
 
     width: int
     hidden: int
@@ -273,7 +273,7 @@ class FeedForwardSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GatedFeedForwardSpec:
-    """down(activation(gate(x)) · up(x))."""
+    """Gated feed-forward layer (GLU): down(activation(gate(x)) · up(x))."""
 
     width: int
     hidden: int
@@ -288,18 +288,18 @@ class GatedFeedForwardSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpertsSpec:
-    """A mixture of experts: `experts` feed-forward layers (X), of which each token goes through `chosen` (k)."""
+    """Mixture of experts: `experts` feed-forward layers (X), a token goes through `experts_per_token` (k) of them."""
 
     expert: FeedForwardSpec | GatedFeedForwardSpec
     experts: int
-    chosen: int
+    experts_per_token: int
 
     def __post_init__(self) -> None:
-        _positive(self, "experts", "chosen")
-        if self.chosen > self.experts:
+        _positive(self, "experts", "experts_per_token")
+        if self.experts_per_token > self.experts:
             raise ConfigError(
-                f"ExpertsSpec.chosen is {self.chosen}, of {self.experts} experts; a token cannot go through more than "
-                "there are (config.json: num_experts_per_tok, num_local_experts)"
+                f"ExpertsSpec.experts_per_token is {self.experts_per_token}, of {self.experts} experts; "
+                "a token cannot go through more than there are (config.json: num_experts_per_tok, num_local_experts)"
             )
 
     @property
@@ -309,7 +309,7 @@ class ExpertsSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockSpec:
-    """One layer: its sub-layers, and the three norm slots that each of them gets.
+    """Transformer block: its sub-layers, and the three norm slots that each of them gets.
 
         x → on_residual(x + dropout(after(sublayer(before(x)))))
 
@@ -331,11 +331,11 @@ class BlockSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParallelBlockSpec:
-    """One layer whose two sub-layers stand side by side and read the stream through the same norm.
+    """Parallel transformer block: attention and feed-forward read the stream through the same norm.
 
         x → x + dropout(attention(norm(x))) + dropout(feed_forward(norm(x)))
 
-    GPT-J and Phi are made of these.
+    GPT-J and Phi have these.
     """
 
     attention: AttentionSpec
@@ -360,7 +360,7 @@ def _one_width(block: BlockSpec | ParallelBlockSpec, *fields: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StackSpec:
-    """The blocks in order, and the position parts that act inside their attention."""
+    """Stack of transformer blocks, and the positions that act inside their attention."""
 
     blocks: tuple[BlockSpec | ParallelBlockSpec, ...]
     rotary: RotarySpec | None = None
@@ -394,19 +394,19 @@ class StackSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingSpec:
-    """Token table plus positions plus segments, then norm and dropout; tokens are multiplied by `scale`."""
+    """Input embedding: tokens · `scale` + positions + `token_types` (how many; 0: none), then norm and dropout."""
 
     vocabulary: int
     width: int
     positions: LearnedPositionsSpec | SinusoidalSpec | None = None
-    segments: int = 0
+    token_types: int = 0
     norm: NormSpec | None = None
     dropout: float = 0.0
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         _positive(self, "vocabulary", "width")
-        _number(self, "segments", zero=True)
+        _number(self, "token_types", zero=True)
         _probability(self, "dropout")
         if self.norm is not None and self.norm.width != self.width:
             raise ConfigError(
@@ -419,7 +419,7 @@ class EmbeddingSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeNormSpec:
-    """Normalisation of each of `width` channels by itself, over all the time of a row."""
+    """Normalisation over time, of each of `width` channels by itself."""
 
     width: int
     eps: float = 1e-5
@@ -431,7 +431,7 @@ class TimeNormSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeConvolutionSpec:
-    """`kernel` steps of `channels` numbers become one of `width`, every `stride` steps; then norm and activation."""
+    """Convolution over time: `kernel` steps of `channels` → one of `width`, every `stride` steps; norm; activation."""
 
     channels: int
     width: int
@@ -451,10 +451,10 @@ class TimeConvolutionSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WaveSpec:
-    """Convolutions that turn samples into frames, each reading what the one before it wrote; `norm` of what comes out.
+class WaveformSpec:
+    """Waveform feature encoder: convolutions from samples to frames, then a `norm`.
 
-    samples: what the first frame is made of · hop: how many samples later the next one begins
+    samples: the receptive field of a frame · hop: how many samples later the next frame begins
     """
 
     layers: tuple[TimeConvolutionSpec, ...]
@@ -464,12 +464,12 @@ class WaveSpec:
         read = (1, *(layer.width for layer in self.layers))[: len(self.layers)]
         if not self.layers or read != tuple(layer.channels for layer in self.layers):
             raise ConfigError(
-                f"WaveSpec.layers read {[layer.channels for layer in self.layers]} channels; the first reads 1, the "
-                f"wave, and each other what the one before it wrote: {list(read)}"
+                f"WaveformSpec.layers read {[layer.channels for layer in self.layers]} channels; the first reads "
+                f"1, the waveform, and each other the width of the one before it: {list(read)}"
             )
         if self.norm is not None and self.norm.width != self.width:
             raise ConfigError(
-                f"WaveSpec.norm has width {self.norm.width}, the frames {self.width}; they must be equal"
+                f"WaveformSpec.norm has width {self.norm.width}, the frames {self.width}; they must be equal"
             )
 
     @property
@@ -490,7 +490,7 @@ class WaveSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvolvedPositionsSpec:
-    """A convolution over `kernel` frames around each, in `groups` of channels that do not mix; weights are normed."""
+    """Convolutional position encoding over `kernel` frames, in `groups` of channels, with weight normalisation."""
 
     width: int
     kernel: int
@@ -508,21 +508,21 @@ class ConvolvedPositionsSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpansSpec:
-    """Stretches of `length` places drawn by lot, as many as cover about `share` of all if none overlap, and `least`."""
+    """Random masking spans of `length`, as many as cover a `share` of all if none overlap, and at least `minimum`."""
 
     share: float
     length: int
-    least: int = 0
+    minimum: int = 0
 
     def __post_init__(self) -> None:
         _positive(self, "length")
-        _number(self, "least", zero=True)
+        _number(self, "minimum", zero=True)
         _probability(self, "share")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpecAugmentSpec:
-    """What training hides of a sound of `width` channels: stretches of time, of channels; None = nothing."""
+    """SpecAugment of `width` channels: masking spans of time and of channels; None = no masking."""
 
     width: int
     time: SpansSpec | None = None
@@ -534,9 +534,9 @@ class SpecAugmentSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameEmbeddingSpec:
-    """Frames of `features` numbers into a stream of the width of `positions`; their dropouts, and the norm at the end.
+    """Input embedding of audio frames: `features` numbers → the width of `positions`; dropouts, and a norm at the end.
 
-    augment: None where no parameter for it exists
+    augment: SpecAugment; None where the model has no mask vector
     """
 
     features: int
@@ -560,10 +560,10 @@ class FrameEmbeddingSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PatchesSpec:
-    """A picture cut into patches, each a token; before them stands one that sums the picture up.
+    """Patch embedding: an image as a [CLS] token and a token for each patch.
 
-    image, patch: (height, width) in pixels; what is left over on the right and below is not read
-    channels: numbers a pixel · width: D · bias: of the projection · norm, dropout: what becomes of the sum
+    image, patch: (height, width) in pixels; a remainder on the right and below is not read
+    channels: numbers a pixel · width: D · bias: of the projection · norm, dropout: of the summed embeddings
     """
 
     image: tuple[int, int]
@@ -594,13 +594,13 @@ class PatchesSpec:
 
     @property
     def tokens(self) -> int:
-        """How many tokens a picture is: its patches, and the one before them."""
+        """Number of tokens of an image: its patches, and [CLS]."""
         return 1 + self.grid[0] * self.grid[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegionsSpec:
-    """Regions of a picture as tokens of width D: `features` numbers of a detector's, `corners` that say where."""
+    """Region embedding: `features` numbers from an object detector, and a box of `corners` numbers."""
 
     features: int
     corners: int
@@ -617,14 +617,14 @@ class RegionsSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellSelectionSpec:
-    """How the cells of a table are chosen.
+    """Cell selection head (TAPAS).
 
     width: D · rows, columns: of the largest table; cells beyond it count as its last
-    one_column: all chosen cells are of one column · may_be_empty: which may be none
-    average: the tokens of a cell share one logit, even where columns do not matter
-    temperature: tokens' logits are divided by it · positive_weight: of a chosen token's loss, in any column
-    learns_cells: choosing cells has a loss · operator_weight: of the operator's loss
-    told: which operator is right is among the labels; else only what its result should be
+    one_column: all selected cells are in one column · may_be_empty: or none is selected
+    average: the tokens of a cell share one logit, also without `one_column`
+    temperature: divides the tokens' logits · positive_weight: loss weight of selected tokens, without `one_column`
+    learns_cells: cell selection has a loss · operator_weight: loss weight of the aggregation operator
+    supervised_operator: labels hold the operator (strong supervision); else only its result (weak supervision)
     """
 
     width: int
@@ -638,7 +638,7 @@ class CellSelectionSpec:
     positive_weight: float = 10.0
     learns_cells: bool = True
     operator_weight: float = 1.0
-    told: bool = True
+    supervised_operator: bool = True
 
     def __post_init__(self) -> None:
         _positive(self, "width", "rows", "columns")
@@ -649,17 +649,17 @@ class CellSelectionSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VisualPreTrainingSpec:
-    """What a network of texts and regions is asked in pre-training.
+    """Pre-training objectives of a network of text and image regions (LXMERT).
 
-    objects, attributes: how many there are to name in a region; 0 = it is not asked
-    features: numbers of the detector's that are to be guessed; 0 = it is not asked
-    counts: the labels that have a loss · region_weight: of the loss of regions
+    objects, attributes: how many classes a region is given; 0 = no such objective
+    features: width of the detector's features, which are regressed; 0 = no such objective
+    losses: the labels that have a loss · region_weight: weight of the losses of regions
     """
 
     objects: int
     attributes: int
     features: int
-    counts: frozenset[str] = frozenset({"labels", "matched_label", "obj_labels", "ans"})
+    losses: frozenset[str] = frozenset({"labels", "matched_label", "obj_labels", "ans"})
     region_weight: float = 1.0
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""Rows from files, looked at, split, put in order and kept: what comes before any model.
+"""Data sets: reading rows from files, validation, splits, shuffling and example stores; nothing here knows a model.
 
-rows ── read_rows: CSV, TSV, JSONL, Parquet, CoNLL, text, `datasets` objects, one `Part` each, by number or streamed
-order ── which row stands where: a function of (seed, epoch, position)
-store ── what examples of them are kept in: ragged arrays, in memory or mapped from files
+rows ── read_rows: CSV, TSV, JSONL, Parquet, CoNLL, text, `datasets` objects, one `RowSource` each, by index or streamed
+order ── shuffling: which row stands where, a pure function of (seed, epoch, position)
+store ── examples as ragged arrays, in memory or memory-mapped from files
 """

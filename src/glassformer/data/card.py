@@ -1,4 +1,4 @@
-"""A data card: where rows come from, who may use them, what is known to be one-sided, and what was measured.
+"""Data cards (data sheets) in Markdown: source, licence, known biases, and statistics.
 
 Source: Gebru et al. 2021, "Datasheets for datasets".
 """
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from glassformer.data.report import Part, Report
+from glassformer.data.report import DataReport, FileReport
 
 NOT_STATED = "Not stated."
 
 
-def card(
-    report: Report, *, title: str, source: str = "", licence: str = "", biases: Sequence[str] = ()
+def data_card(
+    report: DataReport, *, title: str, source: str = "", licence: str = "", biases: Sequence[str] = ()
 ) -> str:
-    """The card in Markdown; what nobody stated stands there as not stated."""
+    """Write a data card in Markdown; missing statements appear as "Not stated."."""
     known = "\n".join(f"- {_line(bias)}" for bias in biases) or NOT_STATED
-    odd = "\n".join(f"- {_line(found.said)}" for found in report.findings) or "Nothing odd was found."
+    findings = (
+        "\n".join(f"- {_line(finding.message)}" for finding in report.findings) or "Nothing odd was found."
+    )
     return (
         "\n\n".join(
             [
@@ -25,44 +27,45 @@ def card(
                 f"## Source\n\n{source.strip() or NOT_STATED}",
                 f"## Licence\n\n{licence.strip() or NOT_STATED}",
                 f"## Known biases\n\n{known}",
-                "## Rows\n\n" + _table(["file", "rows", "columns"], [_rows(part) for part in report.parts]),
+                "## Rows\n\n"
+                + _table(["file", "rows", "columns"], [_file_cells(file) for file in report.files]),
                 *([_classes(report)] if report.classes else []),
                 _lengths(report),
-                f"## What was found\n\n{odd}",
+                f"## What was found\n\n{findings}",
             ]
         )
         + "\n"
     )
 
 
-def _rows(part: Part) -> list[str]:
-    return [part.name, f"{part.rows:,}", ", ".join(f"{name} ({kind})" for name, kind in part.columns.items())]
+def _file_cells(file: FileReport) -> list[str]:
+    return [file.name, f"{file.rows:,}", ", ".join(f"{name} ({kind})" for name, kind in file.columns.items())]
 
 
-def _classes(report: Report) -> str:
+def _classes(report: DataReport) -> str:
     rows = [
-        [name, *(_share(part.classes.get(name, 0), part.rows) for part in report.parts)]
+        [name, *(_share(file.classes.get(name, 0), file.rows) for file in report.files)]
         for name in report.classes
     ]
-    return "## Rows a class\n\n" + _table(["class", *(part.name for part in report.parts)], rows)
+    return "## Rows a class\n\n" + _table(["class", *(file.name for file in report.files)], rows)
 
 
 def _share(count: int, rows: int) -> str:
     return f"{count:,} ({count / rows:.1%})"
 
 
-def _lengths(report: Report) -> str:
+def _lengths(report: DataReport) -> str:
     rows = [
         [
-            part.name,
+            file.name,
             unit,
-            *(f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in found.items()),
+            *(f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in quantiles.items()),
         ]
-        for part in report.parts
-        for unit, lengths in part.lengths.items()
-        if (found := lengths.quantiles())
+        for file in report.files
+        for unit, lengths in file.lengths.items()
+        if (quantiles := lengths.quantiles())
     ]
-    names = list(report.parts[0].lengths["words"].quantiles())
+    names = list(report.files[0].lengths["words"].quantiles())
     return "## Lengths\n\n" + _table(["file", "unit", *names], rows)
 
 
@@ -74,5 +77,5 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _line(text: str) -> str:
-    """A text on one line, without what Markdown or HTML would take for its own."""
+    """A text on one line, with `<` escaped for Markdown and HTML."""
     return " ".join(text.split()).replace("<", "&lt;")

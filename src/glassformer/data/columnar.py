@@ -1,4 +1,4 @@
-"""Rows of objects that lie column by column, `datasets` objects and pandas frames, and what Arrow says of columns."""
+"""Columnar data: Hugging Face `datasets`, pandas DataFrames, and the columns of Arrow schemas."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from glassformer.data.schema import Schema, missing
-from glassformer.data.sequence import Listed, Row, Rows
+from glassformer.data.schema import Schema, missing_column
+from glassformer.data.sequence import InMemoryRows, Row, RowSequence
 from glassformer.errors import DataError, MissingExtraError
 
-BATCH = 1_000
+ARROW_BATCH_ROWS = 1_000
 
 
-class Dataset(Rows):
-    """Rows of a `datasets.Dataset`, which stay where they are.
+class HuggingFaceRows(RowSequence):
+    """Rows of a Hugging Face `datasets.Dataset`, which is not copied.
 
-    Raises: DataError: a column is missing, or has gaps.
+    Raises: DataError: a column is missing, or has null values.
     """
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None) -> None:
         self._dataset = dataset.with_format(None)
         self._schema = Schema(columns)
-        seen = Columns("the dataset", dataset.with_format("arrow")[:0].schema, columns)
+        arrow_columns = ArrowColumns("the dataset", dataset.with_format("arrow")[:0].schema, columns)
         digest = hashlib.sha256()
-        for table in dataset.with_format("arrow").iter(batch_size=BATCH):
-            for batch in table.select(list(seen.columns)).combine_chunks().to_batches():
-                seen.add(batch)
+        for table in dataset.with_format("arrow").iter(batch_size=ARROW_BATCH_ROWS):
+            for batch in table.select(list(arrow_columns.columns)).combine_chunks().to_batches():
+                arrow_columns.check(batch)
                 digest.update(batch.replace_schema_metadata(None).serialize())
-        seen.finish()
-        self.columns, self.kinds, self.fingerprint = seen.columns, seen.kinds, digest.hexdigest()
+        arrow_columns.finish()
+        self.columns, self.kinds, self.fingerprint = (
+            arrow_columns.columns,
+            arrow_columns.kinds,
+            digest.hexdigest(),
+        )
 
     def row(self, index: int) -> Row:
-        return self._schema.cut(self._dataset[index], self.where(index))
+        return self._schema.project(self._dataset[index], self.where(index))
 
     def file(self, index: int) -> str:
         return "the dataset"
@@ -45,28 +49,28 @@ class Dataset(Rows):
         return len(self._dataset)
 
 
-class Columns:
-    """The columns of an Arrow schema that are needed, their kinds, and a look at each batch for gaps.
+class ArrowColumns:
+    """The required columns of an Arrow schema: their types, and a check of each batch for null values.
 
-    Raises: DataError: a column is missing, or there twice.
+    Raises: DataError: a column is missing, or a name is duplicate.
     """
 
     def __init__(self, name: str, schema: Any, columns: Sequence[str] | None) -> None:
-        self._name, self._gaps_allowed = name, columns is None
-        Schema(columns)  # says what is wrong with the list itself
-        if twice := sorted({each for each in schema.names if schema.names.count(each) > 1}):
-            raise DataError(f"{name}: names the column {twice[0]!r} twice")
+        self._name, self._nulls_allowed = name, columns is None
+        Schema(columns)  # validates the list of columns
+        if duplicates := sorted({column for column in schema.names if schema.names.count(column) > 1}):
+            raise DataError(f"{name}: names the column {duplicates[0]!r} twice")
         self.columns = tuple(schema.names if columns is None else columns)
         for column in self.columns:
             if column not in schema.names:
-                raise DataError(f"{name}: {missing(column, schema.names)}")
-        self.arrow = package("pyarrow").schema([schema.field(column) for column in self.columns])
-        self.kinds = {column: _kind(schema.field(column).type) for column in self.columns}
+                raise DataError(f"{name}: {missing_column(column, schema.names)}")
+        self.arrow = import_pyarrow("pyarrow").schema([schema.field(column) for column in self.columns])
+        self.kinds = {column: _type_name(schema.field(column).type) for column in self.columns}
         self.count = 0
 
-    def add(self, batch: Any) -> None:
-        """Raises: DataError: a column that is needed has no value somewhere."""
-        for column in () if self._gaps_allowed else self.columns:
+    def check(self, batch: Any) -> None:
+        """Check the next batch for null values. Raises: DataError: a required column has one, with the row."""
+        for column in () if self._nulls_allowed else self.columns:
             values = batch.column(column)
             if values.null_count:
                 row = self.count + values.is_null().to_pylist().index(True)
@@ -76,22 +80,24 @@ class Columns:
         self.count += batch.num_rows
 
     def finish(self) -> None:
-        """Raises: DataError: there was no row."""
+        """Check that there was a row. Raises: DataError: there was none."""
         if not self.count:
             raise DataError(f"{self._name}: holds no row")
 
 
-def from_frame(frame: Any, columns: Sequence[str] | None = None) -> Rows:
-    """Rows of a pandas DataFrame; its gaps (NaN, NaT, NA) become None. Raises: DataError: as for a list."""
+def from_frame(frame: Any, columns: Sequence[str] | None = None) -> RowSequence:
+    """Rows of a pandas DataFrame; null values (NaN, NaT, NA) become None. Raises: DataError: as for a list."""
     names = list(map(str, frame.columns))
-    if twice := sorted({each for each in names if names.count(each) > 1}):
-        raise DataError(f"the frame: names the column {twice[0]!r} twice")
-    whole = frame.set_axis(names, axis="columns").astype(object)
-    return Listed(whole.where(whole.notna(), None).to_dict("records"), columns=columns, name="the frame")
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the frame: names the column {duplicates[0]!r} twice")
+    objects = frame.set_axis(names, axis="columns").astype(object)
+    return InMemoryRows(
+        objects.where(objects.notna(), None).to_dict("records"), columns=columns, name="the frame"
+    )
 
 
-def package(name: str) -> ModuleType:
-    """A part of pyarrow. Raises: MissingExtraError: it is not installed."""
+def import_pyarrow(name: str) -> ModuleType:
+    """Import a module of pyarrow. Raises: MissingExtraError: it is not installed."""
     import importlib
 
     try:
@@ -100,10 +106,10 @@ def package(name: str) -> ModuleType:
         raise MissingExtraError("pyarrow", "data", "reading Parquet and data sets") from error
 
 
-def _kind(type_: Any) -> str:
-    types = package("pyarrow").types
+def _type_name(type_: Any) -> str:
+    types = import_pyarrow("pyarrow").types
     if types.is_dictionary(type_):
-        return _kind(type_.value_type)
+        return _type_name(type_.value_type)
     tests = {
         "a text": (types.is_string, types.is_large_string),
         "true or false": (types.is_boolean,),

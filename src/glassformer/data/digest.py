@@ -1,4 +1,4 @@
-"""A digest of what a result depends on: values, and functions with all they refer to.
+"""Content hashes of values and functions, with all that a function refers to: keys of a cache.
 
 Source: the idea of keys that cover a function and what it closes over: Lhoest et al. 2021, "Datasets: A Community
 Library for Natural Language Processing", section 3.
@@ -19,69 +19,71 @@ import numpy as np
 from glassformer.errors import ConfigError
 
 
-def digest_of(*things: Any) -> str:
-    """The same for the same things, in any process: another as soon as one differs.
+def digest_of(*values: Any) -> str:
+    """A SHA-256 digest of values and functions; equal content has equal digests, in any process.
 
     Of a function count its code, its defaults, what it closes over, and the functions and values of its module that it
     names; of modules and classes, the name and version alone.
 
-    Raises: ConfigError: a thing whose content cannot be seen; say what it depends on by a text instead.
+    Raises: ConfigError: an object whose content cannot be hashed; give a text key instead.
     """
     digest = hashlib.sha256()
-    for word in _words(things, set()):
-        digest.update(len(word).to_bytes(8, "little") + word)
+    for chunk in _chunks(values, set()):
+        digest.update(len(chunk).to_bytes(8, "little") + chunk)
     return digest.hexdigest()
 
 
-def _words(thing: Any, seen: set[int]) -> Iterator[bytes]:
-    yield type(thing).__name__.encode()
-    if thing is None or isinstance(thing, (bool, int, float, complex, str, Path)):
-        yield str(thing).encode("utf-8", "surrogatepass")
-    elif isinstance(thing, bytes):
-        yield thing
-    elif isinstance(thing, (np.ndarray, np.generic)) and not thing.dtype.hasobject:
-        yield f"{thing.dtype} {thing.shape}".encode()
-        yield thing.tobytes()
-    elif isinstance(thing, (tuple, list)):
-        for each in thing:
-            yield from _words(each, seen)
+def _chunks(value: Any, visited: set[int]) -> Iterator[bytes]:
+    yield type(value).__name__.encode()
+    if value is None or isinstance(value, (bool, int, float, complex, str, Path)):
+        yield str(value).encode("utf-8", "surrogatepass")
+    elif isinstance(value, bytes):
+        yield value
+    elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        yield f"{value.dtype} {value.shape}".encode()
+        yield value.tobytes()
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _chunks(item, visited)
         yield b"end"
-    elif isinstance(thing, (set, frozenset)):
-        yield from sorted(digest_of(each).encode() for each in thing)
+    elif isinstance(value, (set, frozenset)):
+        yield from sorted(digest_of(item).encode() for item in value)
         yield b"end"
-    elif isinstance(thing, Mapping):
-        yield from _words(list(thing.items()), seen)
-    elif isinstance(thing, CodeType):
-        # Names of variables and numbers of lines change no result.
-        yield thing.co_code
-        yield from _words((thing.co_consts, thing.co_names), seen)
-    elif isinstance(thing, (FunctionType, MethodType, functools.partial)):
-        if id(thing) not in seen:  # a function may call itself
-            yield from _words(_parts(thing), seen | {id(thing)})
-    elif isinstance(thing, (ModuleType, type, BuiltinFunctionType)):
-        yield f"{getattr(thing, '__module__', '')} {thing.__name__} {getattr(thing, '__version__', '')}".encode()
-    elif dataclasses.is_dataclass(thing):
-        yield from _words([getattr(thing, field.name) for field in dataclasses.fields(thing)], seen)
+    elif isinstance(value, Mapping):
+        yield from _chunks(list(value.items()), visited)
+    elif isinstance(value, CodeType):
+        # Variable names and line numbers change no result.
+        yield value.co_code
+        yield from _chunks((value.co_consts, value.co_names), visited)
+    elif isinstance(value, (FunctionType, MethodType, functools.partial)):
+        if id(value) not in visited:  # a function may be recursive
+            yield from _chunks(_function_parts(value), visited | {id(value)})
+    elif isinstance(value, (ModuleType, type, BuiltinFunctionType)):
+        yield f"{getattr(value, '__module__', '')} {value.__name__} {getattr(value, '__version__', '')}".encode()
+    elif dataclasses.is_dataclass(value):
+        yield from _chunks([getattr(value, field.name) for field in dataclasses.fields(value)], visited)
     else:
         raise ConfigError(
-            f"a {type(thing).__name__} does not show what it holds, so nobody can tell whether a kept result "
-            "is still right; give key=, a text that says what the function depends on"
+            f"a {type(value).__name__} does not show what it holds, so nobody can tell whether a cached result "
+            "is still valid; give key=, a text that says what the function depends on"
         )
 
 
-def _parts(thing: Any) -> list[Any]:
-    """What a function is made of."""
-    if isinstance(thing, functools.partial):
-        return [thing.func, thing.args, sorted(thing.keywords.items())]
-    if isinstance(thing, MethodType):
-        return [thing.__func__, thing.__self__]
-    code = thing.__code__
-    outer = [(name, thing.__globals__[name]) for name in sorted(_names(code)) if name in thing.__globals__]
-    inner = [cell.cell_contents for cell in thing.__closure__ or ()]
-    return [code, thing.__defaults__, thing.__kwdefaults__, inner, outer]
+def _function_parts(value: Any) -> list[Any]:
+    """The code, arguments and referenced values of a function."""
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, sorted(value.keywords.items())]
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    code = value.__code__
+    globals_used = [
+        (name, value.__globals__[name]) for name in sorted(_names(code)) if name in value.__globals__
+    ]
+    closure = [cell.cell_contents for cell in value.__closure__ or ()]
+    return [code, value.__defaults__, value.__kwdefaults__, closure, globals_used]
 
 
 def _names(code: CodeType) -> set[str]:
-    """The names that a function and those within it use."""
-    within = (_names(each) for each in code.co_consts if isinstance(each, CodeType))
+    """The names that a function and its inner functions refer to."""
+    within = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*within)

@@ -1,12 +1,12 @@
-"""Python source → (docstring, code): what a function says it does, and how it does it.
+"""Docstring and code pairs extracted from Python source.
 
     def area(r):                          docstring   The area of a circle.
         \"\"\"The area of a circle.\"\"\"
         return pi * r * r                 code        def area(r):
                                                           return pi * r * r
 
-To learn code from words, docstring → code: as source and target of an encoder-decoder, or as prompt and answer of a
-decoder. The source is read, never run. Its comments and layout stay.
+For code generation, docstring → code: as source and target of an encoder-decoder, or as prompt and continuation of a
+decoder. The source is parsed, never run; its comments and layout stay.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def docstring_pairs(source: str, name: str = "the source") -> Iterator[dict[str, str]]:
-    """Every function and method of a source that has a docstring and does something.
+    """Extract (docstring, code) from every function and method that has a docstring and a body.
 
     Args:
         source: the text of a Python file · name: what to call it in messages and in `where`.
     Returns: rows, in the order of the file: `docstring`, without its indentation · `code`, the whole definition without
         its docstring · `name`, `Class.method` · `where`, "file: line 3".
-    Raises: DataError: this is no Python, with the line.
+    Raises: DataError: a syntax error, with the line.
     """
     try:
-        with warnings.catch_warnings():  # of escapes such as "\\d", which are the source's own affair
+        with warnings.catch_warnings():  # invalid escapes such as "\\d" are not our concern here
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except SyntaxError as error:
-        raise DataError(f"{name}: line {error.lineno}: is not Python: {error.msg}") from error
+        raise DataError(f"{name}: line {error.lineno}: is not valid Python: {error.msg}") from error
     except (ValueError, RecursionError) as error:  # null bytes, surrogates, brackets nested without end
-        raise DataError(f"{name}: is not Python: {error}") from error
+        raise DataError(f"{name}: is not valid Python: {error}") from error
     lines = _LINE.findall(source.encode())
     for path, node in _definitions(tree):
         docstring = ast.get_docstring(node)
@@ -55,12 +55,12 @@ def docstring_pairs(source: str, name: str = "the source") -> Iterator[dict[str,
 
 
 def docstring_rows(files: Iterable[str | Path]) -> Iterator[dict[str, str]]:
-    """The pairs of many files, of which folders stand for all Python files below them, in order of their names.
+    """The pairs of many files; a folder stands for all Python files below it, in the order of their names.
 
-    Raises: DataError: a file that cannot be read or is no Python, by name.
+    Raises: DataError: a file that cannot be read or has a syntax error, with its name.
     """
-    for given in map(Path, files):
-        for path in sorted(given.rglob("*.py")) if given.is_dir() else [given]:
+    for entry in map(Path, files):
+        for path in sorted(entry.rglob("*.py")) if entry.is_dir() else [entry]:
             try:
                 with tokenize.open(path) as file:  # in the encoding that it declares
                     source = file.read()
@@ -69,9 +69,9 @@ def docstring_rows(files: Iterable[str | Path]) -> Iterator[dict[str, str]]:
             yield from docstring_pairs(source, str(path))
 
 
-def _definitions(tree: ast.AST, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Definition]]:
+def _definitions(tree: ast.AST, parents: tuple[str, ...] = ()) -> Iterator[tuple[str, Definition]]:
     for node in ast.iter_child_nodes(tree):
-        path = (*above, node.name) if isinstance(node, (Definition, ast.ClassDef)) else above
+        path = (*parents, node.name) if isinstance(node, (Definition, ast.ClassDef)) else parents
         if isinstance(node, Definition):
             yield ".".join(path), node
         if not isinstance(node, ast.expr):
@@ -79,16 +79,23 @@ def _definitions(tree: ast.AST, above: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 
 def _without_docstring(lines: list[bytes], node: Definition) -> str:
-    """The text of a definition, from its first decorator to its end; columns of the tree count bytes of UTF-8."""
-    said, then = node.body[0], node.body[1]
-    assert said.end_lineno is not None and said.end_col_offset is not None and node.end_lineno is not None
+    """The text of a definition, from its first decorator to its end; `ast` columns count UTF-8 bytes."""
+    docstring, statement = node.body[0], node.body[1]
+    assert (
+        docstring.end_lineno is not None
+        and docstring.end_col_offset is not None
+        and node.end_lineno is not None
+    )
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     text = {number: lines[number - 1] for number in range(first, node.end_lineno + 1)}
-    head, tail = text[said.lineno][: said.col_offset], text[said.end_lineno][said.end_col_offset :]
-    for number in range(said.lineno, said.end_lineno + 1):
+    head, tail = (
+        text[docstring.lineno][: docstring.col_offset],
+        text[docstring.end_lineno][docstring.end_col_offset :],
+    )
+    for number in range(docstring.lineno, docstring.end_lineno + 1):
         del text[number]
-    if tail.lstrip().startswith(b";"):  # """It says."""; return 1
-        text[then.lineno] = head + lines[then.lineno - 1][then.col_offset :]
+    if tail.lstrip().startswith(b";"):  # """Docstring."""; return 1
+        text[statement.lineno] = head + lines[statement.lineno - 1][statement.col_offset :]
     margin, strings = lines[node.lineno - 1][: node.col_offset], _string_lines(node)
     return b"".join(
         line if number in strings else line.removeprefix(margin) for number, line in sorted(text.items())
@@ -96,7 +103,7 @@ def _without_docstring(lines: list[bytes], node: Definition) -> str:
 
 
 def _string_lines(node: Definition) -> set[int]:
-    """The lines that begin within a string: what looks like a margin there belongs to it."""
+    """The lines that begin within a string, whose indentation is part of it."""
     return {
         number
         for part in ast.walk(node)

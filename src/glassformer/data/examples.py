@@ -1,14 +1,14 @@
-"""Small corpora of our own, to try things on: one word with two meanings, two sentences that look alike.
+"""Example corpora: a word with two meanings, sentences with two structures.
 
     examples("adoption")    twenty sentences; in fifteen the word *adoption* itself, of a child or of something new
     examples("flies")       flies that pass, and flies that like bananas
 
-A model that reads words in context tells their meanings apart; a table of word vectors cannot.
+Contextual embeddings tell the meanings apart; static word vectors cannot.
 """
 
 from __future__ import annotations
 
-from glassformer.data.sequence import Listed, Rows
+from glassformer.data.sequence import InMemoryRows, RowSequence
 from glassformer.errors import DataError, nearest
 
 FAMILY = """
@@ -57,14 +57,14 @@ CORPORA = {
 }
 
 
-def examples(name: str) -> Rows:
-    """The sentences of a corpus, each in the column `text` with its meaning in `label`.
+def examples(name: str) -> RowSequence:
+    """Load an example corpus: a sentence in `text`, its meaning in `label`.
 
-    Raises: DataError: there is no such corpus; which there are.
+    Raises: DataError: an unknown corpus, with the names of all.
     """
     if name not in CORPORA:
         raise DataError(f"no examples {name!r}{nearest(name, CORPORA)}; there are: {', '.join(CORPORA)}")
-    return Listed(
+    return InMemoryRows(
         [
             {"text": sentence, "label": label}
             for label, sentences in CORPORA[name].items()

@@ -1,4 +1,4 @@
-"""What a format of rows is: how a file of lines falls into rows, one after the other."""
+"""The interface of a file format: parsing a stream of lines into rows."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from glassformer.data.lines import Lines
+from glassformer.data.lines import LineReader
 
 
-class Found(NamedTuple):
-    """A row where it was found.
+class ParsedRow(NamedTuple):
+    """A parsed row with its location.
 
-    line: where it begins · start, end: its bytes · behind: how many lines lie before `end`
+    line: number of its first line · start, end: byte offsets · lines_read: how many lines lie before `end`
     """
 
     line: int
     start: int
     end: int
-    behind: int
+    lines_read: int
     row: dict[str, Any]
 
 
 class Format(ABC):
-    """A way in which rows lie in files; its fields are the options of `read_rows` for it.
+    """A file format; its dataclass fields are the options of `read_rows` for it.
 
-    `rows` is used for everything: to go through a file, and again on the bytes of a single row.
+    `rows` parses whole files, and again the bytes of a single row.
     """
 
-    def begin(self, lines: Lines) -> Any:
-        """What stands before the first row and is needed to understand each: the names of a table."""
+    def read_header(self, lines: LineReader) -> Any:
+        """Read what precedes the first row and is needed to parse each: the column names of a table."""
         return None
 
     @abstractmethod
-    def rows(self, lines: Lines, head: Any) -> Iterator[Found]:
-        """The rows from here to the end."""
+    def rows(self, lines: LineReader, header: Any) -> Iterator[ParsedRow]:
+        """Parse rows from here to the end."""
 
 
-def found(lines: Lines, row: dict[str, Any]) -> Found:
-    """The row of the lines since `lines.begin()`."""
-    return Found(lines.line, lines.start, lines.place, lines.number, row)
+def parsed_row(lines: LineReader, row: dict[str, Any]) -> ParsedRow:
+    """The row that the lines since `lines.begin_row()` hold."""
+    return ParsedRow(lines.row_line, lines.row_start, lines.offset, lines.lines_read, row)

@@ -1,7 +1,7 @@
-"""The lines of a file, decoded, numbered and none longer than allowed; a .gz is read like what it holds.
+"""Line reader: UTF-8 lines of a file with offsets, line numbers and a length limit; .gz files are decompressed.
 
-place 0   name,age\\n      number 1           start, line    where the row under way began
-place 9   Ann,31\\n        number 2           place, number  what has been read so far
+offset 0   name,age\\n      lines_read 1       row_start, row_line     where the current row began
+offset 9   Ann,31\\n        lines_read 2       offset, lines_read      how far the stream has been read
 """
 
 from __future__ import annotations
@@ -12,83 +12,83 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, NoReturn, cast
 
 from glassformer.errors import DataError
-from glassformer.files import open_regular, reason
+from glassformer.files import error_reason, open_regular_file
 
-LIMIT = 1_000_000
-"""Bytes a row may have unless said otherwise: beyond it, a quote was left open more often than a text is so long."""
+MAX_ROW_BYTES = 1_000_000
+"""Default limit on the bytes of a row: beyond it, an unclosed quote is likelier than so long a text."""
 
-BROKEN = (OSError, EOFError, zlib.error)
-"""What reading a disk or an archive may come to."""
+READ_ERRORS = (OSError, EOFError, zlib.error)
+"""Exceptions raised by reading a file or a gzip archive."""
 
 
-def opened(path: Path) -> BinaryIO:
-    """A regular file from its beginning, unpacked on the way where its name ends in .gz."""
-    stream, _ = open_regular(path, DataError)
+def open_decompressed(path: Path) -> BinaryIO:
+    """Open a regular file for reading, decompressed where its name ends in .gz."""
+    stream, _ = open_regular_file(path, DataError)
     if path.suffix.lower() != ".gz":
         return stream
     stream.close()
     return cast(BinaryIO, gzip.open(path))
 
 
-class File:
-    """The bytes of a file by place, for any number of readers at once; an archive is unpacked to a temporary file.
+class DataFile:
+    """Random access to the bytes of a file, for any number of readers; an archive is unpacked to a temporary file.
 
     Raises: DataError: it cannot be opened or unpacked.
     """
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._stream = opened(path)
+        self._stream = open_decompressed(path)
         if path.suffix.lower() == ".gz":
             packed = self._stream
-            self._stream = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (it lives as long as we)
+            self._stream = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed in __del__)
             try:
                 with packed:
                     shutil.copyfileobj(packed, self._stream, 1 << 20)
                 self._stream.flush()
-            except BROKEN as problem:
+            except READ_ERRORS as problem:
                 raise DataError(
-                    f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {reason(problem)}; "
+                    f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {error_reason(problem)}; "
                     "look at the archive and at the free space"
                 ) from problem
         self._lock = Lock()
-        self._stamp = self._seen()
+        self._stamp = self._size_and_time()
 
-    def at(self, place: int, size: int) -> bytes:
-        """So many bytes from a place. Raises: DataError: the file is no longer what it was."""
-        if self._seen() != self._stamp:
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read `size` bytes at an offset. Raises: DataError: the file has changed since it was opened."""
+        if self._size_and_time() != self._stamp:
             raise DataError(f"{self.name}: was changed after it had been read; read it again")
         if hasattr(os, "pread"):
-            return os.pread(self._stream.fileno(), size, place)
-        with self._lock:  # Windows knows no reading at a place, nor processes that share a file's
-            self._stream.seek(place)
+            return os.pread(self._stream.fileno(), size, offset)
+        with self._lock:  # Windows has no pread, and does not fork, so a lock between threads is enough
+            self._stream.seek(offset)
             return self._stream.read(size)
 
     def stream(self) -> BinaryIO:
-        """A reader of its own place, at the beginning."""
-        return cast(BinaryIO, io.BufferedReader(_Reader(self), 1 << 16))
+        """An independent stream over the file, at its beginning."""
+        return cast(BinaryIO, io.BufferedReader(_FileStream(self), 1 << 16))
 
     def __del__(self) -> None:
         if hasattr(self, "_stream"):
             self._stream.close()
 
-    def _seen(self) -> tuple[int, int]:
+    def _size_and_time(self) -> tuple[int, int]:
         status = os.fstat(self._stream.fileno())
         return status.st_size, status.st_mtime_ns
 
 
-class _Reader(io.RawIOBase):
-    """One of several readers of a file: threads and forked processes do not move each other's place."""
+class _FileStream(io.RawIOBase):
+    """A raw stream with an offset of its own: threads and forked processes do not move each other's."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: DataFile) -> None:
         self._file = file
-        self._place = 0
+        self._offset = 0
 
     def readable(self) -> bool:
         return True
@@ -98,94 +98,103 @@ class _Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         assert whence == io.SEEK_SET
-        self._place = offset
+        self._offset = offset
         return offset
 
     def tell(self) -> int:
-        return self._place
+        return self._offset
 
     def readinto(self, buffer: Any) -> int:
-        found = self._file.at(self._place, len(buffer))
-        buffer[: len(found)] = found
-        self._place += len(found)
-        return len(found)
+        data = self._file.read_at(self._offset, len(buffer))
+        buffer[: len(data)] = data
+        self._offset += len(data)
+        return len(data)
 
 
-class Lines:
-    """The lines of a stream of bytes, with their ends, as text.
+class LineReader:
+    """Iterates over the lines of a byte stream as text, line ends included.
 
     Args:
-        name: of the file, for messages · limit: bytes of the longest row · number: lines that lie before the stream
-        digest: takes in every byte that is read
-    Raises: DataError: bytes that are no UTF-8, a row beyond the limit, a broken disk or archive.
+        name: of the file, for messages · limit: bytes of the longest row · lines_read: lines before the stream
+        digest: a hash that is updated with every byte read
+    Raises: DataError: invalid UTF-8, a row beyond the limit, a read error.
     """
 
     def __init__(
-        self, stream: BinaryIO, name: str, *, limit: int = LIMIT, number: int = 0, digest: Any = None
+        self,
+        stream: BinaryIO,
+        name: str,
+        *,
+        limit: int = MAX_ROW_BYTES,
+        lines_read: int = 0,
+        digest: Any = None,
     ) -> None:
         self._stream = stream
         self._digest = digest
         self.name = name
         self.limit = limit
-        self.place = self.start = 0
-        self.number = number
-        self.line = number + 1
+        self.offset = self.row_start = 0
+        self.lines_read = lines_read
+        self.row_line = lines_read + 1
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        room = self.limit - (self.place - self.start)
-        data = self._read(self._stream.readline, room + 3)  # the line's end is no part of the row
+        room = self.limit - (self.offset - self.row_start)
+        # 2 bytes for the line end, which does not count, and 1 that shows that the row is too long.
+        data = self._read(self._stream.readline, room + 3)
         if not data:
             raise StopIteration
-        self.number += 1
+        self.lines_read += 1
         if len(data.rstrip(b"\r\n")) > room:
-            self.refuse_long()
-        self.place += len(data)
+            self.fail_too_long()
+        self.offset += len(data)
         try:
-            return data.decode("utf-8-sig" if self.number == 1 else "utf-8")
+            return data.decode("utf-8-sig" if self.lines_read == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{self.name}: line {self.number} is not UTF-8 text; save the file as UTF-8"
+                f"{self.name}: line {self.lines_read} is not UTF-8 text; save the file as UTF-8"
             ) from error
 
-    def begin(self) -> None:
-        """What is read next is the beginning of a row."""
-        self.start, self.line = self.place, self.number + 1
+    def begin_row(self) -> None:
+        """Mark the current position as the beginning of a row."""
+        self.row_start, self.row_line = self.offset, self.lines_read + 1
 
-    def piece(self, size: int) -> bytes:
-        """Bytes as they come, for a format whose rows are no lines; the caller counts line ends."""
+    def read_bytes(self, size: int) -> bytes:
+        """Read raw bytes, for a format whose rows are not lines; the caller counts line ends."""
         data = self._read(self._stream.read, size)
-        self.place += len(data)
+        self.offset += len(data)
         return data
 
-    def go(self, place: int, number: int) -> None:
-        """Go on from a place at which so many lines lie behind."""
+    def seek(self, offset: int, lines_read: int) -> None:
+        """Continue from an offset that so many lines lie before."""
         try:
-            self._stream.seek(place)
-        except BROKEN as problem:
-            raise DataError(f"{self.name}: cannot be read at byte {place}: {reason(problem)}") from problem
-        self.place, self.number = place, number
-        self.begin()
+            self._stream.seek(offset)
+        except READ_ERRORS as problem:
+            raise DataError(
+                f"{self.name}: cannot be read at byte {offset}: {error_reason(problem)}"
+            ) from problem
+        self.offset, self.lines_read = offset, lines_read
+        self.begin_row()
 
-    def refuse(self, what: str) -> NoReturn:
-        """Raises: DataError: what is wrong with the row under way."""
-        raise DataError(f"{self.name}: line {self.line} {what}")
+    def fail(self, what: str) -> NoReturn:
+        """Raises: DataError: what is wrong with the current row, with its line."""
+        raise DataError(f"{self.name}: line {self.row_line} {what}")
 
-    def refuse_long(self, hint: str = "") -> NoReturn:
-        """Raises: DataError: the row under way has too many bytes."""
-        self.refuse(
+    def fail_too_long(self, hint: str = "") -> NoReturn:
+        """Raises: DataError: the current row has too many bytes."""
+        self.fail(
             f"begins a row of more than {self.limit:,} bytes, which is the limit{hint}; "
             "look for a quote or bracket that is not closed there, or give a larger limit="
         )
 
-    def _read(self, how: Any, size: int) -> bytes:
+    def _read(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
-            data: bytes = how(size)
-        except BROKEN as problem:
+            data = read(size)
+        except READ_ERRORS as problem:
             raise DataError(
-                f"{self.name}: cannot be read behind line {self.number}: {reason(problem)}"
+                f"{self.name}: cannot be read after line {self.lines_read}: {error_reason(problem)}"
             ) from problem
         if self._digest is not None:
             self._digest.update(data)

@@ -1,12 +1,12 @@
-"""Which example stands at which place: a pure function of (seed, epoch, position), so that there is no state to lose.
+"""Shuffling: which example stands at which position, a pure function of (seed, epoch, position) without state.
 
     position ──┬─ L ──────────────┬─ R'        a round: (L, R) → (R, L ⊕ f(key, R)), on just enough bits for N;
-               └─ R ── f(key, R) ─⊕─ L'        a place beyond N goes through again until it falls within
+               └─ R ── f(key, R) ─⊕─ L'        a result beyond N goes through again (cycle walking)
 
-A shuffled epoch is read from any place on, by any number of processes, without a list of N numbers.
+A shuffled epoch can be read from any position, by any number of processes, without a list of N numbers.
 
-Source: Luby and Rackoff 1988, "How to construct pseudorandom permutations" (four rounds); walking until the number
-falls within: Black and Rogaway 2002, "Ciphers with arbitrary finite domains", section 3.
+Source: Luby and Rackoff 1988, "How to construct pseudorandom permutations" (four rounds); cycle walking:
+Black and Rogaway 2002, "Ciphers with arbitrary finite domains", section 3.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from glassformer.errors import ConfigError, DataError
 ROUNDS = 6  # four make it pseudorandom; two more, for small halves mix less
 
 
-class Order:
-    """A permutation of 0 … count - 1 for each epoch.
+class ShuffledOrder:
+    """A pseudorandom permutation of 0 … count - 1 for each epoch (a Feistel network).
 
-        Order(4, seed=1).at(epoch=0, positions=[0, 1, 2, 3])        each of the four once, always in this order
+        Order(4, seed=1).at(epoch=0, positions=[0, 1, 2, 3])        each of the four once, in the same order every time
 
     Args:
-        count: how many there are · seed: another gives other orders · shuffled: False = as they lie
-    Raises: DataError: nothing to put in order.
+        count: number of examples · seed: of the permutations · shuffled: False = the identity
+    Raises: DataError: no example.
     """
 
     def __init__(self, count: int, *, seed: int, shuffled: bool = True) -> None:
@@ -39,40 +39,43 @@ class Order:
         self._mask = (1 << self._half) - 1
 
     def at(self, epoch: int, positions: np.ndarray | range | list[int]) -> np.ndarray:
-        """Which examples stand at these positions of an epoch. [n] int64"""
-        places = np.asarray(positions, dtype=np.int64)
-        if places.size and not 0 <= int(places.min()) <= int(places.max()) < self.count:
-            raise DataError(f"positions go from 0 to {self.count - 1}; got {places.min()} to {places.max()}")
+        """The indices of the examples at these positions of an epoch. [n] int64"""
+        requested = np.asarray(positions, dtype=np.int64)
+        if requested.size and not 0 <= int(requested.min()) <= int(requested.max()) < self.count:
+            raise DataError(
+                f"positions go from 0 to {self.count - 1}; got {requested.min()} to {requested.max()}"
+            )
         if not self.shuffled:
-            return places
+            return requested
         keys = np.random.SeedSequence([self.seed, epoch]).generate_state(ROUNDS, np.uint64)
-        found = self._mixed(places.astype(np.uint64), keys)
-        while (outside := found >= self.count).any():
-            found[outside] = self._mixed(found[outside], keys)
-        ordered: np.ndarray = found.astype(np.int64)
-        return ordered
+        permuted = self._feistel(requested.astype(np.uint64), keys)
+        # The network permutes a power of two ≥ count; what falls outside goes through again (still a permutation).
+        while (outside := permuted >= self.count).any():
+            permuted[outside] = self._feistel(permuted[outside], keys)
+        indices: np.ndarray = permuted.astype(np.int64)
+        return indices
 
-    def _mixed(self, places: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _feistel(self, numbers: np.ndarray, keys: np.ndarray) -> np.ndarray:
         mask = np.uint64(self._mask)
-        left, right = places >> np.uint64(self._half), places & mask
+        left, right = numbers >> np.uint64(self._half), numbers & mask
         for key in keys:
-            left, right = right, left ^ (_hashed(right ^ key) & mask)
+            left, right = right, left ^ (_mix64(right ^ key) & mask)
         return (left << np.uint64(self._half)) | right
 
 
-def _hashed(x: np.ndarray) -> np.ndarray:
-    """Each bit of the answer hangs on each bit of x. Source: Steele et al. 2014, "SplittableRandom", figure 16."""
+def _mix64(x: np.ndarray) -> np.ndarray:
+    """Mix 64 bits. Source: Steele et al. 2014, "SplittableRandom", figure 16."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: np.ndarray = x ^ (x >> np.uint64(31))
     return mixed
 
 
-def generator(seed: int, epoch: int, index: int) -> np.random.Generator:
-    """The generator of one example in one epoch; no two share a number drawn, and making one costs microseconds.
+def example_generator(seed: int, epoch: int, index: int) -> np.random.Generator:
+    """The random generator of one example in one epoch: independent streams that cost microseconds to make.
 
-    Philox enciphers a counter with a key. The seed is the key; epoch and example are the upper half of the counter,
-    of which drawing counts the lower half: 2^128 blocks to each.
+    Philox encrypts a counter with a key. The seed is the key; epoch and example are the upper half of the counter,
+    and sampling advances the lower half: 2^128 blocks for each.
 
     Args:
         seed: 0 … 2^128 - 1 · epoch, index: 0 … 2^64 - 1

@@ -1,4 +1,4 @@
-"""Parquet files.
+"""Parquet files: streamed, or converted to a temporary Arrow file for random access.
 
 Parquet ──some rows at a time──> Arrow file, temporary ──memory map──> row i, without unpacking its neighbours
 """
@@ -13,66 +13,68 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.columnar import BATCH, Columns, package
-from glassformer.data.sequence import Row, Rows
+from glassformer.data.columnar import ARROW_BATCH_ROWS, ArrowColumns, import_pyarrow
+from glassformer.data.sequence import Row, RowSequence
 from glassformer.errors import DataError
-from glassformer.files import open_regular, reason
+from glassformer.files import error_reason, open_regular_file
 
 
-class Parquet:
-    """A Parquet file, to be gone through some rows at a time. `seen`: its columns, as far as they are needed.
+class ParquetReader:
+    """Reads a Parquet file batch by batch. `columns`: the required ones.
 
-    Raises: DataError: no such file, or none of Parquet; a column is missing, or has gaps.
+    Raises: DataError: not a readable Parquet file; a column is missing, or has null values.
     """
 
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
         self._path = path
-        open_regular(path, DataError)[0].close()  # says what is wrong with the place itself
-        with _said(path):
-            self._file = package("pyarrow.parquet").ParquetFile(path, memory_map=True)
-        self.seen = Columns(str(path), self._file.schema_arrow, columns)
+        open_regular_file(path, DataError)[0].close()  # a clear error for a missing file, a folder or a pipe
+        with _parquet_errors(path):
+            self._file = import_pyarrow("pyarrow.parquet").ParquetFile(path, memory_map=True)
+        self.columns = ArrowColumns(str(path), self._file.schema_arrow, columns)
 
     def batches(self, start: int = 0) -> Iterator[Any]:
-        """Arrow's record batches from a row on; groups of rows before it are not unpacked."""
-        about, group, skipped = self._file.metadata, 0, 0
-        while group < about.num_row_groups and skipped + about.row_group(group).num_rows <= start:
-            skipped += about.row_group(group).num_rows
+        """Arrow record batches from a row on; row groups before it are not decompressed."""
+        metadata, group, skipped = self._file.metadata, 0, 0
+        while group < metadata.num_row_groups and skipped + metadata.row_group(group).num_rows <= start:
+            skipped += metadata.row_group(group).num_rows
             group += 1
-        self.seen.count = skipped
-        groups = range(group, about.num_row_groups)
-        with _said(self._path):
-            for batch in self._file.iter_batches(BATCH, row_groups=groups, columns=list(self.seen.columns)):
-                self.seen.add(batch)
-                skip = max(start - (self.seen.count - batch.num_rows), 0)
+        self.columns.count = skipped
+        groups = range(group, metadata.num_row_groups)
+        with _parquet_errors(self._path):
+            for batch in self._file.iter_batches(
+                ARROW_BATCH_ROWS, row_groups=groups, columns=list(self.columns.columns)
+            ):
+                self.columns.check(batch)
+                skip = max(start - (self.columns.count - batch.num_rows), 0)
                 if skip < batch.num_rows:
-                    yield batch.slice(skip).select(list(self.seen.columns))
+                    yield batch.slice(skip).select(list(self.columns.columns))
 
 
-class ParquetRows(Rows):
+class ParquetRows(RowSequence):
     """Rows by number of a Parquet file. Raises: DataError: as `Parquet`. MissingExtraError: no pyarrow."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        arrow, source = package("pyarrow"), Parquet(path, columns)
+        arrow, source = import_pyarrow("pyarrow"), ParquetReader(path, columns)
         self._name = str(path)
         self._ends: list[int] = []
-        self._held = tempfile.NamedTemporaryFile(suffix=".arrow")  # noqa: SIM115 (it lives as long as we)
-        schema = source.seen.arrow
-        with _said(path), arrow.ipc.new_file(self._held.name, schema) as writer:
+        self._arrow_file = tempfile.NamedTemporaryFile(suffix=".arrow")  # noqa: SIM115 (deleted with this object)
+        schema = source.columns.arrow
+        with _parquet_errors(path), arrow.ipc.new_file(self._arrow_file.name, schema) as writer:
             for batch in source.batches():
                 writer.write_batch(batch.cast(schema))
-                self._ends.append(source.seen.count)
-        source.seen.finish()
+                self._ends.append(source.columns.count)
+        source.columns.finish()
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256")
-        self.columns, self.kinds = source.seen.columns, source.seen.kinds
+        self.columns, self.kinds = source.columns.columns, source.columns.kinds
         digest.update(repr(self.columns).encode())
         self.fingerprint = digest.hexdigest()
-        self._batches = arrow.ipc.open_file(arrow.memory_map(self._held.name))
+        self._batches = arrow.ipc.open_file(arrow.memory_map(self._arrow_file.name))
 
     def row(self, index: int) -> Row:
         number = bisect_right(self._ends, index)
-        place = index - (self._ends[number - 1] if number else 0)
-        row: Row = self._batches.get_batch(number).slice(place, 1).to_pylist()[0]
+        start = self._ends[number - 1] if number else 0
+        row: Row = self._batches.get_batch(number).slice(index - start, 1).to_pylist()[0]
         return row
 
     def __iter__(self) -> Iterator[Row]:
@@ -90,9 +92,9 @@ class ParquetRows(Rows):
 
 
 @contextmanager
-def _said(path: Path) -> Iterator[None]:
-    """Arrow's errors, said as ours."""
+def _parquet_errors(path: Path) -> Iterator[None]:
+    """Raise errors of Arrow as `DataError`."""
     try:
         yield
-    except (package("pyarrow").ArrowException, OSError) as problem:
-        raise DataError(f"{path}: cannot be read as Parquet: {reason(problem)}") from problem
+    except (import_pyarrow("pyarrow").ArrowException, OSError) as problem:
+        raise DataError(f"{path}: cannot be read as Parquet: {error_reason(problem)}") from problem

@@ -1,4 +1,4 @@
-"""Ragged arrays: vectors of different lengths, end to end, and where each begins.
+"""Ragged arrays: vectors of different lengths, stored end to end with offsets.
 
 [5 8 2] [9 2] [7]        values 5 8 2 9 2 7      offsets 0 3 5 6
 """
@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 
-NUMBERS = "biuf"  # truth values, whole numbers with and without a sign, floating-point numbers
+NUMBERS = "biuf"  # dtype kinds: boolean, signed and unsigned integer, float
 
 
 @dataclass(frozen=True)
-class Column:
-    """What examples hold under one name: a number each, or a vector each (`ragged`) of things of `shape`."""
+class RaggedColumn:
+    """A column of examples: a number each, or (`ragged`) an array each, of which only the first axis may differ.
+
+    shape: of the other axes
+    """
 
     name: str
     dtype: str
@@ -34,22 +37,22 @@ class Column:
 
     @property
     def offsets(self) -> str:
-        """The file that says where each vector begins."""
+        """The file of the offsets at which vectors begin."""
         return f"{self.name}.offsets"
 
     @classmethod
-    def of(cls, name: str, value: Any) -> Column:
-        """The column that a first value begins. Raises: DataError: it holds no numbers."""
+    def of(cls, name: str, value: Any) -> RaggedColumn:
+        """Infer a column from its first value. Raises: DataError: it is not numeric."""
         array = _numbers(value, name, "the first example")
-        kept = isinstance(value, (np.ndarray, np.generic))
-        if array.ndim and not kept:  # a list says nothing of its type: ids and weights are meant
+        typed = isinstance(value, (np.ndarray, np.generic))
+        if array.ndim and not typed:  # a list has no dtype: whole numbers are ids, others weights
             dtype = {"b": "bool", "f": "float32"}.get(array.dtype.kind if array.size else "i", "int32")
         else:
             dtype = array.dtype.newbyteorder("=").name
         return cls(name, dtype, array.ndim > 0, array.shape[1:])
 
     def array(self, value: Any, where: str) -> np.ndarray:
-        """A value of this column. Raises: DataError: of another rank, shape or type, or too large for the type."""
+        """A value as an array of this column. Raises: DataError: another rank, shape or dtype, or overflow."""
         array = _numbers(value, self.name, where)
         if (array.ndim > 0) != self.ragged or array.shape[1:] != self.shape:
             raise DataError(
@@ -61,22 +64,23 @@ class Column:
             fits = np.can_cast(array.dtype, cast.dtype, "same_kind")
             if not fits or (cast.dtype.kind in "iu" and bool((cast != array).any())):
                 raise DataError(
-                    f"{where}: {self.name!r} is {shown(value)}, which is no {self.dtype}, as the first example's is; "
+                    f"{where}: {self.name!r} is {safe_repr(value)}, which is no {self.dtype}, as the "
+                    "first example's is; "
                     "give arrays of one type"
                 )
         return cast
 
 
 class RaggedWriter:
-    """Writes examples column by column, and adds up a digest of every file.
+    """Writes examples column by column, with a SHA-256 digest of each file.
 
-    Args: first: the example that says which columns there are · write: takes bytes for the file of a name
+    Args: first: the example that defines the columns · write: called with a file name and bytes to append
     """
 
     def __init__(self, first: Mapping[str, Any], write: Callable[[str, bytes], None]) -> None:
         if not first:
             raise DataError("the first example is empty; it needs at least one array or number")
-        self.columns = [Column.of(name, value) for name, value in first.items()]
+        self.columns = [RaggedColumn.of(name, value) for name, value in first.items()]
         self.count = 0
         self._write = write
         self._ends = dict.fromkeys(first, 0)
@@ -86,7 +90,7 @@ class RaggedWriter:
                 self._put(column.offsets, np.zeros(1, dtype=np.int64))
 
     def add(self, examples: Sequence[Mapping[str, Any]]) -> None:
-        """Some examples more. Raises: DataError: one is not like the first."""
+        """Append examples. Raises: DataError: one does not have the columns of the first."""
         names = self._ends.keys()
         for number, example in enumerate(examples, start=self.count):
             if example.keys() != names:
@@ -126,7 +130,9 @@ def _numbers(value: Any, name: str, where: str) -> np.ndarray:
     except ValueError:  # rows of different lengths
         array = np.asarray(None)
     if array.dtype.kind not in NUMBERS:
-        raise DataError(f"{where}: {name!r} is {shown(value)}; it must be a number, or an array of numbers")
+        raise DataError(
+            f"{where}: {name!r} is {safe_repr(value)}; it must be a number, or an array of numbers"
+        )
     return array
 
 

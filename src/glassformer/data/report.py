@@ -1,10 +1,10 @@
-"""What stands in files of rows, before anything is trained on them: how many, how long, of which class, what is odd.
+"""Data reports: rows, classes, text lengths and problems of data files before training.
 
-    inspect({"train.csv": rows, "test.csv": more}, text="text", label="label") ──> Report
-        parts      of each file: columns and their kinds, rows a class, lengths
+    inspect_rows({"train.csv": rows, "test.csv": more}, text="text", label="label") ──> Report
+        files      of each file: columns and their types, rows a class, lengths
         findings   empty texts, one text with two labels, repeats, leaks between files, classes of one row, …
 
-A file is gone through once; what is kept of a row is some numbers and 16 bytes that stand for its text.
+A file is read once; of each row only some counts and a 16-byte digest of its text stay in memory.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.findings import Finding, Odd, of_labels
-from glassformer.data.schema import kind_of, missing
-from glassformer.data.sequence import Rows
+from glassformer.data.findings import Finding, FindingCollector, label_findings
+from glassformer.data.schema import missing_column, type_name
+from glassformer.data.sequence import RowSequence
 from glassformer.errors import DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-AT_ONCE = 1_000  # texts that are tokenised together
+TOKENISE_BATCH = 1_000  # texts that are tokenised together
 
-TokenCounts = Callable[[Sequence[str]], Sequence[int]]
-"""How many tokens each of some texts is for a model, special ones included."""
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+"""Counts the tokens of each of some texts, special tokens included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long texts are, in one unit. values: of each text. [texts] int64"""
+    """The lengths of texts in one unit. values: of each text. [texts] int64"""
 
     unit: str
     values: np.ndarray
     limit: int | None = None
 
     @property
-    def beyond(self) -> int:
-        """How many texts are longer than the limit."""
+    def over_limit(self) -> int:
+        """Number of texts longer than the limit."""
         return 0 if self.limit is None else int((self.values > self.limit).sum())
 
     def quantiles(self) -> dict[str, float]:
-        """The least, the most, their mean, and what 5 %, 25 %, … of texts do not exceed."""
+        """Minimum, mean, maximum and quantiles of the lengths."""
         if not len(self.values):
             return {}
-        found = {
+        quantiles = {
             f"{share:.0%}": float(np.quantile(self.values, share, method="inverted_cdf"))
             for share in QUANTILES
         }
         ends = {"mean": float(self.values.mean()), "most": float(self.values.max())}
-        return {"least": float(self.values.min()), **found, **ends}
+        return {"least": float(self.values.min()), **quantiles, **ends}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One file. columns: name → what it holds · gaps: name → rows without a value, where there are some
+class FileReport:
+    """Statistics of one file.
 
+    columns: name → type of its values · gaps: name → rows without a value, where there are some
     classes: label → rows, the most frequent first
-
-    of_class: the class of each text, by its number in `classes`; -1 where a row has none or several. [rows] int64
+    class_index: class of each row, an index into `classes`; -1 where a row has none or several. [rows] int64
     """
 
     name: str
@@ -69,36 +69,36 @@ class Part:
     gaps: Mapping[str, int]
     classes: Mapping[str, int]
     lengths: Mapping[str, Lengths]
-    of_class: np.ndarray
+    class_index: np.ndarray
 
     def by_class(self, unit: str) -> dict[str, np.ndarray]:
         """The lengths of the texts of each class."""
         values = self.lengths[unit].values
         return {
-            name: values[self.of_class == number]
+            name: values[self.class_index == number]
             for number, name in enumerate(self.classes)
-            if (self.of_class == number).any()
+            if (self.class_index == number).any()
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What `inspect` found."""
+class DataReport:
+    """The result of `inspect_rows`."""
 
     text: str
     label: str | None
-    parts: tuple[Part, ...]
+    files: tuple[FileReport, ...]
     findings: tuple[Finding, ...]
 
     @property
     def unit(self) -> str:
-        """What lengths are best told in: tokens where a tokenizer was there to count them, else words."""
-        return "tokens" if "tokens" in self.parts[0].lengths else "words"
+        """The unit of lengths: tokens where a tokenizer counted them, else words."""
+        return "tokens" if "tokens" in self.files[0].lengths else "words"
 
     @property
     def classes(self) -> list[str]:
         """The classes of all files, the most frequent first."""
-        total = sum((Counter(part.classes) for part in self.parts), Counter[str]())
+        total = sum((Counter(file.classes) for file in self.files), Counter[str]())
         return [name for name, _ in total.most_common()]
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,103 +108,110 @@ class Report:
             "label": self.label,
             "files": [
                 {
-                    "name": part.name,
-                    "rows": part.rows,
-                    "columns": dict(part.columns),
-                    "gaps": dict(part.gaps),
-                    "classes": dict(part.classes),
+                    "name": file.name,
+                    "rows": file.rows,
+                    "columns": dict(file.columns),
+                    "gaps": dict(file.gaps),
+                    "classes": dict(file.classes),
                     "lengths": {
                         unit: lengths.quantiles()
                         | (
                             {}
                             if lengths.limit is None
-                            else {"limit": lengths.limit, "beyond": lengths.beyond}
+                            else {"limit": lengths.limit, "beyond": lengths.over_limit}
                         )
-                        for unit, lengths in part.lengths.items()
+                        for unit, lengths in file.lengths.items()
                     },
                     "by_class": {
                         name: Lengths(self.unit, values).quantiles()
-                        for name, values in part.by_class(self.unit).items()
+                        for name, values in file.by_class(self.unit).items()
                     },
                 }
-                for part in self.parts
+                for file in self.files
             ],
             "findings": [
-                {"kind": found.kind, "said": found.said, "count": found.count, "places": list(found.places)}
-                for found in self.findings
+                {
+                    "kind": finding.kind,
+                    "said": finding.message,
+                    "count": finding.count,
+                    "places": list(finding.locations),
+                }
+                for finding in self.findings
             ],
         }
 
 
-def inspect(
-    files: Mapping[str, Rows],
+def inspect_rows(
+    files: Mapping[str, RowSequence],
     *,
     text: str,
     label: str | None = None,
-    tokens: TokenCounts | None = None,
+    tokens: CountTokens | None = None,
     limit: int | None = None,
-) -> Report:
-    """Look at every row of every file, the one to train on first.
+) -> DataReport:
+    """Compute statistics and find problems of data files, the training file first.
 
     Args:
         text: the column of the texts: a text, or the list of its words.
-        label: that of the labels: one, or a list: several of a text, or one for each of its words.
-        tokens: counts tokens, where lengths in tokens are wanted · limit: what a model reads of them at most.
+        label: the column of the labels: one, or a list: several of a text, or one for each of its words.
+        tokens: counts tokens, for lengths in tokens · limit: the maximum number of tokens of a model.
 
-    Raises: DataError: no file, a column that is not there, a value that is no text.
+    Raises: DataError: no file, a missing column, a value that is not a text.
     """
     if not files:
         raise DataError("there is no file to look at; name one")
-    odd = Odd()
-    parts = tuple(_part(name, rows, text, label, tokens, limit, odd) for name, rows in files.items())
-    found = [
-        *odd.findings(list(files)),
-        *of_labels({part.name: part.classes for part in parts}),
-        *_beyond(parts),
+    collector = FindingCollector()
+    reports = tuple(
+        _file_report(name, rows, text, label, tokens, limit, collector) for name, rows in files.items()
+    )
+    findings = [
+        *collector.findings(list(files)),
+        *label_findings({report.name: report.classes for report in reports}),
+        *_over_limit_findings(reports),
     ]
-    return Report(text, label, parts, tuple(found))
+    return DataReport(text, label, reports, tuple(findings))
 
 
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _part(
+def _file_report(
     name: str,
-    rows: Rows,
+    rows: RowSequence,
     text: str,
     label: str | None,
-    tokens: TokenCounts | None,
+    tokens: CountTokens | None,
     limit: int | None,
-    odd: Odd,
-) -> Part:
+    collector: FindingCollector,
+) -> FileReport:
     for column in (text, *([label] if label else [])):
         if column not in rows.columns:
-            raise DataError(f"{name}: {missing(column, rows.columns)}")
+            raise DataError(f"{name}: {missing_column(column, rows.columns)}")
     gaps: Counter[str] = Counter()
     lengths: dict[str, list[int]] = {"words": [], "characters": [], **({"tokens": []} if tokens else {})}
-    counted: Counter[str] = Counter()
-    single: list[str | None] = []
-    waiting: list[str] = []
+    class_counts: Counter[str] = Counter()
+    row_class: list[str | None] = []
+    pending: list[str] = []
     for index, row in enumerate(rows):
-        gaps.update(column for column in rows.columns if _is_gap(row.get(column)))
+        gaps.update(column for column in rows.columns if _is_null(row.get(column)))
         words = row.get(text)
-        written = _written(words, text, rows, index)
+        content = _text_of(words, text, rows, index)
         labels = () if label is None else _labels(row.get(label))
         tags = isinstance(words, list) and label is not None and isinstance(row.get(label), list)
-        counted.update(labels)
-        single.append(labels[0] if len(labels) == 1 and not tags else None)
-        lengths["words"].append(len(words) if isinstance(words, list) else len(written.split()))
-        lengths["characters"].append(len(written))
-        odd.look(name, rows, index, written, labels if label else None)
-        waiting.append(written)
-        if tokens and (len(waiting) == AT_ONCE or index == len(rows) - 1):
-            lengths["tokens"].extend(tokens(waiting))
-            waiting = []
+        class_counts.update(labels)
+        row_class.append(labels[0] if len(labels) == 1 and not tags else None)
+        lengths["words"].append(len(words) if isinstance(words, list) else len(content.split()))
+        lengths["characters"].append(len(content))
+        collector.update(name, rows, index, content, labels if label else None)
+        pending.append(content)
+        if tokens and (len(pending) == TOKENISE_BATCH or index == len(rows) - 1):
+            lengths["tokens"].extend(tokens(pending))
+            pending = []
         elif not tokens:
-            waiting = []
-    classes = dict(counted.most_common())
-    number = {kind: i for i, kind in enumerate(classes)}
-    return Part(
+            pending = []
+    classes = dict(class_counts.most_common())
+    index_of = {name: i for i, name in enumerate(classes)}
+    return FileReport(
         name,
         len(rows),
         dict(rows.kinds),
@@ -214,11 +221,11 @@ def _part(
             unit: Lengths(unit, np.array(values, dtype=np.int64), limit if unit == "tokens" else None)
             for unit, values in lengths.items()
         },
-        np.array([-1 if kind is None else number[kind] for kind in single], dtype=np.int64),
+        np.array([-1 if name is None else index_of[name] for name in row_class], dtype=np.int64),
     )
 
 
-def _written(value: Any, column: str, rows: Rows, index: int) -> str:
+def _text_of(value: Any, column: str, rows: RowSequence, index: int) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
@@ -226,30 +233,30 @@ def _written(value: Any, column: str, rows: Rows, index: int) -> str:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return " ".join(value)
     raise DataError(
-        f"{rows.where(index)}: {column!r} is {shown(value)}, {kind_of(value)}; "
+        f"{rows.where(index)}: {column!r} is {safe_repr(value)}, {type_name(value)}; "
         "it must be a text, or the list of its words"
     )
 
 
-def _is_gap(value: Any) -> bool:
+def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value)
 
 
 def _labels(value: Any) -> tuple[str, ...]:
-    if _is_gap(value):
+    if _is_null(value):
         return ()
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else (str(value),)
 
 
-def _beyond(parts: Sequence[Part]) -> list[Finding]:
-    """What the model would not read to the end."""
+def _over_limit_findings(reports: Sequence[FileReport]) -> list[Finding]:
+    """Texts that a model would truncate."""
     return [
         Finding(
             "beyond",
-            f"{lengths.beyond:,} texts of {part.name} ({lengths.beyond / part.rows:.1%}) beyond the "
+            f"{lengths.over_limit:,} texts of {report.name} ({lengths.over_limit / report.rows:.1%}) beyond the "
             f"{lengths.limit:,} tokens that the model reads",
-            lengths.beyond,
+            lengths.over_limit,
         )
-        for part in parts
-        if (lengths := part.lengths.get("tokens")) and lengths.beyond
+        for report in reports
+        if (lengths := report.lengths.get("tokens")) and lengths.over_limit
     ]

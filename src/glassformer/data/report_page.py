@@ -1,4 +1,4 @@
-"""A report as one page to read and to mail: plots and tables; nothing in it is fetched or run."""
+"""Data report as a standalone HTML page: plots and tables, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from glassformer.data.findings import Finding
 from glassformer.data.plots import bars, boxes, histogram, scale
-from glassformer.data.report import Report
+from glassformer.data.report import DataReport
 
 T = TypeVar("T")
 
@@ -54,19 +54,19 @@ th:first-child, td:first-child, .words th, .words td { text-align: left; padding
 thead th { border: 0; color: var(--dim); font-weight: 600; } tbody th { font-weight: 500; }
 """
 
-SERIES = 3
-"""Files that bars tell apart by colour."""
+MAX_SERIES = 3
+"""Maximum number of files in a bar chart, each with its colour."""
 
-CLASSES = 30
-"""That are drawn at once; the others are folded away."""
+MAX_CLASSES = 30
+"""Maximum number of classes shown at once; the others are folded away."""
 
-PLACES = 50
-"""Of a finding that are shown; JSON has more."""
+MAX_LOCATIONS = 50
+"""Maximum number of locations shown for a finding; JSON has more."""
 
 
-def page(report: Report) -> str:
-    """The whole page."""
-    names = [part.name for part in report.parts]
+def report_html(report: DataReport) -> str:
+    """Render the HTML page of a report."""
+    names = [file.name for file in report.files]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
@@ -87,93 +87,97 @@ def page(report: Report) -> str:
     )
 
 
-def _tiles(report: Report) -> str:
-    tiles = [(f"{part.rows:,}", f"rows in {part.name}") for part in report.parts]
+def _tiles(report: DataReport) -> str:
+    tiles = [(f"{file.rows:,}", f"rows in {file.name}") for file in report.files]
     if report.classes:
         tiles.append((f"{len(report.classes):,}", "classes" if len(report.classes) > 1 else "class"))
-    lengths = report.parts[0].lengths[report.unit].quantiles()
+    lengths = report.files[0].lengths[report.unit].quantiles()
     tiles.append((f"{lengths['50%']:,.0f}", f"{report.unit} in the median text"))
     tiles.append((f"{lengths['most']:,.0f}", f"{report.unit} in the longest"))
     return (
         '<div class="tiles">'
         + "".join(
-            f'<div class="tile"><b>{number}</b><span>{escape(said)}</span></div>' for number, said in tiles
+            f'<div class="tile"><b>{number}</b><span>{escape(label)}</span></div>' for number, label in tiles
         )
         + "</div>"
     )
 
 
-def _finding(found: Finding) -> str:
-    if not found.places:
-        return f'<p class="plain">{escape(found.said)}</p>'
-    shown = found.places[:PLACES]
-    more = found.count - len(shown)
+def _finding(finding: Finding) -> str:
+    if not finding.locations:
+        return f'<p class="plain">{escape(finding.message)}</p>'
+    locations = finding.locations[:MAX_LOCATIONS]
+    more = finding.count - len(locations)
     return (
-        f"<details><summary>{escape(found.said)}</summary><ul>"
-        + "".join(f'<li dir="auto">{escape(place)}</li>' for place in shown)
+        f"<details><summary>{escape(finding.message)}</summary><ul>"
+        + "".join(f'<li dir="auto">{escape(location)}</li>' for location in locations)
         + (f"<li>… and {more:,} more</li>" if more > 0 else "")
         + "</ul></details>"
     )
 
 
-def _balance(report: Report) -> str:
-    parts = report.parts[:SERIES]
-    values = {name: [part.classes.get(name, 0) for part in parts] for name in report.classes}
-    names = [part.name for part in parts]
+def _balance(report: DataReport) -> str:
+    files = report.files[:MAX_SERIES]
+    values = {name: [file.classes.get(name, 0) for file in files] for name in report.classes}
+    names = [file.name for file in files]
     key = "".join(f'<span><i class="s{i}"></i>{escape(name)}</span>' for i, name in enumerate(names))
-    said = f'<p class="dim">The first {SERIES} files are drawn.</p>' if len(report.parts) > SERIES else ""
-    rows = [part.rows for part in parts]
-    drawn = _folded(values, "rows a class", lambda few: bars(few, rows, names))
+    note = (
+        f'<p class="dim">The first {MAX_SERIES} files are shown.</p>'
+        if len(report.files) > MAX_SERIES
+        else ""
+    )
+    rows = [file.rows for file in files]
+    chart = _folded(values, "rows a class", lambda few: bars(few, rows, names))
     return (
-        "<h2>Rows a class</h2>" + (f'<div class="key">{key}</div>' if len(parts) > 1 else "") + drawn + said
+        "<h2>Rows a class</h2>" + (f'<div class="key">{key}</div>' if len(files) > 1 else "") + chart + note
     )
 
 
-def _lengths(report: Report) -> str:
-    step, count = scale([part.lengths[report.unit].values for part in report.parts])
-    drawn = ""
-    for number, part in enumerate(report.parts):
-        lengths = part.lengths[report.unit]
-        plot = histogram(lengths.values, report.unit, number % SERIES, step, count, lengths.limit)
-        drawn += f"<h3>{escape(part.name)}</h3>" + _scrolled(f"lengths in {part.name}", plot)
+def _lengths(report: DataReport) -> str:
+    step, count = scale([file.lengths[report.unit].values for file in report.files])
+    plots = ""
+    for number, file in enumerate(report.files):
+        lengths = file.lengths[report.unit]
+        plot = histogram(lengths.values, report.unit, number % MAX_SERIES, step, count, lengths.limit)
+        plots += f"<h3>{escape(file.name)}</h3>" + _scrolled(f"lengths in {file.name}", plot)
     rows = {
-        f"{part.name}, {unit}": lengths.quantiles()
-        for part in report.parts
-        for unit, lengths in part.lengths.items()
+        f"{file.name}, {unit}": lengths.quantiles()
+        for file in report.files
+        for unit, lengths in file.lengths.items()
     }
     cells = [
-        [name, *(f"{value:,.1f}" if kind == "mean" else f"{value:,.0f}" for kind, value in found.items())]
-        for name, found in rows.items()
+        [name, *(f"{value:,.1f}" if kind == "mean" else f"{value:,.0f}" for kind, value in quantiles.items())]
+        for name, quantiles in rows.items()
     ]
     return (
-        f"<h2>Lengths in {report.unit}</h2>{drawn}"
+        f"<h2>Lengths in {report.unit}</h2>{plots}"
         + _table("lengths", ["file, unit", *next(iter(rows.values()))], cells)
         + '<p class="dim">A percentage heads the length that this share of the texts does not exceed.</p>'
     )
 
 
-def _by_class(report: Report) -> str:
-    values = report.parts[0].by_class(report.unit)
+def _by_class(report: DataReport) -> str:
+    values = report.files[0].by_class(report.unit)
     if not values:
         return ""
     return (
         f"<h2>Lengths by class in {report.unit}</h2>"
-        f'<p class="dim">{escape(report.parts[0].name)}. A box holds the middle half of the texts, its line is the '
+        f'<p class="dim">{escape(report.files[0].name)}. A box holds the middle half of the texts, its line is the '
         "median; whiskers reach from 5% to 95%.</p>"
         + _folded(values, "lengths by class", lambda few: boxes(few, report.unit))
     )
 
 
-def _columns(report: Report) -> str:
+def _columns(report: DataReport) -> str:
     rows = [
-        [part.name, name, kind + (f", none in {part.gaps[name]:,} rows" if name in part.gaps else "")]
-        for part in report.parts
-        for name, kind in part.columns.items()
+        [file.name, name, kind + (f", none in {file.gaps[name]:,} rows" if name in file.gaps else "")]
+        for file in report.files
+        for name, kind in file.columns.items()
     ]
     return "<h2>Columns</h2>" + _table("columns", ["file", "column", "holds"], rows, "words")
 
 
-def _table(said: str, head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "numbers") -> str:
+def _table(label: str, head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "numbers") -> str:
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>'
@@ -182,20 +186,21 @@ def _table(said: str, head: Sequence[str], rows: Sequence[Sequence[str]], kind: 
         for row in rows
     )
     return _scrolled(
-        said, f'<table class="{kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+        label, f'<table class="{kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
     )
 
 
-def _folded(values: Mapping[str, T], said: str, drawn: Callable[[Mapping[str, T]], str]) -> str:
-    """A plot of the first classes, and one of all others that is opened when asked for."""
+def _folded(values: Mapping[str, T], label: str, plot: Callable[[Mapping[str, T]], str]) -> str:
+    """A plot of the first classes, and a folded one of all others."""
     names = list(values)
-    first = _scrolled(said, drawn({name: values[name] for name in names[:CLASSES]}))
-    if len(names) <= CLASSES:
+    first = _scrolled(label, plot({name: values[name] for name in names[:MAX_CLASSES]}))
+    if len(names) <= MAX_CLASSES:
         return first
-    others = _scrolled(f"{said}, the others", drawn({name: values[name] for name in names[CLASSES:]}))
-    return f'{first}<details class="quiet"><summary>{len(names) - CLASSES:,} more classes</summary>{others}</details>'
+    others = _scrolled(f"{label}, the others", plot({name: values[name] for name in names[MAX_CLASSES:]}))
+    more = f"{len(names) - MAX_CLASSES:,} more classes"
+    return f'{first}<details class="quiet"><summary>{more}</summary>{others}</details>'
 
 
-def _scrolled(said: str, content: str) -> str:
-    """What may be wider than a small screen; a keyboard reaches it too."""
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(said)}">{content}</div>'
+def _scrolled(label: str, content: str) -> str:
+    """A horizontally scrollable region, reachable by keyboard."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{content}</div>'

@@ -1,11 +1,11 @@
-"""Which rows train, which choose, which judge: parts that share nothing and hold labels in like shares.
+"""Train, validation and test splits: stratified by label or kept apart by group; cross-validation; leaks.
 
-    rows ──split──> train | validation | test        by chance · each label in its share · no group in two parts
-    rows ──slices─> 8 ⊂ 16 ⊂ 32 ⊂ …                  for curves of quality over the number of labelled rows
-    rows ──sample─> 1,000                            by chance, each sample within all larger ones of its seed
+    rows ──split──> train | validation | test        random · stratified by label · no group in two parts
+    rows ──slices─> 8 ⊂ 16 ⊂ 32 ⊂ …                  nested subsets for learning curves
+    rows ──sample─> 1,000                            random, each sample within all larger ones of its seed
     rows ──folds──> (rest, held out) × k
 
-Everything here takes numbers of rows, labels and texts, and answers with numbers of rows.
+Everything here takes counts, labels and texts, and returns row indices.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.order import Order
-from glassformer.data.schema import missing
-from glassformer.data.sequence import Rows
+from glassformer.data.order import ShuffledOrder
+from glassformer.data.schema import missing_column
+from glassformer.data.sequence import RowSequence
 from glassformer.errors import ConfigError, DataError
 
-MOST_LABELS = 600
-"""Keeping shares takes time that grows with the square of the labels, and more: seconds for so many."""
+MAX_STRATIFIED_LABELS = 600
+"""Stratification takes more than quadratic time in the number of labels: seconds for so many."""
 
 
-def are_many(labels: Sequence[Any]) -> bool:
-    """Are there more different labels than can be kept in their shares, as where they are numbers?"""
-    return len({name for value in labels for name in _as_set(value)}) > MOST_LABELS
+def too_many_labels(labels: Sequence[Any]) -> bool:
+    """Whether there are more distinct labels than can be stratified, as where they are numbers."""
+    return len({name for value in labels for name in _as_set(value)}) > MAX_STRATIFIED_LABELS
 
 
-def column(rows: Rows, name: str) -> list[Any]:
+def column_values(rows: RowSequence, name: str) -> list[Any]:
     """The values of one column, None where a row has none.
 
-    Raises: DataError: there is no such column; which there are.
+    Raises: DataError: no such column, with the names of all.
     """
     if name not in rows.columns:
-        raise DataError(f"{rows.file(0)}: {missing(name, rows.columns)}")
+        raise DataError(f"{rows.file(0)}: {missing_column(name, rows.columns)}")
     return [row.get(name) for row in rows]
 
 
-# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── splits ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def split(
@@ -54,17 +54,17 @@ def split(
     labels: Sequence[Any] | None = None,
     groups: Sequence[Hashable] | None = None,
 ) -> list[np.ndarray]:
-    """Share `count` rows out into parts; the same seed makes the same parts.
+    """Split `count` rows at random; the same seed makes the same split.
 
-        train, validation, test = split(len(rows), labels=column(rows, "label"), seed=1)
+        train, validation, test = split(len(rows), labels=column_values(rows, "label"), seed=1)
 
     Args:
-        fractions: of the rows, a number above 0 for each part, 1 together.
-        labels: one for each row, or a collection of them: each part then has each label in its share.
-        groups: one for each row, such as who spoke: no group is in two parts, so the sizes are only near.
+        fractions: of the rows, a number above 0 for each part; their sum is 1.
+        labels: one for each row, or a collection of them: stratify, each part has each label in its share.
+        groups: one for each row, such as the speaker: no group is in two parts, so sizes are approximate.
 
-    Returns: the numbers of the rows of each part, in rising order.
-    Raises: ConfigError: fractions that do not fit · DataError: too few rows or groups for so many parts.
+    Returns: the row indices of each part, ascending.
+    Raises: ConfigError: invalid fractions · DataError: too few rows or groups for so many parts.
 
     Source: with labels, Sechidis et al. 2011, "On the stratification of multi-label data", figure 1.
     """
@@ -73,7 +73,7 @@ def split(
         raise ConfigError("parts are made by labels or by groups, not by both; leave one out")
     if groups is not None:
         _check_length("groups", groups, count)
-        return _numbers(_by_groups(groups, fractions, seed), len(fractions))
+        return _part_indices(_by_groups(groups, fractions, seed), len(fractions))
     sizes = _sizes(count, fractions)
     if labels is None:
         shuffled = _shuffled(count, seed)
@@ -81,14 +81,14 @@ def split(
     _check_length("labels", labels, count)
     kinds, kind_of = _kinds(labels)
     shares = np.array(sizes) / count
-    wanted = np.outer(shares, np.bincount(kind_of, minlength=len(kinds)) @ kinds)
-    return _numbers(_stratified(kinds, kind_of, np.array(sizes), wanted, seed), len(sizes))
+    target = np.outer(shares, np.bincount(kind_of, minlength=len(kinds)) @ kinds)
+    return _part_indices(_stratified(kinds, kind_of, np.array(sizes), target, seed), len(sizes))
 
 
 def sample(count: int, size: int, *, seed: int = 0) -> np.ndarray:
-    """So many of `count` rows by chance; a smaller sample of the same seed lies within a larger one.
+    """Sample `size` of `count` rows without replacement; a smaller sample of the same seed is a subset of a larger one.
 
-    Returns: the numbers of the rows, in rising order.
+    Returns: row indices, ascending.
     Raises: DataError: more than there are · ConfigError: none.
     """
     if size < 1:
@@ -99,11 +99,11 @@ def sample(count: int, size: int, *, seed: int = 0) -> np.ndarray:
 
 
 def slices(labels: Sequence[Any], sizes: Sequence[int], *, seed: int = 0) -> list[np.ndarray]:
-    """Samples of growing size, each within the next, that have each label as often as all rows have.
+    """Nested stratified subsets of growing size, for learning curves.
 
         slices(labels, (8, 16, 32, 64, 128, 220))
 
-    In each, a label is there within one row of its share, where rows allow it.
+    Each label occurs within one row of its share, where rows allow it.
 
     Raises: ConfigError: sizes that do not grow · DataError: more than there are rows.
     """
@@ -113,17 +113,17 @@ def slices(labels: Sequence[Any], sizes: Sequence[int], *, seed: int = 0) -> lis
     if sizes[-1] > count:
         raise DataError(f"a slice of {sizes[-1]} rows cannot be had of {count}; ask for fewer")
     kinds, kind_of = _kinds(labels)
-    often = np.bincount(kind_of, minlength=len(kinds)) @ kinds
-    found: list[np.ndarray] = []
+    label_counts = np.bincount(kind_of, minlength=len(kinds)) @ kinds
+    subsets: list[np.ndarray] = []
     outer = np.arange(count)  # from the largest down, so that each is taken from the one around it
     for number, size in enumerate(reversed(sizes)):
         if size < len(outer):
             inside = np.bincount(kind_of[outer], minlength=len(kinds)) @ kinds
-            wanted = np.stack([often * (size / count), inside - often * (size / count)])
+            target = np.stack([label_counts * (size / count), inside - label_counts * (size / count)])
             room = np.array([size, len(outer) - size])
-            outer = outer[_stratified(kinds, kind_of[outer], room, wanted, seed + number) == 0]
-        found.append(outer)
-    return found[::-1]
+            outer = outer[_stratified(kinds, kind_of[outer], room, target, seed + number) == 0]
+        subsets.append(outer)
+    return subsets[::-1]
 
 
 def folds(
@@ -134,7 +134,7 @@ def folds(
     labels: Sequence[Any] | None = None,
     groups: Sequence[Hashable] | None = None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cross-validation: each row is held out once. Returns: for each fold what trains, and what is held out."""
+    """Cross-validation folds: each row is held out once. Returns: for each fold (training rows, held-out rows)."""
     if parts < 2:
         raise ConfigError(f"cross-validation takes 2 folds or more; got {parts}")
     held_out = split(count, [1 / parts] * parts, seed=seed, labels=labels, groups=groups)
@@ -142,11 +142,11 @@ def folds(
 
 
 def _check_fractions(fractions: Sequence[float]) -> None:
-    said = ", ".join(f"{fraction:g}" for fraction in fractions)
+    listed = ", ".join(f"{fraction:g}" for fraction in fractions)
     if len(fractions) < 2 or not all(0 < fraction < 1 for fraction in fractions):
-        raise ConfigError(f"fractions are two or more numbers between 0 and 1; got {said or 'none'}")
+        raise ConfigError(f"fractions are two or more numbers between 0 and 1; got {listed or 'none'}")
     if not math.isclose(sum(fractions), 1, abs_tol=1e-6):
-        raise ConfigError(f"fractions must make 1 together; {said} make {sum(fractions):g}")
+        raise ConfigError(f"fractions must make 1 together; {listed} make {sum(fractions):g}")
 
 
 def _check_length(what: str, values: Sequence[Any], count: int) -> None:
@@ -155,7 +155,7 @@ def _check_length(what: str, values: Sequence[Any], count: int) -> None:
 
 
 def _sizes(count: int, fractions: Sequence[float]) -> list[int]:
-    """Whole numbers nearest to the fractions that make `count` together: the largest remainders get one more."""
+    """Part sizes that sum to `count`, by the largest remainder method."""
     exact = [count * fraction for fraction in fractions]
     sizes = [math.floor(size + 1e-9) for size in exact]
     order = sorted(range(len(exact)), key=lambda part: sizes[part] - exact[part])
@@ -171,41 +171,41 @@ def _sizes(count: int, fractions: Sequence[float]) -> list[int]:
 def _shuffled(count: int, seed: int) -> np.ndarray:
     if seed < 0:
         raise ConfigError(f"a seed is a whole number from 0 on; got {seed}")
-    return Order(count, seed=seed).at(0, range(count))
+    return ShuffledOrder(count, seed=seed).at(0, range(count))
 
 
-def _numbers(part_of: np.ndarray, parts: int) -> list[np.ndarray]:
+def _part_indices(part_of: np.ndarray, parts: int) -> list[np.ndarray]:
     return [np.flatnonzero(part_of == part) for part in range(parts)]
 
 
 def _by_groups(groups: Sequence[Hashable], fractions: Sequence[float], seed: int) -> np.ndarray:
-    """The largest groups first, each to the part that lacks most."""
+    """Assign groups greedily, the largest first, each to the part with the largest deficit."""
     names = {name: number for number, name in enumerate(dict.fromkeys(groups))}
     group_of = np.array([names[name] for name in groups], dtype=np.int64)
     if len(names) < len(fractions):
         raise DataError(f"{len(names)} groups cannot fill {len(fractions)} parts; each part needs one")
     sizes = np.bincount(group_of)
     shuffled = _shuffled(len(names), seed)
-    lacking = np.array(fractions) * len(groups)
+    deficit = np.array(fractions) * len(groups)
     part_of = np.full(len(names), -1)
     empty = set(range(len(fractions)))
     ordered = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    for place, group in enumerate(ordered):
-        left = len(ordered) - place
+    for position, group in enumerate(ordered):
+        left = len(ordered) - position
         # The last groups fill the parts that are empty.
-        among = sorted(empty) if left == len(empty) else range(len(fractions))
-        part = max(among, key=lambda part: lacking[part])
+        candidates = sorted(empty) if left == len(empty) else range(len(fractions))
+        part = max(candidates, key=lambda part: deficit[part])
         part_of[group] = part
-        lacking[part] -= sizes[group]
+        deficit[part] -= sizes[group]
         empty.discard(part)
     return part_of[group_of]
 
 
-# ── labels in their shares ───────────────────────────────────────────────────────────────────────────────
+# ── stratification ───────────────────────────────────────────────────────────────────────────────
 
 
 def _kinds(labels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with the same labels are of one kind. Returns: labels of each kind [K, L] 0 or 1, kind of each row [N]"""
+    """Group rows by their set of labels (kind). Returns: labels of each kind [K, L] 0 or 1, kind of each row [N]"""
     try:
         sets = [_as_set(value) for value in labels]
     except TypeError as error:
@@ -215,10 +215,10 @@ def _kinds(labels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     for kind in numbers:
         for name in sorted(kind, key=str):  # a set has no order of its own
             names.setdefault(name, len(names))
-    if len(names) > MOST_LABELS:
+    if len(names) > MAX_STRATIFIED_LABELS:
         raise DataError(
-            f"there are {len(names):,} different labels, such as {next(iter(names))!r}; at most {MOST_LABELS} can be "
-            "kept in their shares: is the column a number or a text? then leave the labels out"
+            f"there are {len(names):,} different labels, such as {next(iter(names))!r}; at most "
+            f"{MAX_STRATIFIED_LABELS} can be stratified: is the column a number or a text? then leave the labels out"
         )
     kinds = np.zeros((len(numbers), len(names)), dtype=np.int64)
     for kind, number in numbers.items():
@@ -232,106 +232,106 @@ def _as_set(value: Any) -> frozenset[Hashable]:
 
 
 def _stratified(
-    kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, wanted: np.ndarray, seed: int
+    kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, target: np.ndarray, seed: int
 ) -> np.ndarray:
-    """The part of each row.
+    """Iterative stratification: the part of each row.
 
-    The rarest label that is left goes first, for later ones can mend less; each of its rows goes to the part
-    that lacks the label most, then to the one that lacks rows most. Then kinds of rows change places between
-    parts, as long as that brings labels nearer to what is wanted.
+    The rarest remaining label goes first, as it has the least freedom; each of its rows goes to the part with the
+    largest deficit of the label, then of rows. Then rows of two parts are swapped as long as that brings label
+    counts nearer to the target.
 
     Args:
-        kinds, kind_of: see `_kinds` · sizes: rows of each part, kept exactly. [P] · wanted: of each label. [P, L]
+        kinds, kind_of: see `_kinds` · sizes: rows of each part, kept exactly. [P] · target: of each label. [P, L]
     """
     left = np.bincount(kind_of, minlength=len(kinds))
-    room, lacking = sizes.copy(), wanted.astype(np.float64).copy()
-    given = np.zeros((len(kinds), len(sizes)), dtype=np.int64)  # how many of a kind each part gets
-    while (often := left @ kinds).any():
-        label = int(np.argmin(np.where(often > 0, often, often.max() + 1)))
+    room, deficit = sizes.copy(), target.astype(np.float64).copy()
+    counts = np.zeros((len(kinds), len(sizes)), dtype=np.int64)  # rows of each kind in each part
+    while (remaining := left @ kinds).any():
+        label = int(np.argmin(np.where(remaining > 0, remaining, remaining.max() + 1)))
         for kind in map(int, np.flatnonzero(kinds[:, label] * left)):
             for _ in range(left[kind]):
-                part = max(np.flatnonzero(room).tolist(), key=lambda part: (lacking[part, label], room[part]))
-                given[kind, part] += 1
+                part = max(np.flatnonzero(room).tolist(), key=lambda part: (deficit[part, label], room[part]))
+                counts[kind, part] += 1
                 room[part] -= 1
-                lacking[part] -= kinds[kind]
+                deficit[part] -= kinds[kind]
             left[kind] = 0
-    for kind in map(int, np.flatnonzero(left)):  # rows without a label fill what is free
+    for kind in map(int, np.flatnonzero(left)):  # rows without a label fill the rest
         for part in range(len(sizes)):
-            given[kind, part] = min(left[kind], room[part])
-            left[kind] -= given[kind, part]
-            room[part] -= given[kind, part]
-    _exchange(given, kinds, lacking)
+            counts[kind, part] = min(left[kind], room[part])
+            left[kind] -= counts[kind, part]
+            room[part] -= counts[kind, part]
+    _exchange(counts, kinds, deficit)
     shuffled = _shuffled(len(kind_of), seed)
     by_kind = shuffled[
         np.argsort(kind_of[shuffled], kind="stable")
-    ]  # which of a kind go where is left to chance
+    ]  # which rows of a kind go to which part is random
     part_of = np.empty(len(kind_of), dtype=np.int64)
-    part_of[by_kind] = np.repeat(np.tile(np.arange(len(sizes)), len(kinds)), given.ravel())
+    part_of[by_kind] = np.repeat(np.tile(np.arange(len(sizes)), len(kinds)), counts.ravel())
     return part_of
 
 
-def _exchange(given: np.ndarray, kinds: np.ndarray, lacking: np.ndarray) -> None:
-    """Swap rows of two parts where the squares of what is lacking shrink most, until none does.
+def _exchange(counts: np.ndarray, kinds: np.ndarray, deficit: np.ndarray) -> None:
+    """Local search: swap rows of two parts where the sum of squared deficits shrinks most, until none does.
 
-    A swap moves step = labels of the one − labels of the other, and saves 2 step·(lacking_to − lacking_from) − 2 step².
+    A swap moves step = labels of the one − labels of the other, and saves 2 step·(deficit_to − deficit_from) − 2 step².
     """
     sums = (kinds * kinds).sum(1)
-    while np.abs(lacking).max(initial=0) >= 1:
-        part = int(np.argmax(np.abs(lacking).max(axis=1)))
-        mine = np.flatnonzero(given[:, part])
+    while np.abs(deficit).max(initial=0) >= 1:
+        part = int(np.argmax(np.abs(deficit).max(axis=1)))
+        own = np.flatnonzero(counts[:, part])
         best, swap = 1e-9, None
-        for other in sorted(set(range(len(lacking))) - {part}):
-            theirs = np.flatnonzero(given[:, other])
-            gain = kinds @ (lacking[other] - lacking[part])
-            squares = sums[mine][:, None] + sums[theirs] - 2 * kinds[mine] @ kinds[theirs].T
-            saved = 2 * (gain[mine][:, None] - gain[theirs]) - 2 * squares  # [mine, theirs]
-            place = int(np.argmax(saved))
-            if saved.flat[place] > best:
-                best = float(saved.flat[place])
-                swap = mine[place // len(theirs)], theirs[place % len(theirs)], other
+        for other in sorted(set(range(len(deficit))) - {part}):
+            other_kinds = np.flatnonzero(counts[:, other])
+            gain = kinds @ (deficit[other] - deficit[part])
+            squares = sums[own][:, None] + sums[other_kinds] - 2 * kinds[own] @ kinds[other_kinds].T
+            saved = 2 * (gain[own][:, None] - gain[other_kinds]) - 2 * squares  # [own, other_kinds]
+            index = int(np.argmax(saved))
+            if saved.flat[index] > best:
+                best = float(saved.flat[index])
+                swap = own[index // len(other_kinds)], other_kinds[index % len(other_kinds)], other
         if swap is None:
             return
         one, another, other = swap
-        given[[one, another], [part, other]] -= 1
-        given[[one, another], [other, part]] += 1
+        counts[[one, another], [part, other]] -= 1
+        counts[[one, another], [other, part]] += 1
         step = kinds[one] - kinds[another]
-        lacking[part] += step
-        lacking[other] -= step
+        deficit[part] += step
+        deficit[other] -= step
 
 
-# ── what stands in two parts ─────────────────────────────────────────────────────────────────────────────
+# ── duplicates and leaks ─────────────────────────────────────────────────────────────────────────────
 
 
-def normal(text: str) -> str:
-    """A text as it is compared: compatible characters made one, capitals small, any white space one space."""
+def normalise_text(text: str) -> str:
+    """Normalise a text for comparison: NFKC, case folding, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def digest(text: str) -> bytes:
-    """16 bytes that stand for a text as it is compared: two texts with the same are the same."""
-    return hashlib.blake2b(normal(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def text_digest(text: str) -> bytes:
+    """A 16-byte digest of a normalised text."""
+    return hashlib.blake2b(normalise_text(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def leaks(known: Iterable[str], judged: Iterable[str]) -> list[tuple[int, int]]:
-    """Texts of one part that another has too: a score on them says what was learned by heart.
+def leaks(known: Iterable[str], test: Iterable[str]) -> list[tuple[int, int]]:
+    """Leaks: texts of one part that another has too, on which a score measures memorisation.
 
         leaks(["Time flies."], ["Fruit flies.", "time  FLIES."])        [(0, 1)]
 
-    Returns: for each such text its first number in `known`, and its number in `judged`.
+    Returns: for each such text its first index in `known`, and its index in `test`.
     """
     seen: dict[bytes, int] = {}
     for number, text in enumerate(known):
-        seen.setdefault(digest(text), number)
-    return [(seen[key], number) for number, key in enumerate(map(digest, judged)) if key in seen]
+        seen.setdefault(text_digest(text), number)
+    return [(seen[key], number) for number, key in enumerate(map(text_digest, test)) if key in seen]
 
 
-def distinct(texts: Iterable[str]) -> list[int]:
-    """The numbers of the texts that did not stand before, as they are compared."""
+def deduplicate(texts: Iterable[str]) -> list[int]:
+    """The indices of the first occurrence of each normalised text."""
     seen: set[bytes] = set()
-    found = []
+    indices = []
     for number, text in enumerate(texts):
-        key = digest(text)
+        key = text_digest(text)
         if key not in seen:
             seen.add(key)
-            found.append(number)
-    return found
+            indices.append(number)
+    return indices

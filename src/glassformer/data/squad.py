@@ -1,4 +1,4 @@
-"""Questions of a SQuAD file, a row each.
+"""SQuAD files: extractive question answering, a row for each question.
 
     {"data": [{"paragraphs": [{"context": "…", "qas": [{"id": "56be", "question": "…", "answers": […]}]}]}]}
 
@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.lines import BROKEN, opened
-from glassformer.data.records import read_value
-from glassformer.data.sequence import Row, Rows
+from glassformer.data.json_rows import parse_json
+from glassformer.data.lines import READ_ERRORS, open_decompressed
+from glassformer.data.sequence import Row, RowSequence
 from glassformer.errors import DataError
-from glassformer.files import reason, shown
+from glassformer.files import error_reason, safe_repr
 
 
-class Questions(Rows):
-    """The questions of a file, in its order; see `read_squad`."""
+class SquadRows(RowSequence):
+    """The questions of a SQuAD file, in its order; see `read_squad`."""
 
     columns = ("id", "question", "context", "answers")
 
@@ -44,40 +44,40 @@ class Questions(Rows):
         return len(self._rows)
 
 
-def read_squad(path: str | Path) -> Questions:
-    """The questions of a SQuAD file, version 1 or 2, perhaps with .gz behind its name.
+def read_squad(path: str | Path) -> SquadRows:
+    """Read a SQuAD file, version 1 or 2, also compressed (.gz).
 
-    Raises: DataError: the file cannot be read, is none of these, or holds no question.
+    Raises: DataError: the file cannot be read, is not a SQuAD file, or holds no question.
     """
     path = Path(path)
     try:
-        with opened(path) as stream:
+        with open_decompressed(path) as stream:
             data = stream.read()
-        found = read_value(data.decode("utf-8-sig"))
-    except BROKEN as problem:
-        raise DataError(f"{path}: cannot be read: {reason(problem)}") from problem
+        document = parse_json(data.decode("utf-8-sig"))
+    except READ_ERRORS as problem:
+        raise DataError(f"{path}: cannot be read: {error_reason(problem)}") from problem
     except UnicodeDecodeError as problem:
         line = data.count(b"\n", 0, problem.start) + 1
         raise DataError(f"{path}: line {line} is not UTF-8 text; save the file as UTF-8") from problem
     except (ValueError, RecursionError) as problem:
-        raise DataError(f"{path}: is no JSON: {problem}") from problem
-    rows = list(_questions(path, found))
+        raise DataError(f"{path}: is not valid JSON: {problem}") from problem
+    rows = list(_questions(path, document))
     if not rows:
         raise DataError(f"{path}: holds no question")
-    return Questions(path, rows, hashlib.sha256(data).hexdigest())
+    return SquadRows(path, rows, hashlib.sha256(data).hexdigest())
 
 
-def _questions(path: Path, found: Any) -> Iterator[Row]:
-    for article in _list(path, found, "data", "the file"):
+def _questions(path: Path, document: Any) -> Iterator[Row]:
+    for article in _list(path, document, "data", "the file"):
         for paragraph in _list(path, article, "paragraphs", "an article"):
             for question in _list(path, paragraph, "qas", "a paragraph"):
-                name = question.get("id") if isinstance(question, dict) else None
-                place = f"the question {shown(name)}"
+                question_id = question.get("id") if isinstance(question, dict) else None
+                label = f"the question {safe_repr(question_id)}"
                 yield {
                     "id": _text(path, question, "id", "a question"),
-                    "question": _text(path, question, "question", place),
+                    "question": _text(path, question, "question", label),
                     "context": _text(path, paragraph, "context", "a paragraph"),
-                    "answers": _list(path, question, "answers", place),
+                    "answers": _list(path, question, "answers", label),
                 }
 
 
@@ -93,5 +93,5 @@ def _list(path: Path, holder: Any, key: str, what: str) -> list[Any]:
 def _text(path: Path, holder: Any, key: str, what: str) -> str:
     value = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(value, str):
-        raise DataError(f"{path}: {what} has no text {key!r}; got {shown(value)}")
+        raise DataError(f"{path}: {what} has no text {key!r}; got {safe_repr(value)}")
     return value

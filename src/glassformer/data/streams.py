@@ -1,11 +1,11 @@
-"""Rows one after the other, shuffled within a buffer: for data too large to be gone through first.
+"""Streaming: rows read lazily and shuffled within a buffer, with a state to resume from.
 
-    rows   0 1 2 3 4 5 6 7 8 9 …      windows of at most `buffer` rows, each put in an order that is a function of
+    rows   0 1 2 3 4 5 6 7 8 9 …      windows of at most `buffer` rows, each shuffled by a function of
            └─────┘└───────┘└── …      (seed, epoch, window); the first is shorter, by another length in each epoch,
-           2 0 1  6 3 5 4  9 …        so that borders between windows do not stand still
+           2 0 1  6 3 5 4  9 …        so that window borders move
 
-The state is where the window under way begins and how many of its rows were given: it holds no rows, and stays small
-whatever the buffer is.
+The state is where the current window begins and how many of its rows were returned: it holds no rows, and stays small
+whatever the buffer size is.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.lines import LIMIT
-from glassformer.data.order import Order
-from glassformer.data.parts import Mark, Part, Seen, Source, parts_of
+from glassformer.data.lines import MAX_ROW_BYTES
+from glassformer.data.order import ShuffledOrder
 from glassformer.data.schema import Schema
 from glassformer.data.sequence import Row
+from glassformer.data.sources import ResumePosition, RowSource, ScannedRow, Source, open_sources
 from glassformer.errors import ConfigError, DataError
 
 VERSION = 1
@@ -36,36 +36,36 @@ def stream_rows(
     buffer: int = 1_000,
     seed: int = 0,
     epoch: int = 0,
-    limit: int = LIMIT,
+    limit: int = MAX_ROW_BYTES,
     **options: Any,
-) -> Stream:
-    """Rows one after the other, read as they are asked for.
+) -> RowStream:
+    """Stream rows: read them lazily, in a shuffled order.
 
         stream = stream_rows("shards/*.jsonl.gz", buffer=10_000, seed=1)
         for row in stream: …
-        saved = stream.state()      later: stream_rows(…).restore(saved) goes on with the next row
+        saved = stream.state()      later: stream_rows(…).restore(saved) continues with the next row
 
     Args:
         source, columns, kind, limit, options: as for `read_rows`
-        buffer: how many rows are held and shuffled; 1 = they come as they lie
-        seed, epoch: another gives another order
-    Raises: ConfigError: a buffer below 1, an option that the kind does not have. DataError: as `read_rows`, as each
+        buffer: shuffle buffer size in rows; 1 = no shuffling
+        seed, epoch: of the shuffled order
+    Raises: ConfigError: a buffer below 1, an unknown option of the format. DataError: as `read_rows`, as each
         row is reached.
     """
     if buffer < 1 or limit < 1:
         raise ConfigError(f"buffer is {buffer} rows and limit {limit} bytes; each is at least 1")
     if seed < 0 or epoch < 0:
         raise ConfigError(f"seed is {seed} and epoch {epoch}; each is at least 0")
-    parts = parts_of(source, kind, options)
-    return Stream(parts, columns=columns, buffer=buffer, seed=seed, epoch=epoch, limit=limit)
+    sources = open_sources(source, kind, options)
+    return RowStream(sources, columns=columns, buffer=buffer, seed=seed, epoch=epoch, limit=limit)
 
 
-class Stream(Iterator[Row]):
-    """Rows one after the other, with a state from which another stream goes on. `where`: the place of the last row."""
+class RowStream(Iterator[Row]):
+    """An iterator over rows with a state to resume from. `where`: the location of the last row."""
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        sources: Sequence[RowSource],
         *,
         columns: Sequence[str] | None,
         buffer: int,
@@ -73,42 +73,42 @@ class Stream(Iterator[Row]):
         epoch: int,
         limit: int,
     ) -> None:
-        self._parts, self._columns, self._limit = parts, columns, limit
+        self._sources, self._columns, self._limit = sources, columns, limit
         self._buffer, self._seed, self._epoch = buffer, seed, epoch
         self.where = "before the first row"
         self._start(0, [0, None], {})
 
     def __next__(self) -> Row:
-        if self._given == len(self._held):
-            self._window += bool(self._held)
-            self._fill()
-        row, self.where = self._held[self._order[self._given]]
-        self._given += 1
+        if self._returned == len(self._rows):
+            self._window += bool(self._rows)
+            self._read_window()
+        row, self.where = self._rows[self._order[self._returned]]
+        self._returned += 1
         return row
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs to go on with the next row: plain numbers and names, for JSON."""
+        """The state from which `restore` continues with the next row: plain values for JSON."""
         return {
             "version": VERSION,
-            "source": self._stamp(),
+            "source": self._source_stamp(),
             "buffer": self._buffer,
             "seed": self._seed,
             "epoch": self._epoch,
             "window": self._window,
-            "begins": self._begins,
-            "given": self._given,
+            "begins": self._window_start,
+            "given": self._returned,
             "kinds": dict(self._kinds),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> Stream:
-        """Go on where another stream of the same source, buffer and seed was; it gives itself back.
+    def restore(self, state: Mapping[str, Any]) -> RowStream:
+        """Resume from the state of another stream of the same source, buffer and seed. Returns: itself.
 
-        Raises: DataError: the state is of something else.
+        Raises: DataError: the state is of another stream.
         """
         if state.get("version") != VERSION:
-            raise DataError("this is no state of a stream; give what Stream.state() gave")
-        mine = {"buffer": self._buffer, "seed": self._seed, "source": self._stamp()}
-        for name, value in mine.items():
+            raise DataError("this is not the state of a stream; give the result of RowStream.state()")
+        expected = {"buffer": self._buffer, "seed": self._seed, "source": self._source_stamp()}
+        for name, value in expected.items():
             if state[name] != value:
                 raise DataError(
                     f"the state is of a stream with another {name}: {state[name]!r}, and here it is {value!r}; "
@@ -117,47 +117,47 @@ class Stream(Iterator[Row]):
         self._epoch = int(state["epoch"])
         self._start(int(state["window"]), state["begins"], state["kinds"])
         if state["given"]:
-            self._fill()
-            if len(self._held) < state["given"]:
+            self._read_window()
+            if len(self._rows) < state["given"]:
                 raise DataError("the state is of longer data: the window it was in has become shorter")
-            self._given = int(state["given"])
-            self.where = self._held[self._order[self._given - 1]][1]
+            self._returned = int(state["given"])
+            self.where = self._rows[self._order[self._returned - 1]][1]
         return self
 
-    def _start(self, window: int, begins: list[Any], kinds: Mapping[str, str]) -> None:
-        """Stand before a window that begins at a mark of a part."""
-        self._window, self._begins, self._ends = window, begins, begins
+    def _start(self, window: int, start: list[Any], kinds: Mapping[str, str]) -> None:
+        """Prepare to read a window; `start`: index of its source, and the resume position there."""
+        self._window, self._window_start, self._window_end = window, start, start
         self._schema, self._kinds = Schema(self._columns, kinds), dict(kinds)
-        self._held: list[tuple[Row, str]] = []
+        self._rows: list[tuple[Row, str]] = []
         self._order: list[int] = []
-        self._given = 0
-        self._scan = self._scanned(*begins)
+        self._returned = 0
+        self._scan = self._scan_sources(*start)
 
-    def _fill(self) -> None:
+    def _read_window(self) -> None:
         """Read the next window. Raises: StopIteration: there is none."""
-        self._begins, self._kinds = self._ends, dict(self._schema.kinds)
+        self._window_start, self._kinds = self._window_end, dict(self._schema.kinds)
         size = self._buffer
         if self._window == 0:
             size = 1 + int(np.random.SeedSequence([self._seed, self._epoch]).generate_state(1)[0]) % size
-        found = list(islice(self._scan, size))
-        self._held, self._given = [(seen.row, seen.where) for _, seen in found], 0
-        if not found:
+        items = list(islice(self._scan, size))
+        self._rows, self._returned = [(item.row, item.where) for _, item in items], 0
+        if not items:
             raise StopIteration
-        self._ends = [found[-1][0], found[-1][1].behind]
-        order = Order(len(found), seed=self._seed, shuffled=self._buffer > 1)
-        self._order = order.at((self._epoch << 32) + self._window, range(len(found))).tolist()
+        self._window_end = [items[-1][0], items[-1][1].next_position]
+        order = ShuffledOrder(len(items), seed=self._seed, shuffled=self._buffer > 1)
+        self._order = order.at((self._epoch << 32) + self._window, range(len(items))).tolist()
 
-    def _scanned(self, number: int, mark: Mark) -> Iterator[tuple[int, Seen]]:
-        """The rows of all parts from a mark on, looked at, each with the number of its part."""
-        for place in range(number, len(self._parts)):
-            part, empty = self._parts[place], mark is None
-            for seen in part.scan(mark, self._columns, self._limit):
+    def _scan_sources(self, first: int, position: ResumePosition) -> Iterator[tuple[int, ScannedRow]]:
+        """The rows of all sources from a resume position on, validated, each with the index of its source."""
+        for index, source in enumerate(self._sources[first:], start=first):
+            empty = position is None
+            for item in source.scan(position, self._columns, self._limit):
                 empty = False
-                yield place, seen._replace(row=self._schema.checked(seen.row, seen.where))
+                yield index, item._replace(row=self._schema.validate(item.row, item.where))
             if empty:
-                raise DataError(f"{part.name}: holds no row")
-            mark = None
+                raise DataError(f"{source.name}: holds no row")
+            position = None
 
-    def _stamp(self) -> str:
-        stamps = json.dumps([part.stamp() for part in self._parts])
+    def _source_stamp(self) -> str:
+        stamps = json.dumps([part.stamp() for part in self._sources])
         return hashlib.sha256(stamps.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""CSV and TSV.
+"""CSV and TSV files.
 
     text,label                        read_rows("train.csv")
     "one, two and ""three"" apples",joy
@@ -17,21 +17,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.data.formats import Format, Found, found
-from glassformer.data.lines import Lines
+from glassformer.data.formats import Format, ParsedRow, parsed_row
+from glassformer.data.lines import LineReader
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import shown
+from glassformer.files import safe_repr
 
 TYPES: dict[str, type] = {"text": str, "int": int, "float": float}
 
 
 @dataclass(frozen=True)
 class Table(Format):
-    """Rows of fields with a character between them; every value is a text unless `types` says otherwise.
+    """Delimited text (CSV, TSV); every value is a text unless `types` says otherwise.
 
     Args:
-        delimiter: one character · quotes: whether double quotes may stand around a field
-        header: whether the first line names the columns · names: of the columns, where it does not
+        delimiter: one character · quotes: whether fields may be quoted
+        header: whether the first line holds the column names · names: of the columns, where it does not
         types: column → "int" or "float", for columns of numbers
     """
 
@@ -53,15 +53,15 @@ class Table(Format):
         if unknown := [kind for kind in self.types.values() if kind not in TYPES]:
             raise ConfigError(f"types has {unknown[0]!r}; a column is one of: {', '.join(TYPES)}")
 
-    def begin(self, lines: Lines) -> tuple[str, ...]:
+    def read_header(self, lines: LineReader) -> tuple[str, ...]:
         if not self.header:
             names = tuple(self.names)
         else:
             names = next((tuple(fields) for fields in self._fields(lines)), ())
             if not names:
                 return ()  # an empty file: the reader says so
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            lines.refuse(f"names the column {twice[0]!r} twice")
+        if duplicates := sorted({name for name in names if names.count(name) > 1}):
+            lines.fail(f"names the column {duplicates[0]!r} twice")
         if missing := [name for name in self.types if name not in names]:
             raise DataError(
                 f"{lines.name}: types names {missing[0]!r}, which is no column{nearest(missing[0], names)}; "
@@ -69,39 +69,41 @@ class Table(Format):
             )
         return names
 
-    def rows(self, lines: Lines, head: tuple[str, ...]) -> Iterator[Found]:
+    def rows(self, lines: LineReader, header: tuple[str, ...]) -> Iterator[ParsedRow]:
         hint = "; a delimiter or a line's end in a field needs double quotes around it" if self.quotes else ""
         for fields in self._fields(lines):
-            if len(fields) != len(head):
+            if len(fields) != len(header):
                 where = "the first line names" if self.header else "names has"
-                lines.refuse(f"has {len(fields)} fields, {where} {len(head)}{hint}")
-            row: dict[str, Any] = dict(zip(head, fields, strict=True))
+                lines.fail(f"has {len(fields)} fields, {where} {len(header)}{hint}")
+            row: dict[str, Any] = dict(zip(header, fields, strict=True))
             for name, kind in self.types.items():
-                row[name] = _typed(row[name], name, kind, lines)
-            yield found(lines, row)
+                row[name] = _parse_number(row[name], name, kind, lines)
+            yield parsed_row(lines, row)
 
-    def _fields(self, lines: Lines) -> Iterator[list[str]]:
-        """The fields of each row; an empty line is none."""
-        # The process has a limit of its own, for one field. It is only ever raised: ours is checked before.
+    def _fields(self, lines: LineReader) -> Iterator[list[str]]:
+        """The fields of each row; empty lines are skipped."""
+        # csv has a process-wide field limit (128 KiB). It is only ever raised here: our own limit is checked before.
         csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quotes else csv.QUOTE_NONE
         reader = csv.reader(lines, strict=True, delimiter=self.delimiter, quoting=quoting)
-        lines.begin()
+        lines.begin_row()
         try:
             for fields in reader:
                 if fields:
                     yield fields
-                lines.begin()
+                lines.begin_row()
         except csv.Error as error:
-            raise DataError(f"{lines.name}: line {lines.line} cannot be read as a row: {error}") from error
+            raise DataError(
+                f"{lines.name}: line {lines.row_line} cannot be read as a row: {error}"
+            ) from error
 
 
-def _typed(value: str, name: str, kind: str, lines: Lines) -> Any:
+def _parse_number(value: str, name: str, kind: str, lines: LineReader) -> Any:
     try:
         number = TYPES[kind](value)
     except ValueError:
         number = math.nan
     if isinstance(number, float) and not math.isfinite(number):
         what = "a whole number" if kind == "int" else "a number"
-        lines.refuse(f"has {shown(value)} as {name!r}; it must be {what}")
+        lines.fail(f"has {safe_repr(value)} as {name!r}; it must be {what}")
     return number

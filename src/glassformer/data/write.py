@@ -1,4 +1,4 @@
-"""Rows into files, as `read_rows` reads them back."""
+"""Write rows to CSV, TSV and JSONL files, as `read_rows` reads them back."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import reason, shown
+from glassformer.files import error_reason, safe_repr
 
-KINDS = ("csv", "tsv", "jsonl")
+OUTPUT_FORMATS = ("csv", "tsv", "jsonl")
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write rows to a file that is not there yet; the end of its name says how: .csv, .tsv or .jsonl.
+    """Write rows to a new file in the format of its extension: .csv, .tsv or .jsonl.
 
-    Raises: ConfigError: another ending · DataError: the file is there, cannot be written, or cannot hold a value.
+    Raises: ConfigError: another extension · DataError: the file exists, cannot be written, or cannot hold a value.
     """
-    kind = written_kind(path)
+    kind = output_format(path)
     try:
         with path.open("x", encoding="utf-8", newline="") as file:
             if kind == "jsonl":
@@ -27,16 +27,18 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[
             else:
                 _write_table(path, file, kind, rows, columns)
     except FileExistsError:
-        raise DataError(f"{path}: is there already; move it away, or name another folder") from None
+        raise DataError(f"{path}: already exists; move it away, or name another folder") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be written: {reason(error)}") from error
+        raise DataError(f"{path}: cannot be written: {error_reason(error)}") from error
 
 
-def written_kind(path: Path) -> str:
-    """How rows will be written there. Raises: ConfigError: the end of the name does not say."""
+def output_format(path: Path) -> str:
+    """The output format of a file name. Raises: ConfigError: an unknown extension."""
     kind = path.suffix.lower().removeprefix(".")
-    if kind not in KINDS:
-        raise ConfigError(f"{path}: rows are written as {', '.join(KINDS)}; let its name end in one of them")
+    if kind not in OUTPUT_FORMATS:
+        raise ConfigError(
+            f"{path}: rows are written as {', '.join(OUTPUT_FORMATS)}; let its name end in one of them"
+        )
     return kind
 
 
@@ -51,6 +53,6 @@ def _write_table(
         for name, cell in zip(columns, cells, strict=True):
             if isinstance(cell, (list, tuple, dict, bytes)) or (kind == "tsv" and {*"\t\r\n"} & {*str(cell)}):
                 raise DataError(
-                    f"{path}: row {number}: {name!r} is {shown(cell)}, which {kind} cannot hold; take jsonl"
+                    f"{path}: row {number}: {name!r} is {safe_repr(cell)}, which {kind} cannot hold; take jsonl"
                 )
         table.writerow(cells)

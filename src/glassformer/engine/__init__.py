@@ -1,1 +1,1 @@
-"""Running a network fast without changing what it is: packed rows, token budgets, prepared weights."""
+"""Inference engine: token-budget batching without padding, sentence embeddings, packed and quantised weights."""

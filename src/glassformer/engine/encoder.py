@@ -1,6 +1,6 @@
-"""Texts to vectors, as fast as the machine allows.
+"""Sentence embeddings: texts to vectors, batched without padding.
 
-    texts ──tokenise──> ids ──sort by length──> passes of about 1,000 tokens, each one packed row without padding
+    texts ──tokenise──> ids ──sort by length──> batches of about 1,000 tokens, each one packed row without padding
           <──put back in order── pool ── final states <──network──┘
 
 Source: sorting and token budgets: common practice; rows without padding: Zeng et al. 2022, "ByteTransformer".
@@ -21,75 +21,77 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.masks import Segments
-from glassformer.engine.modes import evaluating
-from glassformer.engine.passes import plan_passes
+from glassformer.core.masks import Packing
+from glassformer.deprecation import former_keywords
+from glassformer.engine.batching import plan_batches
+from glassformer.engine.modes import eval_mode
+from glassformer.engine.pooling import PoolingSettings, check_pooling, read_pooling_settings
 from glassformer.engine.prepare import prepare, prepare_plain
-from glassformer.engine.sentences import SentenceSettings, pooling_of, read_settings
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.models import Network
 
-WINDOW_TEXTS = 16_384  # texts that are tokenised and sorted together
-WORTH_PACKING = 128  # texts: packing takes about as long as encoding a dozen
-PASS_TOKENS = 1_024  # tokens a pass: enough to keep the cores busy, few enough to stay in their caches
+WINDOW_TEXTS = 16_384  # texts that are tokenised and sorted together: bounds RAM, and sorts well enough
+MIN_TEXTS_TO_PREPARE = 128  # preparing weights takes about as long as encoding a dozen
+BATCH_TOKENS = 1_024  # enough to keep the cores busy, few enough to stay in their caches
 
 
-class TextToIds(Protocol):
-    """What the engine asks of a tokenizer."""
+class BatchTokenizer(Protocol):
+    """The tokenizer interface that `encode` needs."""
 
     def batch_ids(self, texts: Sequence[str], max_tokens: int | None) -> tuple[list[list[int]], int]:
         """Ids with special tokens, at most `max_tokens` a text; and how many texts were cut."""
 
 
+@former_keywords(pass_tokens="batch_tokens")
 def encode(
     network: Network,
-    tokenizer: TextToIds,
+    tokenizer: BatchTokenizer,
     texts: Sequence[str],
     folder: Path | None = None,
     *,
     pooling: str | None = None,
     precision: str | None = None,
     truncate: bool = True,
-    pass_tokens: int = PASS_TOKENS,
+    batch_tokens: int = BATCH_TOKENS,
     progress: bool | None = None,
 ) -> np.ndarray:
-    """One vector a text; the same within 1e-5 (fp32) as one text at a time.
+    """Encode texts to sentence embeddings, one vector each; within 1e-5 (fp32) of one text at a time.
 
     Args:
         network: any family with one stack; its head is not run.
         texts: strings.
-        folder: where the model lies; its `modules.json` decides pooling and normalisation, else the mean over tokens.
-        pooling: instead of what the folder says, and without its normalisation: "cls", the state of the first token,
+        folder: the model folder; its `modules.json` decides pooling and normalisation, else the mean over tokens.
+        pooling: overrides the folder, without its normalisation: "cls", the state of the first token,
             "mean", "max", "lasttoken", …
-        precision: "fp32", "fp16", "bf16" or "int8": prepare the network so first. None = as it is; a plain fp32
-            network is prepared in fp32, which changes no result, once there are texts enough to pay for it.
-        truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
-        pass_tokens: how many tokens one pass may hold.
-        progress: show a bar; None = on a terminal, when it will take a while.
+        precision: "fp32", "fp16", "bf16" or "int8": prepare the network first, see `prepare`. None = as it is; a plain
+            fp32 network is prepared in fp32, which changes no result, if there are enough texts to pay for it.
+        truncate: truncate texts beyond the limit, with one warning that counts them; False = an error.
+        batch_tokens: token budget of a batch.
+        progress: show a progress bar; None = on a terminal, for more than 512 texts.
     Returns: float32 vectors. [N, D]
     Raises: DataError: texts are no strings; (truncate=False) a text is too long. UnsupportedError: two stacks.
     """
-    texts = _checked(texts)
-    if isinstance(pass_tokens, bool) or not isinstance(pass_tokens, int) or pass_tokens < 1:
-        raise ConfigError(f"pass_tokens is {shown(pass_tokens)}; it must be a whole number from 1 up")
-    if (sides := list(network.sides())) != ["text"]:
+    texts = _check_texts(texts)
+    if isinstance(batch_tokens, bool) or not isinstance(batch_tokens, int) or batch_tokens < 1:
+        raise ConfigError(f"batch_tokens is {safe_repr(batch_tokens)}; it must be a whole number from 1 up")
+    if (stacks := list(network.stacks())) != ["text"]:
         raise UnsupportedError(
-            f"encode reads the states of a model with one stack for text; this one has {' and '.join(sides)}: call the "
-            "model itself for what it makes of them"
+            f"encode reads the states of a model with one text stack; this one has {' and '.join(stacks)}: call the "
+            "model itself for its outputs"
         )
     if precision is not None:
         prepare(network, precision)
-    elif len(texts) >= WORTH_PACKING:
+    elif len(texts) >= MIN_TEXTS_TO_PREPARE:
         prepare_plain(network)
-    settings = read_settings(folder, network.POOLING)
+    settings = read_pooling_settings(folder, network.POOLING)
     if pooling is not None:
-        settings = replace(settings, poolings=(pooling_of(pooling),), normalise=False)
+        settings = replace(settings, poolings=(check_pooling(pooling),), normalise=False)
     limits = [limit for limit in (settings.max_tokens, network.max_tokens) if limit is not None]
     max_tokens = min(limits, default=None)
     vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)
-    cut = 0
-    with evaluating(network), _bar(progress, len(texts)) as advance:
+    truncated = 0
+    with eval_mode(network), _bar(progress, len(texts)) as advance:
         for start in range(0, len(texts), WINDOW_TEXTS):
             window = texts[start : start + WINDOW_TEXTS]
             if settings.lower_case:
@@ -100,64 +102,64 @@ def encode(
                     f"{too_long} of {len(window)} texts have more than {max_tokens} tokens; shorten or split them, "
                     "or let them be cut with truncate=True"
                 )
-            cut += too_long
-            for indices, found in _vectors(network, ids, settings, pass_tokens):
-                vectors[[start + i for i in indices]] = found
+            truncated += too_long
+            for indices, batch_vectors in _vectors(network, ids, settings, batch_tokens):
+                vectors[[start + i for i in indices]] = batch_vectors
                 advance(len(indices))
-    if cut:
-        warnings.warn(f"{cut} of {len(texts)} texts were cut to {max_tokens} tokens", stacklevel=3)
+    if truncated:
+        warnings.warn(f"{truncated} of {len(texts)} texts were cut to {max_tokens} tokens", stacklevel=4)
     return vectors
 
 
-def _checked(texts: object) -> list[str]:
-    """Any number of strings, as a list."""
+def _check_texts(texts: object) -> list[str]:
+    """Validate that texts are strings. Returns: a list."""
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         kind = "one string" if isinstance(texts, str) else type(texts).__name__
         raise DataError(f"texts is {kind}; give a list of strings: [text]")
-    found = list(texts)
-    for index, text in enumerate(found):
+    listed = list(texts)
+    for index, text in enumerate(listed):
         if not isinstance(text, str):
             raise DataError(
-                f"text {index} is {shown(text)}, {type(text).__name__}; each text must be a string"
+                f"text {index} is {safe_repr(text)}, {type(text).__name__}; each text must be a string"
             )
-    return found
+    return listed
 
 
-def final_states(network: Network, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Segments]:
-    """The final states of texts laid end to end in one row, which no padding touches. [1, tokens, D]
+def final_states(network: Network, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Packing]:
+    """The final hidden states of texts packed into one row without padding. [1, tokens, D]
 
-    Texts of equal length that stand side by side share one attention call: sort them.
+    Adjacent texts of equal length share one attention call: sort them.
     """
-    segments = Segments(tuple(map(len, ids)))
+    packing = Packing(tuple(map(len, ids)))
     row = torch.tensor(
         [[number for text in ids for number in text]], device=next(network.parameters()).device
     )
-    return network.states(Batch(input_ids=row), Flow(segments=segments)), segments
+    return network.states(Batch(input_ids=row), Flow(packing=packing)), packing
 
 
 def _vectors(
-    network: Network, ids: Sequence[Sequence[int]], settings: SentenceSettings, pass_tokens: int
+    network: Network, ids: Sequence[Sequence[int]], settings: PoolingSettings, batch_tokens: int
 ) -> Iterator[tuple[list[int], np.ndarray]]:
-    """The vectors of one pass after another, with the indices of their texts."""
+    """The vectors of one batch after another, with the indices of their texts."""
     empty = [i for i, text in enumerate(ids) if not text]
-    if empty:  # a tokenizer without special tokens makes nothing of nothing; its vector stays 0
+    if empty:  # without special tokens an empty text has no token; its vector stays 0
         yield empty, np.zeros(1, dtype=np.float32)
-    filled = [i for i, text in enumerate(ids) if text]
-    for chosen in plan_passes([len(ids[i]) for i in filled], pass_tokens):
-        indices = [filled[i] for i in chosen]
+    nonempty = [i for i, text in enumerate(ids) if text]
+    for batch in plan_batches([len(ids[i]) for i in nonempty], batch_tokens):
+        indices = [nonempty[i] for i in batch]
         with torch.inference_mode():
-            states, segments = final_states(network, [ids[i] for i in indices])
+            states, packing = final_states(network, [ids[i] for i in indices])
             pooled = [
                 settings.pool(states[0, start : start + texts * length].unflatten(0, (texts, length)))
-                for start, texts, length in segments.groups()
+                for start, texts, length in packing.groups()
             ]
             yield indices, torch.cat(pooled).cpu().numpy()
 
 
 @contextmanager
-def _bar(wanted: bool | None, texts: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, where a person would like one."""
-    if not (sys.stderr.isatty() and texts > 512 if wanted is None else wanted):
+def _bar(enabled: bool | None, texts: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error."""
+    if not (sys.stderr.isatty() and texts > 512 if enabled is None else enabled):
         yield lambda count: None
         return
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""Eval mode for a while."""
+"""Evaluation mode as a context manager."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import nn
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
-    """Nothing is dropped within; afterwards each module has its own mode again, also where they differ."""
+def eval_mode(network: nn.Module) -> Iterator[None]:
+    """Put a network into evaluation mode; afterwards each module has its own mode again, also where they differ."""
     training = [module for module in network.modules() if module.training]
     network.eval()
     try:

@@ -1,7 +1,7 @@
-"""How fast each precision encodes on this machine, and what it costs in accuracy.
+"""Benchmark of encoding: the speed of each precision on this machine, and the error of its vectors.
 
 The reference is the plain network in fp32, one text at a time: no packing, no packed weights. Every precision encodes
-the same texts, in turn, so that a machine whose speed drifts slows all of them alike; the medians are compared.
+the same texts, in turn, so that a drifting clock speed affects all of them alike; the medians are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.engine.encoder import TextToIds, encode
+from glassformer.engine.encoder import BatchTokenizer, encode
 from glassformer.engine.prepare import PRECISIONS, prepare, unprepare
 from glassformer.models import Network
 
@@ -44,7 +44,7 @@ SAMPLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PrecisionRow:
-    """One precision: its speed (median), and how far its vectors lie from the reference's."""
+    """One precision: its median speed, and the difference of its vectors from the reference."""
 
     precision: str
     seconds: float
@@ -59,29 +59,29 @@ class PrecisionRow:
 
 
 def sample_texts(count: int) -> list[str]:
-    """So many sentences of realistic lengths."""
+    """Sample sentences of realistic lengths."""
     return [SAMPLE[i % len(SAMPLE)] for i in range(count)]
 
 
 def compare_precisions(
     network: Network,
-    tokenizer: TextToIds,
+    tokenizer: BatchTokenizer,
     texts: Sequence[str],
     folder: Path | None = None,
     *,
     precisions: Sequence[str] = PRECISIONS,
     repeats: int = 3,
 ) -> list[PrecisionRow]:
-    """Encode the texts plainly and in each precision; the network is given back as it was plain.
+    """Encode the texts with the plain network and in each precision; the network is plain again afterwards.
 
     Args:
         texts: what to encode. [N]
-        repeats: timed runs of each, after one that is not timed.
+        repeats: timed runs of each, after a warm-up run.
     Returns: a row for the plain network ("plain"), then one for each precision.
     """
     tokens = sum(map(len, tokenizer.batch_ids(texts, network.max_tokens)[0]))
     unprepare(network)
-    reference = np.concatenate([_timed(network, tokenizer, [text], folder)[1] for text in texts[:64]])
+    reference = np.concatenate([_timed_encode(network, tokenizer, [text], folder)[1] for text in texts[:64]])
     seconds: dict[str, list[float]] = {name: [] for name in ("plain", *precisions)}
     vectors: dict[str, np.ndarray] = {}
     for run in range(repeats + 1):
@@ -90,14 +90,14 @@ def compare_precisions(
                 unprepare(network)
                 start = time.perf_counter()
                 for text in texts[:64]:
-                    _timed(network, tokenizer, [text], folder)
-                taken = (time.perf_counter() - start) * len(texts) / len(texts[:64])
+                    _timed_encode(network, tokenizer, [text], folder)
+                elapsed = (time.perf_counter() - start) * len(texts) / len(texts[:64])
                 vectors[name] = reference
             else:
                 prepare(network, name)
-                taken, vectors[name] = _timed(network, tokenizer, texts, folder)
+                elapsed, vectors[name] = _timed_encode(network, tokenizer, texts, folder)
             if run > 0:
-                seconds[name].append(taken)
+                seconds[name].append(elapsed)
     unprepare(network)
     plain = statistics.median(seconds["plain"])
     return [
@@ -114,8 +114,8 @@ def compare_precisions(
     ]
 
 
-def _timed(
-    network: Network, tokenizer: TextToIds, texts: Sequence[str], folder: Path | None
+def _timed_encode(
+    network: Network, tokenizer: BatchTokenizer, texts: Sequence[str], folder: Path | None
 ) -> tuple[float, np.ndarray]:
     start = time.perf_counter()
     vectors = encode(network, tokenizer, texts, folder, progress=False)

@@ -1,8 +1,8 @@
-"""A part of a run as it was judged: its report and records from the run's folder, made there where they are missing.
+"""Evaluated splits of a run: report and predictions from the run folder, evaluated now where they are missing.
 
-part = judged_part(open_run("runs/mood"))                  the rows it was validated on
-part = judged_part(run, "train")                           those it learnt from: where else labels may be wrong
-part = judged_part(run, data=["test.csv"])                 others
+split = evaluated_split(open_run("runs/mood"))         the validation split
+split = evaluated_split(run, "train")                  the training split: where labels may be wrong, too
+split = evaluated_split(run, data=["test.csv"])        other files
 """
 
 from __future__ import annotations
@@ -11,107 +11,109 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.data.rows import Rows
+from glassformer.data.rows import RowSequence
 from glassformer.errors import DataError, nearest
-from glassformer.evaluation.evaluate import RECORDS, REPORT, Evaluation
-from glassformer.evaluation.report import Report
-from glassformer.evaluation.runs import EVALUATION, VALIDATION, Run, name_of
-from glassformer.files.strict_json import read_object
+from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation
+from glassformer.evaluation.report import EvaluationReport
+from glassformer.evaluation.runs import EVALUATION, VALIDATION, TrainedRun, evaluation_name
+from glassformer.files.strict_json import read_json_object
 from glassformer.runs.folder import MODEL
-from glassformer.tasks.classify.labels import names_in
-from glassformer.tasks.predictions import Record, read_records
+from glassformer.tasks.classify.kinds import label_names
+from glassformer.tasks.predictions import Prediction, read_predictions
 
 TRAIN = "train"
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Part:
-    """What was judged, and what came of it.
+class EvaluatedSplit:
+    """A split with its report and predictions.
 
-    name: of the part, as its folder is called · data: files, where the rows are not the run's own
+    name: of the split and its folder · data: files, where the rows are not the run's own
     """
 
-    run: Run
+    run: TrainedRun
     name: str
     data: list[str] | None
-    report: Report
-    records: list[Record]
+    report: EvaluationReport
+    records: list[Prediction]
 
     def labels(self) -> list[str]:
-        """The names of the labels that the model knows."""
-        return names_in(read_object(self.run.folder / MODEL / "config.json", DataError))
+        """The names of the model's labels."""
+        return label_names(read_json_object(self.run.folder / MODEL / "config.json", DataError))
 
-    def rows(self) -> Rows:
-        """The rows themselves, with all their columns.
+    def rows(self) -> RowSequence:
+        """Read its rows, with all their columns.
 
-        Raises: DataError: they are not those that were judged (any more).
+        Raises: DataError: they are not (any more) those that were evaluated.
         """
-        rows = rows_of_part(self.run, self.name, self.data)
+        rows = split_rows(self.run, self.name, self.data)
         if rows.fingerprint != self.report.data.get("fingerprint"):
             raise DataError(
-                f"{rows.file(0)}: its rows are not those that were judged; the file was changed, or is another one: "
+                f"{rows.file(0)}: its rows are not those that were evaluated; the file was changed, or is another one: "
                 "evaluate again"
             )
         return rows
 
 
-def judged_part(
-    run: Run,
+def evaluated_split(
+    run: TrainedRun,
     name: str = VALIDATION,
     data: list[str] | None = None,
-    tell: Tell = lambda said: None,
-    progress: Callable[[int, int], None] = lambda done, of: None,
-) -> Part:
-    """What is in the run's folder of a part; where nothing is, the model is asked now.
+    notify: Notify = lambda message: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> EvaluatedSplit:
+    """Read the evaluation of a split from the run folder; where there is none, the model is evaluated now.
 
     Args:
-        name: validation, train, or what `evaluate --data` has called it
-        data: other files than the run's; without a name of its own such a part is called as the first
-        tell: called with what should be known: that it is judged now, that the model is newer than what is read
-        progress: of that, called with the rows done and all
-    Raises: DataError: there is no such part.
+        name: validation, train, or the name that `evaluate --data` has given
+        data: other files than the run's; without a name such a split is named after the first
+        notify: called with messages: that it is evaluated now, or that the model is newer than the report
+        progress: of the evaluation, called with the rows done and their total
+    Raises: DataError: there is no such split.
     """
     if data and name == VALIDATION:
-        name = name_of(data[0])
-    place = run.place(name)
-    if not (place / REPORT).is_file() or not (place / RECORDS).is_file():
-        tell(f"{run.folder}: has no evaluation of {name!r} yet; judging it now")
-        _judged_now(run, name, data, progress).save(place)
-    elif _newer(run.folder / MODEL / "model.safetensors", place / REPORT):
-        tell(f"{place}: is older than the model; `glassformer evaluate {run.folder}` judges it anew")
-    report, records = Report.load(place / REPORT), read_records(place / RECORDS)
+        name = evaluation_name(data[0])
+    folder = run.evaluation_folder(name)
+    if not (folder / REPORT).is_file() or not (folder / PREDICTIONS).is_file():
+        notify(f"{run.folder}: has no evaluation of {name!r} yet; evaluating it now")
+        _evaluate_now(run, name, data, progress).save(folder)
+    elif _is_newer(run.folder / MODEL / "model.safetensors", folder / REPORT):
+        notify(f"{folder}: is older than the model; `glassformer evaluate {run.folder}` evaluates it again")
+    report, records = EvaluationReport.load(folder / REPORT), read_predictions(folder / PREDICTIONS)
     if not records:
-        raise DataError(f"{place / RECORDS}: is empty; evaluate again")
-    return Part(run, name, data, report, records)
+        raise DataError(f"{folder / PREDICTIONS}: is empty; evaluate again")
+    return EvaluatedSplit(run, name, data, report, records)
 
 
-def rows_of_part(run: Run, name: str, data: list[str] | None) -> Rows:
-    """The rows of a part. Raises: DataError: there is no such part, or it has no rows."""
+def split_rows(run: TrainedRun, name: str, data: list[str] | None) -> RowSequence:
+    """Read the rows of a split. Raises: DataError: there is no such split, or it has no rows."""
     if data:
-        return run.rows(data)
+        return run.read_rows(data)
     if name == TRAIN:
-        return run.parts[0]
+        return run.splits[0]
     if name != VALIDATION:
-        there = sorted(path.parent.name for path in (run.folder / EVALUATION).glob(f"*/{REPORT}"))
-        known = list(dict.fromkeys([VALIDATION, TRAIN, *there]))
-        if name in there:
-            files = ", ".join(Report.load(run.place(name) / REPORT).data.get("files", []))
+        evaluated = sorted(path.parent.name for path in (run.folder / EVALUATION).glob(f"*/{REPORT}"))
+        known = list(dict.fromkeys([VALIDATION, TRAIN, *evaluated]))
+        if name in evaluated:
+            files = ", ".join(
+                EvaluationReport.load(run.evaluation_folder(name) / REPORT).data.get("files", [])
+            )
             raise DataError(
-                f"{run.place(name)}: its rows are from files of their own ({files}); name them too: --data FILE "
-                f"--part {name}"
+                f"{run.evaluation_folder(name)}: its rows are from files of their own ({files}); "
+                f"name them too: --data FILE --part {name}"
             )
         raise DataError(
-            f"no part {name!r} of {run.folder}; there are {', '.join(known)}{nearest(name, known)}; give other rows "
+            f"no split {name!r} of {run.folder}; there are {', '.join(known)}{nearest(name, known)}; give other rows "
             "with --data FILE"
         )
-    return run.rows()
+    return run.read_rows()
 
 
-def _judged_now(
-    run: Run, name: str, data: list[str] | None, progress: Callable[[int, int], None]
+def _evaluate_now(
+    run: TrainedRun, name: str, data: list[str] | None, progress: Callable[[int, int], None]
 ) -> Evaluation:
-    rows, done = rows_of_part(run, name, data), 0
+    rows, done = split_rows(run, name, data), 0
 
     def count(more: int) -> None:
         nonlocal done
@@ -122,5 +124,5 @@ def _judged_now(
     return run.evaluate(None if own else rows, baselines=name != TRAIN, progress=count)
 
 
-def _newer(one: Path, other: Path) -> bool:
+def _is_newer(one: Path, other: Path) -> bool:
     return one.is_file() and one.stat().st_mtime > other.stat().st_mtime

@@ -1,13 +1,13 @@
-"""The explorer: a page on which people look at every attention head of their model.
+"""The attention explorer: a web page that visualises every attention head of a model.
 
-    look.py      model.look(…) and what it gives back                 served.py   a page's address, its begin and end
-    serve.py     a server on this machine, a browser to open
-    app.py       the routes        guard.py   who may call them       query.py    parameters, read strictly
-    runs.py      passes under way and sessions kept                   describe.py a session in JSON
-    views.py     one function a view: session → frame                 frames.py   arrays and their names in one piece
-    writings.py  texts under way and kept                             write_routes.py  their routes
-    odds.py      what could follow a token, as a frame                answers.py  what all answers share
-    page.py      the whole session as one HTML file                   static.py   what web/ builds
+    look.py              model.look(…)                    page_server.py        address, access token, start and stop
+    server.py            local HTTP server, browser       guard.py              access control
+    app.py               HTTP routes                      generation_routes.py  HTTP routes of text generation
+    query.py             query string parsing             responses.py          compression, streams, errors
+    session_runs.py      forward passes, session cache    describe.py           a session as JSON
+    traces.py            generation jobs, trace store     distributions.py      next-token distributions
+    views.py             view functions: session → frame  binary_frames.py      binary frame format
+    standalone_page.py   one HTML file                    static.py             files built by web/
 
 The numbers come from `glassformer.inspect`; nothing here computes attention.
 """

@@ -1,13 +1,13 @@
-"""The routes: the page's own files, runs, and one address a view.
+"""The ASGI application (Starlette): static files, forward passes, and one route per view.
 
 GET  /  /static/…                                        the page; nothing in it is secret
 POST /api/runs    {"texts": […]}                         a line a step: {"done", "of"} … {"ready"} or {"error"}
 GET  /api/overview|lines|tile|row|neuron?s=SESSION&…     a frame
-POST /api/write   {"prompt", "options"} or {"w", "node", "tokens"}    {"writing"}, {"step"} … {"ready"} or {"error"}
-POST /api/attend  {"w", "node"}                          as runs: the session of a prompt and what was written
+POST /api/write   {"prompt", "options"} or {"w", "node", "tokens"}    {"trace"}, {"step"} … {"ready"} or {"error"}
+POST /api/attend  {"w", "node"}                          as runs: the session of a prompt and its generated text
 POST /api/stop    {"w"}
-GET  /api/distribution?w=WRITING&node=N                  a frame
-GET  /api/page?s=SESSION or ?w=WRITING&node=N            the session, or the writing, as one HTML file
+GET  /api/distribution?w=TRACE&node=N                  a frame
+GET  /api/page?s=SESSION or ?w=TRACE&node=N            the session, or the generation trace, as one HTML file
 """
 
 from __future__ import annotations
@@ -25,75 +25,79 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from glassformer.errors import DataError
-from glassformer.explorer import answers, static, views
-from glassformer.explorer.answers import Endpoint, caught
+from glassformer.explorer import responses, static, views
 from glassformer.explorer.describe import describe
+from glassformer.explorer.generation_routes import generation_routes
 from glassformer.explorer.guard import Guard
-from glassformer.explorer.page import Page, written_page
 from glassformer.explorer.query import Query
-from glassformer.explorer.runs import Runs
-from glassformer.explorer.write_routes import write_routes
-from glassformer.explorer.writings import Writings
+from glassformer.explorer.responses import Endpoint, json_errors
+from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.standalone_page import StandalonePage, generation_page
+from glassformer.explorer.traces import TraceStore
 
 View = tuple[Callable[..., bytes], Callable[[Query], dict[str, Any]]]
 
 VIEWS: dict[str, View] = {
     "overview": (
         views.overview,
-        lambda q: {"map": q.text("map"), "layer": q.whole("layer"), "exact": q.flag("exact")},
+        lambda q: {"map": q.text("map"), "layer": q.integer("layer"), "exact": q.flag("exact")},
     ),
     "lines": (
         views.lines,
         lambda q: {
             "map": q.text("map"),
             "layers": q.span("layers"),
-            "heads": q.wholes("heads"),
+            "heads": q.integers("heads"),
             "mix": q.text("mix", "each"),
             "rows": q.span("rows"),
-            "count": q.whole("count", 32),
-            "keys": q.words("keys"),
+            "count": q.integer("count", 32),
+            "keys": q.strings("keys"),
         },
     ),
     "tile": (
         views.tile,
         lambda q: {
             **_head(q),
-            "level": q.whole("level"),
-            "row": q.whole("row"),
-            "column": q.whole("column"),
+            "level": q.integer("level"),
+            "row": q.integer("row"),
+            "column": q.integer("column"),
             "companding": q.text("companding", "linear"),
         },
     ),
-    "row": (views.row, lambda q: {**_head(q), "query": q.whole("query")}),
-    "neuron": (views.neuron, lambda q: {**_head(q), "query": q.whole("query"), "keys": q.span("keys")}),
+    "row": (views.row, lambda q: {**_head(q), "query": q.integer("query")}),
+    "neuron": (views.neuron, lambda q: {**_head(q), "query": q.integer("query"), "keys": q.span("keys")}),
 }
-"""Of each view: the function, and its parameters."""
+"""View name → its function, and the parser of its query parameters."""
 
 
 def _head(query: Query) -> dict[str, Any]:
-    return {"map": query.text("map"), "layer": query.whole("layer"), "head": query.whole("head")}
+    return {"map": query.text("map"), "layer": query.integer("layer"), "head": query.integer("head")}
 
 
 def build(
-    runs: Runs, writings: Writings, token: str, texts: Sequence[str], more: Sequence[Route] = ()
+    runs: SessionRuns,
+    traces: TraceStore,
+    token: str,
+    texts: Sequence[str],
+    extra_routes: Sequence[Route] = (),
 ) -> ASGIApp:
     """The application.
 
     Args:
-        token: what callers of /api must know.
-        texts: those of a page that names none.
-        more: routes of whoever serves something beside the explorer, behind the same guard.
+        token: access token required by /api.
+        texts: the texts of a request that names none.
+        extra_routes: further routes to serve beside the explorer, behind the same access control.
     Raises: PageMissingError: this installation lacks the page's files.
     """
     routes = [
         *(Route(path, endpoint) for path, endpoint in _static_endpoints().items()),
-        Route("/api/runs", caught(_runs(runs, tuple(texts))), methods=["POST"]),
-        *(Route(f"/api/{name}", caught(_view(runs, *view))) for name, view in VIEWS.items()),
-        Route("/api/page", caught(_page(runs, writings))),
-        *write_routes(runs, writings, texts[0]),
-        *more,
+        Route("/api/runs", json_errors(_runs(runs, tuple(texts))), methods=["POST"]),
+        *(Route(f"/api/{name}", json_errors(_view(runs, *view))) for name, view in VIEWS.items()),
+        Route("/api/page", json_errors(_page(runs, traces))),
+        *generation_routes(runs, traces, texts[0]),
+        *extra_routes,
     ]
-    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: answers.nothing_here}), token)
+    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: responses.http_error}), token)
 
 
 def _static_endpoints() -> dict[str, Endpoint]:
@@ -102,43 +106,45 @@ def _static_endpoints() -> dict[str, Endpoint]:
 
 
 def _static(name: str, content: bytes) -> Endpoint:
-    packed = gzip.compress(content, 9, mtime=0)  # once
+    compressed = gzip.compress(content, 9, mtime=0)  # compressed once, not per request
 
     async def endpoint(request: Request) -> Response:
         kind = static.TYPES["." + name.rpartition(".")[2]]
-        if answers.takes_gzip(request):
-            return Response(packed, media_type=kind, headers=answers.PACKED)
+        if responses.accepts_gzip(request):
+            return Response(compressed, media_type=kind, headers=responses.GZIP_HEADERS)
         return Response(content, media_type=kind, headers={"vary": "accept-encoding"})
 
     return endpoint
 
 
-def _view(runs: Runs, answer: Callable[..., bytes], read: Callable[[Query], dict[str, Any]]) -> Endpoint:
+def _view(
+    runs: SessionRuns, answer: Callable[..., bytes], read: Callable[[Query], dict[str, Any]]
+) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         query = Query(request.query_params.multi_items())
         id, parameters = query.text("s"), read(query)
-        query.done()
-        return await answers.frame(request, lambda: answer(runs.get(id).result(), **parameters))
+        query.reject_unknown()
+        return await responses.frame(request, lambda: answer(runs.get(id).result(), **parameters))
 
     return endpoint
 
 
-def _page(runs: Runs, writings: Writings) -> Endpoint:
+def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         query = Query(request.query_params.multi_items())
-        if query.maybe("w") is None:
+        if query.optional("w") is None:
             id = query.text("s")
-            query.done()
+            query.reject_unknown()
             run = runs.get(id)
-            page = Page(run.result(), runs.facts, run.texts)
+            page = StandalonePage(run.result(), runs.facts, run.texts)
         else:
-            kept, node = writings.get(query.text("w")), query.whole("node")
-            query.done()
-            page = await run_in_threadpool(written_page, runs, kept, node)
-            id = kept.id
+            stored, node = traces.get(query.text("w")), query.integer("node")
+            query.reject_unknown()
+            page = await run_in_threadpool(generation_page, runs, stored, node)
+            id = stored.id
         name = f"glassformer-{id[:8]}.html"
         return StreamingResponse(
-            answers.logged(page.parts()),
+            responses.logged(page.parts()),
             media_type="text/html",
             headers={"content-disposition": f'attachment; filename="{name}"'},
         )
@@ -146,31 +152,31 @@ def _page(runs: Runs, writings: Writings) -> Endpoint:
     return endpoint
 
 
-def _runs(runs: Runs, own: tuple[str, ...]) -> Endpoint:
+def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        texts = _texts(await answers.body(request)) or own
-        if runs.facts.opens is not None and texts[0] != own[0]:
-            # who may ask for a text may not have any file of this machine read
+        texts = _texts(await responses.body(request)) or default_texts
+        if runs.facts.modality is not None and texts[0] != default_texts[0]:
+            # The text of such a model is the path of a file: a page must not be able to read any file of this machine.
             raise DataError(
-                f"this page looks at one {runs.facts.opens}; for another, run glassformer look with its file"
+                f"this page looks at one {runs.facts.modality}; for another, run glassformer look with its file"
             )
         run = runs.begin(texts)
-        return answers.stream(
-            request, answers.progress(run, lambda: describe(run.result(), runs.facts, run.texts))
+        return responses.stream(
+            request, responses.progress(run, lambda: describe(run.result(), runs.facts, run.texts))
         )
 
     return endpoint
 
 
-def _texts(asked: dict[str, Any]) -> tuple[str, ...] | None:
-    """The texts that a request asks for; None where it names none.
+def _texts(fields: dict[str, Any]) -> tuple[str, ...] | None:
+    """Parse the texts of a request; None where it names none.
 
-    Raises: DataError: it is not {"texts": [one or two]} nor {}.
+    Raises: DataError: it is neither {"texts": [one or two]} nor {}.
     """
-    if asked == {}:
+    if fields == {}:
         return None
-    texts = asked.get("texts") if len(asked) == 1 else None
+    texts = fields.get("texts") if len(fields) == 1 else None
     if not isinstance(texts, list) or len(texts) not in (1, 2) or not all(isinstance(t, str) for t in texts):
         raise DataError('the request must be {"texts": [one text or two]}, or {} for the text it began with')
-    answers.check_characters("".join(texts))
+    responses.check_characters("".join(texts))
     return tuple(texts)

@@ -1,4 +1,4 @@
-"""A session in JSON, as web/src/core/types.ts has it: what the page must know before it asks for numbers."""
+"""JSON description of a session, as declared in web/src/core/types.ts: all that the page needs before any numbers."""
 
 from __future__ import annotations
 
@@ -27,50 +27,50 @@ TITLES = {
     "decoder": "decoder: target to target",
     "cross": "cross-attention: target to source",
 }
-SAMPLES = 256
-"""Numbers of each parameter that go into the hash."""
-LONGEST_ARGUMENT = 300
-"""Characters of a text that a command line shows; a longer text stands in a file."""
-_SAY_LITTLE = ("model", "checkpoint", "final", "best", "output", "weights")
+HASH_SAMPLES = 256
+"""Values of each parameter that go into the hash."""
+MAX_ARGUMENT_CHARACTERS = 300
+"""Longest text shown in a command line; a longer one is shown as read from a file."""
+_GENERIC_NAMES = ("model", "checkpoint", "final", "best", "output", "weights")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What every picture says of the model. `place` is what the command line calls it."""
+class ModelFacts:
+    """ModelFacts about a model, shown beside every figure. `cli_arguments`: how the command line names the model."""
 
     name: str
-    place: list[str]
+    cli_arguments: list[str]
     family: str
     task: str
     revision: str
     dtype: str
     parameters: int
     max_tokens: int | None
-    opens: str | None  # what its first text names the file of: "picture" or "sound"
-    writes: bool  # can it generate text?
-    answers: bool  # does it answer what it reads, instead of continuing it?
+    modality: str | None  # "picture" or "sound": the kind of file that the first text names
+    can_generate: bool
+    is_encoder_decoder: bool
 
 
-def facts_of(model: Model) -> Facts:
-    """Look at a model once."""
-    name, place = _name(model.folder)
-    return Facts(
+def model_facts(model: Model) -> ModelFacts:
+    """Collect the facts about a model."""
+    name, cli_arguments = _name(model.folder)
+    return ModelFacts(
         name=name or model.family.model_type,
-        place=place,
+        cli_arguments=cli_arguments,
         family=model.family.model_type,
         task=model.task,
-        revision=revision_of(model),
+        revision=weights_fingerprint(model),
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         max_tokens=model.network.max_tokens,
-        opens=model.family.opens,
-        writes=model.writes,
-        answers="decoder_input_ids" in model.network.READS,
+        modality=model.family.modality,
+        can_generate=model.writes,
+        is_encoder_decoder="decoder_input_ids" in model.network.READS,
     )
 
 
-def revision_of(model: Model) -> str:
-    """Ten hex digits that name these weights.
+def weights_fingerprint(model: Model) -> str:
+    """Fingerprint of the weights, ten hex digits.
 
     A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it: of the weights in memory,
     so two fine-tunings of one model differ, and so does a model whose weights somebody edited. It is no proof that
@@ -79,83 +79,85 @@ def revision_of(model: Model) -> str:
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         flat = parameter.detach().flatten()
-        some = flat[:: max(1, len(flat) // SAMPLES)]
+        sample = flat[:: max(1, len(flat) // HASH_SAMPLES)]
         digest.update(f"{name} {list(parameter.shape)} {parameter.dtype}\n".encode())
-        digest.update(some.to("cpu", torch.float64).numpy().tobytes())
+        digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
     return digest.hexdigest()[:10]
 
 
 def session_id(revision: str, texts: Sequence[str]) -> str:
-    """The same for the same model and texts, so that a session let go and made anew keeps its name."""
+    """Session id: a hash of model and texts, so that a session evicted and run again has the same one."""
     return hashlib.sha256(json.dumps([revision, *texts]).encode()).hexdigest()[:16]
 
 
-def describe(session: Session, facts: Facts, asked: Sequence[str], id: str | None = None) -> dict[str, Any]:
-    """A session as the page gets it.
+def describe(
+    session: Session, facts: ModelFacts, texts: Sequence[str], id: str | None = None
+) -> dict[str, Any]:
+    """A session as a JSON object.
 
     Args:
-        asked: the texts as they were given; an encoder-decoder may have written the second of `session.texts` itself.
-        id: the name by which it is found again; None = that of its texts.
+        texts: as the user gave them; an encoder-decoder may have generated the second of `session.texts` itself.
+        id: session id; None = that of its texts.
     """
-    model = {key: value for key, value in asdict(facts).items() if key != "place"}
+    model = {key: value for key, value in asdict(facts).items() if key != "cli_arguments"}
     return {
-        "id": id or session_id(facts.revision, asked),
+        "id": id or session_id(facts.revision, texts),
         "model": model,
         "texts": list(session.texts),
         "text_hash": hashlib.sha256(json.dumps(session.texts).encode()).hexdigest()[:8],
-        "fields": _fields(session, facts.opens),
-        "sides": {side: [asdict(token) for token in tokens] for side, tokens in session.sides.items()},
-        "maps": [_map(found) for found in session.maps.values()],
+        "fields": _fields(session, facts.modality),
+        "streams": {name: [asdict(token) for token in tokens] for name, tokens in session.streams.items()},
+        "maps": [_map(attention_map) for attention_map in session.maps.values()],
         "nbytes": session.nbytes,
         "seconds": session.seconds,
-        "command": command(facts, asked),
+        "command": command(facts, texts),
     }
 
 
-def _fields(session: Session, opens: str | None) -> list[str]:
-    """What each of the texts is called."""
-    if opens is None:
-        return ["source", "target"] if "source" in session.sides else ["text", "second text"]
+def _fields(session: Session, modality: str | None) -> list[str]:
+    """Labels of the text fields."""
+    if modality is None:
+        return ["source", "target"] if "source" in session.streams else ["text", "second text"]
     beside = {"text": "text", "target": "transcript"}
-    return [opens, *(name for side, name in beside.items() if side in session.sides)]
+    return [modality, *(name for side, name in beside.items() if side in session.streams)]
 
 
-def command(facts: Facts, texts: Sequence[str], *options: str) -> str:
-    """The command line that makes this page again."""
+def command(facts: ModelFacts, texts: Sequence[str], *options: str) -> str:
+    """The command line that reproduces this page."""
     arguments = [_argument(text) for text in texts]
     if any(text.startswith("-") for text in texts):
-        return " ".join(["glassformer look", *facts.place, *options, "--", *arguments])
-    return " ".join(["glassformer look", *facts.place, *arguments, *options])
+        return " ".join(["glassformer look", *facts.cli_arguments, *options, "--", *arguments])
+    return " ".join(["glassformer look", *facts.cli_arguments, *arguments, *options])
 
 
 def _argument(text: str) -> str:
-    return shlex.quote(text) if len(text) <= LONGEST_ARGUMENT else '"$(cat text.txt)"'
+    return shlex.quote(text) if len(text) <= MAX_ARGUMENT_CHARACTERS else '"$(cat text.txt)"'
 
 
-def _map(found: AttentionMap) -> dict[str, Any]:
-    return {**asdict(found), "title": TITLES[found.name]}
+def _map(attention_map: AttentionMap) -> dict[str, Any]:
+    return {**asdict(attention_map), "title": TITLES[attention_map.name]}
 
 
 def _name(folder: Path | None) -> tuple[str | None, list[str]]:
-    """What people call the model of a folder, and how the command line names it.
+    """Display name of the model in a folder, and its command-line arguments.
 
     …/models--org--name/snapshots/0123…  is the Hub's  org/name --revision 0123…; of a folder called "model" the name
     of the folder around it says more.
     """
     if folder is None:
         return None, ["MODEL"]
-    whole = folder.absolute()
-    repository = whole.parent.parent
-    if whole.parent.name == "snapshots" and repository.name.startswith("models--"):
+    path = folder.absolute()
+    repository = path.parent.parent
+    if path.parent.name == "snapshots" and repository.name.startswith("models--"):
         name = repository.name.removeprefix("models--").replace("--", "/")
-        return name, [shlex.quote(name), "--revision", whole.name]
-    parent = whole.parent.name
-    name = f"{parent}/{whole.name}" if whole.name.startswith(_SAY_LITTLE) and parent else whole.name
+        return name, [shlex.quote(name), "--revision", path.name]
+    parent = path.parent.name
+    name = f"{parent}/{path.name}" if path.name.startswith(_GENERIC_NAMES) and parent else path.name
     return name.removesuffix("/model"), [_short_path(folder)]
 
 
 def _short_path(folder: Path) -> str:
-    """A path for a shell; below the home folder it begins with ~, which names nobody."""
+    """A path quoted for a shell; below the home folder it begins with ~, so that it shows no user name."""
     try:
         inside = folder.relative_to(Path.home())
     except (ValueError, RuntimeError):  # elsewhere; or there is no home

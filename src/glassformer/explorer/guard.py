@@ -1,8 +1,8 @@
-"""Who may call: checked before any route is looked up.
+"""Access control middleware: Host, Origin and token are checked before any route is looked up.
 
 Host      a name of this machine: a page elsewhere that points its own name at 127.0.0.1 is refused (DNS rebinding)
-Origin    where a browser says which page asks: this one
-token     for /api: whoever was given the printed address
+Origin    where the browser sends one: this page (cross-site requests)
+token     for /api: whoever has the printed address
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 
-# Any port: behind a forwarded one the browser knows another than we do.
+# Any port: behind port forwarding the browser uses another one than this server.
 _HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 class Guard:
-    """Answers those who may not call, and puts what browsers must know on every answer."""
+    """ASGI middleware: refuses requests that fail the checks, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app = app
@@ -45,11 +45,11 @@ class Guard:
                 headers.update({**HEADERS, "cache-control": "no-store" if api else "no-cache"})
             await send(message)
 
-        refused = self._refusal(Headers(scope=scope), api)
-        if refused is None:
+        refusal_response = self._refusal(Headers(scope=scope), api)
+        if refusal_response is None:
             await self.app(scope, receive, send_guarded)
         else:
-            await refused(scope, receive, send_guarded)
+            await refusal_response(scope, receive, send_guarded)
 
     def _refusal(self, headers: Headers, api: bool) -> JSONResponse | None:
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -59,12 +59,12 @@ class Guard:
             )
         if origin is not None and origin.lower() != f"http://{host}".lower():
             return refusal(403, "a page of another origin asks; open the printed address instead")
-        given = headers.get("authorization", "")
-        if api and not secrets.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+        authorization = headers.get("authorization", "")
+        if api and not secrets.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
             return refusal(401, "the token is missing or of another run; open the address that was printed")
         return None
 
 
 def refusal(status: int, message: str) -> JSONResponse:
-    """An error as the page reads it."""
+    """A JSON error response."""
     return JSONResponse({"error": message}, status_code=status)

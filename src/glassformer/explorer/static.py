@@ -1,4 +1,4 @@
-"""The files of the page, as `npm run build` in web/ leaves them in explorer/static."""
+"""Static files of the page, as built by `npm run build` in web/ into explorer/static; checked by hash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".t
 
 
 class PageMissingError(GlassformerError):
-    """This installation lacks the files of the page."""
+    """The static files of the page are missing or damaged in this installation."""
 
 
 def files() -> dict[str, bytes]:
@@ -24,10 +24,10 @@ def files() -> dict[str, bytes]:
     mend = "reinstall glassformer, or in its source tree run: cd web && npm ci && npm run build"
     try:
         listed: dict[str, str] = json.loads((FOLDER / "manifest.json").read_bytes())["files"]
-        found = {name: (FOLDER / name).read_bytes() for name in listed}
+        contents = {name: (FOLDER / name).read_bytes() for name in listed}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PageMissingError(f"{FOLDER}: the explorer's page is missing or damaged; {mend}") from error
-    for name, content in found.items():
+    for name, content in contents.items():
         if hashlib.sha256(content).hexdigest() != listed[name]:
             raise PageMissingError(f"{FOLDER / name}: is not the file that the manifest lists; {mend}")
-    return found
+    return contents

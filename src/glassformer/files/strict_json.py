@@ -1,8 +1,7 @@
-"""JSON from files nobody vouches for: the header of a tensor file, an index, a config.
+"""Strict JSON parsing of untrusted files: the header of a tensor file, an index, a config.
 
-The standard parser takes more than the standard allows (`NaN`, the same key twice) and more than a
-small machine can hold (a few megabytes of `[[[[`). Here the text is bounded before it is parsed, and
-everything odd is an error that names the file.
+Python's parser accepts more than the standard (`NaN`, duplicate keys) and more than RAM may hold (a few megabytes
+of `[[[[`). Here the size is bounded before parsing, and every violation is an error that names the file.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import GlassformerError, WeightsError
-from glassformer.files import open_regular, reason, shown
+from glassformer.files import error_reason, open_regular_file, safe_repr
 
 MAX_JSON_BYTES = 64 << 20
 # Parsed values are up to 200 times larger than their text, so the count is bounded as well as the bytes.
@@ -21,7 +20,9 @@ MAX_JSON_BYTES = 64 << 20
 MAX_JSON_VALUES = 2_000_000
 
 
-def parse_object(data: bytes, where: str, error: type[GlassformerError] = WeightsError) -> dict[str, Any]:
+def parse_json_object(
+    data: bytes, where: str, error: type[GlassformerError] = WeightsError
+) -> dict[str, Any]:
     """Parse one JSON object, strictly.
 
     Args:
@@ -31,9 +32,9 @@ def parse_object(data: bytes, where: str, error: type[GlassformerError] = Weight
 
     Returns: the object; keys are unique, numbers finite.
 
-    Raises: `error`: not UTF-8, not JSON, not an object, a key twice, `NaN`, nested or filled beyond reason.
+    Raises: `error`: not UTF-8, not JSON, not an object, a duplicate key, `NaN`, nested too deeply, or too many values.
 
-    Source: RFC 8259; section 4 leaves a key that comes twice undefined, hence refused.
+    Source: RFC 8259; section 4 leaves duplicate keys undefined, hence refused.
     """
     values = data.count(b",") + data.count(b"[") + data.count(b"{")
     if values > MAX_JSON_VALUES:
@@ -42,9 +43,11 @@ def parse_object(data: bytes, where: str, error: type[GlassformerError] = Weight
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) < len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise error(f"{where} has the key {shown(twice)} twice; which one counts is undefined")
+            earlier: set[str] = set()
+            duplicate = next(key for key, _ in pairs if key in earlier or earlier.add(key))  # type: ignore[func-returns-value]
+            raise error(
+                f"{where} has the duplicate key {safe_repr(duplicate)}; which one counts is undefined"
+            )
         return result
 
     def not_json(constant: str) -> NoReturn:
@@ -53,7 +56,7 @@ def parse_object(data: bytes, where: str, error: type[GlassformerError] = Weight
     def finite(number: str) -> float:
         value = float(number)
         if not math.isfinite(value):
-            raise error(f"{where} contains the number {shown(number)}, which is too large")
+            raise error(f"{where} contains the number {safe_repr(number)}, which is too large")
         return value
 
     try:
@@ -70,10 +73,10 @@ def parse_object(data: bytes, where: str, error: type[GlassformerError] = Weight
     return value
 
 
-def read_object(
+def read_json_object(
     path: Path, error: type[GlassformerError] = WeightsError, max_bytes: int = MAX_JSON_BYTES
 ) -> dict[str, Any]:
-    """Read and parse a JSON file with the strictness of `parse_object`.
+    """Read and parse a JSON file with the strictness of `parse_json_object`.
 
     Args:
         path: the file.
@@ -82,12 +85,12 @@ def read_object(
 
     Raises: `error`: missing, unreadable, too large, or not a strict JSON object.
     """
-    stream, file_bytes = open_regular(path, error)
+    stream, file_bytes = open_regular_file(path, error)
     with stream:
         if file_bytes > max_bytes:
             raise error(f"{path}: has {file_bytes} bytes; a file of this kind may have {max_bytes}")
         try:
             data = stream.read(max_bytes)
         except OSError as problem:
-            raise error(f"{path}: cannot be read: {reason(problem)}") from problem
-    return parse_object(data, str(path), error)
+            raise error(f"{path}: cannot be read: {error_reason(problem)}") from problem
+    return parse_json_object(data, str(path), error)

@@ -1,13 +1,13 @@
-"""Constrained decoding: what is said matches a regular expression or a JSON schema, or is one of some texts.
+"""Constrained decoding (guided generation): text that matches a regex or a JSON schema, or is one of given texts.
 
     regex [0-9]+ years
-    said          may follow
+    text          may follow
     ""            3  12  0 …            tokens whose text begins a match
     "12"          4  ▁years  ▁ye …      or goes on with one
     "12 years"    </s>                  the end, exactly where the text is a match
 
-What a text may go on with is found by the package llguidance; here a vocabulary becomes what it reads, and its matchers
-a filter.
+The package llguidance computes which tokens may follow; this module gives it the vocabulary, and makes its matchers a
+logit filter.
 
 Source: Willard and Louf 2023; over the bytes of tokens: Koo et al. 2024.
 """
@@ -25,210 +25,216 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, MissingExtraError
-from glassformer.files import shown
-from glassformer.generation.said import Said
+from glassformer.files import safe_repr
+from glassformer.generation.prefix_states import PrefixStates
 from glassformer.text.token_bytes import token_bytes
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.report import clear
+from glassformer.weights.report import printable
 
 AS_DUMPS = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
-"""JSON as `json.dumps` writes it: were any white space allowed, a model could write white space for ever."""
+"""JSON format of `json.dumps`: if any white space were allowed, a model could generate white space without end."""
 
 ESCAPED = set(r".^$*+?()[]{}|\/&~-#")
-"""What means something in a regular expression."""
+"""Characters with a meaning in regular expressions."""
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """Which texts are allowed: a name for messages, and the rule, as llguidance writes rules.
-
-    Nothing is forced: where only one text can follow, each way to say it in tokens is as free as the model finds it.
-    """
+    """Grammar of the allowed texts: a name for messages, and a rule in llguidance's Lark syntax."""
 
     name: str
     rule: str
 
     @property
     def text(self) -> str:
+        """The grammar for llguidance."""
+        # no_forcing: where only one text can follow, the model still chooses between its tokenizations.
         return f'%llguidance {{"no_forcing": true}}\nstart: {self.rule}'
 
 
 def regex(pattern: str) -> Grammar:
-    """Texts that match a regular expression as a whole.
+    """Grammar of texts that fully match a regular expression.
 
-    The syntax is that of Rust, which is Python's for all that is usual. It has neither look-around nor references to
-    groups, and classes can do more: `[a-z&&b]`, `[[:alpha:]]`.
+    The syntax is Rust's, which mostly equals Python's. It has no look-around and no backreferences, but set operations
+    in character classes: `[a-z&&b]`, `[[:alpha:]]`.
     """
-    return _expression(f"regex {shown(pattern)}", pattern)
+    return _expression(f"regex {safe_repr(pattern)}", pattern)
 
 
 def choices(texts: Sequence[str]) -> Grammar:
-    """One of these texts."""
-    escaped = ("".join("\\" + sign if sign in ESCAPED else sign for sign in text) for text in texts)
-    return _expression(f"choices {shown(list(texts))}", "|".join(escaped))
+    """Grammar of a choice between texts."""
+    escaped = ("".join("\\" + char if char in ESCAPED else char for char in text) for text in texts)
+    return _expression(f"choices {safe_repr(list(texts))}", "|".join(escaped))
 
 
 def json_schema(schema: Mapping[str, Any] | str) -> Grammar:
-    """JSON texts that a schema allows, written as `json.dumps` does, properties in the order of the schema.
+    """Grammar of JSON texts that a schema allows, formatted as by `json.dumps`, properties in the schema's order.
 
-    Raises: ConfigError: no JSON object.
+    Raises: ConfigError: the schema is not a JSON object.
     """
     try:
-        read = json.loads(schema) if isinstance(schema, str) else dict(schema)
-        if not isinstance(read, dict):
+        parsed = json.loads(schema) if isinstance(schema, str) else dict(schema)
+        if not isinstance(parsed, dict):
             raise ConfigError(
-                f"json_schema is {shown(read)}; a schema is an object such as {{'type': 'number'}}"
+                f"json_schema is {safe_repr(parsed)}; a schema is an object such as {{'type': 'number'}}"
             )
-        text = json.dumps({"x-guidance": AS_DUMPS, **read})
+        text = json.dumps({"x-guidance": AS_DUMPS, **parsed})
     except (ValueError, TypeError, RecursionError) as error:
-        raise ConfigError(f"json_schema is no JSON: {error}") from None
+        raise ConfigError(f"json_schema is invalid JSON: {error}") from None
     return Grammar("json_schema", f"%json {text}")
 
 
 def _expression(name: str, pattern: str) -> Grammar:
-    if (len(pattern) - len(pattern.rstrip("\\"))) % 2:  # it would escape the end that a rule sets
+    if (len(pattern) - len(pattern.rstrip("\\"))) % 2:  # it would escape the slash that ends the rule
         raise ConfigError(f"{name} cannot be used: it ends with a backslash, which escapes nothing")
     try:
         return Grammar(name, f"/{_guidance().regex_to_lark(pattern, '')}/")
     except UnicodeEncodeError as error:
-        raise ConfigError(f"{name} is no valid Unicode: {error.reason}") from None
+        raise ConfigError(f"{name} is invalid Unicode: {error.reason}") from None
 
 
-NOTHING_MORE = "NoExtension"
-"""How llguidance's message begins where no text can go on, which is nothing wrong."""
+NO_EXTENSION = "NoExtension"
+"""Beginning of llguidance's message where no token can follow, which is not an error here."""
 
 
 class Constraint:
-    """A filter that leaves the tokens that may follow, so that the text of a row is, or can become, a match.
+    """Logit filter that allows only tokens after which the text of a row is, or can become, a match.
 
-    The text is what `decode` gives of the new tokens, special ones left out. An end token may be said exactly where the
-    text is a match, and nothing else where no longer match begins with it; without an end a row is the beginning of a
-    match. A special token that is forced says nothing.
+    The text is the decoded new tokens without special tokens. An end token is allowed exactly where the text is a
+    match, and is the only allowed token where no longer match begins with it. A row that ends for another reason is
+    the beginning of a match.
 
-    Draws follow the model's distribution, renormalised at each step over what is allowed. That is not its distribution
-    over matches: a token is taken as readily as it is likely, however unlikely all that may follow it.
+    Sampling follows the model's distribution, renormalised at each step over the allowed tokens. That is not its
+    distribution over matches: a token is as likely as before, however unlikely all allowed texts after it are.
 
     Args:
-        vocabulary: how many tokens logits judge; the tokenizer may know fewer.
-        begun: how many columns rows begin with · ends: the tokens that end a row.
-    Raises: ConfigError: a grammar that is wrong, too large, or matches nothing that tokens can say; no end token.
-        UnsupportedError: a tokenizer whose tokens have no text of their own.
+        vocabulary: number of logits; the tokenizer may have fewer tokens.
+        prompt_length: number of prompt columns · stop_ids: tokens that end a row.
+    Raises: ConfigError: the grammar is invalid, too large, or matches no text of these tokens; no stop token.
+        UnsupportedError: the tokenizer's tokens have no text of their own.
     """
 
     def __init__(
-        self, grammar: Grammar, tokenizer: Tokenizer, *, vocabulary: int, begun: int, ends: Sequence[int]
+        self,
+        grammar: Grammar,
+        tokenizer: Tokenizer,
+        *,
+        vocabulary: int,
+        prompt_length: int,
+        stop_ids: Sequence[int],
     ) -> None:
-        if not ends:
+        if not stop_ids:
             raise ConfigError(
-                f"{grammar.name} says where a text may end, and the model's files name no end token; give eos_token_id"
+                f"{grammar.name} needs an end token, and the model's files name none; give eos_token_id"
             )
         guidance = _guidance()
         self._grammar = grammar
-        self._table = _table(tokenizer, vocabulary)
-        self._ends = torch.tensor(sorted(set(ends)))
-        self._over = _Row(None, allowed=torch.ones(vocabulary, dtype=torch.bool))
-        self._lost = _Row(None, allowed=torch.zeros(vocabulary, dtype=torch.bool))
+        self._table = _token_table(tokenizer, vocabulary)
+        self._stop_ids = torch.tensor(sorted(set(stop_ids)))
+        self._finished = _MatchState(None, allowed=torch.ones(vocabulary, dtype=torch.bool))
+        self._dead = _MatchState(None, allowed=torch.zeros(vocabulary, dtype=torch.bool))
         limits = guidance.LLParserLimits(verbose_errors=False)
         matcher = guidance.LLMatcher(self._table.engine, grammar.text, log_level=0, limits=limits)
         if matcher.is_error():
-            raise self._wrong(matcher)
-        start = _Row(matcher)
+            raise self._error(matcher)
+        start = _MatchState(matcher)
         if not bool(self._allowed(start).any()):
             raise ConfigError(
-                f"no text that {grammar.name} allows can be begun with the tokens of this model; ask for another"
+                f"no text that {grammar.name} allows can begin with a token of this model; change it"
             )
-        self._rows = Said(start, self._after, begun=begun)
+        self._states = PrefixStates(start, self._advance, prompt_length=prompt_length)
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
-        allowed = torch.stack([self._allowed(row) for row in self._rows(ids)])
+        allowed = torch.stack([self._allowed(state) for state in self._states(ids)])
         return logits.masked_fill(~allowed.to(logits.device), -torch.inf)
 
-    def _after(self, row: _Row, token: int) -> _Row:
-        """A row that has said one more token."""
+    def _advance(self, state: _MatchState, token: int) -> _MatchState:
+        """The state after one more token."""
         table = self._table
-        if row.matcher is None:
-            return row
-        if token in self._ends:
-            return self._over
-        if not table.speaks[token]:
-            return row
-        entry = token if row.begun else int(table.as_first[token])
+        if state.matcher is None:
+            return state
+        if token in self._stop_ids:
+            return self._finished
+        if not table.has_text[token]:
+            return state
+        entry = token if state.started else int(table.first_entry[token])
         if entry < 0:
-            return _Row(row.matcher, begun=True)
-        matcher = row.matcher.deep_copy()
-        # A beam that has no way on is given any token; nothing may follow that either.
-        return _Row(matcher, begun=True) if matcher.consume_token(entry) else self._lost
+            return _MatchState(state.matcher, started=True)
+        matcher = state.matcher.deep_copy()
+        # A dead beam is given any token; nothing may follow it either.
+        return _MatchState(matcher, started=True) if matcher.consume_token(entry) else self._dead
 
-    def _allowed(self, row: _Row) -> Tensor:
-        """Which tokens may follow. [V] bool"""
-        if row.allowed is None:
-            row.allowed = self._compute(row)
-        return row.allowed
+    def _allowed(self, state: _MatchState) -> Tensor:
+        """Mask of the allowed next tokens. [V] bool"""
+        if state.allowed is None:
+            state.allowed = self._compute(state)
+        return state.allowed
 
-    def _compute(self, row: _Row) -> Tensor:
-        table, matcher = self._table, row.matcher
+    def _compute(self, state: _MatchState) -> Tensor:
+        table, matcher = self._table, state.matcher
         complete = matcher.is_accepting()
         bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little")
-        if matcher.is_error() and not matcher.get_error().startswith(NOTHING_MORE):
-            raise self._wrong(matcher)
-        fit = torch.from_numpy(bits).bool()
-        fit[-1] = False
-        allowed = fit[: len(table.speaks)]
-        if not row.begun:
-            # What is silent as the first token, a space that is left out, may stand before whatever may follow.
-            silent = table.speaks if complete or bool(allowed.any()) else torch.zeros_like(allowed)
-            allowed = torch.where(table.as_first >= 0, fit[table.as_first], silent)
-        return allowed.index_fill(0, self._ends, complete)
+        if matcher.is_error() and not matcher.get_error().startswith(NO_EXTENSION):
+            raise self._error(matcher)
+        entries = torch.from_numpy(bits).bool()
+        entries[-1] = False  # our own end token, which is allowed below
+        allowed = entries[: len(table.has_text)]
+        if not state.started:
+            # A first token without text, such as a space that decoders omit, may come before any allowed token.
+            empty = table.has_text if complete or bool(allowed.any()) else torch.zeros_like(allowed)
+            allowed = torch.where(table.first_entry >= 0, entries[table.first_entry], empty)
+        return allowed.index_fill(0, self._stop_ids, complete)
 
-    def _wrong(self, matcher: Any) -> ConfigError:
-        """What llguidance says, in one line."""
+    def _error(self, matcher: Any) -> ConfigError:
+        """llguidance's message, in one line."""
         lines = matcher.get_error().splitlines()
-        told = next((line for line in lines if line.startswith("error: ")), lines[0])
-        return ConfigError(f"{self._grammar.name} cannot be used: {clear(told.split(': ', 1)[-1])}")
+        message = next((line for line in lines if line.startswith("error: ")), lines[0])
+        return ConfigError(f"{self._grammar.name} cannot be used: {printable(message.split(': ', 1)[-1])}")
 
 
-class _Row:
-    """How far rows that say the same have matched.
+class _MatchState:
+    """Matcher state of all rows with the same text.
 
-    matcher: None where nothing depends on it any more · begun: has it said any text?
-    allowed: which tokens may follow, once that was asked for. [V] bool
+    matcher: None once the row has ended or cannot match · started: whether it has any text
+    allowed: mask of the allowed next tokens, computed when first needed. [V] bool
     """
 
-    def __init__(self, matcher: Any, *, begun: bool = False, allowed: Tensor | None = None) -> None:
+    def __init__(self, matcher: Any, *, started: bool = False, allowed: Tensor | None = None) -> None:
         self.matcher = matcher
-        self.begun = begun
+        self.started = started
         self.allowed = allowed
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
-    """A vocabulary as llguidance reads it: the bytes of all tokens, and behind them of those that differ when first.
+class _TokenTable:
+    """Vocabulary for llguidance: the bytes of all tokens, then those of tokens that differ at the beginning of a text.
 
-    engine: its tokenizer · as_first: where a token stands when it is the first of a text, -1 if it is silent there. [V]
-    speaks: which tokens add to a text. [V] bool
+    engine: llguidance's tokenizer
+    first_entry: entry of a token at the beginning of a text, -1 if it has no text there. [V]
+    has_text: tokens that add to a text. [V] bool
     """
 
     engine: Any
-    as_first: Tensor
-    speaks: Tensor
+    first_entry: Tensor
+    has_text: Tensor
 
 
 @lru_cache(maxsize=4)
-def _table(tokenizer: Tokenizer, vocabulary: int) -> _Table:
+def _token_table(tokenizer: Tokenizer, vocabulary: int) -> _TokenTable:
     first, later = token_bytes(tokenizer, vocabulary)
-    entries, as_first = list(later), list(range(vocabulary))
-    for token, (alone, behind) in enumerate(zip(first, later, strict=True)):
-        if alone != behind:
-            as_first[token] = len(entries) if alone else -1
-            entries += [alone] if alone else []
-    words = _Words([*entries, b"<end>"])  # an end of its own: which tokens end a row is said above
+    entries, first_entry = list(later), list(range(vocabulary))
+    for token, (at_start, inside) in enumerate(zip(first, later, strict=True)):
+        if at_start != inside:
+            first_entry[token] = len(entries) if at_start else -1
+            entries += [at_start] if at_start else []
+    adapter = _TokenizerAdapter([*entries, b"<end>"])  # its own end token; `Constraint` handles the model's
     guidance = _guidance()
-    engine = guidance.LLTokenizer(guidance.TokenizerWrapper(words))
-    return _Table(engine, torch.tensor(as_first), torch.tensor([bool(text) for text in later]))
+    engine = guidance.LLTokenizer(guidance.TokenizerWrapper(adapter))
+    return _TokenTable(engine, torch.tensor(first_entry), torch.tensor([bool(text) for text in later]))
 
 
-class _Words:
-    """What llguidance asks of a tokenizer."""
+class _TokenizerAdapter:
+    """The tokenizer interface that llguidance expects."""
 
     def __init__(self, tokens: list[bytes]) -> None:
         self.tokens = tokens
@@ -237,7 +243,7 @@ class _Words:
         self.special_token_ids = [self.eos_token_id]
 
     def __call__(self, text: bytes) -> list[int]:
-        raise AssertionError("tokens are asked for what is forced, and nothing is")
+        raise AssertionError("llguidance tokenizes only forced text, and the grammar forces none")
 
 
 def _guidance() -> Any:

@@ -1,9 +1,9 @@
-"""Rows of tokens that a network continues: what it has read stays in a cache.
+"""Batch of sequences being generated, with its key/value cache.
 
 rows = Rows(network, ids)
 rows.logits() ──a method chooses──> rows.append(tokens)        one step
-                                    rows.pick([0, 0, 2])       beams: rows become copies of these
-                                    rows.rewrite(ids)          guesses: what was wrong is taken back
+                                    rows.pick([0, 0, 2])       beam search: rows become copies of these
+                                    rows.rewrite(ids)          speculation: rejected tokens are dropped
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core.cache import KeyValueCache
-from glassformer.core.flow import Batch, Flow, Memory, Output
+from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
 from glassformer.models import Network
 
 
 class Rows:
-    """R rows of one length, padded on the left; each step computes one position of each.
+    """R token sequences of one length, padded on the left, that grow together; each step computes one position of each.
 
     Args:
-        ids: prompts, padded on the left; for an encoder-decoder the beginnings of answers. [R, T]
-        keep: False where the prompt is padding. [R, T] bool
-        memory_of, memory_keep: for an encoder-decoder, what the encoder reads, and its mask [R, 1, S]; it runs once.
-        cached: keep keys and values, so that each step computes one position; the same numbers either way.
+        ids: prompts; for an encoder-decoder the start tokens of the decoder. [R, T]
+        keep: prompt attention mask, False where the prompt is padding. [R, T] bool
+        encoder_batch, encoder_keep: encoder input of an encoder-decoder, and its mask [R, 1, S]; it is encoded once.
+        cached: cache keys and values, so that each step computes one position; the numbers are the same either way.
     """
 
     @torch.inference_mode()
@@ -34,47 +34,54 @@ class Rows:
         ids: Tensor,
         *,
         keep: Tensor | None = None,
-        memory_of: Batch | None = None,
-        memory_keep: Tensor | None = None,
+        encoder_batch: Batch | None = None,
+        encoder_keep: Tensor | None = None,
         cached: bool = True,
     ) -> None:
         self.network = network
         self.ids = ids
-        # Where prompts are padded; None = nowhere. [R, columns of the prompts]
+        # None = no prompt is padded. [R, columns of the prompts]
         self._keep = None if keep is None or bool(keep.all()) else keep
-        self._memory = None if memory_of is None else network.memory(memory_of, Flow(keep=memory_keep))
+        self._memory = (
+            None if encoder_batch is None else network.memory(encoder_batch, Flow(keep=encoder_keep))
+        )
         self._cache = KeyValueCache() if cached else None
         self._read = 0  # how many columns of `ids` the cache holds
-        self._prompt = torch.arange(len(ids), device=ids.device)  # whose continuation a row is. [R]
+        self._prompt = torch.arange(
+            len(ids), device=ids.device
+        )  # index of the prompt that a row continues. [R]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def keep(self) -> Tensor | None:
-        """False where a prompt is padded; None = nothing is hidden. [R, T] bool"""
+        """Attention mask, False where a prompt is padded; None = no padding. [R, T] bool"""
         keep = self._keep
         return None if keep is None else F.pad(keep, (0, self.ids.shape[1] - keep.shape[1]), value=True)
 
     @property
-    def seen(self) -> Tensor:
-        """The ids as filters see them: -1, which is no token, where a prompt is padded. [R, T]"""
+    def filter_ids(self) -> Tensor:
+        """Ids as logit filters get them: -1, which is no token, where a prompt is padded. [R, T]"""
         keep = self.keep
         return self.ids if keep is None else self.ids.masked_fill(~keep, -1)
 
     def logits(self) -> Tensor:
-        """What could come next, in each row. [R, V]"""
+        """Logits of the next token of each row. [R, V]"""
         return logits_of(self.read())[:, -1]
 
     @torch.inference_mode()
     def read(self, last: int = 1) -> Output:
-        """Read what no pass has read yet: logits of the `last` columns, and the states of all that were read now."""
-        fed, keep = self.ids[:, self._read :], self.keep
-        seen = None if keep is None else keep[:, None]  # [R, 1, S]
+        """Forward pass over the columns that are not in the cache.
+
+        Returns: logits of the `last` columns, and hidden states of all columns that were read now.
+        """
+        unread, keep = self.ids[:, self._read :], self.keep
+        mask = None if keep is None else keep[:, None]  # [R, 1, S]
         if self._memory is None:
-            batch, flow = Batch(input_ids=fed), Flow(keep=seen, cache=self._cache, last=last)
+            batch, flow = Batch(input_ids=unread), Flow(keep=mask, cache=self._cache, last=last)
         else:  # the prompt is the decoder's, so is its mask; the encoder's mask lies in the memory
-            batch = Batch(decoder_input_ids=fed, decoder_keep=seen)
+            batch = Batch(decoder_input_ids=unread, decoder_keep=mask)
             flow = Flow(memory=self._memory, cache=self._cache, last=last)
         output: Output = self.network(batch, flow)
         if self._cache is not None:
@@ -82,50 +89,50 @@ class Rows:
         return output
 
     def append(self, tokens: Tensor) -> None:
-        """Write one more token in each row [R], or several [R, n]."""
+        """Append one token to each row [R], or several [R, n]."""
         self.ids = torch.cat([self.ids, tokens.reshape(len(self), -1)], dim=1)
 
     def rewrite(self, ids: Tensor) -> None:
-        """Say this, the prompts unchanged; what was read stays as far as all rows agree with it. [R, T']
+        """Replace the new tokens; the cache is cut to the longest prefix that is common to all rows. [R, T']
 
-            read     the cat sat on it       ids    the cat sat down       stays   the cat sat
-
-        The last column is always read again, for its logits.
+        cached   the cat sat on it       ids    the cat sat down       stays   the cat sat
         """
-        common = min(self._read, ids.shape[1] - 1)
-        agrees = (ids[:, :common] == self.ids[:, :common]).all(dim=0)
-        common = int(agrees.long().cumprod(0).sum())
+        common = min(self._read, ids.shape[1] - 1)  # the last column is always read again, for its logits
+        equal = (ids[:, :common] == self.ids[:, :common]).all(dim=0)
+        common = int(equal.long().cumprod(0).sum())
         if self._cache is not None:
-            self._cache.drop(self._read - common)
+            self._cache.drop_last(self._read - common)
         self.ids, self._read = ids, common
 
     def pick(self, rows: Tensor) -> None:
-        """Become these rows, in this order; one may be there several times, or not at all. [R']
+        """Select rows by index, in this order, with repetition; the cache follows. [R']
 
-        Rows of one prompt share its mask and its memory, and as long as they say the same, their keys are the same. So
-        while each place keeps its prompt, only the places that change are written, from where they begin to differ.
+        Rows of one prompt share its mask and its memory, and up to their first different token also keys and values. So
+        while each index keeps its prompt, only cache rows that change are written, from the first different column on.
         """
         ids, prompt = self.ids[rows], self._prompt[rows]
         if torch.equal(prompt, self._prompt):
             changed = ids != self.ids  # [R, T]
-            places, columns = changed.any(dim=1).nonzero()[:, 0], changed.any(dim=0).nonzero()[:, 0]
-            if self._cache is not None and len(places):
-                self._cache.overwrite(places, rows[places], start=int(columns[0]))
+            targets, columns = changed.any(dim=1).nonzero()[:, 0], changed.any(dim=0).nonzero()[:, 0]
+            if self._cache is not None and len(targets):
+                self._cache.copy_rows(targets, rows[targets], start=int(columns[0]))
         else:
             if self._keep is not None:
                 self._keep = self._keep[rows]
             sources = self._sources(rows)
             if self._memory is not None and sources is not None:
                 keep = self._memory.keep
-                self._memory = Memory(self._memory.states[sources], None if keep is None else keep[sources])
+                self._memory = EncoderOutput(
+                    self._memory.states[sources], None if keep is None else keep[sources]
+                )
             if self._cache is not None:
-                self._cache.pick(rows, sources)
+                self._cache.reorder_rows(rows, sources)
         self.ids, self._prompt = ids, prompt
 
     def _sources(self, rows: Tensor) -> Tensor | None:
-        """Which rows of the memory these rows read; None where all of it serves as it lies. [R']
+        """Rows of the encoder memory that these rows attend to; None = the memory stays as it is. [R']
 
-        As many neighbours as there are for each row of the memory may share it, so it is not copied for them.
+        Neighbouring rows share one row of the memory, as long as it has the same number of them for each of its rows.
         """
         if self._memory is None:
             return None
@@ -135,13 +142,14 @@ class Rows:
         return None if torch.equal(sources, shared) else sources
 
 
-class Ahead:
-    """Rows as they stand, of which a network has read more than they have said: guesses, or candidates.
+class LookaheadRows:
+    """Rows for methods whose network reads more tokens than are chosen: draft tokens, or candidates.
 
-    To a `Decoding` it is what `Rows` are: it asks for logits, and appends the token that it chooses.
+    `Decoding` uses it like `Rows`: it asks for logits, and appends the token that it chooses.
 
-    rows: what the network reads · proposed, accepted: how many guesses it has read of each row, and how many of them
-        the row then said. [R]; None: the method guesses nothing
+    rows: the sequences that the network reads
+    proposed, accepted: number of draft tokens of each row that were verified, and that were chosen. [R]; None = the
+        method has no draft
     """
 
     proposed: Tensor | None = None
@@ -151,22 +159,22 @@ class Ahead:
         self.rows = rows
         self.network = rows.network
         self.ids = rows.ids  # [R, T]
-        self.seen = rows.seen  # [R, T]
+        self.filter_ids = rows.filter_ids  # [R, T]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def logits(self) -> Tensor:
-        """What could come next, in each row. [R, V]"""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it reads ahead")
+        """Logits of the next token of each row. [R, V]"""
+        raise NotImplementedError(f"{type(self).__name__} does not implement logits()")
 
     def append(self, tokens: Tensor) -> None:
-        """Write one more token in each row. [R]"""
+        """Append one token to each row. [R]"""
         self.ids = torch.cat([self.ids, tokens[:, None]], dim=1)
-        self.seen = torch.cat([self.seen, tokens[:, None]], dim=1)
+        self.filter_ids = torch.cat([self.filter_ids, tokens[:, None]], dim=1)
 
 
 def logits_of(output: Output) -> Tensor:
-    """Whoever generates has a language model's head. [R, last, V]"""
-    assert output.logits is not None
+    """The logits of an output. [R, last, V]"""
+    assert output.logits is not None  # generation runs only on networks with a language-model head
     return output.logits

@@ -1,9 +1,9 @@
-"""Finding model folders: on this machine, in the Hub cache, or on the Hub; verified before first use.
+"""Resolve model names: a local folder, the Hugging Face Hub cache, or a verified download.
 
-resolve("org/name") ─> find.py    a folder here? then that, and nothing else is even imported
+resolve("org/name") ─> find.py    a local folder, for which no Hub client is imported
                        fetch.py   the Hub cache, else a download: the only module that opens a connection
                        files.py   which files of a repository are worth fetching
-                       verify.py  the digest each file must have; damaged ones are put aside
+                       verify.py  the checksum of each file; damaged ones are quarantined
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Fetching a model through the Hub's client, and verifying it before first use.
+"""Download a model with the Hub client, and verify its checksums before first use.
 
     complete in the cache? ──yes──> verified? ──yes──> the folder
-          │ no                          │ no: put aside
+          │ no                          │ no: quarantine
           └──────> list, choose, download, verify ── damaged twice ──> error
 
-The download itself (resuming, locks, links, progress bar) is the client's; what it fetched is not believed.
+The download itself (resuming, locks, links, progress bar) is the client's; its files are verified here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.errors import DataError, WeightsError
-from glassformer.hub.files import INDEX, SINGLE, lacking, pickles, wanted
-from glassformer.hub.verify import Record, put_aside
+from glassformer.hub.files import INDEX, SINGLE, missing_files, model_files, pickled_weights
+from glassformer.hub.verify import SnapshotRecord, quarantine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to fetch, and from where; `resolve` explains each field."""
+class HubRequest:
+    """A model to download, and from where; `resolve` explains each field."""
 
     name: str
     revision: str
@@ -31,85 +31,87 @@ class Request:
     check: Callable[[Path], object] | None
 
 
-def fetch(request: Request, *, offline: bool) -> Path:
+def fetch(request: HubRequest, *, offline: bool) -> Path:
     """The verified snapshot of a model, from the cache if it is complete there, else from the Hub.
 
     Raises: DataError, WeightsError: as `resolve`.
     """
-    folder = _cached(request)
-    if folder is not None and Record(folder).complete(allow_pickle=request.allow_pickle):
-        wrong = _verify(folder, request)
-        if not wrong:
+    folder = _cached_snapshot(request)
+    if folder is not None and SnapshotRecord(folder).is_complete(allow_pickle=request.allow_pickle):
+        damaged = _verify(folder, request)
+        if not damaged:
             return folder
         if offline:
-            raise _damaged(request, wrong, "it is put aside; fetch it again with a connection")
+            raise _damaged_error(request, damaged, "it is quarantined; fetch it again with a connection")
     if offline:
-        return _offline(request, folder)
-    wrong = {}
+        return _offline_snapshot(request, folder)
+    damaged = {}
     for _ in range(2):
         folder, names = _download(request)
-        wrong = _verify(folder, request, names)
-        if not wrong:
-            _require_whole(folder, request)
-            Record(folder).mark_complete(names, allow_pickle=request.allow_pickle)
+        damaged = _verify(folder, request, names)
+        if not damaged:
+            _require_complete(folder, request)
+            SnapshotRecord(folder).mark_complete(names, allow_pickle=request.allow_pickle)
             return folder
-    raise _damaged(request, wrong, "fetched twice and damaged twice; try again later, or pass a local folder")
+    raise _damaged_error(
+        request, damaged, "fetched twice and damaged twice; try again later, or pass a local folder"
+    )
 
 
-def _cached(request: Request) -> Path | None:
-    """The snapshot in the cache, whole or not; asks no network."""
+def _cached_snapshot(request: HubRequest) -> Path | None:
+    """The snapshot in the cache, complete or not; makes no request."""
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(
+    path = try_to_load_from_cache(
         request.name, "config.json", cache_dir=request.cache_folder, revision=request.revision
     )
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(path).parent if isinstance(path, str) else None
 
 
-def _offline(request: Request, folder: Path | None) -> Path:
-    """What there is without a connection: also a snapshot others fetched, if it has config and weights."""
+def _offline_snapshot(request: HubRequest, folder: Path | None) -> Path:
+    """The snapshot without a connection: also one that another tool downloaded, if it has config and weights."""
     advice = "connections are off (offline=True or HF_HUB_OFFLINE=1): fetch it once with a connection, or pass a folder"
     if folder is None:
         raise DataError(
             f"{request.name}: no folder of that name here, and revision '{request.revision}' is not in the Hub cache; "
             + advice
         )
-    missing = lacking(folder, allow_pickle=request.allow_pickle)
+    missing = missing_files(folder, allow_pickle=request.allow_pickle)
     if missing:
         raise DataError(f"{request.name}: the Hub cache lacks {', '.join(missing[:5])}; {advice}")
-    wrong = _verify(folder, request)
-    if wrong:
-        raise _damaged(request, wrong, "it is put aside; fetch it again with a connection")
+    damaged = _verify(folder, request)
+    if damaged:
+        raise _damaged_error(request, damaged, "it is quarantined; fetch it again with a connection")
     return folder
 
 
-def _verify(folder: Path, request: Request, names: list[str] | None = None) -> dict[str, str]:
-    """Check the files of a snapshot that will be used, and put the damaged ones aside."""
+def _verify(folder: Path, request: HubRequest, names: list[str] | None = None) -> dict[str, str]:
+    """Verify the files of a snapshot that are used, and quarantine the damaged ones. Returns: name → problem"""
     if names is None:
-        there = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-        names = wanted(there, allow_pickle=request.allow_pickle)
-    wrong = Record(folder).damaged(names, request.check)
-    for name in wrong:
+        present = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+        names = model_files(present, allow_pickle=request.allow_pickle)
+    damaged = SnapshotRecord(folder).damaged_files(names, request.check)
+    for name in damaged:
         try:
-            put_aside(folder / name)
+            quarantine(folder / name)
         except OSError as problem:
             raise WeightsError(
-                f"{folder / name}: {wrong[name]}, and cannot be moved away: {problem.strerror}; "
+                f"{folder / name}: {damaged[name]}, and cannot be moved away: {problem.strerror}; "
                 "delete it, and it is fetched again"
             ) from problem
-    return wrong
+    return damaged
 
 
-def _damaged(request: Request, wrong: dict[str, str], advice: str) -> WeightsError:
-    name, problem = next(iter(wrong.items()))
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+def _damaged_error(request: HubRequest, damaged: dict[str, str], advice: str) -> WeightsError:
+    name, problem = next(iter(damaged.items()))
+    more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
     return WeightsError(f"{request.name}: {name}{more} {problem}: {advice}")
 
 
-def _download(request: Request) -> tuple[Path, list[str]]:
-    """List the repository, choose its files, and let the client fetch those that are not in the cache.
+def _download(request: HubRequest) -> tuple[Path, list[str]]:
+    """List the repository, select its files, and download those that are not in the cache.
 
-    Returns: the snapshot, and the names of the chosen files.
+    Returns: the snapshot, and the names of the selected files.
     """
     from huggingface_hub import HfApi, snapshot_download
 
@@ -118,31 +120,34 @@ def _download(request: Request) -> tuple[Path, list[str]]:
             HfApi(endpoint=request.endpoint).model_info(request.name, revision=request.revision).siblings
         )
         names = [sibling.rfilename for sibling in siblings or []]
-        chosen = wanted(names, allow_pickle=request.allow_pickle)
+        selected = model_files(names, allow_pickle=request.allow_pickle)
         _require_weights(request, names)
         folder = snapshot_download(
             request.name,
             revision=request.revision,
             cache_dir=request.cache_folder,
             endpoint=request.endpoint,
-            allow_patterns=[glob.escape(name) for name in chosen],
+            allow_patterns=[glob.escape(name) for name in selected],
         )
     except DataError:
         raise
     except (
         Exception
-    ) as problem:  # the client names no closed set of errors: its own, its transport's, the system's
-        raise _explained(request, problem) from problem
-    return Path(folder), chosen
+    ) as problem:  # the client documents no set of errors: its own, its transport's, the system's
+        raise _hub_error(request, problem) from problem
+    return Path(folder), selected
 
 
-def _require_weights(request: Request, names: list[str]) -> None:
-    """Say before the download that there is nothing to load, and why."""
+def _require_weights(request: HubRequest, names: list[str]) -> None:
+    """Check before the download that there are weights to load.
+
+    Raises: DataError: no config, no weights, or pickled ones alone.
+    """
     if "config.json" not in names:
-        raise DataError(f"{request.name}: has no config.json, so it is no model this can load")
+        raise DataError(f"{request.name}: has no config.json, so it is not a model that can be loaded")
     if SINGLE in names or INDEX in names:
         return
-    pickled = pickles(names)
+    pickled = pickled_weights(names)
     if pickled and not request.allow_pickle:
         raise DataError(
             f"{request.name}: holds only pickled weights ({pickled[0]}), not fetched because a pickle can run any "
@@ -152,16 +157,16 @@ def _require_weights(request: Request, names: list[str]) -> None:
         raise DataError(f"{request.name}: holds no weights: looked for model.safetensors and its index")
 
 
-def _require_whole(folder: Path, request: Request) -> None:
-    missing = lacking(folder, allow_pickle=request.allow_pickle)
+def _require_complete(folder: Path, request: HubRequest) -> None:
+    missing = missing_files(folder, allow_pickle=request.allow_pickle)
     if missing:
         raise DataError(
             f"{request.name}: the repository itself lacks {', '.join(missing[:5])}; it cannot be loaded"
         )
 
 
-def _explained(request: Request, problem: Exception) -> DataError:
-    """One line for what went wrong between here and the Hub."""
+def _hub_error(request: HubRequest, problem: Exception) -> DataError:
+    """The error of a failed request, with its remedy."""
     from huggingface_hub import errors
 
     name, revision = request.name, request.revision

@@ -1,7 +1,7 @@
-"""Which files of a repository make a model, and which of them a folder lacks.
+"""Select the files of a Hub repository that make a model, and list those missing in a folder.
 
-A repository may hold the same weights five times: safetensors, pickles, other frameworks, exports. One copy is
-fetched, safetensors before all else.
+A repository may hold the same weights several times: safetensors, pickles, other frameworks, exports. One copy is
+downloaded, preferably safetensors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 _MAX_INDEX_BYTES = 64 << 20
 
-_SMALL = frozenset(
+_SMALL_FILES = frozenset(
     """
     config.json generation_config.json
     tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json
@@ -33,14 +33,14 @@ _PICKLE = re.compile(r"[^/]*\.(?:bin|pt|pth|ckpt)")
 _MODULE = re.compile(r"[0-9]+_[A-Za-z]+/(?:config\.json|model\.safetensors)")
 
 
-def wanted(names: Iterable[str], *, allow_pickle: bool = False) -> list[str]:
-    """Of the files of a repository, those that make the model: config, tokenizer, modules, one copy of the weights."""
+def model_files(names: Iterable[str], *, allow_pickle: bool = False) -> list[str]:
+    """The files of a repository to download: config, tokenizer, modules, one copy of the weights."""
     present = set(names)
-    chosen = {name for name in present if name in _SMALL or _MODULE.fullmatch(name)}
-    return sorted(chosen | _weights(present, allow_pickle))
+    chosen = {name for name in present if name in _SMALL_FILES or _MODULE.fullmatch(name)}
+    return sorted(chosen | _weight_files(present, allow_pickle))
 
 
-def _weights(present: set[str], allow_pickle: bool) -> set[str]:
+def _weight_files(present: set[str], allow_pickle: bool) -> set[str]:
     if SINGLE in present:
         return {SINGLE}
     if INDEX in present:
@@ -55,15 +55,15 @@ def _weights(present: set[str], allow_pickle: bool) -> set[str]:
     return single if len(single) == 1 else set()
 
 
-def pickles(names: Iterable[str]) -> list[str]:
-    """The files at the top of a repository that hold pickled weights."""
+def pickled_weights(names: Iterable[str]) -> list[str]:
+    """The files of pickled weights at the top level of a repository."""
     return sorted(name for name in names if _PICKLE.fullmatch(name) and name != "training_args.bin")
 
 
-def lacking(folder: Path, *, allow_pickle: bool = False) -> list[str]:
-    """What a folder lacks to be loaded: its config, its weights, or shards that its index names.
+def missing_files(folder: Path, *, allow_pickle: bool = False) -> list[str]:
+    """Files missing in a model folder: its config, its weights, or shards that its index names.
 
-    An index that cannot be read counts as nothing lacking: the reader of weights says what is wrong with it.
+    An unreadable index counts as complete: reading the weights reports what is wrong with it.
     """
     missing = [] if (folder / "config.json").is_file() else ["config.json"]
     for single, index in [(SINGLE, INDEX), (PICKLED_SINGLE, PICKLED_INDEX)][: 2 if allow_pickle else 1]:
@@ -83,4 +83,4 @@ def _shards(index: Path) -> list[str]:
         weight_map = json.loads(index.read_bytes())["weight_map"]
         return sorted({name for name in weight_map.values() if isinstance(name, str) and "/" not in name})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return []  # as the docstring says: judged elsewhere, with a better message
+        return []  # see missing_files: reading the weights gives a better message

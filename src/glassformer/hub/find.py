@@ -1,7 +1,7 @@
-"""From what a user typed to a folder: a folder that exists wins, another name is the Hub's.
+"""Resolve a model name to a folder: an existing local folder first, then the Hub.
 
-package:NAME/folder is a folder that an installed package carries; the package itself is not imported.
-A folder that holds no model, and a folder `model` that does, such as that of a run, stands for the latter.
+package:NAME/folder is a folder within an installed package; the package itself is not imported.
+A folder without a model but with a subfolder `model`, such as the folder of a run, resolves to that subfolder.
 """
 
 from __future__ import annotations
@@ -29,42 +29,41 @@ def resolve(
     endpoint: str | None = None,
     check: Callable[[Path], object] | None = None,
 ) -> Path:
-    """Find the folder of a model: here, in the Hub cache, or by fetching it.
+    """Find the folder of a model: locally, in the Hub cache, or by downloading it.
 
-    A folder that exists wins; the folder of a run stands for its model. A name that only a path can have (`./x`,
-    `~/x`, `a/b/c`) is never looked up on the Hub. A snapshot in the Hub cache that is complete is used without
-    asking the network whether there is a newer one; pass a `revision` for that. What is fetched is verified before
-    it is returned, once.
+    An existing folder comes first; the folder of a run resolves to its model. A name that only a path can have (`./x`,
+    `a/b/c`) is never looked up on the Hub. A complete snapshot in the Hub cache is used without a request; pass a
+    `revision` for a newer one. Downloaded files are verified once, before they are returned.
 
     Args:
         name_or_folder: a folder, a name on the Hub: `org/name`, or `package:NAME/folder`.
         revision: a branch, tag or commit on the Hub; `main` by default.
-        offline: never open a connection; so does HF_HUB_OFFLINE=1.
-        allow_pickle: also fetch `*.bin` and `*.pt`, where there are no safetensors.
-        cache_folder: instead of the Hub client's (HF_HUB_CACHE).
-        endpoint: instead of the Hub client's (HF_ENDPOINT), a mirror say.
-        check: called with each safetensors file whose digest the server does not state; it raises if the
-            file is damaged. (This layer knows nothing of tensors: pass `weights.header.read_file_header`.)
+        offline: never open a connection; HF_HUB_OFFLINE=1 does the same.
+        allow_pickle: also download `*.bin` and `*.pt`, where there are no safetensors.
+        cache_folder: in place of the Hub client's (HF_HUB_CACHE).
+        endpoint: URL in place of the Hub client's (HF_ENDPOINT), such as a mirror.
+        check: called with each safetensors file whose checksum the server does not state; it raises if the
+            file is damaged. (This layer knows no tensors: pass `weights.header.read_file_header`.)
 
     Returns: the folder; for a local one its path as given, `~` expanded, or `model` in it.
 
     Raises:
         DataError: no such folder and no such model, a folder of several runs, nothing in the cache while offline, or
             the network failed: what failed, and what to do.
-        WeightsError: what the Hub sends is damaged, twice.
+        WeightsError: the downloaded files are damaged, twice.
     """
-    path = _expanded(name_or_folder)
+    path = _expand(name_or_folder)
     if path.is_dir():
-        return _with_model(path)
+        return _model_folder(path)
     if isinstance(name_or_folder, str) and name_or_folder.startswith(PACKAGE):
-        return _with_model(_in_package(name_or_folder.removeprefix(PACKAGE)))
+        return _model_folder(_package_folder(name_or_folder.removeprefix(PACKAGE)))
     if path.exists():
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
         raise DataError(f"{path}: no such folder; give a model folder, or a name on the Hub such as org/name")
-    from glassformer.hub.fetch import Request, fetch  # the client is imported only when it is needed
+    from glassformer.hub.fetch import HubRequest, fetch  # imported late: it imports the Hub client
 
-    request = Request(
+    request = HubRequest(
         name=name_or_folder,
         revision=revision or "main",
         allow_pickle=allow_pickle,
@@ -75,30 +74,30 @@ def resolve(
     return fetch(request, offline=offline or is_offline())
 
 
-def _with_model(folder: Path) -> Path:
-    inner = folder / "model"
+def _model_folder(folder: Path) -> Path:
+    subfolder = folder / "model"
     if (folder / CONFIG).exists():
         return folder
-    if (inner / CONFIG).is_file():
-        return inner
-    if several := sorted(str(path.parent.parent) for path in folder.glob(f"*/model/{CONFIG}")):
-        more = f" and {len(several) - 3} more" if len(several) > 3 else ""
+    if (subfolder / CONFIG).is_file():
+        return subfolder
+    if candidates := sorted(str(path.parent.parent) for path in folder.glob(f"*/model/{CONFIG}")):
+        more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
         raise DataError(
-            f"{folder}: holds no model itself; name one of those in it: {', '.join(several[:3])}{more}"
+            f"{folder}: holds no model itself; name one of those in it: {', '.join(candidates[:3])}{more}"
         )
     return folder
 
 
-def _in_package(name: str) -> Path:
-    """The folder that an installed package carries."""
-    package, _, inner = name.partition("/")
+def _package_folder(name: str) -> Path:
+    """A folder within an installed package."""
+    package, _, subfolder = name.partition("/")
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
         raise DataError(f"{PACKAGE}{name}: no package {package!r} is installed here; install it with pip")
-    home = Path(spec.origin).parent
-    folder = (home / inner).resolve()
-    if not folder.is_dir() or not folder.is_relative_to(home.resolve()):
-        raise DataError(f"{PACKAGE}{name}: the package {package!r} has no folder {inner!r}")
+    package_folder = Path(spec.origin).parent
+    folder = (package_folder / subfolder).resolve()
+    if not folder.is_dir() or not folder.is_relative_to(package_folder.resolve()):
+        raise DataError(f"{PACKAGE}{name}: the package {package!r} has no folder {subfolder!r}")
     return folder
 
 
@@ -107,7 +106,7 @@ def is_offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
-def _expanded(name_or_folder: str | Path) -> Path:
+def _expand(name_or_folder: str | Path) -> Path:
     if not os.fspath(name_or_folder):
         raise DataError(
             "the name of the model is empty; give a folder, or a name on the Hub such as org/name"

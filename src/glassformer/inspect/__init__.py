@@ -1,37 +1,40 @@
-"""Looking into a network: what it is made of, what it costs, and every number of a pass."""
+"""Model inspection: structure, sizes, FLOPs and RAM of a network, and every number of a forward pass."""
 
 from __future__ import annotations
 
-from glassformer.inspect.head import Head
-from glassformer.inspect.memory import Memory, Use, memory
+from glassformer.deprecation import former_names
+from glassformer.inspect.head import AttentionHead
+from glassformer.inspect.inputs import SessionInput, Token, text_input, translation_input
 from glassformer.inspect.overview import Overview
-from glassformer.inspect.reading import Reading, Token, read_texts, read_translation
+from glassformer.inspect.ram import RamEstimate, RamUsage, ram
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.inspect.sizes import Size, sizes
-from glassformer.inspect.summary import Part, Summary, TensorRow, Weight, summary
-from glassformer.inspect.trace import Layer, TapRow, folded, trace
+from glassformer.inspect.summary import ModelSummary, ModuleNode, TensorRow, Weight, summary
+from glassformer.inspect.trace import TapRow, TracedLayer, fold_layers, trace
 
 __all__ = [
+    "AttentionHead",
     "AttentionMap",
-    "Head",
-    "Layer",
-    "Memory",
+    "ModelSummary",
+    "ModuleNode",
     "Overview",
-    "Part",
-    "Reading",
+    "RamEstimate",
+    "RamUsage",
     "Session",
+    "SessionInput",
     "Size",
-    "Summary",
     "TapRow",
     "TensorRow",
     "Token",
-    "Use",
+    "TracedLayer",
     "Weight",
-    "folded",
-    "memory",
-    "read_texts",
-    "read_translation",
+    "fold_layers",
+    "ram",
     "sizes",
     "summary",
+    "text_input",
     "trace",
+    "translation_input",
 ]
+
+__getattr__ = former_names(__name__)

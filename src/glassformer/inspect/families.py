@@ -1,6 +1,6 @@
-"""How each family is made of the parts: norms, positions, attention, feed-forward, and what it alone does.
+"""Table of model families: norms, positions, attention, feed-forward, and what distinguishes each.
 
-Everything but the last is read off the family's own spec, so it says what the code does.
+All but the last are derived from the family's spec, so that the table agrees with the code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from glassformer.core.specs import (
     ParallelBlockSpec,
     StackSpec,
 )
-from glassformer.models import FAMILIES, Family, Network, Reader
+from glassformer.deprecation import former_names
+from glassformer.models import FAMILIES, ConfigReader, Family, Network
 
 POSITIONS: dict[type[nn.Module], str] = {
     positions.LearnedPositions: "learned",
@@ -45,11 +46,11 @@ MARKS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kinship:
-    """One family's line of the table.
+class FamilyRow:
+    """One family's row of the table.
 
-    reads: what goes in · norms, positions, attention, feed_forward: the parts it is made of
-    oddity: what no other family does, in its recipe's words · tasks: what it has heads for
+    reads: inputs · norms, positions, attention, feed_forward: components, in a few words
+    distinction: what distinguishes it from other families · tasks: tasks that it has heads for
     """
 
     family: str
@@ -58,47 +59,53 @@ class Kinship:
     positions: str
     attention: str
     feed_forward: str
-    oddity: str
+    distinction: str
     tasks: tuple[str, ...]
 
 
-def kinships(families: Iterable[Family] = FAMILIES.values()) -> list[Kinship]:
-    """The table, a line a family, from the networks that the families' smallest configs describe."""
-    return [_kinship(family) for family in families]
+def family_table(families: Iterable[Family] = FAMILIES.values()) -> list[FamilyRow]:
+    """The rows of the table, derived from the networks of the families' smallest configs."""
+    return [_family_row(family) for family in families]
 
 
-def as_markdown(lines: Sequence[Kinship]) -> str:
-    """The table as docs/families.md has it."""
+def as_markdown(table: Sequence[FamilyRow]) -> str:
+    """The table in Markdown, for docs/families.md."""
     head = "| family | reads | norms | positions | attention | feed-forward | its own |"
     rows = [
-        f"| `{x.family}` | {x.reads} | {x.norms} | {x.positions} | {x.attention} | {x.feed_forward} | {x.oddity} |"
-        for x in lines
+        f"| `{x.family}` | {x.reads} | {x.norms} | {x.positions} | {x.attention} | {x.feed_forward} | {x.distinction} |"
+        for x in table
     ]
     return "\n".join([head, "| --- | --- | --- | --- | --- | --- | --- |", *rows])
 
 
-def _kinship(family: Family) -> Kinship:
-    network = family.blank(family.spec(Reader(family.tiny)), family.tasks[0])
-    stacks = {side: stack.spec for side, stack in network.sides().items()}
-    blocks = {side: list(spec.blocks) for side, spec in stacks.items()}
-    return Kinship(
+def _family_row(family: Family) -> FamilyRow:
+    network = family.build_on_meta(family.spec(ConfigReader(family.tiny)), family.tasks[0])
+    stacks = {stream: stack.spec for stream, stack in network.stacks().items()}
+    blocks = {stream: list(spec.blocks) for stream, spec in stacks.items()}
+    return FamilyRow(
         family=family.model_type,
         reads=_reads(network, family),
-        norms=_joined({side: [_norms(block) for block in found] for side, found in blocks.items()}),
+        norms=_joined({stream: list(map(_norms, layers)) for stream, layers in blocks.items()}),
         positions=", ".join(dict.fromkeys(_positions(network))) or "none",
         attention=_joined(
-            {side: [_attention(block, stacks[side]) for block in found] for side, found in blocks.items()}
+            {
+                stream: [_attention(block, stacks[stream]) for block in layers]
+                for stream, layers in blocks.items()
+            }
         ),
         feed_forward=_joined(
-            {side: [_feed_forward(block.feed_forward) for block in found] for side, found in blocks.items()}
+            {
+                stream: [_feed_forward(block.feed_forward) for block in layers]
+                for stream, layers in blocks.items()
+            }
         ),
-        oddity=family.oddity,
+        distinction=family.distinction,
         tasks=family.tasks,
     )
 
 
 def _reads(network: Network, family: Family) -> str:
-    colours = family.opens == "picture" and "pixel_values" not in network.READS
+    colours = family.modality == "picture" and "pixel_values" not in network.READS
     words = {
         "input_ids": "colours of a picture" if colours else "text",
         "bbox": "boxes of words",
@@ -146,27 +153,30 @@ def _attention(block: BlockSpec | ParallelBlockSpec, stack: StackSpec) -> str:
 
 def _feed_forward(spec: FeedForwardSpec | GatedFeedForwardSpec | ExpertsSpec) -> str:
     if isinstance(spec, ExpertsSpec):
-        return f"{spec.chosen} of {spec.experts} experts, {_feed_forward(spec.expert)}"
+        return f"{spec.experts_per_token} of {spec.experts} experts, {_feed_forward(spec.expert)}"
     return f"gated {spec.activation}" if isinstance(spec, GatedFeedForwardSpec) else spec.activation
 
 
-def _joined(sides: dict[str, list[str]]) -> str:
-    """What the layers of each side say; said once where all say the same."""
-    said = {side: " / ".join(dict.fromkeys(words)) for side, words in sides.items()}
-    if len(set(said.values())) == 1:
-        return next(iter(said.values()))
-    return "; ".join(f"{side}: {words}" for side, words in said.items())
+def _joined(streams: dict[str, list[str]]) -> str:
+    """Descriptions of the layers of each stream, joined; only one where all streams are alike."""
+    cells = {stream: " / ".join(dict.fromkeys(words)) for stream, words in streams.items()}
+    if len(set(cells.values())) == 1:
+        return next(iter(cells.values()))
+    return "; ".join(f"{stream}: {words}" for stream, words in cells.items())
 
 
-def written_into(page: str) -> str:
-    """A page of docs with the table between its marks."""
+def update_page(page: str) -> str:
+    """Replace the table between the marks of a page."""
     before, _, rest = page.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
-    return f"{before}{MARKS[0]}\n{as_markdown(kinships())}\n{MARKS[1]}{after}"
+    return f"{before}{MARKS[0]}\n{as_markdown(family_table())}\n{MARKS[1]}{after}"
+
+
+__getattr__ = former_names(__name__)
 
 
 if __name__ == "__main__":
     from pathlib import Path
 
     page = Path("docs/families.md")
-    page.write_text(written_into(page.read_text("utf-8")), "utf-8")
+    page.write_text(update_page(page.read_text("utf-8")), "utf-8")

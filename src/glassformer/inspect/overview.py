@@ -1,4 +1,4 @@
-"""All heads of a layer at a glance: a thumbnail, a few numbers, and a sentence each."""
+"""Overview of all attention heads of a layer: thumbnails, statistics such as entropy, and a summary in words."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.inspect.head import Head, pooled
-from glassformer.inspect.reading import Token
+from glassformer.inspect.head import AttentionHead, pooled
+from glassformer.inspect.inputs import Token
 
-SIDE = 64  # pixels of a thumbnail
+THUMBNAIL = 64  # pixels
 SAMPLED_FROM = 1_024  # queries: up to here all rows are used
 SAMPLED_ROWS = 256
-CELLS = 2**22  # probabilities in work at once: 16 MB in fp32
+CELLS = 2**22  # probabilities computed at once: 16 MB in fp32
 
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """A layer at a glance.
+    """Thumbnails and statistics of the attention heads of a layer.
 
-    thumbnails: each pixel is the largest probability of the pairs that it stands for. [H, ≤ 64, ≤ 64]
-    bins: how many queries and keys a pixel stands for
-    rows_used, rows_total: fewer used than there are means a sample of evenly spaced queries
+    thumbnails: max-pooled attention maps. [H, ≤ 64, ≤ 64]
+    bins: number of queries and of keys in a pixel
+    rows_used, rows_total: where fewer rows are used, they are a sample of evenly spaced queries
     stats: means over queries, by name: [H]
-        entropy_bits   how widely a query spreads its attention; `entropy_most_bits` if it looked at all alike
-        special        share of the attention that goes to special tokens; `first`: to the first token
-        previous, same, next   share that goes to the neighbours and to itself; where queries and keys are one text
-        distance       how far off it looks, in tokens; likewise
-    summaries: what each head mostly does, in words
+        entropy_bits   attention entropy; `entropy_most_bits`: that of uniform attention
+        special        attention to special tokens; `first`: to the first token
+        previous, same, next   attention to the neighbours and the token itself, in self-attention
+        distance       mean attention distance in tokens; likewise
+    summaries: the main pattern of each head, in words
     """
 
     thumbnails: Tensor
@@ -41,37 +41,38 @@ class Overview:
 
     @property
     def sampled(self) -> bool:
+        """Whether only a sample of the rows was used."""
         return self.rows_used < self.rows_total
 
 
 def overview(
-    heads: Sequence[Head], keys: Sequence[Token], *, same_side: bool, exact: bool = False
+    heads: Sequence[AttentionHead], keys: Sequence[Token], *, same_stream: bool, exact: bool = False
 ) -> Overview:
-    """Look over all heads of a layer.
+    """Compute the overview of all heads of a layer.
 
     Args:
-        keys: the tokens that are looked at. [S]
-        same_side: queries and keys are one text, so that there is a previous token and a next.
-        exact: use every row, however many there are.
+        keys: tokens of the keys. [S]
+        same_stream: whether queries and keys are one stream (self-attention), with previous and next tokens.
+        exact: use every row instead of a sample.
     """
     T, S, device = len(heads[0].q), len(heads[0].k), heads[0].q.device
     step, bin_rows = _sampling(T)
-    bin_columns = -(-S // SIDE)
+    bin_columns = -(-S // THUMBNAIL)
     if exact:
         step = 1
     rows = (torch.arange(0, T, step, device=device) + step // 2).clamp(max=T - 1)
     special = torch.tensor([token.special for token in keys], device=device)
     thumbnails = torch.zeros(len(heads), -(-T // bin_rows), -(-S // bin_columns), device=device)
     totals: dict[str, Tensor] = {}
-    for chosen in rows.split(max(1, CELLS // (S * len(heads)))):
-        probs = torch.stack([head.probs(chosen) for head in heads])  # [H, R, S]
+    for part in rows.split(max(1, CELLS // (S * len(heads)))):
+        probs = torch.stack([head.probs(part) for head in heads])  # [H, R, S]
         pixels = pooled(probs, 1, bin_columns).float()
-        thumbnails.scatter_reduce_(1, (chosen // bin_rows)[None, :, None].expand_as(pixels), pixels, "amax")
-        hidden = heads[0].hidden(chosen)
-        seen = torch.full_like(chosen, S) if hidden is None else (~hidden).sum(-1)
-        for name, part in _sums(probs.float(), seen, chosen, special, same_side).items():
+        thumbnails.scatter_reduce_(1, (part // bin_rows)[None, :, None].expand_as(pixels), pixels, "amax")
+        masked = heads[0].masked(part)
+        visible = torch.full_like(part, S) if masked is None else (~masked).sum(-1)
+        for name, total in _sums(probs.float(), visible, part, special, same_stream).items():
             # In place: a list of small tensors between the large ones would keep the allocator from reusing memory.
-            totals[name] = part if name not in totals else totals[name].add_(part)
+            totals[name] = total if name not in totals else totals[name].add_(total)
     stats = {name: total / len(rows) for name, total in totals.items()}
     by_head = [{name: float(values[i]) for name, values in stats.items()} for i in range(len(heads))]
     return Overview(
@@ -85,51 +86,53 @@ def overview(
 
 
 def _sampling(T: int) -> tuple[int, int]:
-    """Every how many-th query is used, and how many queries a row of pixels stands for: a multiple of it."""
+    """The step between sampled queries, and the number of queries in a row of pixels, a multiple of it."""
     if T <= SAMPLED_FROM:
-        return 1, -(-T // SIDE)
+        return 1, -(-T // THUMBNAIL)
     step = -(-T // SAMPLED_ROWS)
-    return step, step * (SAMPLED_ROWS // SIDE)
+    return step, step * (SAMPLED_ROWS // THUMBNAIL)
 
 
-def _sums(probs: Tensor, seen: Tensor, rows: Tensor, special: Tensor, same_side: bool) -> dict[str, Tensor]:
-    """The sums over queries from which the means are made. probs [H, R, S] → [H] each"""
+def _sums(
+    probs: Tensor, visible: Tensor, rows: Tensor, special: Tensor, same_stream: bool
+) -> dict[str, Tensor]:
+    """Sums of the statistics over queries. probs [H, R, S], visible: number of keys of each query [R] → [H] each"""
     log = torch.where(probs > 0, probs, 1.0).log2()
     sums = {
         "entropy_bits": -(probs * log).sum((-1, -2)),
-        "entropy_most_bits": seen.log2().sum().repeat(len(probs)),
+        "entropy_most_bits": visible.log2().sum().repeat(len(probs)),
         "special": probs[:, :, special].sum((-1, -2)),
         "first": probs[:, :, 0].sum(-1),
     }
-    if same_side:
+    if same_stream:
         S = probs.shape[-1]
-        for name, away in (("previous", -1), ("same", 0), ("next", 1)):
-            there = ((rows + away >= 0) & (rows + away < S)).nonzero()[:, 0]
-            sums[name] = probs[:, there, rows[there] + away].sum(-1)
-        far = (rows[:, None] - torch.arange(S, device=rows.device)[None, :]).abs().to(probs.dtype)
-        sums["distance"] = (probs * far).sum((-1, -2))
+        for name, offset in (("previous", -1), ("same", 0), ("next", 1)):
+            inside = ((rows + offset >= 0) & (rows + offset < S)).nonzero()[:, 0]
+            sums[name] = probs[:, inside, rows[inside] + offset].sum(-1)
+        distance = (rows[:, None] - torch.arange(S, device=rows.device)[None, :]).abs().to(probs.dtype)
+        sums["distance"] = (probs * distance).sum((-1, -2))
     return sums
 
 
 def _summary(numbers: dict[str, float], first: Token) -> str:
-    """What a head mostly does: where it looks if one place stands out, else how widely."""
-    places = {
+    """The main pattern of a head in words: its most frequent target, or else its entropy."""
+    targets = {
         "previous": "the previous token",
         "same": "the token itself",
         "next": "the next token",
         "special": "special tokens",
         "first": f"the first token ({first.text})" if first.special else "the first token",
     }
-    shares = {name: numbers[name] for name in places if name in numbers}
+    shares = {name: numbers[name] for name in targets if name in numbers}
     if first.special and shares["first"] > 0.9 * shares["special"]:
-        del shares["special"]  # the first token says it more exactly
-    name = max(shares, key=lambda place: shares[place])
-    spread, most = numbers["entropy_bits"], numbers["entropy_most_bits"]
+        del shares["special"]  # "the first token" is more exact
+    name = max(shares, key=lambda target: shares[target])
+    entropy, maximum = numbers["entropy_bits"], numbers["entropy_most_bits"]
     if shares[name] >= 0.5:
-        return f"mostly {places[name]}, {shares[name]:.0%}"
-    if spread >= 0.8 * most:
-        return f"spread widely, {spread:.1f} of {most:.1f} bits"
+        return f"mostly {targets[name]}, {shares[name]:.0%}"
+    if entropy >= 0.8 * maximum:
+        return f"spread widely, {entropy:.1f} of {maximum:.1f} bits"
     if shares[name] >= 0.25:
-        return f"often {places[name]}, {shares[name]:.0%}"
-    far = f", {numbers['distance']:.1f} tokens away on average" if "distance" in numbers else ""
-    return f"mixed{far}, {spread:.1f} of {most:.1f} bits"
+        return f"often {targets[name]}, {shares[name]:.0%}"
+    distance = f", {numbers['distance']:.1f} tokens away on average" if "distance" in numbers else ""
+    return f"mixed{distance}, {entropy:.1f} of {maximum:.1f} bits"

@@ -1,4 +1,4 @@
-"""Published models, a row each, every size computed from the network itself.
+"""Sizes of published models: parameters, layers, width, context; computed from their networks.
 
 sizes() → Size(name="gpt2-xl", context=1024, parameters=1_557_611_200, layers=(48,), width=1600, …), …
 """
@@ -7,25 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from glassformer.core.embeddings import Embedding
 from glassformer.core.specs import LearnedPositionsSpec
 from glassformer.core.stack import Stack
 from glassformer.inspect.summary import active_parameters
-from glassformer.models import FAMILIES, Reader
-from glassformer.models.presets import PRESETS, Preset
+from glassformer.models import FAMILIES, ConfigReader
+from glassformer.models.presets import PRESETS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
-    """What a published model measures.
+    """Sizes of a published model.
 
-    context: the longest text, in tokens; None where there is none, or where positions have no end
-    parameters: tied ones once · active: those that run for a token, fewer where there are experts
-    vocabulary: rows of the table of tokens; None where there is none
+    context: context length in tokens; None where there is no text, or positions are unlimited
+    parameters: tied ones once · active: parameters that run for a token, fewer in a mixture of experts
+    vocabulary: rows of the token embedding; None where there is none
     width: D · layers: of each stack, the encoder's before the decoder's · heads: H
-    trained_on: tokens, where the paper states them · source: of the sizes
+    trained_on: number of training tokens, where the paper states it · source: of the sizes
     """
 
     name: str
@@ -41,31 +42,33 @@ class Size:
 
     @property
     def fp32_bytes(self) -> int:
-        """Of the weights alone, 4 each."""
+        """Weights in float32, 4 bytes each."""
         return 4 * self.parameters
 
     @property
     def int8_bytes(self) -> int:
-        """Of the weights alone, 1 each; the scales that int8 has beside them are not counted."""
+        """Weights in int8, 1 byte each; quantization scales are not counted."""
         return self.parameters
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts and lists, for JSON."""
+        """JSON data."""
         return {**asdict(self), "fp32_bytes": self.fp32_bytes, "int8_bytes": self.int8_bytes}
 
 
 def sizes(names: Iterable[str] = tuple(PRESETS)) -> list[Size]:
-    """A row for each of these presets, in their order; for all of them unless told."""
-    return [_size(name, PRESETS[name]) for name in names]
+    """Sizes of presets, in their order; by default of all of them."""
+    return [_size(name) for name in names]
 
 
-def _size(name: str, preset: Preset) -> Size:
+@cache
+def _size(name: str) -> Size:
+    preset = PRESETS[name]
     family = FAMILIES[preset.config["model_type"]]
-    spec = family.spec(Reader(preset.config))
-    network = family.blank(spec, family.architectures[preset.config["architectures"][0]])
+    spec = family.spec(ConfigReader(preset.config))
+    network = family.build_on_meta(spec, family.architectures[preset.config["architectures"][0]])
     stacks = [module for module in network.modules() if isinstance(module, Stack)]
-    table = next((module.spec for module in network.modules() if isinstance(module, Embedding)), None)
-    positions = None if table is None else table.positions
+    embedding = next((module.spec for module in network.modules() if isinstance(module, Embedding)), None)
+    positions = None if embedding is None else embedding.positions
     return Size(
         name=name,
         context=positions.count
@@ -73,10 +76,10 @@ def _size(name: str, preset: Preset) -> Size:
         else preset.config.get("max_position_embeddings"),
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         active=active_parameters(network),
-        vocabulary=None if table is None else table.vocabulary,
+        vocabulary=None if embedding is None else embedding.vocabulary,
         width=stacks[-1].spec.width,
         layers=tuple(map(len, stacks)),
         heads=stacks[-1].spec.blocks[0].attention.heads,
-        trained_on=preset.trained_on,
+        trained_on=preset.training_tokens,
         source=preset.source,
     )

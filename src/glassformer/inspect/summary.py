@@ -1,6 +1,6 @@
-"""What a network is made of and what it costs: a tree of parts with shapes, parameters, bytes, FLOPs and taps.
+"""Model summary: a tree of modules with shapes, parameters, bytes, FLOPs and taps.
 
-Nothing is run and no number of a weight is read, so a network on the meta device (sizes without weights) will do.
+Nothing is run and no weight is read, so a network on the meta device will do.
 
     bert ─ embed ─ tokens [30522, 384] …
          ├ blocks ─ 0-5 ×6 ─ attn ─ qkv [1152, 384], [1152] …
@@ -19,22 +19,24 @@ from typing import Any
 from torch import Tensor, nn
 
 from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.classification_heads import SequenceClassifier
 from glassformer.core.experts import Experts
 from glassformer.core.flow import Node
-from glassformer.core.heads import Classifier, NextSentence, Pooler
-from glassformer.core.masks import Pattern
+from glassformer.core.heads import Pooler
+from glassformer.core.language_heads import NextSentenceHead
+from glassformer.core.masks import AttentionPattern
 from glassformer.core.positions import ConvolvedPositions
-from glassformer.core.waves import WaveEncoder
+from glassformer.core.waveform import WaveformEncoder
 from glassformer.errors import ConfigError
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, ConvolvedPositions)
-ONCE_A_TEXT = (Pooler, NextSentence, Classifier)
-"""Heads that read one token of a text, so that they run once however long it is."""
+ONCE_A_TEXT = (Pooler, NextSentenceHead, SequenceClassifier)
+"""Heads that read one token of a text, so that their FLOPs do not depend on its length."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weight:
-    """A parameter of a part: `leaf` is its last name ("weight"); `tied_to` another name of the same numbers."""
+    """A parameter of a module: `leaf` is the end of its name ("weight"), `tied_to` the parameter that it is tied to."""
 
     leaf: str
     shape: tuple[int, ...]
@@ -45,14 +47,14 @@ class Weight:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """A module with all that is below it. Equal neighbours are folded into one Part with `repeats` above 1.
+class ModuleNode:
+    """A module with its submodules. Equal siblings are folded into one node with `repeats` above 1.
 
-    name: "attn"; where folded, all its names: "0-5" · kind: the class
-    parameters, bytes, flops: of *one* of the repeats, with everything below it; flops of a text of `Summary.tokens`
-    own_flops: what the part computes itself, beside its parts; `formula` says how, for one token
-    note: what the shapes do not say: "12 heads × 32", "32 heads × 128, 8 k/v" (key/value heads), "2 of 8 experts"
-    mask: what attention leaves out: "causal", "window 128", or nothing
+    name: "attn"; of folded modules all names: "0-5" · kind: the class
+    parameters, bytes, flops: of *one* of the repeats, with submodules; FLOPs of a text of `ModelSummary.tokens`
+    own_flops: FLOPs of the module itself, without submodules; `formula`: for one token
+    note: what shapes do not show: "12 heads × 32", "32 heads × 128, 8 k/v" (key/value heads), "2 of 8 experts"
+    mask: attention mask: "causal", "window 128", or nothing
     """
 
     name: str
@@ -62,32 +64,32 @@ class Part:
     mask: str
     weights: tuple[Weight, ...]
     taps: tuple[str, ...]
-    parts: tuple[Part, ...]
+    children: tuple[ModuleNode, ...]
     own_flops: int
     formula: str
 
     @property
     def parameters(self) -> int:
-        return sum(w.parameters for w in self.weights) + sum(p.parameters * p.repeats for p in self.parts)
+        return sum(w.parameters for w in self.weights) + sum(p.parameters * p.repeats for p in self.children)
 
     @property
     def bytes(self) -> int:
-        return sum(w.bytes for w in self.weights) + sum(p.bytes * p.repeats for p in self.parts)
+        return sum(w.bytes for w in self.weights) + sum(p.bytes * p.repeats for p in self.children)
 
     @property
     def flops(self) -> int:
-        return self.own_flops + sum(p.flops * p.repeats for p in self.parts)
+        return self.own_flops + sum(p.flops * p.repeats for p in self.children)
 
-    def walk(self, path: str = "") -> Iterator[tuple[str, Part]]:
-        """This part and all below it, each with its full path ("" for the network itself)."""
+    def walk(self, path: str = "") -> Iterator[tuple[str, ModuleNode]]:
+        """This node and all below it, each with its full path ("" for the network itself)."""
         yield path, self
-        for part in self.parts:
-            yield from part.walk(f"{path}.{part.name}" if path else part.name)
+        for child in self.children:
+            yield from child.walk(f"{path}.{child.name}" if path else child.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorRow:
-    """One parameter: `name` is ours, `theirs` are its names in the checkpoint (several where ours is made of them)."""
+    """A parameter: `name` is ours, `theirs` are its names in the checkpoint (several where fused into ours)."""
 
     name: str
     theirs: tuple[str, ...]
@@ -96,15 +98,15 @@ class TensorRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Summary:
-    """What `summary` found.
+class ModelSummary:
+    """Result of `summary`.
 
-    root: the tree, repeats folded · tokens: the length that the FLOPs are counted for
-    active: parameters that run for a token, fewer than all where there are experts
-    tensors: every parameter, one line each · taps: every tap · uncounted: parts whose FLOPs are not known
+    root: the tree of modules, repeats folded · tokens: length of the text that FLOPs are counted for
+    active: parameters that run for a token, fewer than all in a mixture of experts
+    tensors: every parameter · taps: every tap · uncounted: modules whose FLOPs are not known
     """
 
-    root: Part
+    root: ModuleNode
     tokens: int
     active: int
     tensors: tuple[TensorRow, ...]
@@ -113,7 +115,7 @@ class Summary:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the network has learned; tied ones count once."""
+        """Number of parameters; tied ones count once."""
         return self.root.parameters
 
     @property
@@ -122,7 +124,7 @@ class Summary:
 
     @property
     def flops(self) -> int:
-        """Of one pass forward over one text of `tokens` tokens."""
+        """FLOPs of one forward pass over one text of `tokens` tokens."""
         return self.root.flops
 
     @property
@@ -130,11 +132,11 @@ class Summary:
         return tuple(dict.fromkeys(row.dtype for row in self.tensors))
 
     def folded_taps(self) -> list[tuple[str, tuple[str, ...]]]:
-        """(path, taps) of each part that has any, with repeats folded: ("blocks.0-5.attn", ("q", "k", …))."""
-        return [(path, part.taps) for path, part in self.root.walk() if part.taps]
+        """(path, taps) of each module with taps, repeats folded: ("blocks.0-5.attn", ("q", "k", …))."""
+        return [(path, node.taps) for path, node in self.root.walk() if node.taps]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts and lists, for JSON."""
+        """JSON data."""
         return {
             "parameters": self.parameters,
             "active": self.active,
@@ -155,18 +157,20 @@ class Summary:
         )
 
 
-def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[str]] | None = None) -> Summary:
-    """What a network is made of, and what one pass forward over a text costs.
+def summary(
+    network: Node, *, tokens: int = 128, theirs: Callable[[str], list[str]] | None = None
+) -> ModelSummary:
+    """Summarise a network: modules, parameters, and FLOPs of one forward pass over a text.
 
         a linear layer [out, in]     2 · in · out                      a token
         a convolution                2 · in · out · kernel             a step, of which a sound has several a token
-        attention                    4 · heads · head width            a pair of a query and a key it may see
+        attention                    4 · heads · head width            a pair of a query and a key that is not masked
         one of X experts             k / X of its layers' FLOPs        a token, since k experts run for each token
         everything else              0                                 look-ups, norms, softmax, activations, sums
 
     An FLOP is one multiplication or one addition, so a multiply-add is 2. In a text of T tokens there are T · T pairs
     without a mask, T · (T + 1) / 2 if causal. Heads that read one token of a text count once a text; cross-attention
-    sees a memory of T tokens too.
+    reads a memory of T tokens too.
 
     Args:
         network: any tree of Nodes, on any device, meta included.
@@ -181,34 +185,35 @@ def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[st
     tensors: list[TensorRow] = []
     for name, parameter in network.named_parameters():
         names[id(parameter)] = name
-        found = () if theirs is None else tuple(theirs(name))
+        stored = () if theirs is None else tuple(theirs(name))
         tensors.append(
-            TensorRow(name=name, theirs=found, shape=tuple(parameter.shape), dtype=_dtype(parameter))
+            TensorRow(name=name, theirs=stored, shape=tuple(parameter.shape), dtype=_dtype(parameter))
         )
-    return Summary(
-        root=_part(type(network).__name__, "", network, names, tokens, Fraction(tokens)),
+    return ModelSummary(
+        root=_module_node(type(network).__name__, "", network, names, tokens, Fraction(tokens)),
         tokens=tokens,
         active=active_parameters(network),
         tensors=tuple(tensors),
         taps=tuple(network.taps()),
-        uncounted=tuple(path for path, module in network.named_modules() if _is_unknown(module)),
+        uncounted=tuple(path for path, module in network.named_modules() if _is_uncounted(module)),
     )
 
 
 def active_parameters(network: nn.Module) -> int:
-    """The parameters that run for a token: all but those of the experts that it is not sent to."""
+    """Number of parameters that run for a token: without experts that the router does not choose for it."""
     idle = sum(
-        sum(parameter.numel() for parameter in module.experts.parameters()) * (1 - share(module, "experts"))
+        sum(parameter.numel() for parameter in module.experts.parameters())
+        * (1 - input_ratio(module, "experts"))
         for module in network.modules()
         if isinstance(module, Experts)
     )
     return round(sum(parameter.numel() for parameter in network.parameters()) - idle)
 
 
-def _part(
+def _module_node(
     name: str, path: str, module: nn.Module, names: dict[int, str], tokens: int, rows: Fraction
-) -> Part:
-    """The part of one module; `rows` is how many vectors of a text go through it, on average over experts."""
+) -> ModuleNode:
+    """The node of one module; `rows` is the number of vectors of a text that go through it, averaged over experts."""
     rows = Fraction(1) if isinstance(module, ONCE_A_TEXT) else rows
     weights = []
     for leaf, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
@@ -224,42 +229,42 @@ def _part(
                 tied_to=counted_as if tied else None,
             )
         )
-    parts = [
-        _part(inner, f"{path}.{inner}" if path else inner, child, names, tokens, rows * share(module, inner))
-        for inner, child in module.named_children()
-    ]
+    children = []
+    for inner, child in module.named_children():
+        inner_path, inner_rows = f"{path}.{inner}" if path else inner, rows * input_ratio(module, inner)
+        children.append(_module_node(inner, inner_path, child, names, tokens, inner_rows))
     own_flops, formula = _own_flops(module, rows, tokens)
-    return Part(
+    return ModuleNode(
         name=name,
         kind=type(module).__name__,
         note=_note(module),
         mask=_mask(module),
         weights=tuple(weights),
         taps=module.own_taps() if isinstance(module, Node) else (),
-        parts=_folded([part for part in parts if part.weights or part.taps or part.parts]),
+        children=_folded([child for child in children if child.weights or child.taps or child.children]),
         own_flops=own_flops,
         formula=formula,
     )
 
 
-def share(module: nn.Module, inner: str) -> Fraction:
-    """How much of what goes through a module goes through one inside it.
+def input_ratio(module: nn.Module, inner: str) -> Fraction:
+    """Ratio of the vectors that go through a submodule to those that go through the module.
 
-    Through an expert, its share of the tokens; through a convolution over time, as many steps as a frame is made of.
+    Below 1 for an expert, which gets a part of the tokens; above 1 for a convolution that others with strides follow.
     """
     if isinstance(module, Experts) and inner == "experts":
-        return Fraction(module.spec.chosen, module.spec.experts)
-    if isinstance(module, WaveEncoder) and inner.isdigit():
+        return Fraction(module.spec.experts_per_token, module.spec.experts)
+    if isinstance(module, WaveformEncoder) and inner.isdigit():
         return Fraction(math.prod(layer.stride for layer in module.spec.layers[int(inner) + 1 :]))
     children = dict(module.named_children())
     if isinstance(children[inner], nn.Conv1d):
-        after = list(children.values())[list(children).index(inner) + 1 :]
-        return Fraction(math.prod(child.stride[0] for child in after if isinstance(child, nn.Conv1d)))
+        later = list(children.values())[list(children).index(inner) + 1 :]
+        return Fraction(math.prod(child.stride[0] for child in later if isinstance(child, nn.Conv1d)))
     return Fraction(1)
 
 
 def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str]:
-    """What a module computes itself in a text, and the count for one token in words."""
+    """FLOPs of a module itself for one text, and the formula for one token."""
     if isinstance(module, nn.Linear):
         return (
             round(2 * module.in_features * module.out_features * rows),
@@ -275,14 +280,14 @@ def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str
 
 
 @lru_cache(maxsize=64)
-def _pairs(pattern: Pattern, tokens: int) -> int:
-    """How many (query, key) pairs of a text a pattern lets through; every layer asks for the same."""
-    return pattern.pairs(tokens)
+def _pairs(pattern: AttentionPattern, tokens: int) -> int:
+    """Number of (query, key) pairs of a text that are not masked; cached, because all layers ask for the same."""
+    return pattern.attended_pairs(tokens)
 
 
 def _note(module: nn.Module) -> str:
     if isinstance(module, Experts):
-        return f"{module.spec.chosen} of {module.spec.experts} experts"
+        return f"{module.spec.experts_per_token} of {module.spec.experts} experts"
     if not isinstance(module, (Attention, CrossAttention)):
         return ""
     spec = module.spec
@@ -291,26 +296,24 @@ def _note(module: nn.Module) -> str:
 
 
 def _mask(module: nn.Module) -> str:
-    if not isinstance(module, (Attention, CrossAttention)):
-        return ""
-    return str(module.pattern)
+    return str(module.pattern) if isinstance(module, (Attention, CrossAttention)) else ""
 
 
-def _is_unknown(module: nn.Module) -> bool:
-    """Does it multiply by a matrix in a way that is not counted here?"""
+def _is_uncounted(module: nn.Module) -> bool:
+    """Whether it has a matrix whose FLOPs are not counted here."""
     matrices = any(parameter.dim() > 1 for parameter in module.parameters(recurse=False))
     return matrices and not isinstance(module, (nn.Linear, nn.Embedding, *CONVOLUTIONS))
 
 
-def _folded(parts: list[Part]) -> tuple[Part, ...]:
-    """Numbered parts that are equal in everything but their number, as one, at the place of the first."""
-    numbers: dict[Part, list[str]] = {}  # in the order of the first of each
-    for part in parts:
-        alike = replace(part, name="") if part.name.isdigit() else part
-        numbers.setdefault(alike, []).append(part.name)
+def _folded(children: list[ModuleNode]) -> tuple[ModuleNode, ...]:
+    """Fold numbered nodes that are equal in everything but their number into the first of them."""
+    names_of: dict[ModuleNode, list[str]] = {}  # in the order of the first of each
+    for child in children:
+        node = replace(child, name="") if child.name.isdigit() else child
+        names_of.setdefault(node, []).append(child.name)
     return tuple(
-        part if part.name else replace(part, name=_ranges(names), repeats=len(names))
-        for part, names in numbers.items()
+        node if node.name else replace(node, name=_ranges(names), repeats=len(names))
+        for node, names in names_of.items()
     )
 
 
@@ -325,21 +328,21 @@ def _ranges(names: list[str]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _to_dict(part: Part, path: str) -> dict[str, Any]:
+def _to_dict(node: ModuleNode, path: str) -> dict[str, Any]:
     return {
         "path": path,
-        "kind": part.kind,
-        "repeats": part.repeats,
-        "note": part.note,
-        "mask": part.mask,
-        "parameters": part.parameters,
-        "bytes": part.bytes,
-        "flops": part.flops,
-        "own_flops": part.own_flops,
-        "formula": part.formula,
-        "weights": [asdict(weight) for weight in part.weights],
-        "taps": list(part.taps),
-        "parts": [_to_dict(child, f"{path}.{child.name}" if path else child.name) for child in part.parts],
+        "kind": node.kind,
+        "repeats": node.repeats,
+        "note": node.note,
+        "mask": node.mask,
+        "parameters": node.parameters,
+        "bytes": node.bytes,
+        "flops": node.flops,
+        "own_flops": node.own_flops,
+        "formula": node.formula,
+        "weights": [asdict(weight) for weight in node.weights],
+        "taps": list(node.taps),
+        "parts": [_to_dict(child, f"{path}.{child.name}" if path else child.name) for child in node.children],
     }
 
 

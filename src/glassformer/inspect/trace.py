@@ -1,6 +1,6 @@
-"""The shapes and figures of one pass: every tensor with a name is measured as it goes by, and none is kept.
+"""Activation statistics of one forward pass: shape, mean, standard deviation, … of the tensor at every tap.
 
-embed.out            B T D      1 × 13 × 384         mean, deviation, smallest, largest
+embed.out            B T D      1 × 13 × 384         mean, standard deviation, minimum, maximum
 blocks.0.attn.q      B H T E    1 × 12 × 13 × 32     …
 blocks.0.attn.out    B T D      1 × 13 × 384         …
 """
@@ -14,15 +14,15 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from glassformer.core.audio_heads import CTCHead
 from glassformer.core.cells import CellSelection
 from glassformer.core.flow import Batch, Flow, Node, Tape
-from glassformer.core.frames import Transcriber
-from glassformer.core.heads import LanguageModel, MaskedLanguageModel
-from glassformer.engine.modes import evaluating
+from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
+from glassformer.engine.modes import eval_mode
 from glassformer.models import Network
 
 SLOW = ("scores", "probs")
-"""Taps that a layer computes only where someone listens; T × S numbers a head."""
+"""Taps that are computed only for a tape that listens to them, on the explicit path; T × S numbers per head."""
 
 LETTERS = {
     "B": "batch",
@@ -72,16 +72,16 @@ AXES = {
     "logits_per_text": "BB",
     "logits_per_image": "BB",
 }
-"""The axes of a tap by the end of its name; all others are the stream or what is added to it, B T D."""
+"""Axes of a tap by the end of its name; all others are the residual stream or a contribution to it, B T D."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TapRow:
-    """One tensor of a pass, measured.
+    """Statistics of the tensor at one tap.
 
     axes: a letter for each of `shape`, as in `LETTERS`
     mean, deviation, smallest, largest: of the finite numbers; None where there are none
-    zeros, nans, infinities: shares of all numbers
+    zeros, nans, infinities: as fractions of all numbers
     """
 
     name: str
@@ -99,12 +99,12 @@ class TapRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """What belongs together in a trace: a layer, neighbouring layers of one form, or what stands between stacks.
+class TracedLayer:
+    """Taps of a layer, of consecutive layers with equal shapes, or of modules outside the layers.
 
     stack: `blocks`; empty outside the layers
-    first, repeats: the number of the first layer, and how many it stands for
-    rows: those of the first, by their names within it: `attn.q`
+    first, repeats: index of the first layer, and number of layers
+    rows: those of the first layer, by their names within it: `attn.q`
     """
 
     stack: str
@@ -120,106 +120,106 @@ class Layer:
 
 
 def trace(network: Network, batch: Batch, *patterns: str) -> list[TapRow]:
-    """Run a batch through a network and measure the tensors that patterns name, in the order in which they are made.
+    """Run a batch through a network, and compute statistics of taps, in the order of computation.
 
     Args:
-        patterns: as for a `Tape`; none = all taps but scores and probs. A layer whose scores or probs are asked for
+        patterns: as for a `Tape`; none = all taps but scores and probs. A layer whose scores or probs are included
             takes the explicit path, the others stay on the fused kernel.
     Raises: ConfigError: a pattern matches no tap.
     """
-    tape = _Meter(network, patterns).attach(network)
-    with torch.inference_mode(), evaluating(network):
+    tape = _MeasuringTape(network, patterns).attach(network)
+    with torch.inference_mode(), eval_mode(network):
         network(batch, Flow(tape=tape))
     return tape.rows
 
 
-class _Meter(Tape):
-    """A tape that measures what it hears and keeps none of it."""
+class _MeasuringTape(Tape):
+    """A tape that computes statistics instead of storing tensors."""
 
     def __init__(self, network: Network, patterns: tuple[str, ...]) -> None:
         super().__init__(*patterns)
         self.rows: list[TapRow] = []
-        self._points = isinstance(network.head, CellSelection)
-        self._classes = not isinstance(network.head, (LanguageModel, MaskedLanguageModel, Transcriber))
+        self._cells = isinstance(network.head, CellSelection)
+        self._classes = not isinstance(network.head, (CausalLMHead, MaskedLMHead, CTCHead))
 
-    def attach(self, network: Node) -> _Meter:
+    def attach(self, network: Node) -> _MeasuringTape:
         super().attach(network)
         if not self.patterns:
             self._listened = frozenset(name for name in network.taps() if name.split(".")[-1] not in SLOW)
         return self
 
-    def pass_on(self, name: str, x: Tensor) -> Tensor:
+    def record(self, name: str, x: Tensor) -> Tensor:
         if name in self:
-            self.rows.append(_measured(name, self._axes(name, x), x))
+            self.rows.append(_measure(name, self._axes(name, x), x))
         return x
 
     def _axes(self, name: str, x: Tensor) -> str:
-        if name == "logits" and self._points:
+        if name == "logits" and self._cells:
             return "BT"
-        if name == "logits":  # a text's classes, a token's, or the vocabulary
+        if name == "logits":  # classes of a text, classes of a token, or the vocabulary
             return ("BC" if x.dim() == 2 else "BTC") if self._classes else "BTV"
         parts = name.split(".")
         axes = AXES.get(".".join(parts[-2:])) or AXES.get(parts[-1], "BTD")
         return axes.replace("T", "R") if "experts" in parts else axes
 
 
-def _measured(name: str, axes: str, x: Tensor) -> TapRow:
+def _measure(name: str, axes: str, x: Tensor) -> TapRow:
     finite = x.isfinite()
     numbers = (x if bool(finite.all()) else x[finite]).to(torch.promote_types(x.dtype, torch.float32))
-    figures: tuple[float | None, ...] = (None,) * 4
+    stats: tuple[float | None, ...] = (None,) * 4
     if numbers.numel():
-        variance, mean = torch.var_mean(numbers, correction=0)
-        figures = tuple(float(figure) for figure in (mean, variance.sqrt(), *numbers.aminmax()))
-    mean_, deviation, smallest, largest = figures
+        variance, average = torch.var_mean(numbers, correction=0)
+        stats = tuple(float(number) for number in (average, variance.sqrt(), *numbers.aminmax()))
+    mean, deviation, smallest, largest = stats
     return TapRow(
         name=name,
         axes=axes,
         shape=tuple(x.shape),
         dtype=str(x.dtype).removeprefix("torch."),
         bytes=x.numel() * x.element_size(),
-        mean=mean_,
+        mean=mean,
         deviation=deviation,
         smallest=smallest,
         largest=largest,
-        zeros=_share(x == 0),
-        nans=_share(x.isnan()),
-        infinities=_share(x.isinf()),
+        zeros=_fraction(x == 0),
+        nans=_fraction(x.isnan()),
+        infinities=_fraction(x.isinf()),
     )
 
 
-def _share(which: Tensor) -> float:
-    return int(which.count_nonzero()) / max(1, which.numel())
+def _fraction(mask: Tensor) -> float:
+    return int(mask.count_nonzero()) / max(1, mask.numel())
 
 
-def folded(rows: Iterable[TapRow], *, each: bool = False) -> list[Layer]:
-    """The rows by layer; neighbouring layers with the same names, axes, shapes and dtypes become one.
+def fold_layers(rows: Iterable[TapRow], *, separate: bool = False) -> list[TracedLayer]:
+    """Group rows by layer, and fold consecutive layers with the same names, axes, shapes and dtypes into one.
 
     Args:
-        each: keep every layer by itself.
+        separate: do not fold.
     """
-    layers: list[Layer] = []
-    for (stack, number), group in groupby(rows, key=lambda row: _place(row.name)[:2]):
-        own = {_place(row.name)[2]: row for row in group}
-        before = layers[-1] if layers else None
-        if each or before is None or not _follows(before, stack, number, own):
-            layers.append(Layer(stack, number, 1, own))
+    layers: list[TracedLayer] = []
+    for (stack, number), group in groupby(rows, key=lambda row: _split_name(row.name)[:2]):
+        own = {_split_name(row.name)[2]: row for row in group}
+        previous = layers[-1] if layers else None
+        if separate or previous is None or not _follows(previous, stack, number, own):
+            layers.append(TracedLayer(stack, number, 1, own))
         else:
-            layers[-1] = replace(before, repeats=before.repeats + 1)
+            layers[-1] = replace(previous, repeats=previous.repeats + 1)
     return layers
 
 
-def _place(name: str) -> tuple[str, int, str]:
-    """`encoder.blocks.3.attn.q` → `encoder.blocks`, 3, `attn.q`; what is in no layer has no stack."""
+def _split_name(name: str) -> tuple[str, int, str]:
+    """`encoder.blocks.3.attn.q` → `encoder.blocks`, 3, `attn.q`; outside the layers the stack is empty."""
     parts = name.split(".")
     at = next((i for i, part in enumerate(parts) if part.isdigit()), None)
     return ("", 0, name) if at is None else (".".join(parts[:at]), int(parts[at]), ".".join(parts[at + 1 :]))
 
 
-def _follows(before: Layer, stack: str, number: int, rows: dict[str, TapRow]) -> bool:
-    """Is this the next layer of the same stack, of the same form?"""
-    neighbour = stack and (before.stack, before.first + before.repeats) == (stack, number)
-    return bool(neighbour) and _form(before.rows) == _form(rows)
+def _follows(previous: TracedLayer, stack: str, number: int, rows: dict[str, TapRow]) -> bool:
+    """Whether this is the next layer of the same stack, with equal taps."""
+    consecutive = stack and (previous.stack, previous.first + previous.repeats) == (stack, number)
+    return bool(consecutive) and _signature(previous.rows) == _signature(rows)
 
 
-def _form(rows: dict[str, TapRow]) -> list[tuple[str, str, tuple[int, ...], str]]:
+def _signature(rows: dict[str, TapRow]) -> list[tuple[str, str, tuple[int, ...], str]]:
     return [(name, row.axes, row.shape, row.dtype) for name, row in rows.items()]

@@ -1,9 +1,9 @@
-"""Lessons: how a transformer works, built from the very parts that the library runs on.
+"""Lessons: how a transformer works, with the modules of the library itself.
 
-    walkthrough   one sentence from ids to a label, every tensor on the way named
-    copying       an encoder-decoder learns to copy, in seconds
-    blueprint     an encoder-decoder in one call, with every size free
-    sizes         what notes say of well-known models, beside what is computed (`glassformer sizes --notes`)
+    walkthrough       one sentence from token ids to a label, step by step, every tensor named
+    copying           training of an encoder-decoder on the copy task, in seconds
+    encoder_decoder   an encoder-decoder in one call, with every size as an argument
+    sizes             claims of lecture notes about model sizes, checked (`glassformer sizes --notes`)
 
 The first two can be run: `python -m glassformer.lessons.walkthrough`. docs/walkthrough.md tells the story.
 """

@@ -1,57 +1,55 @@
-"""A lesson in not believing tables: what lecture notes say of well-known models, beside what can be computed or cited.
+"""Check claims of lecture notes about well-known models against computed sizes and cited papers.
 
-    for checked in check():
-        print(checked.said, checked.found, checked.right)
+    for line in check():
+        print(line.statement, line.actual, line.correct)
 
-What is a size is computed from the network; what is not, such as the text a model has read, is cited.
+Sizes are computed from the network; what a network cannot tell, such as its training data, is cited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from glassformer.inspect import Size, sizes
 
-ROUNDED = 0.02  # a number given in two or three digits is right if it is this near
+ROUNDING_TOLERANCE = 0.02  # relative; for numbers that are given in two or three digits
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A number that notes give, how to compute it, and what to learn from the difference."""
+    """A claim about a size: its number, how to compute the actual one, and an explanation of the difference."""
 
-    said: str
+    statement: str
     value: float
     compute: Callable[[dict[str, Size]], float | None]
-    words: str  # how to say the computed number, as a format
+    template: str  # a format string for the computed number
     lesson: str
-    near: float = (
-        0.0  # an exact size is right if it is exact: what is near enough for a talk loads no checkpoint
-    )
+    tolerance: float = 0.0  # relative; widths and vocabularies must be exact, or no checkpoint can be loaded
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
-    """What notes say of a model's training, and what its paper says; no network can tell."""
+class TrainingClaim:
+    """A false claim about a model's training, which cannot be computed, and the correction of its paper."""
 
-    said: str
-    found: str
+    statement: str
+    correction: str
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A line of notes: what they say, what is found, whether they are right, and why it matters."""
+class CheckedClaim:
+    """A claim beside the actual fact: whether it is correct, and an explanation."""
 
-    said: str
-    found: str
-    right: bool
+    statement: str
+    actual: str
+    correct: bool
     lesson: str
 
     def to_dict(self) -> dict[str, Any]:
-        """A plain dict, for JSON."""
-        return asdict(self)
+        """A plain dict, for JSON, under the keys of `glassformer sizes --notes --json`."""
+        return {"said": self.statement, "found": self.actual, "right": self.correct, "lesson": self.lesson}
 
 
 CLAIMS = (
@@ -61,7 +59,7 @@ CLAIMS = (
         lambda s: s["gpt3-175b"].parameters,
         "{:,.0f} parameters",
         "twelve times the square of the width a block, and the table of tokens",
-        near=ROUNDED,
+        tolerance=ROUNDING_TOLERANCE,
     ),
     Claim(
         "DistilBERT has 40 % fewer parameters than BERT",
@@ -69,7 +67,7 @@ CLAIMS = (
         lambda s: 1 - s["distilbert-base-uncased"].parameters / s["bert-base-uncased"].parameters,
         "{:.1%} fewer",
         "half the blocks, but all of the table of tokens",
-        near=ROUNDED,
+        tolerance=ROUNDING_TOLERANCE,
     ),
     Claim(
         "GPT-2 1.5B is 1,024 wide",
@@ -107,18 +105,18 @@ CLAIMS = (
         "the paper rounds; a table of 30,000 rows cannot hold the checkpoint, nor ids up to 30,521",
     ),
 )
-BELIEFS = (
-    Belief(
+TRAINING_CLAIMS = (
+    TrainingClaim(
         "Llama 3.1 405B was pre-trained on several modalities",
         "on text alone; images, films and speech came later, through adapters",
         "Grattafiori et al. 2024, sections 3, 7 and 8",
     ),
-    Belief(
+    TrainingClaim(
         "Llama was trained on C4",
         "C4 is 15 % of it: CommonCrawl 67 %, and code, Wikipedia, books, papers, questions and answers",
         "Touvron et al. 2023a, table 1",
     ),
-    Belief(
+    TrainingClaim(
         "GPT-1 was trained on Wikipedia",
         "on BooksCorpus, for its long passages",
         "Radford et al. 2018, section 4.1",
@@ -126,16 +124,16 @@ BELIEFS = (
 )
 
 
-def check() -> list[Checked]:
-    """Every line of the notes beside what is found."""
-    measured = {size.name: size for size in sizes()}
+def check() -> list[CheckedClaim]:
+    """Check every claim."""
+    computed = {size.name: size for size in sizes()}
     return [
-        *(_checked(claim, claim.compute(measured)) for claim in CLAIMS),
-        *(Checked(belief.said, belief.found, False, belief.source) for belief in BELIEFS),
+        *(_check_claim(claim, claim.compute(computed)) for claim in CLAIMS),
+        *(CheckedClaim(claim.statement, claim.correction, False, claim.source) for claim in TRAINING_CLAIMS),
     ]
 
 
-def _checked(claim: Claim, found: float | None) -> Checked:
-    assert found is not None  # each of these models has a context and a vocabulary
-    right = abs(found - claim.value) <= claim.near * claim.value
-    return Checked(claim.said, claim.words.format(found), right, claim.lesson)
+def _check_claim(claim: Claim, actual: float | None) -> CheckedClaim:
+    assert actual is not None  # each of these models has a context and a vocabulary
+    correct = abs(actual - claim.value) <= claim.tolerance * claim.value
+    return CheckedClaim(claim.statement, claim.template.format(actual), correct, claim.lesson)

@@ -1,10 +1,11 @@
-"""One recipe a family: `config.json` → spec, spec → network, their tensor names ↔ ours.
+"""Model families, one module each: `config.json` → spec → network, and the names of their weights.
 
-To add a family, write a recipe like its neighbours and put its record here; see docs/architecture.md.
+To add a family, write a module like its neighbours and add it here; see docs/architecture.md.
 """
 
 from __future__ import annotations
 
+from glassformer.deprecation import former_names
 from glassformer.models import (
     bart,
     bert,
@@ -39,7 +40,9 @@ from glassformer.models import (
     xlm,
     xlm_roberta,
 )
-from glassformer.models._family import Family, Network, Reader, TextSpec
+from glassformer.models._config import ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, TextSpec
 
 FAMILIES: dict[str, Family] = {
     recipe.FAMILY.model_type: recipe.FAMILY
@@ -78,6 +81,8 @@ FAMILIES: dict[str, Family] = {
         xlm_roberta,
     )
 }
-"""`model_type` of `config.json` → the family's record."""
+"""`model_type` of `config.json` → the family."""
 
-__all__ = ["FAMILIES", "Family", "Network", "Reader", "TextSpec"]
+__all__ = ["FAMILIES", "ConfigReader", "Family", "Network", "TextSpec"]
+
+__getattr__ = former_names(__name__)

@@ -1,6 +1,6 @@
-"""The towers of CLIP, which its three recipes share: reading their configs, naming their tensors, starting them.
+"""The text and vision towers of CLIP, which its three recipes share: specs, weight names, initialisation.
 
-CLIP has one that reads texts and one that reads pictures; each is published alone as well.
+Each tower is published alone as well.
 Source: Radford et al. 2021, section 2.4.
 """
 
@@ -27,20 +27,20 @@ from glassformer.core.specs import (
 )
 from glassformer.core.stack import Stack
 from glassformer.errors import DataError
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Reader
-from glassformer.models._picture import MOST_CHANNELS, edges
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._image import MAX_CHANNELS, image_size
 from glassformer.weights.names import Fused, Rule
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-HIGHEST = 2
-"""An end token of this id in a config is an old mistake: those models end a text with the highest id in it."""
+LEGACY_END_ID = 2
+"""Old configs give the end token this id by mistake; their models end a text with the highest id in it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextTowerSpec:
-    """What reads texts. end: the id of the token that sums a text up"""
+    """The text tower. end: id of the end token, whose state is the text embedding"""
 
     embed: EmbeddingSpec
     blocks: StackSpec
@@ -49,39 +49,39 @@ class TextTowerSpec:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PictureTowerSpec:
-    """What reads pictures."""
+class VisionTowerSpec:
+    """The vision tower."""
 
     embed: PatchesSpec
     blocks: StackSpec
     final_norm: NormSpec
 
 
-def text_spec(reader: Reader) -> TextTowerSpec:
-    """text_config → spec; the order of the text tower's tokens matters to it, so it is causal."""
+def text_spec(reader: ConfigReader) -> TextTowerSpec:
+    """text_config → spec; the text tower is causal."""
     blocks, norm = stack(reader, width=512, hidden=2048, heads=8, causal=True)
     return TextTowerSpec(
         embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", default=49408, most=MOST_ROWS),
+            vocabulary=reader.integer("vocab_size", default=49408, maximum=MAX_ROWS),
             width=blocks.width,
             positions=LearnedPositionsSpec(
-                count=reader.integer("max_position_embeddings", default=77, most=MOST_ROWS)
+                count=reader.integer("max_position_embeddings", default=77, maximum=MAX_ROWS)
             ),
         ),
         blocks=blocks,
         final_norm=norm,
-        end=reader.integer("eos_token_id", default=49407, least=0, most=MOST_ROWS),
+        end=reader.integer("eos_token_id", default=49407, minimum=0, maximum=MAX_ROWS),
     )
 
 
-def vision_spec(reader: Reader) -> PictureTowerSpec:
+def vision_spec(reader: ConfigReader) -> VisionTowerSpec:
     """vision_config → spec."""
     blocks, norm = stack(reader, width=768, hidden=3072, heads=12, causal=False)
-    return PictureTowerSpec(
+    return VisionTowerSpec(
         embed=PatchesSpec(
-            image=edges(reader, "image_size", 224),
-            patch=edges(reader, "patch_size", 32),
-            channels=reader.integer("num_channels", default=3, most=MOST_CHANNELS),
+            image=image_size(reader, "image_size", 224),
+            patch=image_size(reader, "patch_size", 32),
+            channels=reader.integer("num_channels", default=3, maximum=MAX_CHANNELS),
             width=blocks.width,
             bias=False,
             norm=norm,
@@ -92,11 +92,11 @@ def vision_spec(reader: Reader) -> PictureTowerSpec:
 
 
 def stack(
-    reader: Reader, *, width: int, hidden: int, heads: int, causal: bool
+    reader: ConfigReader, *, width: int, hidden: int, heads: int, causal: bool
 ) -> tuple[StackSpec, LayerNormSpec]:
-    """What the towers have in common; the numbers are those of a config that is silent."""
+    """The blocks of a tower and their norm; the arguments are the defaults of absent keys."""
     for unused in ("dropout", "initializer_factor", "projection_dim", "tie_word_embeddings"):
-        reader.get(unused, default=None)  # never used, or said by the config of both towers
+        reader.get(unused, default=None)  # never used, or in the config of both towers
     width = reader.integer("hidden_size", default=width)
     norm = LayerNormSpec(width=width, eps=reader.number("layer_norm_eps", default=1e-5))
     block = BlockSpec(
@@ -113,31 +113,32 @@ def stack(
         ),
         before=norm,
     )
-    layers = reader.integer("num_hidden_layers", default=12, most=MOST_LAYERS)
+    layers = reader.integer("num_hidden_layers", default=12, maximum=MAX_LAYERS)
     return StackSpec(blocks=(block,) * layers), norm
 
 
-def at_end(x: Float[Tensor, "B T D"], ids: Int[Tensor, "B T"], end: int) -> Float[Tensor, "B D"]:
-    """The state of each text's end token, the first of them, which has seen all of the text.
+def end_token_state(x: Float[Tensor, "B T D"], ids: Int[Tensor, "B T"], end: int) -> Float[Tensor, "B D"]:
+    """The hidden state of each text's first end token, which attends to the whole text.
 
-    Raises: DataError: a text has none.
+    Raises: DataError: a text has no end token.
     """
-    ends = ids == (ids.amax(dim=1, keepdim=True) if end == HIGHEST else end)  # [B, T]
+    ends = ids == (ids.amax(dim=1, keepdim=True) if end == LEGACY_END_ID else end)  # [B, T]
     without = (~ends.any(dim=1)).nonzero().flatten()
     if len(without):
         raise DataError(
-            f"text {int(without[0])} has no end token, whose state is read; end every text with the token {end} "
-            "(config.json: eos_token_id, of text_config where there are two towers), as the tokenizer does"
+            f"text {int(without[0])} has no end token, whose state is the text embedding; end every "
+            f"text with the token {end} (config.json: eos_token_id, of text_config where there are two towers), as the "
+            "tokenizer does"
         )
     return x[torch.arange(len(x), device=x.device), ends.int().argmax(dim=1)]
 
 
-POSITIONS = "embeddings.position_ids"
-"""A buffer of old releases."""
+POSITION_IDS = "embeddings.position_ids"
+"""A buffer in files of old releases."""
 
 
 def text_names(spec: TextTowerSpec, ours: str, theirs: str) -> dict[str, str | Rule]:
-    """The names of the text tower's tensors, below these prefixes."""
+    """Weight names of the text tower, below these prefixes."""
     return {
         f"{ours}embed.tokens": f"{theirs}embeddings.token_embedding",
         f"{ours}embed.positions": f"{theirs}embeddings.position_embedding",
@@ -146,19 +147,20 @@ def text_names(spec: TextTowerSpec, ours: str, theirs: str) -> dict[str, str | R
     }
 
 
-def vision_names(spec: PictureTowerSpec, ours: str, theirs: str) -> dict[str, str | Rule]:
-    """The same of the tower of pictures."""
+def vision_names(spec: VisionTowerSpec, ours: str, theirs: str) -> dict[str, str | Rule]:
+    """Weight names of the vision tower, below these prefixes."""
     return {
         f"{ours}embed.projection": f"{theirs}embeddings.patch_embedding",
         f"{ours}embed.summary": f"{theirs}embeddings.class_embedding",
         f"{ours}embed.positions": f"{theirs}embeddings.position_embedding",
-        f"{ours}embed.norm": f"{theirs}pre_layrnorm",  # as it is written there
+        f"{ours}embed.norm": f"{theirs}pre_layrnorm",  # a misspelling of the reference library
         f"{ours}final_norm": f"{theirs}post_layernorm",
         **stack_names(spec.blocks, ours, theirs),
     }
 
 
 def stack_names(spec: StackSpec, ours: str, theirs: str) -> dict[str, str | Rule]:
+    """Weight names of a tower's blocks, below these prefixes."""
     ours, theirs = f"{ours}blocks.{{i}}", f"{theirs}encoder.layers.{{i}}"
     return {
         f"{ours}.attn_residual.before": f"{theirs}.layer_norm1",
@@ -172,16 +174,16 @@ def stack_names(spec: StackSpec, ours: str, theirs: str) -> dict[str, str | Rule
     }
 
 
-def init_towers(network: nn.Module, factor: float) -> None:
-    """Deviations that fall with the width, and with the depth where the residual stream is added to."""
+def initialise_towers(network: nn.Module, factor: float) -> None:
+    """Initialise towers: standard deviations fall with width, and with depth where the residual stream is added to."""
     init.normal(network, 0.02 * factor)
     for module in network.modules():
         if isinstance(module, Stack):
-            wide, deep = module.spec.width**-0.5 * factor, (2 * len(module)) ** -0.5
+            width_std, depth_factor = module.spec.width**-0.5 * factor, (2 * len(module)) ** -0.5
             for block in module:
-                nn.init.normal_(block.attn.qkv.weight, std=wide * deep)
-                nn.init.normal_(block.attn.out.weight, std=wide)
-                nn.init.normal_(block.ffn.get_parameter("up.weight"), std=wide * 2**-0.5)
-                nn.init.normal_(block.ffn.get_parameter("down.weight"), std=wide * deep)
+                nn.init.normal_(block.attn.qkv.weight, std=width_std * depth_factor)
+                nn.init.normal_(block.attn.out.weight, std=width_std)
+                nn.init.normal_(block.ffn.get_parameter("up.weight"), std=width_std * 2**-0.5)
+                nn.init.normal_(block.ffn.get_parameter("down.weight"), std=width_std * depth_factor)
         elif isinstance(module, Patches):
             nn.init.normal_(module.summary, std=module.spec.width**-0.5 * factor)

@@ -1,6 +1,6 @@
-"""BERT: an encoder that reads both ways, norms after every addition, and knows two segments.
+"""BERT: a bidirectional post-norm encoder with two token types.
 
-    ids + positions + segments ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
+    ids + positions + token types ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
 Source: Devlin et al. 2019. The same recipe serves MiniLM and PubMedBERT.
 """
@@ -9,18 +9,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.heads import (
-    Classifier,
-    Head,
-    MaskedLanguageModel,
-    NextSentence,
-    Pooler,
-    PreTraining,
-    Span,
-    Tagger,
-)
+from glassformer.core.heads import Head, Pooler
+from glassformer.core.language_heads import MaskedLMHead, NextSentenceHead, PreTrainingHead
 from glassformer.core.specs import (
     AttentionSpec,
     BlockSpec,
@@ -31,22 +24,24 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.core.stack import Stack
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, Reader, TextSpec, reads_ids
-from glassformer.weights.names import Fused, Names, Rule, Tied
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, TextSpec, require_ids
+from glassformer.weights.names import Fused, Rule, Tied, WeightNames
 
 
-def spec(reader: Reader, *, segments: int | None = None) -> TextSpec:
-    """config.json → spec; `segments` where they are not said as BERT says them."""
+def spec(reader: ConfigReader, *, token_types: int | None = None) -> TextSpec:
+    """config.json → spec; `token_types` where the config has them under another key than BERT's."""
     reader.fixed("position_embedding_type", "absolute")
     reader.fixed("is_decoder", False)
     reader.fixed("tie_word_embeddings", True)
     norm = LayerNormSpec(
         width=reader.integer("hidden_size"), eps=reader.number("layer_norm_eps", default=1e-12)
     )
-    layer = block(reader, norm)
+    layer = block_spec(reader, norm)
     return TextSpec(
-        embed=embedding(reader, norm, segments),
-        blocks=StackSpec(blocks=(layer,) * reader.integer("num_hidden_layers", most=MOST_LAYERS)),
+        embed=embedding_spec(reader, norm, token_types),
+        blocks=StackSpec(blocks=(layer,) * reader.integer("num_hidden_layers", maximum=MAX_LAYERS)),
         labels=reader.labels(),
         problem=reader.problem(),
         classifier_dropout=reader.probability("classifier_dropout", default=layer.dropout),
@@ -55,8 +50,8 @@ def spec(reader: Reader, *, segments: int | None = None) -> TextSpec:
     )
 
 
-def block(reader: Reader, norm: LayerNormSpec) -> BlockSpec:
-    """One layer of its stack."""
+def block_spec(reader: ConfigReader, norm: LayerNormSpec) -> BlockSpec:
+    """One block of the encoder."""
     return BlockSpec(
         attention=AttentionSpec(
             width=norm.width,
@@ -73,56 +68,58 @@ def block(reader: Reader, norm: LayerNormSpec) -> BlockSpec:
     )
 
 
-def embedding(reader: Reader, norm: LayerNormSpec, segments: int | None = None) -> EmbeddingSpec:
-    """What its tokens are made of."""
-    if segments is None:
-        segments = reader.integer("type_vocab_size", default=2, least=0)
+def embedding_spec(
+    reader: ConfigReader, norm: LayerNormSpec, token_types: int | None = None
+) -> EmbeddingSpec:
+    """The embedding of tokens, positions and token types."""
+    if token_types is None:
+        token_types = reader.integer("type_vocab_size", default=2, minimum=0)
     return EmbeddingSpec(
-        vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+        vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
         width=norm.width,
-        positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", most=MOST_ROWS)),
-        segments=segments,
+        positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", maximum=MAX_ROWS)),
+        token_types=token_types,
         norm=norm,
         dropout=reader.probability("hidden_dropout_prob", default=0.1),
     )
 
 
 class Bert(Network):
-    """Embedding, stack, head."""
+    """BERT: embedding, stack, head."""
 
     def __init__(self, spec: TextSpec, task: str) -> None:
         super().__init__()
         self.embed = Embedding(spec.embed)
         self.blocks = Stack(spec.blocks)
-        self.head = self._head(spec, task)
+        self.head = self.make_head(spec, task)
         self.name_nodes()
 
-    def _head(self, spec: TextSpec, task: str) -> Head:
+    def make_head(self, spec: TextSpec, task: str) -> Head:
         width, norm = spec.blocks.width, spec.embed.norm
         assert norm is not None  # spec() sets it
-        masked = MaskedLanguageModel(width, spec.embed.vocabulary, spec.activation, norm)
+        masked = MaskedLMHead(width, spec.embed.vocabulary, spec.activation, norm)
         masked.decoder.weight = self.embed.tokens.weight
         heads: dict[str, Head] = {
             "feature-extraction": Pooler(width),
             "fill-mask": masked,
-            "next-sentence-prediction": NextSentence(width),
-            "pre-training": PreTraining(masked, NextSentence(width)),
-            "text-classification": Classifier(
+            "next-sentence-prediction": NextSentenceHead(width),
+            "pre-training": PreTrainingHead(masked, NextSentenceHead(width)),
+            "text-classification": SequenceClassifier(
                 width, spec.labels, dropout=spec.classifier_dropout, problem=spec.problem
             ),
-            "token-classification": Tagger(width, spec.labels, spec.classifier_dropout),
-            "question-answering": Span(width),
+            "token-classification": TokenClassifier(width, spec.labels, spec.classifier_dropout),
+            "question-answering": SpanClassifier(width),
         }
         return heads[task]
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.embed(reads_ids(batch), flow, batch.token_type_ids)
+        x: Tensor = self.embed(require_ids(batch), flow, batch.token_type_ids)
         x = self.blocks(x, flow)
         return x
 
 
 def block_names(ours: str, width: int, *, attention: str, up: str, down: str) -> dict[str, str | Rule]:
-    """Those of one of our blocks, whose parts stand below these names."""
+    """Weight names of one block, whose modules are below these names in the checkpoint."""
     return {
         f"{ours}.attn.qkv": Fused(
             tuple(f"{attention}.self.{part}" for part in ("query", "key", "value")), (width,) * 3
@@ -135,8 +132,8 @@ def block_names(ours: str, width: int, *, attention: str, up: str, down: str) ->
     }
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names."""
     width = spec.blocks.width
     layer = "encoder.layer.{i}"
     masked: dict[str, str | Rule] = {
@@ -152,7 +149,7 @@ def names(spec: TextSpec, task: str) -> Names:
         **{f"head.{ours}": theirs for ours, theirs in masked.items()},
         **{f"head.masked.{ours}": theirs for ours, theirs in masked.items()},
     }
-    return Names(
+    return WeightNames(
         prefix="bert",
         body={
             "embed.tokens": "embeddings.word_embeddings",
@@ -177,7 +174,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="bert",
-    oddity="two segments; the first token's state, through a pooler, stands for the text",
+    distinction="two token types; the first token's state, through a pooler, represents the text",
     architectures={
         "BertModel": "feature-extraction",
         "BertForMaskedLM": "fill-mask",

@@ -1,4 +1,4 @@
-"""The text tower of CLIP alone, as makers of pictures read their prompts with.
+"""CLIP's text tower alone, the text encoder of image generators.
 
     ids + positions ─ [ norm ─ causal attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ end token
 
@@ -15,26 +15,35 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.norms import make_norm
 from glassformer.core.stack import Stack
-from glassformer.models._clip import POSITIONS, TextTowerSpec, at_end, init_towers, text_names, text_spec
-from glassformer.models._family import Family, Network, Reader, reads_ids
-from glassformer.weights.names import Names
+from glassformer.models._clip import (
+    POSITION_IDS,
+    TextTowerSpec,
+    end_token_state,
+    initialise_towers,
+    text_names,
+    text_spec,
+)
+from glassformer.models._config import ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, require_ids
+from glassformer.weights.names import WeightNames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClipTextSpec:
-    """The tower, and how far from the usual deviations its weights start."""
+    """The text tower. factor: multiplies the standard deviations of initialisation"""
 
     tower: TextTowerSpec
     factor: float
 
 
-def spec(reader: Reader) -> ClipTextSpec:
+def spec(reader: ConfigReader) -> ClipTextSpec:
     """config.json → spec."""
     return ClipTextSpec(tower=text_spec(reader), factor=reader.number("initializer_factor", default=1.0))
 
 
 class ClipText(Network):
-    """Embedding, stack, norm.
+    """CLIP's text encoder: embedding, stack, norm.
 
     Taps: final [B T D] · pooler_output [B D]
     """
@@ -54,19 +63,19 @@ class ClipText(Network):
         return (*super().own_taps(), "pooler_output")
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.final_norm(self.blocks(self.embed(reads_ids(batch), flow), flow))
+        x: Tensor = self.final_norm(self.blocks(self.embed(require_ids(batch), flow), flow))
         return x
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
         output = super().forward(batch, flow)
         assert output.last_hidden_state is not None
-        pooled = at_end(output.last_hidden_state, reads_ids(batch), self.end)
+        pooled = end_token_state(output.last_hidden_state, require_ids(batch), self.end)
         return replace(output, pooler_output=self.tap(flow, "pooler_output", pooled))
 
 
-def names(spec: ClipTextSpec, task: str) -> Names:
-    """Their tensor names; newer files have no prefix."""
-    return Names(prefix="text_model", body=text_names(spec.tower, "", ""), ignored=(POSITIONS,))
+def names(spec: ClipTextSpec, task: str) -> WeightNames:
+    """Weight names; newer files have no prefix."""
+    return WeightNames(prefix="text_model", body=text_names(spec.tower, "", ""), ignored=(POSITION_IDS,))
 
 
 FAMILY = Family(
@@ -75,8 +84,8 @@ FAMILY = Family(
     spec=spec,
     build=ClipText,
     names=names,
-    initialise=lambda network, spec: init_towers(network, spec.factor),
-    oddity="CLIP's text tower alone: its end token's state stands for the text",
+    initialise=lambda network, spec: initialise_towers(network, spec.factor),
+    distinction="CLIP's text tower alone; the end token's state represents the text",
     tiny={
         "model_type": "clip_text_model",
         "vocab_size": 99,

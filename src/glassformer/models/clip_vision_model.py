@@ -1,4 +1,4 @@
-"""The tower of CLIP that reads pictures, alone, as models that talk about pictures see with.
+"""CLIP's vision tower alone, the image encoder of vision-language models.
 
     patches + [CLS] + positions ─ norm ─ [ norm ─ attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ [CLS] ─ norm
 
@@ -15,27 +15,34 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.norms import make_norm
 from glassformer.core.patches import Patches
 from glassformer.core.stack import Stack
-from glassformer.models._clip import POSITIONS, PictureTowerSpec, init_towers, vision_names, vision_spec
-from glassformer.models._family import Family, Reader
-from glassformer.models._picture import PictureEncoder, reads_pixels
-from glassformer.weights.names import Names
+from glassformer.models._clip import (
+    POSITION_IDS,
+    VisionTowerSpec,
+    initialise_towers,
+    vision_names,
+    vision_spec,
+)
+from glassformer.models._config import ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._image import ImageEncoder, require_pixels
+from glassformer.weights.names import WeightNames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClipVisionSpec:
-    """The tower, and how far from the usual deviations its weights start."""
+    """The vision tower. factor: multiplies the standard deviations of initialisation"""
 
-    tower: PictureTowerSpec
+    tower: VisionTowerSpec
     factor: float
 
 
-def spec(reader: Reader) -> ClipVisionSpec:
+def spec(reader: ConfigReader) -> ClipVisionSpec:
     """config.json → spec."""
     return ClipVisionSpec(tower=vision_spec(reader), factor=reader.number("initializer_factor", default=1.0))
 
 
-class ClipVision(PictureEncoder):
-    """Patches, stack, and a norm for what is pooled alone.
+class ClipVision(ImageEncoder):
+    """CLIP's image encoder: patches, stack, and a norm applied to the pooled state alone.
 
     Taps: final [B T D] · pooler_output [B D]
     """
@@ -52,7 +59,7 @@ class ClipVision(PictureEncoder):
         return (*super().own_taps(), "pooler_output")
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.blocks(self.embed(reads_pixels(batch), flow), flow)
+        x: Tensor = self.blocks(self.embed(require_pixels(batch), flow), flow)
         return x
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
@@ -62,9 +69,9 @@ class ClipVision(PictureEncoder):
         return replace(output, pooler_output=self.tap(flow, "pooler_output", pooled))
 
 
-def names(spec: ClipVisionSpec, task: str) -> Names:
-    """Their tensor names; newer files have no prefix."""
-    return Names(prefix="vision_model", body=vision_names(spec.tower, "", ""), ignored=(POSITIONS,))
+def names(spec: ClipVisionSpec, task: str) -> WeightNames:
+    """Weight names; newer files have no prefix."""
+    return WeightNames(prefix="vision_model", body=vision_names(spec.tower, "", ""), ignored=(POSITION_IDS,))
 
 
 FAMILY = Family(
@@ -73,9 +80,9 @@ FAMILY = Family(
     spec=spec,
     build=ClipVision,
     names=names,
-    initialise=lambda network, spec: init_towers(network, spec.factor),
-    opens="picture",
-    oddity="CLIP's tower of pictures alone: a norm before its first layer, and one for [CLS] alone",
+    initialise=lambda network, spec: initialise_towers(network, spec.factor),
+    modality="picture",
+    distinction="CLIP's image tower alone; a norm before its first layer, and one for [CLS] alone",
     tiny={
         "model_type": "clip_vision_model",
         "hidden_size": 32,

@@ -1,4 +1,4 @@
-"""DistilBERT: BERT with every other layer taken out, taught by the whole one; no segments, no pooler.
+"""DistilBERT: BERT distilled to half of its layers, without token types and pooler.
 
     ids + positions ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from glassformer.core import init
 from glassformer.core.blocks import Block
+from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.heads import Classifier, Head, MaskedLanguageModel, Pooler, Span, Tagger
+from glassformer.core.heads import Head, Pooler
+from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.positions import LearnedPositions, Sinusoidal
 from glassformer.core.specs import (
     AttentionSpec,
@@ -29,21 +31,26 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.core.stack import Stack
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, Reader, TextSpec, reads_ids
-from glassformer.weights.names import Fused, Names, Rule, Tied
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, TextSpec, require_ids
+from glassformer.weights.names import Fused, Rule, Tied, WeightNames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DistilBertSpec(TextSpec):
-    """span_dropout: before the span head · waves: the position table starts as sine and cosine, and is learned."""
+    """BERT's spec, and more.
+
+    span_dropout: before the span head · sinusoidal_init: learned positions are initialised as sine and cosine
+    """
 
     span_dropout: float
-    waves: bool
+    sinusoidal_init: bool
 
 
-def spec(reader: Reader) -> DistilBertSpec:
+def spec(reader: ConfigReader) -> DistilBertSpec:
     """config.json → spec."""
-    reader.get("tie_weights_", default=None)  # of old releases, which tied whatever it said
+    reader.get("tie_weights_", default=None)  # of old releases, which tied in any case
     width = reader.integer("hidden_size", "dim")
     dropout = reader.probability("dropout", default=0.1)
     activation = reader.text("activation", default="gelu")
@@ -60,13 +67,15 @@ def spec(reader: Reader) -> DistilBertSpec:
     )
     return DistilBertSpec(
         embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
             width=width,
-            positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", most=MOST_ROWS)),
+            positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", maximum=MAX_ROWS)),
             norm=norm,
             dropout=dropout,
         ),
-        blocks=StackSpec(blocks=(block,) * reader.integer("num_hidden_layers", "n_layers", most=MOST_LAYERS)),
+        blocks=StackSpec(
+            blocks=(block,) * reader.integer("num_hidden_layers", "n_layers", maximum=MAX_LAYERS)
+        ),
         tied=reader.flag("tie_word_embeddings", default=True),
         labels=reader.labels(),
         problem=reader.problem(),
@@ -74,12 +83,12 @@ def spec(reader: Reader) -> DistilBertSpec:
         span_dropout=reader.probability("qa_dropout", default=0.1),
         activation=activation,
         init_std=reader.number("initializer_range", default=0.02),
-        waves=reader.flag("sinusoidal_pos_embds", default=False),
+        sinusoidal_init=reader.flag("sinusoidal_pos_embds", default=False),
     )
 
 
 class DistilBert(Network):
-    """Embedding, stack, head."""
+    """DistilBERT: embedding, stack, head."""
 
     def __init__(self, spec: DistilBertSpec, task: str) -> None:
         super().__init__()
@@ -87,21 +96,21 @@ class DistilBert(Network):
         self.blocks = Stack(spec.blocks)
         for block in self.blocks:
             assert isinstance(block, Block)  # spec() asks for no other
-            block.attn_residual.dropout.p = 0.0  # of what is added, only the feed-forward's is dropped
-        self.head = self._head(spec, task)
+            block.attn_residual.dropout.p = 0.0  # DistilBERT drops the feed-forward output alone
+        self.head = self.make_head(spec, task)
         self.name_nodes()
 
-    def _head(self, spec: DistilBertSpec, task: str) -> Head | None:
+    def make_head(self, spec: DistilBertSpec, task: str) -> Head | None:
         width = spec.blocks.width
         if task == "fill-mask":
             norm = spec.embed.norm
             assert norm is not None  # spec() sets it
-            masked = MaskedLanguageModel(width, spec.embed.vocabulary, spec.activation, norm)
+            masked = MaskedLMHead(width, spec.embed.vocabulary, spec.activation, norm)
             if spec.tied:
                 masked.decoder.weight = self.embed.tokens.weight
             return masked
         if task == "text-classification":
-            return Classifier(
+            return SequenceClassifier(
                 width,
                 spec.labels,
                 pooler=Pooler(width, "relu"),
@@ -109,17 +118,17 @@ class DistilBert(Network):
                 problem=spec.problem,
             )
         if task == "token-classification":
-            return Tagger(width, spec.labels, spec.embed.dropout)
-        return Span(width, spec.span_dropout) if task == "question-answering" else None
+            return TokenClassifier(width, spec.labels, spec.embed.dropout)
+        return SpanClassifier(width, spec.span_dropout) if task == "question-answering" else None
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.embed(reads_ids(batch), flow)
+        x: Tensor = self.embed(require_ids(batch), flow)
         x = self.blocks(x, flow)
         return x
 
 
-def names(spec: DistilBertSpec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: DistilBertSpec, task: str) -> WeightNames:
+    """Weight names."""
     layer = "transformer.layer.{i}"
     projector = "vocab_projector.weight"
     head: dict[str, str | Rule] = {
@@ -130,7 +139,7 @@ def names(spec: DistilBertSpec, task: str) -> Names:
         "head.pooler.dense": "pre_classifier",
         "head.classifier": "qa_outputs" if task == "question-answering" else "classifier",
     }
-    return Names(
+    return WeightNames(
         prefix="distilbert",
         body={
             "embed.tokens": "embeddings.word_embeddings",
@@ -152,10 +161,10 @@ def names(spec: DistilBertSpec, task: str) -> Names:
 
 @torch.no_grad()
 def initialise(network: nn.Module, spec: DistilBertSpec) -> None:
-    """Normal everywhere, and waves for positions where the config asks for them."""
+    """Initialise: normal, and sinusoidal positions where the config asks for them."""
     init.normal(network, spec.init_std)
     for table in network.modules():
-        if spec.waves and isinstance(table, LearnedPositions):
+        if spec.sinusoidal_init and isinstance(table, LearnedPositions):
             rows, width = table.weight.shape
             wave = Sinusoidal(SinusoidalSpec(count=rows), width)
             table.weight.copy_(wave(torch.arange(rows)[None], torch.float32)[0])
@@ -163,7 +172,7 @@ def initialise(network: nn.Module, spec: DistilBertSpec) -> None:
 
 FAMILY = Family(
     model_type="distilbert",
-    oddity="half of BERT's layers, no segments, no pooler",
+    distinction="half of BERT's layers, no token types, no pooler",
     architectures={
         "DistilBertModel": "feature-extraction",
         "DistilBertForMaskedLM": "fill-mask",

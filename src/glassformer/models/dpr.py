@@ -1,10 +1,10 @@
-"""DPR: two BERTs that were trained together, one for questions and one for passages.
+"""DPR: dense passage retrieval, with two BERT encoders, one for questions and one for passages.
 
     question ─ BERT ─ first token ─┐
                                    ├─ dot product: how well the passage answers the question
     passage ── BERT ─ first token ─┘
 
-A folder holds one of the two; which one, its architecture says.
+A folder holds one of the two; its architecture tells which.
 Source: Karpukhin et al. 2020, section 3.1.
 """
 
@@ -19,20 +19,25 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head, first_token
 from glassformer.core.stack import Stack
 from glassformer.models import bert
-from glassformer.models._family import Family, Network, Reader, TextSpec, reads_ids
-from glassformer.weights.names import Names
+from glassformer.models._config import ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, TextSpec, require_ids
+from glassformer.weights.names import WeightNames
 
-PREFIXES = {"passage-encoding": "ctx_encoder.bert_model", "question-encoding": "question_encoder.bert_model"}
+TASK_PREFIXES = {
+    "passage-encoding": "ctx_encoder.bert_model",
+    "question-encoding": "question_encoder.bert_model",
+}
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec; no published model projects its vectors."""
     reader.fixed("projection_dim", 0)
     return bert.spec(reader)
 
 
-class FirstToken(Head):
-    """The state of a text's first token is its vector."""
+class FirstTokenHead(Head):
+    """Pooling: the hidden state of a text's first token is its embedding."""
 
     FIELDS = ("pooler_output",)
 
@@ -41,7 +46,7 @@ class FirstToken(Head):
 
 
 class Dpr(Network):
-    """BERT without a pooler."""
+    """One encoder of DPR: BERT without a pooler."""
 
     POOLING = "cls"
 
@@ -49,20 +54,20 @@ class Dpr(Network):
         super().__init__()
         self.embed = Embedding(spec.embed)
         self.blocks = Stack(spec.blocks)
-        self.head = FirstToken()
+        self.head = FirstTokenHead()
         self.name_nodes()
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.blocks(self.embed(reads_ids(batch), flow, batch.token_type_ids), flow)
+        x: Tensor = self.blocks(self.embed(require_ids(batch), flow, batch.token_type_ids), flow)
         return x
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """BERT's names, below those of the encoder that it is; old files hold a pooler that nothing reads."""
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names: BERT's, below the prefix of the encoder; old files hold an unused pooler."""
     table = bert.names(spec, "feature-extraction")
     body = {ours: theirs for ours, theirs in table.body.items() if not ours.startswith("head.")}
     ignored = (*table.ignored, "pooler.dense.weight", "pooler.dense.bias")
-    return replace(table, prefix=PREFIXES[task], body=body, head={}, ignored=ignored)
+    return replace(table, prefix=TASK_PREFIXES[task], body=body, head={}, ignored=ignored)
 
 
 FAMILY = Family(
@@ -71,6 +76,6 @@ FAMILY = Family(
     spec=spec,
     build=Dpr,
     names=names,
-    oddity="two encoders trained together: a question's vector lies near those of passages that answer it",
+    distinction="two encoders trained together: a question's embedding is near those of passages that answer it",
     tiny={**bert.FAMILY.tiny, "model_type": "dpr"},
 )

@@ -1,4 +1,4 @@
-"""GPT-2: a decoder that reads from left to right, norms before every sub-layer and once more at the end.
+"""GPT-2: a pre-norm decoder-only language model with a final norm.
 
     ids + positions ─ [ norm ─ causal attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ head (tied)
 
@@ -21,26 +21,29 @@ from glassformer.core.specs import (
     LearnedPositionsSpec,
     StackSpec,
 )
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
 from glassformer.models._decoder import Decoder
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Reader, TextSpec
-from glassformer.weights.names import Names, Tied, Transposed
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
+from glassformer.weights.names import Tied, Transposed, WeightNames
+
+UNUSED_KEYS = (
+    "n_ctx",  # an old name of the length
+    "reorder_and_upcast_attn",  # changes rounding alone
+    "summary_activation",  # of a head that is not supported
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
+)
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
     reader.fixed("add_cross_attention", False)
-    for unused in ("n_ctx", "reorder_and_upcast_attn"):  # an old name of a length; a matter of rounding alone
-        reader.get(unused, default=None)
-    for part in (
-        "activation",
-        "first_dropout",
-        "proj_to_labels",
-        "type",
-        "use_proj",
-    ):  # a head we do not have
-        reader.get(f"summary_{part}", default=None)
+    reader.used.update(UNUSED_KEYS)
     width = reader.integer("n_embd", "hidden_size")
-    layers = reader.integer("n_layer", "num_hidden_layers", most=MOST_LAYERS)
+    layers = reader.integer("n_layer", "num_hidden_layers", maximum=MAX_LAYERS)
     dropout = reader.probability("resid_pdrop", default=0.1)
     norm = LayerNormSpec(width=width, eps=reader.number("layer_norm_epsilon", default=1e-5))
     attention = AttentionSpec(
@@ -59,15 +62,16 @@ def spec(reader: Reader) -> TextSpec:
         before=norm,
         dropout=dropout,
     )
+    # Each layer has a scale of its own, which the config may divide by the number of the layer.
     scale = attention.E**-0.5 if reader.flag("scale_attn_weights", default=True) else 1.0
-    deeper_is_softer = reader.flag("scale_attn_by_inverse_layer_idx", default=False)
-    scales = [scale / (i + 1) if deeper_is_softer else scale for i in range(layers)]
+    by_layer = reader.flag("scale_attn_by_inverse_layer_idx", default=False)
+    scales = [scale / (i + 1) if by_layer else scale for i in range(layers)]
     return TextSpec(
         embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
             width=width,
             positions=LearnedPositionsSpec(
-                count=reader.integer("n_positions", "max_position_embeddings", most=MOST_ROWS)
+                count=reader.integer("n_positions", "max_position_embeddings", maximum=MAX_ROWS)
             ),
             dropout=reader.probability("embd_pdrop", default=0.1),
         ),
@@ -81,9 +85,9 @@ def spec(reader: Reader) -> TextSpec:
     )
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names; their linear layers keep inputs as rows."""
-    return Names(
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names; checkpoints store linear layers transposed (`Conv1D`)."""
+    return WeightNames(
         prefix="transformer",
         body={
             "embed.tokens": "wte",
@@ -107,14 +111,14 @@ def names(spec: TextSpec, task: str) -> Names:
 
 
 def initialise(network: nn.Module, spec: TextSpec) -> None:
-    """Normal everywhere, smaller where the residual stream is added to."""
+    """Initialise: normal, smaller where the residual stream is added to."""
     init.normal(network, spec.init_std)
     init.shrink_residual(network, len(spec.blocks.blocks), spec.init_std)
 
 
 FAMILY = Family(
     model_type="gpt2",
-    oddity="fused projections stored transposed; scores may be scaled layer by layer",
+    distinction="fused projections stored transposed; attention scale may differ by layer",
     architectures={
         "GPT2Model": "feature-extraction",
         "GPT2LMHeadModel": "text-generation",

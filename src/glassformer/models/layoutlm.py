@@ -1,14 +1,14 @@
-"""LayoutLM: BERT that also knows where on its page each word stands.
+"""LayoutLM: BERT with 2-D position embeddings of the bounding box of each word.
 
-    ids + positions + segments + places ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
+    ids + positions + token types + layout ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
     a word's box, in thousandths of the page      (x₀, y₀) ┌──────┐
-                                                           │ word │ h      places = X[x₀] + X[x₁] + Y[y₀] + Y[y₁]
+                                                           │ word │ h      layout = X[x₀] + X[x₁] + Y[y₀] + Y[y₁]
                                                            └──────┘ (x₁, y₁)        + W[x₁ - x₀] + H[y₁ - y₀]
                                                               w
 
 Source: Xu et al. 2020, "LayoutLM", section 2.2; width and height are in the released code.
-Differs: the paper can add a picture of each word to the final states; the published weights have none.
+Differs: the paper can add an image of each word to the final states; the published weights have none.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from torch import Tensor, nn
 from glassformer.core.flow import Batch, Flow
 from glassformer.errors import DataError
 from glassformer.models import bert
-from glassformer.models._family import MOST_ROWS, Family, Reader, TextSpec, reads_ids
-from glassformer.weights.names import Names
+from glassformer.models._config import MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec, require_ids
+from glassformer.weights.names import WeightNames
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PageSpec(TextSpec):
-    """steps: how many a page has, across and down."""
+class LayoutLMSpec(TextSpec):
+    """BERT's spec, and more. coordinates: number of steps of a page, across and down"""
 
-    steps: int
+    coordinates: int
 
 
-def spec(reader: Reader) -> PageSpec:
+def spec(reader: ConfigReader) -> LayoutLMSpec:
     """config.json → spec."""
     like_bert = bert.spec(reader)
     as_bert = {field.name: getattr(like_bert, field.name) for field in fields(like_bert)}
-    return PageSpec(
+    return LayoutLMSpec(
         **as_bert | {"classifier_dropout": like_bert.embed.dropout},
-        steps=reader.integer("max_2d_position_embeddings", default=1024, most=MOST_ROWS),
+        coordinates=reader.integer("max_2d_position_embeddings", default=1024, maximum=MAX_ROWS),
     )
 
 
-class Page(nn.Module):
-    """A vector for where a word stands on its page, and how large it is there.
+class PageLayout(nn.Module):
+    """2-D position embedding: position and size of a word's bounding box on its page.
 
     Args:
         boxes: left, top, right, bottom. [B, T, 4]
@@ -55,13 +57,13 @@ class Page(nn.Module):
     Raises: DataError: they are no boxes, or lie beyond the page.
     """
 
-    def __init__(self, steps: int, width: int) -> None:
+    def __init__(self, coordinates: int, width: int) -> None:
         super().__init__()
-        self.steps = steps
-        self.x = nn.Embedding(steps, width)
-        self.y = nn.Embedding(steps, width)
-        self.h = nn.Embedding(steps, width)
-        self.w = nn.Embedding(steps, width)
+        self.coordinates = coordinates
+        self.x = nn.Embedding(coordinates, width)
+        self.y = nn.Embedding(coordinates, width)
+        self.h = nn.Embedding(coordinates, width)
+        self.w = nn.Embedding(coordinates, width)
 
     def forward(self, boxes: Int[Tensor, "B T 4"]) -> Float[Tensor, "B T D"]:
         left, top, right, bottom = boxes.unbind(dim=-1)
@@ -70,41 +72,44 @@ class Page(nn.Module):
         return corners + size
 
     def check(self, boxes: Tensor, ids: Tensor) -> None:
-        """Boxes of these tokens [B, T], each within the page and the right way round."""
+        """Check the boxes of these tokens [B, T].
+
+        Raises: DataError: wrong shape or dtype, beyond the page, or ends before it begins.
+        """
         if boxes.shape != (*ids.shape, 4) or boxes.dtype not in (torch.int64, torch.int32):
             raise DataError(
                 f"bbox is {str(boxes.dtype).removeprefix('torch.')} of shape {list(boxes.shape)}; it must be whole "
                 f"numbers of shape {[*ids.shape, 4]}: left, top, right, bottom of each token's word"
             )
-        least, most = map(int, boxes.aminmax())
-        if least < 0 or most >= self.steps:
+        smallest, largest = map(int, boxes.aminmax())
+        if smallest < 0 or largest >= self.coordinates:
             raise DataError(
-                f"bbox holds numbers from {least} to {most}; allowed: 0 to {self.steps - 1} (config.json: "
+                f"bbox holds numbers from {smallest} to {largest}; allowed: 0 to {self.coordinates - 1} (config.json: "
                 "max_2d_position_embeddings); give thousandths of the page: 1000 * x // page_width"
             )
-        turned = (boxes[..., :2] > boxes[..., 2:]).any(dim=-1)
-        if bool(turned.any()):
+        inverted = (boxes[..., :2] > boxes[..., 2:]).any(dim=-1)
+        if bool(inverted.any()):
             raise DataError(
-                f"bbox holds {boxes[turned][0].tolist()}, which ends before it begins; "
+                f"bbox holds {boxes[inverted][0].tolist()}, which ends before it begins; "
                 "a box is left, top, right, bottom"
             )
 
 
 class LayoutLM(bert.Bert):
-    """BERT whose embedding adds the places of words; without boxes, all stand in the first corner.
+    """LayoutLM: BERT whose embedding adds those of bounding boxes; without boxes, all are 0.
 
-    Raises: DataError: boxes that are none.
+    Raises: DataError: invalid boxes.
     """
 
     READS = (*bert.Bert.READS, "bbox")
 
-    def __init__(self, spec: PageSpec, task: str) -> None:
+    def __init__(self, spec: LayoutLMSpec, task: str) -> None:
         super().__init__(spec, task)
-        self.page = Page(spec.steps, spec.blocks.width)
+        self.page = PageLayout(spec.coordinates, spec.blocks.width)
         self.name_nodes()
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        ids = reads_ids(batch)
+        ids = require_ids(batch)
         boxes = ids.new_zeros(*ids.shape, 4)
         if batch.bbox is not None:
             self.page.check(batch.bbox, ids)
@@ -114,8 +119,8 @@ class LayoutLM(bert.Bert):
         return x
 
 
-def names(spec: PageSpec, task: str) -> Names:
-    """Their tensor names: BERT's, and four tables more."""
+def names(spec: LayoutLMSpec, task: str) -> WeightNames:
+    """Weight names: BERT's, and four more tables."""
     like_bert = bert.names(spec, task)
     tables = {f"page.{axis}": f"embeddings.{axis}_position_embeddings" for axis in "xyhw"}
     pools = task in ("feature-extraction", "text-classification")
@@ -130,7 +135,7 @@ def names(spec: PageSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="layoutlm",
-    oddity="adds where each word stands on its page: four corners, height and width",
+    distinction="2-D position embeddings of each word's bounding box: corners, height and width",
     architectures={
         "LayoutLMModel": "feature-extraction",
         "LayoutLMForMaskedLM": "fill-mask",

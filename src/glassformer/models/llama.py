@@ -1,8 +1,8 @@
-"""Llama: a decoder with rotary positions, grouped keys, gated feed-forward and root-mean-square norms, and no biases.
+"""Llama: a decoder with rotary positions, grouped-query attention, gated feed-forward, RMSNorm and no biases.
 
     ids ─ [ norm ─ causal attention (rotary) ─ add ─ norm ─ gated feed-forward ─ add ] × L ─ norm ─ head
 
-Source: Touvron et al. 2023, section 2.2; grouped keys since Llama 2; stretched rotary waves since Llama 3.1.
+Source: Touvron et al. 2023, section 2.2; grouped-query attention since Llama 2; rotary scaling since Llama 3.1.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import shown
+from glassformer.files import safe_repr
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
 from glassformer.models._decoder import Decoder
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Reader, TextSpec
-from glassformer.weights.names import Fused, Names, Tied
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
+from glassformer.weights.names import Fused, Tied, WeightNames
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
     biased = reader.flag("attention_bias", default=False)
     block = block_spec(
@@ -33,20 +35,20 @@ def spec(reader: Reader) -> TextSpec:
         attention_spec(reader, bias=biased, out_bias=biased),
         feed_forward_spec(reader, bias=reader.flag("mlp_bias", default=False)),
     )
-    return decoder_spec(reader, (block,) * layers(reader), rotary(reader, block.attention.E))
+    return decoder_spec(reader, (block,) * layer_count(reader), rotary(reader, block.attention.E))
 
 
 def attention_spec(
-    reader: Reader, *, bias: bool = False, out_bias: bool = False, window: int | None = None
+    reader: ConfigReader, *, bias: bool = False, out_bias: bool = False, window: int | None = None
 ) -> AttentionSpec:
-    """Causal attention with grouped keys."""
+    """Causal grouped-query attention."""
     heads = reader.integer("num_attention_heads")
     head_width = reader.get("head_dim", default=None)  # null: width / heads
     return AttentionSpec(
         width=reader.integer("hidden_size"),
         heads=heads,
         kv_heads=reader.integer("num_key_value_heads", default=heads),
-        head_width=None if head_width is None else reader.integer("head_dim", most=10_000),
+        head_width=None if head_width is None else reader.integer("head_dim", maximum=10_000),
         bias=bias,
         out_bias=out_bias,
         dropout=reader.probability("attention_dropout", default=0.0),
@@ -55,7 +57,7 @@ def attention_spec(
     )
 
 
-def feed_forward_spec(reader: Reader, *, bias: bool = False) -> GatedFeedForwardSpec:
+def feed_forward_spec(reader: ConfigReader, *, bias: bool = False) -> GatedFeedForwardSpec:
     """The gated feed-forward layer."""
     return GatedFeedForwardSpec(
         width=reader.integer("hidden_size"),
@@ -65,26 +67,28 @@ def feed_forward_spec(reader: Reader, *, bias: bool = False) -> GatedFeedForward
     )
 
 
-def norm_spec(reader: Reader, *, eps: float = 1e-6) -> RMSNormSpec:
+def norm_spec(reader: ConfigReader, *, eps: float = 1e-6) -> RMSNormSpec:
     """The norm before every sub-layer, and after the last block; `eps` where the config has none."""
     return RMSNormSpec(width=reader.integer("hidden_size"), eps=reader.number("rms_norm_eps", default=eps))
 
 
-def block_spec(reader: Reader, attention: AttentionSpec, feed_forward: GatedFeedForwardSpec) -> BlockSpec:
-    """One layer: a norm before each sub-layer."""
+def block_spec(
+    reader: ConfigReader, attention: AttentionSpec, feed_forward: GatedFeedForwardSpec
+) -> BlockSpec:
+    """One pre-norm block."""
     return BlockSpec(attention=attention, feed_forward=feed_forward, before=norm_spec(reader))
 
 
-def layers(reader: Reader) -> int:
-    """How many blocks there are."""
-    return reader.integer("num_hidden_layers", most=MOST_LAYERS)
+def layer_count(reader: ConfigReader) -> int:
+    """The number of blocks."""
+    return reader.integer("num_hidden_layers", maximum=MAX_LAYERS)
 
 
-def decoder_spec(reader: Reader, blocks: tuple[BlockSpec, ...], rotary: RotarySpec) -> TextSpec:
-    """The blocks between a bare embedding and a last norm, and what the heads need."""
+def decoder_spec(reader: ConfigReader, blocks: tuple[BlockSpec, ...], rotary: RotarySpec) -> TextSpec:
+    """The spec of a decoder: embedding without positions, blocks, final norm, and what heads need."""
     return TextSpec(
         embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", most=MOST_ROWS), width=reader.integer("hidden_size")
+            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS), width=reader.integer("hidden_size")
         ),
         blocks=StackSpec(blocks=blocks, rotary=rotary),
         final_norm=norm_spec(reader),
@@ -96,82 +100,91 @@ def decoder_spec(reader: Reader, blocks: tuple[BlockSpec, ...], rotary: RotarySp
     )
 
 
-def rotary(reader: Reader, head_width: int, *, longest: int = 2048, theta: float = 10_000.0) -> RotarySpec:
-    """Rotary positions of whole heads; `longest` is the length and `theta` the base where the config has none."""
-    found = reader.inside("rope_parameters", "rope_scaling")
-    for place in (reader, found):
-        place.fixed("partial_rotary_factor", 1.0)
-    return waves(reader, found, head_width, longest=longest, theta=theta)
+def rotary(
+    reader: ConfigReader, head_width: int, *, longest: int = 2048, theta: float = 10_000.0
+) -> RotarySpec:
+    """Rotary positions of whole heads.
+
+    Args: longest, theta: default length and base, where the config has none.
+    """
+    rope = reader.section("rope_parameters", "rope_scaling")
+    for section in (reader, rope):
+        section.fixed("partial_rotary_factor", 1.0)
+    return rotary_spec(reader, rope, head_width, longest=longest, theta=theta)
 
 
-def partial_rotary(reader: Reader, head_width: int, *, share: float, longest: int = 2048) -> RotarySpec:
-    """Rotary positions in the first numbers of each head; `share` of them where the config does not say how many."""
-    found = reader.inside("rope_parameters", "rope_scaling")
-    share = found.number(
+def partial_rotary(reader: ConfigReader, head_width: int, *, share: float, longest: int = 2048) -> RotarySpec:
+    """Rotary positions of a part of each head, as in Phi.
+
+    Args: share: default of `partial_rotary_factor` · longest: default length.
+    Raises: ConfigError: the part is odd, or wider than a head.
+    """
+    rope = reader.section("rope_parameters", "rope_scaling")
+    share = rope.number(
         "partial_rotary_factor", default=reader.number("partial_rotary_factor", default=share)
     )
     width = int(share * head_width)
     if not 2 <= width <= head_width or width % 2:
         raise ConfigError(
-            f"{found.place}partial_rotary_factor {share} turns {width} of the {head_width} numbers of a head; "
+            f"{rope.location}partial_rotary_factor {share} turns {width} of the {head_width} numbers of a head; "
             f"it must be an even number of them, from 2 to {head_width}"
         )
-    return waves(reader, found, width, longest=longest)
+    return rotary_spec(reader, rope, width, longest=longest)
 
 
-def waves(
-    reader: Reader, found: Reader, width: int, *, longest: int = 2048, theta: float = 10_000.0
+def rotary_spec(
+    reader: ConfigReader, rope: ConfigReader, width: int, *, longest: int = 2048, theta: float = 10_000.0
 ) -> RotarySpec:
-    """The rotary waves over `width` numbers of a head.
+    """Rotary positions over `width` dimensions of a head, with their scaling.
 
     Args:
-        reader: of the config, where the old spelling has `rope_theta`
-        found: of `rope_parameters` (new spelling, `rope_theta` in it) or `rope_scaling` (old)
+        reader: of the config, where old configs have `rope_theta`
+        rope: of `rope_parameters` (newer configs, `rope_theta` in it) or `rope_scaling` (older)
+    Raises: ConfigError: a factor out of range. UnsupportedError: another kind of scaling.
     """
-    trained_on = reader.integer(
-        "max_position_embeddings", default=longest, most=MOST_ROWS
-    )  # no table ends there
+    # The length in training, which limits nothing: no position table ends there.
+    trained_length = reader.integer("max_position_embeddings", default=longest, maximum=MAX_ROWS)
     old_theta = reader.number("rope_theta", default=theta)
 
-    def above_0(key: str, **default: float) -> float:
-        value = found.number(key, **default)
+    def positive(key: str, **default: float) -> float:
+        value = rope.number(key, **default)
         if not 0 < value < 1e30:
-            raise ConfigError(f"{found.place}{key} is {value}; it must be a number above 0")
+            raise ConfigError(f"{rope.location}{key} is {value}; it must be a number above 0")
         return value
 
-    theta = above_0("rope_theta", default=old_theta)
-    kind = found.text("rope_type", "type", default="default")
+    theta = positive("rope_theta", default=old_theta)
+    kind = rope.text("rope_type", "type", default="default")
     scaling: LinearScaling | Llama3Scaling | None
     if kind == "default":
         scaling = None
     elif kind == "linear":
-        scaling = LinearScaling(factor=above_0("factor"))
+        scaling = LinearScaling(factor=positive("factor"))
     elif kind == "llama3":
-        low, high = above_0("low_freq_factor"), above_0("high_freq_factor")
+        low, high = positive("low_freq_factor"), positive("high_freq_factor")
         if low >= high:
             raise ConfigError(
-                f"{found.place}low_freq_factor is {low} and high_freq_factor {high}; the high one must be larger"
+                f"{rope.location}low_freq_factor is {low} and high_freq_factor {high}; the high one must be larger"
             )
         scaling = Llama3Scaling(
-            factor=above_0("factor"),
+            factor=positive("factor"),
             low_frequency_factor=low,
             high_frequency_factor=high,
-            original_positions=found.integer(
-                "original_max_position_embeddings", default=trained_on, most=MOST_ROWS
+            original_positions=rope.integer(
+                "original_max_position_embeddings", default=trained_length, maximum=MAX_ROWS
             ),
         )
     else:
         raise UnsupportedError(
-            f"{found.place}rotary scaling {shown(kind)} is not supported; supported: default, linear, llama3"
+            f"{rope.location}rotary scaling {safe_repr(kind)} is not supported; supported: default, linear, llama3"
         )
     return RotarySpec(width=width, theta=theta, scaling=scaling)
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names."""
     attention = spec.blocks.blocks[0].attention
     rows = (attention.heads * attention.E, attention.K * attention.E, attention.K * attention.E)
-    return Names(
+    return WeightNames(
         prefix="model",
         body={
             "embed.tokens": "embed_tokens",
@@ -194,7 +207,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="llama",
-    oddity="three scalings of rotary angles, for longer texts than it was trained on",
+    distinction="three kinds of rotary scaling, for longer contexts than in training",
     architectures={
         "LlamaModel": "feature-extraction",
         "LlamaForCausalLM": "text-generation",

@@ -1,11 +1,11 @@
-"""LXMERT: a text and the regions of a picture, each read by itself, then by each other.
+"""LXMERT: a cross-modality encoder of text and image regions, for visual question answering.
 
-    text      ids + positions + segments ─ norm ─ [ BERT's block ] × L ──┬─ attention to the regions ─ BERT's block ─┬─
+    text      ids + positions + types ─ norm ─ [ BERT's block ] × L ─────┬─ attention to the regions ─ BERT's block ─┬─
                                                                           × X, the same weights both ways            │
     regions   (norm(W features) + norm(V boxes)) / 2 ─ [ BERT's block ] × R ─ attention to the text ─ BERT's block ───┴─
 
-Source: Tan and Bansal 2019, section 2. A detector, which is no part of it, finds the regions.
-Differs: the reference library never trains position 0 and segment 0; here they are trained like all others.
+Source: Tan and Bansal 2019, section 2. An object detector, which is no part of it, gives the regions.
+Differs: the reference library never trains position 0 and token type 0; here they are trained like all others.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from glassformer.core.blocks import Block, run
+from glassformer.core.attention_layout import AttentionGroup
+from glassformer.core.blocks import run_block
 from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow, Memory, Node, Output
-from glassformer.core.heads import MaskedLanguageModel
+from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
+from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.regions import (
-    BothSides,
+    CrossModalHead,
+    CrossModalStates,
     RegionEmbedding,
-    RegionQuestions,
-    TwoSided,
-    VisualAnswer,
-    VisualPreTraining,
+    RegionPredictionHead,
+    VisualAnswerHead,
+    VisualPreTrainingHead,
 )
-from glassformer.core.sight import Place, Sight, self_attention
 from glassformer.core.specs import (
     BlockSpec,
     CrossAttentionSpec,
@@ -40,24 +40,27 @@ from glassformer.core.specs import (
 from glassformer.core.stack import Stack
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.models import bert
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, Reader, needed, reads_ids
-from glassformer.weights.names import Fused, Names, Rule, Tied
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._cross_modality import ModalityEncoder
+from glassformer.models._family import Family
+from glassformer.models._network import Network, require, require_ids
+from glassformer.weights.names import Fused, Rule, Tied, WeightNames
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    pass
 
-TASKS = {
+TASK_KEYS = {
     "labels": "task_mask_lm",
     "matched_label": "task_matched",
     "obj_labels": "task_obj_predict",
     "ans": "task_qa",
 }
-"""Labels of pre-training, and the keys that say whether they count."""
+"""Labels of pre-training tasks → the config keys that turn those tasks on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LxmertSpec:
-    """Both sides, what they do to each other, and the heads."""
+    """Both encoders, their cross-modality blocks (`crossed`), and the heads."""
 
     embed: EmbeddingSpec
     regions: RegionsSpec
@@ -71,210 +74,136 @@ class LxmertSpec:
     init_std: float
 
 
-def spec(reader: Reader) -> LxmertSpec:
+def spec(reader: ConfigReader) -> LxmertSpec:
     """config.json → spec."""
     reader.fixed("tie_word_embeddings", True)
-    reader.used.update(("layer_norm_eps", "num_hidden_layers"))  # always 1e-12; the three below once more
+    reader.used.update(("layer_norm_eps", "num_hidden_layers"))  # always 1e-12; repeats the three below
     norm = LayerNormSpec(width=reader.integer("hidden_size"), eps=1e-12)
-    block = bert.block(reader, norm)
+    block = bert.block_spec(reader, norm)
     cross = CrossAttentionSpec(width=norm.width, heads=block.attention.heads, dropout=block.attention.dropout)
     features = reader.integer("visual_feat_dim", default=2048)
     return LxmertSpec(
-        embed=bert.embedding(reader, norm),
+        embed=bert.embedding_spec(reader, norm),
         regions=RegionsSpec(
             features=features,
             corners=reader.integer("visual_pos_dim", default=4),
             norm=norm,
             dropout=block.dropout,
         ),
-        text=StackSpec(blocks=(block,) * reader.integer("l_layers", default=9, most=MOST_LAYERS)),
-        image=StackSpec(blocks=(block,) * reader.integer("r_layers", default=5, most=MOST_LAYERS)),
-        crossed=(replace(block, cross=cross),) * reader.integer("x_layers", default=5, most=MOST_LAYERS),
+        text=StackSpec(blocks=(block,) * reader.integer("l_layers", default=9, maximum=MAX_LAYERS)),
+        image=StackSpec(blocks=(block,) * reader.integer("r_layers", default=5, maximum=MAX_LAYERS)),
+        crossed=(replace(block, cross=cross),) * reader.integer("x_layers", default=5, maximum=MAX_LAYERS),
         norm=norm,
         activation=reader.text("hidden_act", default="gelu"),
-        answers=reader.integer("num_qa_labels", default=9500, most=MOST_ROWS),
+        answers=reader.integer("num_qa_labels", default=9500, maximum=MAX_ROWS),
         pre_training=_pre_training(reader, features),
         init_std=reader.number("initializer_range", default=0.02),
     )
 
 
-def _pre_training(reader: Reader, features: int) -> VisualPreTrainingSpec:
-    objects = reader.integer("num_object_labels", default=1600, most=MOST_ROWS)
-    attributes = reader.integer("num_attr_labels", default=400, most=MOST_ROWS)
+def _pre_training(reader: ConfigReader, features: int) -> VisualPreTrainingSpec:
+    objects = reader.integer("num_object_labels", default=1600, maximum=MAX_ROWS)
+    attributes = reader.integer("num_attr_labels", default=400, maximum=MAX_ROWS)
     return VisualPreTrainingSpec(
         objects=objects if reader.flag("visual_obj_loss", default=True) else 0,
         attributes=attributes if reader.flag("visual_attr_loss", default=True) else 0,
         features=features if reader.flag("visual_feat_loss", default=True) else 0,
-        counts=frozenset(label for label, task in TASKS.items() if reader.flag(task, default=True)),
+        losses=frozenset(label for label, task in TASK_KEYS.items() if reader.flag(task, default=True)),
         region_weight=reader.number("visual_loss_normalizer", default=6.67),
     )
 
 
-class CrossBlock(Block):
-    """A block that reads the other side before it reads its own.
-
-        x ─ before ─ cross-attention ─ crossed ─ attention ─ mid ─ feed-forward ─ out
-
-    Taps: before, crossed, mid, out [B T D]
-    Source: Tan and Bansal 2019, section 2.2.
-    Differs: a decoder's block reads its own side first, and the weights of its cross-attention serve one direction.
-    """
-
-    def own_taps(self) -> tuple[str, ...]:
-        return ("before", "crossed", "mid", "out")
-
-    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
-        assert self.cross is not None and self.cross_residual is not None  # its spec has a `cross`
-        cross = self.cross
-        x = self.tap(flow, "before", x)
-        x = self.cross_residual(x, lambda y: cross(y, flow))
-        x = self.tap(flow, "crossed", x)
-        x = self.attn_residual(x, lambda y: self.attn(y, flow))
-        x = self.tap(flow, "mid", x)
-        x = self.ffn_residual(x, lambda y: self.ffn(y, flow))
-        return self.tap(flow, "out", x)
-
-    def share_cross(self, other: CrossBlock) -> None:
-        """Have the cross-attention of another block: its parameters become this one's too."""
-        for part in ("cross", "cross_residual"):
-            for name, parameter in other.get_submodule(part).named_parameters():
-                stem, _, leaf = f"{part}.{name}".rpartition(".")
-                setattr(self.get_submodule(stem), leaf, parameter)
-
-
-class Side(Node):
-    """What a text goes through, or the regions of a picture: embedding, blocks, and blocks that read the other side."""
-
-    def __init__(
-        self, embed: Embedding | RegionEmbedding, blocks: StackSpec, crossed: tuple[BlockSpec, ...]
-    ) -> None:
-        super().__init__()
-        self.embed = embed
-        self.blocks = Stack(blocks)
-        self.crossed = nn.ModuleList(CrossBlock(block) for block in crossed)
-
-    def crossing(self) -> list[CrossBlock]:
-        """The blocks that read the other side."""
-        return [block for block in self.crossed if isinstance(block, CrossBlock)]
-
-    def stream(self) -> tuple[str, ...]:
-        """The taps of the residual stream: before each block of either kind, and after the last."""
-        stacks = (("blocks", len(self.blocks)), ("crossed", len(self.crossed)))
-        before = (f"{self.path}.{stack}.{i}.before" for stack, count in stacks for i in range(count))
-        return (*before, f"{self.path}.crossed.{len(self.crossed) - 1}.out")
-
-    def own_attention(self, side: str) -> Sight:
-        """Attention to its own side, in blocks of both kinds."""
-        within = tuple(
-            Place(
-                attention=block.attn,
-                stream=f"{self.path}.crossed.{i}.crossed",
-                entered=block.attention_input,
-            )
-            for i, block in enumerate(self.crossing())
-        )
-        return Sight(queries=side, keys=side, places=(*self_attention(self.blocks, side).places, *within))
-
-    def attention_to(self, other: Side, queries: str, keys: str) -> Sight:
-        """Attention to another side."""
-        places = tuple(
-            Place(
-                attention=block.cross,
-                stream=f"{self.path}.crossed.{i}.before",
-                entered=block.cross_residual.before,
-                memory=f"{other.path}.crossed.{i}.before",
-            )
-            for i, block in enumerate(self.crossing())
-            if block.cross is not None and block.cross_residual is not None
-        )
-        return Sight(queries=queries, keys=keys, places=places)
-
-
 class Lxmert(Network):
-    """Two sides, what they do to each other, and a head that reads both.
+    """LXMERT: an encoder for text, one for image regions, cross-modality blocks, and a head over both.
 
-    Raises: ConfigError: no regions. DataError: as many pictures as texts are needed, and regions of the right shape.
+    Raises: ConfigError: no regions. DataError: not as many images as texts, or regions of the wrong shape.
     Taps: text.… · vision.… · final [B T D], of the text · the fields of the head
     """
 
     READS = ("input_ids", "token_type_ids", "visual_feats", "visual_pos")
 
-    head: TwoSided
+    head: CrossModalHead
 
     def __init__(self, spec: LxmertSpec, task: str) -> None:
         super().__init__()
-        self.text = Side(Embedding(spec.embed), spec.text, spec.crossed)
-        self.vision = Side(RegionEmbedding(spec.regions), spec.image, spec.crossed)
-        for forth, back in zip(self.text.crossing(), self.vision.crossing(), strict=True):
-            back.share_cross(forth)
-        self.head = self._head(spec, task)
+        self.text = ModalityEncoder(Embedding(spec.embed), spec.text, spec.crossed)
+        self.vision = ModalityEncoder(RegionEmbedding(spec.regions), spec.image, spec.crossed)
+        for text_block, image_block in zip(self.text.cross_blocks(), self.vision.cross_blocks(), strict=True):
+            image_block.share_cross(text_block)
+        self.head = self.make_head(spec, task)
         self.name_nodes()
 
-    def _head(self, spec: LxmertSpec, task: str) -> TwoSided:
+    def make_head(self, spec: LxmertSpec, task: str) -> CrossModalHead:
         if task == "feature-extraction":
-            return BothSides(spec.norm.width)
-        answer = VisualAnswer(spec.norm, spec.answers)
+            return CrossModalStates(spec.norm.width)
+        answer = VisualAnswerHead(spec.norm, spec.answers)
         if task == "visual-question-answering":
             return answer
-        if "ans" not in spec.pre_training.counts:
+        if "ans" not in spec.pre_training.losses:
             raise UnsupportedError(
                 "config.json: task_qa = False is not supported for pre-training; to load the body, give "
                 "task='feature-extraction'"
             )
-        masked = MaskedLanguageModel(spec.norm.width, spec.embed.vocabulary, spec.activation, spec.norm)
+        masked = MaskedLMHead(spec.norm.width, spec.embed.vocabulary, spec.activation, spec.norm)
         masked.decoder.weight = self.embedding.tokens.weight
-        questions = RegionQuestions(spec.pre_training, spec.norm, spec.activation)
-        return VisualPreTraining(spec.pre_training, masked, answer, questions)
+        questions = RegionPredictionHead(spec.pre_training, spec.norm, spec.activation)
+        return VisualPreTrainingHead(spec.pre_training, masked, answer, questions)
 
-    def sides(self) -> dict[str, Stack]:
+    def stacks(self) -> dict[str, Stack]:
         return {"text": self.text.blocks, "image": self.vision.blocks}
 
-    def streams(self) -> dict[str, tuple[str, ...]]:
-        return {"text": self.text.stream(), "image": self.vision.stream()}
+    def stream_taps(self) -> dict[str, tuple[str, ...]]:
+        return {"text": self.text.stream_taps(), "image": self.vision.stream_taps()}
 
-    def sights(self) -> dict[str, Sight]:
+    def attention_layout(self) -> dict[str, AttentionGroup]:
         return {
-            "text": self.text.own_attention("text"),
-            "image": self.vision.own_attention("image"),
-            "text to image": self.text.attention_to(self.vision, "text", "image"),
-            "image to text": self.vision.attention_to(self.text, "image", "text"),
+            "text": self.text.self_attention_group("text"),
+            "image": self.vision.self_attention_group("image"),
+            "text to image": self.text.cross_attention_group(self.vision, "text", "image"),
+            "image to text": self.vision.cross_attention_group(self.text, "image", "text"),
         }
 
-    def places(self, batch: Batch) -> dict[str, list[str]]:
-        regions = needed(batch.visual_feats, "visual_feats [B, regions, width]").shape[1]
+    def token_labels(self, batch: Batch) -> dict[str, list[str]]:
+        regions = require(batch.visual_feats, "visual_feats [B, regions, width]").shape[1]
         return {"image": [f"region {i}" for i in range(regions)]}
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        return self.both(batch, flow)[0]
+        return self.run_modalities(batch, flow)[0]
 
-    def both(self, batch: Batch, flow: Flow) -> tuple[Tensor, Tensor]:
-        """The final states of the text [B, T, D] and of the regions [B, R, D]."""
-        ids = reads_ids(batch)
-        features = needed(batch.visual_feats, "visual_feats [B, regions, width]")
-        boxes = needed(batch.visual_pos, "visual_pos [B, regions, 4]")
+    def run_modalities(self, batch: Batch, flow: Flow) -> tuple[Tensor, Tensor]:
+        """The final hidden states of the text [B, T, D] and of the regions [B, R, D]."""
+        ids = require_ids(batch)
+        features = require(batch.visual_feats, "visual_feats [B, regions, width]")
+        boxes = require(batch.visual_pos, "visual_pos [B, regions, 4]")
         if len(features) != len(ids):
             raise DataError(
-                f"visual_feats is of {len(features)} pictures, input_ids of {len(ids)} texts; each text has one picture"
+                f"visual_feats has {len(features)} images, input_ids has {len(ids)} texts; each text has one image"
             )
-        sees = Flow(keep=batch.visual_keep, tape=flow.tape, recompute=flow.recompute)
+        image_flow = Flow(keep=batch.visual_keep, tape=flow.tape, recompute=flow.recompute)
         x = self.text.blocks(self.text.embed(ids, flow, batch.token_type_ids), flow)
-        y = self.vision.blocks(self.vision.embed(features, boxes, sees), sees)
-        for forth, back in zip(self.text.crossing(), self.vision.crossing(), strict=True):
-            text, image = Memory(x, flow.keep), Memory(y, sees.keep)
-            x, y = run(forth, x, replace(flow, memory=image)), run(back, y, replace(sees, memory=text))
+        y = self.vision.blocks(self.vision.embed(features, boxes, image_flow), image_flow)
+        for text_block, image_block in zip(self.text.cross_blocks(), self.vision.cross_blocks(), strict=True):
+            text, image = EncoderOutput(x, flow.keep), EncoderOutput(y, image_flow.keep)
+            x, y = (
+                run_block(text_block, x, replace(flow, memory=image)),
+                run_block(image_block, y, replace(image_flow, memory=text)),
+            )
         return x, y
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
-        text, image = self.both(batch, flow)
+        text, image = self.run_modalities(batch, flow)
         text = self.tap(flow, "final", text)
-        return self.shown(self.head.join(text, image, flow), text, flow)
+        return self.tap_output(self.head.read_both(text, image, flow), text, flow)
 
-    learn = Network.learn_from_output
+    loss_sums = Network.loss_sums_from_output
 
 
-def names(spec: LxmertSpec, task: str) -> Names:
-    """Their tensor names."""
-    width = spec.norm.width
+def names(spec: LxmertSpec, task: str) -> WeightNames:
+    """Weight names."""
+    return WeightNames(prefix="lxmert", body=_body_names(spec.norm.width), head=_head_names())
+
+
+def _body_names(width: int) -> dict[str, str | Rule]:
     embed = {"tokens": "word", "positions": "position", "segments": "token_type"}
     regions = {
         "features": "visn_fc",
@@ -289,34 +218,41 @@ def names(spec: LxmertSpec, task: str) -> Names:
         "head.pooler.dense": "pooler.dense",
         "head.answer.pooler.dense": "pooler.dense",
     }
-    both = "encoder.x_layers.{i}"
-    cross = f"{both}.visual_attention"
-    for side, layers, their in (("text", "layer", "lang"), ("vision", "r_layers", "visn")):
-        alone = f"encoder.{layers}.{{i}}"
-        body |= bert.block_names(
-            f"{side}.blocks.{{i}}",
-            width,
-            attention=f"{alone}.attention",
-            up=f"{alone}.intermediate",
-            down=f"{alone}.output",
-        )
-        crossed = f"{side}.crossed.{{i}}"
-        body |= bert.block_names(
-            crossed,
-            width,
-            attention=f"{both}.{their}_self_att",
-            up=f"{both}.{their}_inter",
-            down=f"{both}.{their}_output",
-        )
-        body |= {  # of both sides the same
+    cross_layer = "encoder.x_layers.{i}"
+    cross = f"{cross_layer}.visual_attention"  # one module in the checkpoint, for both modalities
+    for modality, layers, their in (("text", "layer", "lang"), ("vision", "r_layers", "visn")):
+        layer = f"encoder.{layers}.{{i}}"
+        crossed = f"{modality}.crossed.{{i}}"
+        body |= {
+            **bert.block_names(
+                f"{modality}.blocks.{{i}}",
+                width,
+                attention=f"{layer}.attention",
+                up=f"{layer}.intermediate",
+                down=f"{layer}.output",
+            ),
+            **bert.block_names(
+                crossed,
+                width,
+                attention=f"{cross_layer}.{their}_self_att",
+                up=f"{cross_layer}.{their}_inter",
+                down=f"{cross_layer}.{their}_output",
+            ),
             f"{crossed}.cross.q": f"{cross}.att.query",
             f"{crossed}.cross.kv": Fused((f"{cross}.att.key", f"{cross}.att.value"), (width,) * 2),
             f"{crossed}.cross.out": f"{cross}.output.dense",
             f"{crossed}.cross_residual.on_residual": f"{cross}.output.LayerNorm",
         }
-    answer = {"dense": "answer_head.logit_fc.0", "norm": "answer_head.logit_fc.2"}
-    answer["classifier"] = "answer_head.logit_fc.3"
-    head: dict[str, str | Rule] = {
+    return body
+
+
+def _head_names() -> dict[str, str | Rule]:
+    answer = {
+        "dense": "answer_head.logit_fc.0",
+        "norm": "answer_head.logit_fc.2",
+        "classifier": "answer_head.logit_fc.3",
+    }
+    return {
         **{f"head.{ours}": theirs for ours, theirs in answer.items()},
         **{f"head.answer.{ours}": theirs for ours, theirs in answer.items()},
         "head.masked.transform": "cls.predictions.transform.dense",
@@ -331,12 +267,11 @@ def names(spec: LxmertSpec, task: str) -> Names:
             for name in ("obj", "attr", "feat")
         },
     }
-    return Names(prefix="lxmert", body=body, head=head)
 
 
 FAMILY = Family(
     model_type="lxmert",
-    oddity="regions of a picture beside the text; each side reads the other by the same weights",
+    distinction="regions of an image beside the text; cross-attention in both directions with the same weights",
     architectures={
         "LxmertModel": "feature-extraction",
         "LxmertForPreTraining": "pre-training",

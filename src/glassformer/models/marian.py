@@ -1,7 +1,7 @@
-"""Marian: the encoder-decoder of 2017, as the OPUS-MT translators were trained: waves, norms after every addition.
+"""Marian (OPUS-MT): the post-norm encoder-decoder of 2017 with sinusoidal positions, for translation.
 
-    source ids · √D + waves ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ memory
-    target ids · √D + waves ─ [ causal attention … cross-attention … feed-forward … ] × L ─ head (tied)
+    source ids · √D + sinusoids ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ memory
+    target ids · √D + sinusoids ─ [ causal attention … cross-attention … feed-forward … ] × L ─ head (tied)
 
 Source: Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020.
 """
@@ -10,28 +10,31 @@ from __future__ import annotations
 
 from glassformer.core.specs import HalvedSinusoidalSpec
 from glassformer.models import bart
-from glassformer.models._family import MOST_ROWS, Family, Reader
-from glassformer.models._seq2seq import Translator
+from glassformer.models._config import MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._seq2seq import Seq2SeqModel
 
 
-def spec(reader: Reader) -> bart.BartSpec:
+def spec(reader: ConfigReader) -> bart.BartSpec:
     """config.json → spec."""
     reader.fixed("share_encoder_decoder_embeddings", True)
-    reader.fixed("decoder_vocab_size", reader.integer("vocab_size", most=MOST_ROWS))
-    return bart.pair(reader, waves(reader), embedding_norm=False, norm_first=False)
+    reader.fixed("decoder_vocab_size", reader.integer("vocab_size", maximum=MAX_ROWS))
+    return bart.encoder_decoder_spec(
+        reader, sinusoidal_positions(reader), embedding_norm=False, norm_first=False
+    )
 
 
-def waves(reader: Reader) -> HalvedSinusoidalSpec:
-    """As many positions as the config says, none of them learned."""
-    return HalvedSinusoidalSpec(count=reader.integer("max_position_embeddings", most=MOST_ROWS))
+def sinusoidal_positions(reader: ConfigReader) -> HalvedSinusoidalSpec:
+    """Sinusoidal positions: sines in the first half of the dimensions, cosines in the second."""
+    return HalvedSinusoidalSpec(count=reader.integer("max_position_embeddings", maximum=MAX_ROWS))
 
 
 FAMILY = Family(
     model_type="marian",
-    oddity="waves in halves, sines then cosines; scaled embeddings",
+    distinction="sinusoidal positions in halves, sines then cosines; scaled embeddings",
     architectures={"MarianModel": "feature-extraction", "MarianMTModel": "translation"},
     spec=spec,
-    build=Translator,
+    build=Seq2SeqModel,
     names=bart.names,
     tiny={
         **bart.FAMILY.tiny,

@@ -1,30 +1,33 @@
-"""mBART: BART in many languages, with norms before every sub-layer and once more at the end of each side.
+"""mBART: multilingual BART, pre-norm, with a final norm in encoder and decoder.
 
     source ids + positions ─ norm ─ [ norm ─ attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ memory
     target ids + positions ─ norm ─ [ … causal … cross-attention … feed-forward … ] × L ─ norm ─ head (tied)
 
-A text carries a token for its language: in the source at its end or start, in the target before the first word.
+A text has a language token: in the source at its end or start, in the target before the first word.
 Source: Liu et al. 2020, section 2; mBART-50: Tang et al. 2020.
 """
 
 from __future__ import annotations
 
 from glassformer.models import bart
-from glassformer.models._family import Family, Reader
-from glassformer.models._seq2seq import Translator
+from glassformer.models._config import ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._seq2seq import Seq2SeqModel
 
 
-def spec(reader: Reader) -> bart.BartSpec:
+def spec(reader: ConfigReader) -> bart.BartSpec:
     """config.json → spec."""
-    return bart.pair(reader, bart.learned_positions(reader), embedding_norm=True, norm_first=True)
+    return bart.encoder_decoder_spec(
+        reader, bart.learned_positions(reader), embedding_norm=True, norm_first=True
+    )
 
 
 FAMILY = Family(
     model_type="mbart",
-    oddity="a norm after the embedding and another after the last layer; languages are tokens",
+    distinction="a norm after the embedding and another after the last layer; languages are tokens",
     architectures={"MBartModel": "feature-extraction", "MBartForConditionalGeneration": "translation"},
     spec=spec,
-    build=Translator,
+    build=Seq2SeqModel,
     names=bart.names,
     tiny={**bart.FAMILY.tiny, "model_type": "mbart"},
 )

@@ -1,6 +1,6 @@
-"""Mixtral: Mistral with a mixture of experts in place of each feed-forward layer; each token goes through two of eight.
+"""Mixtral: Mistral with a sparse mixture of experts as feed-forward layer: each token goes through two of eight.
 
-    ids ─ [ norm ─ causal attention (rotary) ─ add ─ norm ─ router ─ chosen experts, weighed ─ add ] × L ─ norm ─ head
+    ids ─ [ norm ─ causal attention (rotary) ─ add ─ norm ─ router ─ top-k experts, weighted ─ add ] × L ─ norm ─ head
 
 Source: Jiang et al. 2024, section 2.
 """
@@ -12,32 +12,37 @@ from dataclasses import replace
 from glassformer.core.specs import BlockSpec, ExpertsSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import llama, mistral
+from glassformer.models._config import ConfigReader
 from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family, Reader, TextSpec
-from glassformer.weights.names import Names, Stacked
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
+from glassformer.weights.names import StackedExperts, WeightNames
 
-MOST_EXPERTS = 8_192
-"""In all layers; no published model has a tenth as many, and each costs time before the first tensor is read."""
+MAX_EXPERTS = 8_192
+"""Limit on experts of all layers. No published model has a tenth of it; each costs time before a tensor is read."""
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
-    refuse_training_extras(reader)
+    reject_training_features(reader)
     norm = llama.norm_spec(reader, eps=1e-5)
     attention = llama.attention_spec(reader, window=mistral.window(reader, default=None))
-    layers = llama.layers(reader)
+    layers = llama.layer_count(reader)
     experts = ExpertsSpec(
         expert=llama.feed_forward_spec(reader),
-        experts=reader.integer("num_local_experts", "num_experts", default=8, most=MOST_EXPERTS // layers),
-        chosen=reader.integer("num_experts_per_tok", default=2),
+        experts=reader.integer("num_local_experts", "num_experts", default=8, maximum=MAX_EXPERTS // layers),
+        experts_per_token=reader.integer("num_experts_per_tok", default=2),
     )
     block = BlockSpec(attention=attention, feed_forward=experts, before=norm)
     rotary = llama.rotary(reader, attention.E, longest=131_072, theta=1e6)
     return replace(llama.decoder_spec(reader, (block,) * layers, rotary), final_norm=norm)
 
 
-def refuse_training_extras(reader: Reader) -> None:
-    """Training that the heads here do not do is refused, though answers would be right: a loss would be another."""
+def reject_training_features(reader: ConfigReader) -> None:
+    """Reject training features that are not supported: outputs would be right, but the loss would differ.
+
+    Raises: UnsupportedError: the config turns one on.
+    """
     reader.number("router_aux_loss_coef", default=0.001)  # weighs the term that output_router_logits turns on
     if reader.flag("output_router_logits", default=False):
         raise UnsupportedError(
@@ -51,8 +56,8 @@ def refuse_training_extras(reader: Reader) -> None:
         )
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names: a tensor for each expert, as files have it; newer ones may stack them."""
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names: a tensor for each expert; newer files may stack them."""
     dense = llama.names(spec, task)
     moe = "layers.{i}.block_sparse_moe"
     experts = {
@@ -63,17 +68,17 @@ def names(spec: TextSpec, task: str) -> Names:
     }
     shared = {ours: rule for ours, rule in dense.body.items() if not ours.startswith("blocks.{i}.ffn.")}
     w1, w2, w3 = (f"{moe}.experts.{{j}}.{w}.weight" for w in ("w1", "w2", "w3"))
-    newer: dict[str, str | Stacked] = {
+    renamed: dict[str, str | StackedExperts] = {
         "layers.{i}.mlp.gate.weight": f"{moe}.gate.weight",
-        "layers.{i}.mlp.experts.gate_up_proj": Stacked((w1, w3)),
-        "layers.{i}.mlp.experts.down_proj": Stacked((w2,)),
+        "layers.{i}.mlp.experts.gate_up_proj": StackedExperts((w1, w3)),
+        "layers.{i}.mlp.experts.down_proj": StackedExperts((w2,)),
     }
-    return replace(dense, body={**shared, **experts}, newer=newer)
+    return replace(dense, body={**shared, **experts}, renamed=renamed)
 
 
 FAMILY = Family(
     model_type="mixtral",
-    oddity="a router sends each token to two of eight experts",
+    distinction="a router sends each token to two of eight experts",
     architectures={
         "MixtralModel": "feature-extraction",
         "MixtralForCausalLM": "text-generation",

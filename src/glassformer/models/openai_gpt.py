@@ -1,4 +1,4 @@
-"""The first GPT: a decoder that reads from left to right, with a norm after each addition and none at the end.
+"""GPT (2018): a post-norm decoder-only language model without a final norm.
 
     ids + positions ─ [ causal attention ─ add ─ norm ─ feed-forward ─ add ─ norm ] × L ─ head (tied)
 
@@ -17,21 +17,23 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.errors import UnsupportedError, nearest
-from glassformer.files import shown
+from glassformer.files import safe_repr
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
 from glassformer.models._decoder import Decoder
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Reader, TextSpec
-from glassformer.weights.names import Names, Tied, Transposed
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
+from glassformer.weights.names import Tied, Transposed, WeightNames
 
 ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu", "silu": "silu", "swish": "silu"}
-"""`afn` → our name: the checkpoint was trained with the tanh form of GELU, and its config calls that "gelu"."""
+"""`afn` → activation: the checkpoint was trained with the tanh form of GELU, and its config calls that "gelu"."""
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
-    # an old name of a length, rows that vocab_size counts already, what the model was made for
+    # an old name of the length, rows that vocab_size counts already, the purpose of the model
     for unused in ("n_ctx", "n_special", "predict_special_tokens"):
         reader.get(unused, default=None)
-    # a head we do not have
+    # of a head that is not supported
     for part in ("activation", "first_dropout", "proj_to_labels", "type", "use_proj"):
         reader.get(f"summary_{part}", default=None)
     width = reader.integer("n_embd", "hidden_size")
@@ -48,14 +50,16 @@ def spec(reader: Reader) -> TextSpec:
     )
     return TextSpec(
         embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
             width=width,
             positions=LearnedPositionsSpec(
-                count=reader.integer("n_positions", "max_position_embeddings", most=MOST_ROWS)
+                count=reader.integer("n_positions", "max_position_embeddings", maximum=MAX_ROWS)
             ),
             dropout=reader.probability("embd_pdrop", default=0.1),
         ),
-        blocks=StackSpec(blocks=(block,) * reader.integer("n_layer", "num_hidden_layers", most=MOST_LAYERS)),
+        blocks=StackSpec(
+            blocks=(block,) * reader.integer("n_layer", "num_hidden_layers", maximum=MAX_LAYERS)
+        ),
         tied=reader.flag("tie_word_embeddings", default=True),
         labels=reader.labels(),
         problem=reader.problem(),
@@ -63,20 +67,23 @@ def spec(reader: Reader) -> TextSpec:
     )
 
 
-def activation(reader: Reader) -> str:
-    """Our name of the feed-forward layer's activation."""
+def activation(reader: ConfigReader) -> str:
+    """The activation of the feed-forward layer.
+
+    Raises: UnsupportedError: an unknown one.
+    """
     name = reader.text("afn", default="gelu")
     if name not in ACTIVATIONS:
         raise UnsupportedError(
-            f"{reader.place}afn = {shown(name)} is not supported for a {reader.family!r} model; "
+            f"{reader.location}afn = {safe_repr(name)} is not supported for a {reader.family!r} model; "
             f"supported: {', '.join(ACTIVATIONS)}{nearest(name, ACTIVATIONS)}"
         )
     return ACTIVATIONS[name]
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names; their linear layers keep inputs as rows."""
-    return Names(
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names; checkpoints store linear layers transposed (`Conv1D`)."""
+    return WeightNames(
         prefix="transformer",
         body={
             "embed.tokens": "tokens_embed",
@@ -98,7 +105,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="openai-gpt",
-    oddity="norms on the stream, and so none after the last layer",
+    distinction="post-norm, without a final norm",
     architectures={
         "OpenAIGPTModel": "feature-extraction",
         "OpenAIGPTLMHeadModel": "text-generation",

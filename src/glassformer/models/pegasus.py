@@ -1,7 +1,7 @@
-"""PEGASUS: an encoder-decoder that learned to write the sentences left out of a text; norms before every sub-layer.
+"""PEGASUS: a pre-norm encoder-decoder for summarization, pre-trained to generate gap sentences.
 
-    source ids · √D + waves ─ [ norm ─ attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ memory
-    target ids · √D + waves ─ [ … causal … cross-attention … feed-forward … ] × L ─ norm ─ head (tied)
+    source ids · √D + sinusoids ─ [ norm ─ attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ memory
+    target ids · √D + sinusoids ─ [ … causal … cross-attention … feed-forward … ] × L ─ norm ─ head (tied)
 
 Source: Zhang et al. 2020, section 3.
 """
@@ -9,21 +9,24 @@ Source: Zhang et al. 2020, section 3.
 from __future__ import annotations
 
 from glassformer.models import bart, marian
-from glassformer.models._family import Family, Reader
-from glassformer.models._seq2seq import Translator
+from glassformer.models._config import ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._seq2seq import Seq2SeqModel
 
 
-def spec(reader: Reader) -> bart.BartSpec:
+def spec(reader: ConfigReader) -> bart.BartSpec:
     """config.json → spec."""
-    return bart.pair(reader, marian.waves(reader), embedding_norm=False, norm_first=True)
+    return bart.encoder_decoder_spec(
+        reader, marian.sinusoidal_positions(reader), embedding_norm=False, norm_first=True
+    )
 
 
 FAMILY = Family(
     model_type="pegasus",
-    oddity="as mBART, with waves, and no norm after the embedding",
+    distinction="as mBART, with sinusoidal positions, and no norm after the embedding",
     architectures={"PegasusModel": "feature-extraction", "PegasusForConditionalGeneration": "translation"},
     spec=spec,
-    build=Translator,
+    build=Seq2SeqModel,
     names=bart.names,
     tiny={
         **bart.FAMILY.tiny,

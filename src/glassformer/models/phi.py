@@ -1,4 +1,4 @@
-"""Phi: a decoder whose attention and feed-forward layer stand side by side behind one norm, with biases everywhere.
+"""Phi: a decoder with parallel attention and feed-forward layers behind one norm, with biases and partial rotary.
 
                     ┌ causal attention (rotary, in part) ┐
     ids ─ [ ─┬ norm ┤                                    ├ add ─ ] × L ─ norm ─ head (with a bias)
@@ -18,12 +18,14 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.models import llama
+from glassformer.models._config import MAX_ROWS, ConfigReader
 from glassformer.models._decoder import Decoder
-from glassformer.models._family import MOST_ROWS, Family, Reader, TextSpec
-from glassformer.weights.names import Fused, Names, Tied
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
+from glassformer.weights.names import Fused, Tied, WeightNames
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
     reader.fixed("qk_layernorm", False)
     width = reader.integer("hidden_size")
@@ -40,12 +42,12 @@ def spec(reader: Reader) -> TextSpec:
     )
     return TextSpec(
         embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
             width=width,
             dropout=reader.probability("embd_pdrop", default=0.0),
         ),
         blocks=StackSpec(
-            blocks=(block,) * llama.layers(reader),
+            blocks=(block,) * llama.layer_count(reader),
             rotary=llama.partial_rotary(reader, block.attention.E, share=0.5),
         ),
         final_norm=norm,
@@ -58,11 +60,11 @@ def spec(reader: Reader) -> TextSpec:
     )
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names."""
     attention = spec.blocks.blocks[0].attention
     rows = (attention.heads * attention.E, attention.K * attention.E, attention.K * attention.E)
-    return Names(
+    return WeightNames(
         prefix="model",
         body={
             "embed.tokens": "embed_tokens",
@@ -84,7 +86,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="phi",
-    oddity="attention and feed-forward side by side; rotary for a part of each head",
+    distinction="parallel attention and feed-forward; rotary positions for a part of each head",
     architectures={
         "PhiModel": "feature-extraction",
         "PhiForCausalLM": "text-generation",

@@ -1,4 +1,4 @@
-"""Phi-3: Llama with its matrices stored in fewer pieces, dropout on the residual stream, and, if asked for, a window.
+"""Phi-3: Llama with fused q-k-v and gate-up matrices, residual dropout, and an optional sliding window.
 
     ids ─ [ norm ─ causal attention (rotary) ─ add ─ norm ─ gated feed-forward ─ add ] × L ─ norm ─ head
 
@@ -11,12 +11,14 @@ from dataclasses import replace
 
 from glassformer.core.specs import GatedFeedForwardSpec
 from glassformer.models import llama, mistral
+from glassformer.models._config import ConfigReader
 from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family, Reader, TextSpec
-from glassformer.weights.names import Names, Part
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
+from glassformer.weights.names import Slice, WeightNames
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
     reader.fixed("attention_bias", False)
     reader.get("embd_pdrop", default=None)  # in every config, but the reference library applies it nowhere
@@ -29,27 +31,27 @@ def spec(reader: Reader) -> TextSpec:
         dropout=reader.probability("resid_pdrop", default=0.0),
     )
     rotary = llama.partial_rotary(reader, attention.E, share=1.0, longest=4096)
-    return replace(llama.decoder_spec(reader, (block,) * llama.layers(reader), rotary), final_norm=norm)
+    return replace(llama.decoder_spec(reader, (block,) * llama.layer_count(reader), rotary), final_norm=norm)
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names: Llama's, but q, k and v are one matrix, and gate and up are one."""
-    llamas = llama.names(spec, task)
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names: Llama's, but q, k and v are one matrix, and gate and up are one."""
+    like_llama = llama.names(spec, task)
     feed_forward = spec.blocks.blocks[0].feed_forward
     assert isinstance(feed_forward, GatedFeedForwardSpec)
     rows = (feed_forward.hidden, feed_forward.hidden)
     body = {
-        **llamas.body,
+        **like_llama.body,
         "blocks.{i}.attn.qkv": "layers.{i}.self_attn.qkv_proj",
-        "blocks.{i}.ffn.gate": Part("layers.{i}.mlp.gate_up_proj", rows, 0),
-        "blocks.{i}.ffn.up": Part("layers.{i}.mlp.gate_up_proj", rows, 1),
+        "blocks.{i}.ffn.gate": Slice("layers.{i}.mlp.gate_up_proj", rows, 0),
+        "blocks.{i}.ffn.up": Slice("layers.{i}.mlp.gate_up_proj", rows, 1),
     }
-    return replace(llamas, body=body)
+    return replace(like_llama, body=body)
 
 
 FAMILY = Family(
     model_type="phi3",
-    oddity="q, k, v and gate, up stored as one matrix each",
+    distinction="q, k, v and gate, up stored as one matrix each",
     architectures={
         "Phi3Model": "feature-extraction",
         "Phi3ForCausalLM": "text-generation",

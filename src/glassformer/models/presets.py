@@ -1,12 +1,12 @@
-"""The sizes of published models, under their names: a config each, without weights.
+"""Presets: configs of published models by name, without weights.
 
-    PRESETS["gpt3-175b"].config → the same network as a folder's config.json, to be counted or trained from nothing
+    PRESETS["gpt3-175b"].config → the same network as a folder's config.json, to be counted or trained from scratch
 
-A preset is data: the family's own spelling of `config.json`, the paper the sizes stand in, and, where that paper states
-it, how many tokens the model was trained on. The head is the one that the published parameter count has: a language
-model for decoders, the bare body for the others.
+A preset is data: the family's own `config.json`, the paper with its sizes, and, where that paper states it, the number
+of training tokens. The head is that of the published parameter count: a language-model head for decoders, the body
+alone for the others.
 
-Left out, since their paper contradicts itself (Brown et al. 2020, table 2.1):
+Not included, since their paper contradicts itself (Brown et al. 2020, table 2.1):
     GPT-3 XL (1.3B)    24 heads of 128 are 3,072, the width is 2,048
     GPT-3 13B          40 heads of 128 are 5,120, the width is 5,140
 """
@@ -22,11 +22,14 @@ from glassformer.models.transformer import PAPER_BASE
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """A published model: `config` as in its config.json, `source` of the sizes, `trained_on` so many tokens."""
+    """A published model.
+
+    config: as in its config.json · source: of the sizes · training_tokens: where the paper states them
+    """
 
     config: Mapping[str, Any]
     source: str
-    trained_on: float | None = None
+    training_tokens: float | None = None
 
 
 def _openai_gpt(layers: int, width: int, heads: int) -> dict[str, Any]:
@@ -102,14 +105,14 @@ def _qwen2(
 def _bart(
     family: str, name: str, layers: int, width: int, heads: int, vocabulary: int, **more: Any
 ) -> dict[str, Any]:
-    sides = {
-        f"{side}_{key}": value
-        for side in ("encoder", "decoder")
+    sizes = {
+        f"{stream}_{key}": value
+        for stream in ("encoder", "decoder")
         for key, value in (("layers", layers), ("attention_heads", heads), ("ffn_dim", 4 * width))
     }
     return {
         "model_type": family, "architectures": [name], "is_encoder_decoder": True, "vocab_size": vocabulary,
-        "max_position_embeddings": 1024, "d_model": width, **sides, **more,
+        "max_position_embeddings": 1024, "d_model": width, **sizes, **more,
     }  # fmt: skip
 
 
@@ -122,9 +125,9 @@ def _t5(layers: int, width: int, heads: int, head_width: int, hidden: int) -> di
 
 
 def _whisper(layers: int, width: int, heads: int) -> dict[str, Any]:
-    sides = _bart("whisper", "WhisperForConditionalGeneration", layers, width, heads, 51865)
-    del sides["max_position_embeddings"]
-    return {**sides, "num_mel_bins": 80, "max_source_positions": 1500, "max_target_positions": 448}
+    config = _bart("whisper", "WhisperForConditionalGeneration", layers, width, heads, 51865)
+    del config["max_position_embeddings"]
+    return {**config, "num_mel_bins": 80, "max_source_positions": 1500, "max_target_positions": 448}
 
 
 def _vit(layers: int, width: int, heads: int, patch: int) -> dict[str, Any]:
@@ -168,12 +171,12 @@ PRESETS: dict[str, Preset] = {
     "gpt2-medium": Preset(config=_gpt2(24, 1024, 16), source=_GPT2),
     "gpt2-large": Preset(config=_gpt2(36, 1280, 20), source=_GPT2),
     "gpt2-xl": Preset(config=_gpt2(48, 1600, 25), source=_GPT2),
-    "gpt3-125m": Preset(config=_gpt2(12, 768, 12, 2048), source=_GPT3, trained_on=300e9),
-    "gpt3-350m": Preset(config=_gpt2(24, 1024, 16, 2048), source=_GPT3, trained_on=300e9),
-    "gpt3-760m": Preset(config=_gpt2(24, 1536, 16, 2048), source=_GPT3, trained_on=300e9),
-    "gpt3-2.7b": Preset(config=_gpt2(32, 2560, 32, 2048), source=_GPT3, trained_on=300e9),
-    "gpt3-6.7b": Preset(config=_gpt2(32, 4096, 32, 2048), source=_GPT3, trained_on=300e9),
-    "gpt3-175b": Preset(config=_gpt2(96, 12288, 96, 2048), source=_GPT3, trained_on=300e9),
+    "gpt3-125m": Preset(config=_gpt2(12, 768, 12, 2048), source=_GPT3, training_tokens=300e9),
+    "gpt3-350m": Preset(config=_gpt2(24, 1024, 16, 2048), source=_GPT3, training_tokens=300e9),
+    "gpt3-760m": Preset(config=_gpt2(24, 1536, 16, 2048), source=_GPT3, training_tokens=300e9),
+    "gpt3-2.7b": Preset(config=_gpt2(32, 2560, 32, 2048), source=_GPT3, training_tokens=300e9),
+    "gpt3-6.7b": Preset(config=_gpt2(32, 4096, 32, 2048), source=_GPT3, training_tokens=300e9),
+    "gpt3-175b": Preset(config=_gpt2(96, 12288, 96, 2048), source=_GPT3, training_tokens=300e9),
     "bert-base-uncased": Preset(config=_bert(12, 768, 12, 30522), source=_BERT),
     "bert-base-cased": Preset(config=_bert(12, 768, 12, 28996), source=_BERT),
     "bert-large-uncased": Preset(config=_bert(24, 1024, 16, 30522), source=_BERT),
@@ -193,27 +196,27 @@ PRESETS: dict[str, Preset] = {
     "xlm-roberta-large": Preset(
         config=_roberta(24, 1024, 16, 250002, "xlm-roberta", "XLMRobertaModel"), source=_XLMR
     ),
-    "llama-7b": Preset(config=_llama(32, 4096, 32, 32, 11008, 32000, 2048), source=_LLAMA1, trained_on=1.0e12),
-    "llama-13b": Preset(config=_llama(40, 5120, 40, 40, 13824, 32000, 2048), source=_LLAMA1, trained_on=1.0e12),
-    "llama-33b": Preset(config=_llama(60, 6656, 52, 52, 17920, 32000, 2048), source=_LLAMA1, trained_on=1.4e12),
-    "llama-65b": Preset(config=_llama(80, 8192, 64, 64, 22016, 32000, 2048), source=_LLAMA1, trained_on=1.4e12),
-    "llama2-7b": Preset(config=_llama(32, 4096, 32, 32, 11008, 32000, 4096), source=_LLAMA2, trained_on=2.0e12),
-    "llama2-13b": Preset(config=_llama(40, 5120, 40, 40, 13824, 32000, 4096), source=_LLAMA2, trained_on=2.0e12),
-    "llama2-70b": Preset(config=_llama(80, 8192, 64, 8, 28672, 32000, 4096), source=_LLAMA2, trained_on=2.0e12),
+    "llama-7b": Preset(config=_llama(32, 4096, 32, 32, 11008, 32000, 2048), source=_LLAMA1, training_tokens=1.0e12),
+    "llama-13b": Preset(config=_llama(40, 5120, 40, 40, 13824, 32000, 2048), source=_LLAMA1, training_tokens=1.0e12),
+    "llama-33b": Preset(config=_llama(60, 6656, 52, 52, 17920, 32000, 2048), source=_LLAMA1, training_tokens=1.4e12),
+    "llama-65b": Preset(config=_llama(80, 8192, 64, 64, 22016, 32000, 2048), source=_LLAMA1, training_tokens=1.4e12),
+    "llama2-7b": Preset(config=_llama(32, 4096, 32, 32, 11008, 32000, 4096), source=_LLAMA2, training_tokens=2.0e12),
+    "llama2-13b": Preset(config=_llama(40, 5120, 40, 40, 13824, 32000, 4096), source=_LLAMA2, training_tokens=2.0e12),
+    "llama2-70b": Preset(config=_llama(80, 8192, 64, 8, 28672, 32000, 4096), source=_LLAMA2, training_tokens=2.0e12),
     "llama3-8b": Preset(
-        config=_llama(32, 4096, 32, 8, 14336, 128256, 8192, **_LLAMA_3), source=_LLAMA3, trained_on=15e12
+        config=_llama(32, 4096, 32, 8, 14336, 128256, 8192, **_LLAMA_3), source=_LLAMA3, training_tokens=15e12
     ),
     "llama3-70b": Preset(
-        config=_llama(80, 8192, 64, 8, 28672, 128256, 8192, **_LLAMA_3), source=_LLAMA3, trained_on=15e12
+        config=_llama(80, 8192, 64, 8, 28672, 128256, 8192, **_LLAMA_3), source=_LLAMA3, training_tokens=15e12
     ),
     "llama3.1-8b": Preset(
-        config=_llama(32, 4096, 32, 8, 14336, 128256, 131_072, **_LLAMA_31), source=_LLAMA31, trained_on=15e12
+        config=_llama(32, 4096, 32, 8, 14336, 128256, 131_072, **_LLAMA_31), source=_LLAMA31, training_tokens=15e12
     ),
     "llama3.1-70b": Preset(
-        config=_llama(80, 8192, 64, 8, 28672, 128256, 131_072, **_LLAMA_31), source=_LLAMA31, trained_on=15e12
+        config=_llama(80, 8192, 64, 8, 28672, 128256, 131_072, **_LLAMA_31), source=_LLAMA31, training_tokens=15e12
     ),
     "llama3.1-405b": Preset(
-        config=_llama(126, 16384, 128, 8, 53248, 128256, 131_072, **_LLAMA_31), source=_LLAMA31, trained_on=15.6e12
+        config=_llama(126, 16384, 128, 8, 53248, 128256, 131_072, **_LLAMA_31), source=_LLAMA31, training_tokens=15.6e12
     ),
     "mistral-7b": Preset(
         config=_llama(
@@ -234,28 +237,28 @@ PRESETS: dict[str, Preset] = {
         ),
         source="the released checkpoint (version 0.1)",
     ),
-    "phi-1": Preset(config=_phi(24, 2048, 0.5), source="Gunasekar et al. 2023, section 2.3", trained_on=50e9),
-    "phi-1.5": Preset(config=_phi(24, 2048, 0.5), source="Li et al. 2023, section 2", trained_on=150e9),
-    "phi-2": Preset(config=_phi(32, 2560, 0.4), source="the released checkpoint and its card", trained_on=1.4e12),
+    "phi-1": Preset(config=_phi(24, 2048, 0.5), source="Gunasekar et al. 2023, section 2.3", training_tokens=50e9),
+    "phi-1.5": Preset(config=_phi(24, 2048, 0.5), source="Li et al. 2023, section 2", training_tokens=150e9),
+    "phi-2": Preset(config=_phi(32, 2560, 0.4), source="the released checkpoint and its card", training_tokens=1.4e12),
     "phi3-mini": Preset(
         config=_llama(
             32, 3072, 32, 32, 8192, 32064, 4096,
             model_type="phi3", architectures=["Phi3ForCausalLM"], sliding_window=2047, rms_norm_eps=1e-5,
         ),
         source="Abdin et al. 2024, section 2; window and vocabulary: the released checkpoint",
-        trained_on=3.3e12,
+        training_tokens=3.3e12,
     ),
     "qwen2-0.5b": Preset(
-        config=_qwen2(24, 896, 14, 2, 4864, 151936, tied=True), source=_QWEN2, trained_on=12e12
+        config=_qwen2(24, 896, 14, 2, 4864, 151936, tied=True), source=_QWEN2, training_tokens=12e12
     ),
     "qwen2-1.5b": Preset(
-        config=_qwen2(28, 1536, 12, 2, 8960, 151936, tied=True), source=_QWEN2, trained_on=7e12
+        config=_qwen2(28, 1536, 12, 2, 8960, 151936, tied=True), source=_QWEN2, training_tokens=7e12
     ),
     "qwen2-7b": Preset(
-        config=_qwen2(28, 3584, 28, 4, 18944, 152064, tied=False), source=_QWEN2, trained_on=7e12
+        config=_qwen2(28, 3584, 28, 4, 18944, 152064, tied=False), source=_QWEN2, training_tokens=7e12
     ),
     "qwen2-72b": Preset(
-        config=_qwen2(80, 8192, 64, 8, 29568, 152064, tied=False), source=_QWEN2, trained_on=7e12
+        config=_qwen2(80, 8192, 64, 8, 29568, 152064, tied=False), source=_QWEN2, training_tokens=7e12
     ),
     "bart-base": Preset(
         config=_bart("bart", "BartModel", 6, 768, 12, 50265), source="Lewis et al. 2020, section 2.1"
@@ -269,11 +272,11 @@ PRESETS: dict[str, Preset] = {
         ),
         source="Zhang et al. 2020, section 5; vocabulary: the released checkpoint",
     ),
-    "t5-small": Preset(config=_t5(6, 512, 8, 64, 2048), source=_T5, trained_on=1e12),
-    "t5-base": Preset(config=_t5(12, 768, 12, 64, 3072), source=_T5, trained_on=1e12),
-    "t5-large": Preset(config=_t5(24, 1024, 16, 64, 4096), source=_T5, trained_on=1e12),
-    "t5-3b": Preset(config=_t5(24, 1024, 32, 128, 16384), source=_T5, trained_on=1e12),
-    "t5-11b": Preset(config=_t5(24, 1024, 128, 128, 65536), source=_T5, trained_on=1e12),
+    "t5-small": Preset(config=_t5(6, 512, 8, 64, 2048), source=_T5, training_tokens=1e12),
+    "t5-base": Preset(config=_t5(12, 768, 12, 64, 3072), source=_T5, training_tokens=1e12),
+    "t5-large": Preset(config=_t5(24, 1024, 16, 64, 4096), source=_T5, training_tokens=1e12),
+    "t5-3b": Preset(config=_t5(24, 1024, 32, 128, 16384), source=_T5, training_tokens=1e12),
+    "t5-11b": Preset(config=_t5(24, 1024, 128, 128, 65536), source=_T5, training_tokens=1e12),
     "whisper-tiny": Preset(config=_whisper(4, 384, 6), source=_WHISPER),
     "whisper-base": Preset(config=_whisper(6, 512, 8), source=_WHISPER),
     "whisper-small": Preset(config=_whisper(12, 768, 12), source=_WHISPER),
@@ -283,4 +286,4 @@ PRESETS: dict[str, Preset] = {
     "vit-large-patch16": Preset(config=_vit(24, 1024, 16, 16), source=_VIT),
     "vit-huge-patch14": Preset(config=_vit(32, 1280, 16, 14), source=_VIT),
 }  # fmt: skip
-"""Name → sizes. Vocabularies are the rows of the published tables, which some papers round or count without padding."""
+"""Name → preset. Vocabulary sizes are those of the checkpoints, which some papers round or count without padding."""

@@ -1,4 +1,4 @@
-"""Qwen2: Llama with biases on q, k and v alone, and a window in its upper layers where the config asks for one.
+"""Qwen2: Llama with biases on q, k and v alone, and sliding-window attention in its upper layers if configured.
 
     ids ─ [ norm ─ causal attention (rotary, biases) ─ add ─ norm ─ gated feed-forward ─ add ] × L ─ norm ─ head
 
@@ -11,15 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.models import llama, mistral
+from glassformer.models._config import ConfigReader
 from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family, Reader, TextSpec
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
-    reader.fixed("use_mrope", False)  # positions in images and films, of the families that see
+    reader.fixed("use_mrope", False)  # multimodal positions, of vision-language models
     attention = llama.attention_spec(reader, bias=True)
     block = llama.block_spec(reader, attention, llama.feed_forward_spec(reader))
     blocks = tuple(replace(block, attention=replace(attention, window=window)) for window in windows(reader))
@@ -27,14 +29,14 @@ def spec(reader: Reader) -> TextSpec:
     return llama.decoder_spec(reader, blocks, rotary)
 
 
-def windows(reader: Reader) -> list[int | None]:
-    """The window of each layer, None where it sees everything.
+def windows(reader: ConfigReader) -> list[int | None]:
+    """The attention window of each layer, None for full attention.
 
     `layer_types` names a kind for each layer; without it, the layers from number `max_window_layers` on slide.
     """
-    layers = llama.layers(reader)
+    layers = llama.layer_count(reader)
     window = mistral.window(reader, default=4096)
-    first = reader.integer("max_window_layers", default=28, least=0)
+    first = reader.integer("max_window_layers", default=28, minimum=0)
     if not reader.flag("use_sliding_window", default=False):
         window = None
     kinds = reader.get("layer_types", default=None)
@@ -42,17 +44,18 @@ def windows(reader: Reader) -> list[int | None]:
         return [window if i >= first else None for i in range(layers)]
     if not isinstance(kinds, list) or len(kinds) != layers:
         raise ConfigError(
-            f"{reader.place}layer_types is {shown(kinds)}; it must be a list with a kind for each of {layers} layers"
+            f"{reader.location}layer_types is {safe_repr(kinds)}; it must be a list with a kind for "
+            f"each of {layers} layers"
         )
     for kind in kinds:
         if kind not in ("full_attention", "sliding_attention"):
             raise UnsupportedError(
-                f"{reader.place}layer_types has {shown(kind)}, which is not supported for a {reader.family!r} model; "
-                "supported: full_attention, sliding_attention"
+                f"{reader.location}layer_types has {safe_repr(kind)}, which is not supported for a {reader.family!r} "
+                "model; supported: full_attention, sliding_attention"
             )
     if window is None and "sliding_attention" in kinds:
         raise ConfigError(
-            f"{reader.place}layer_types has 'sliding_attention', but there is no window; "
+            f"{reader.location}layer_types has 'sliding_attention', but there is no window; "
             "set use_sliding_window to true and sliding_window to a number of tokens"
         )
     return [window if kind == "sliding_attention" else None for kind in kinds]
@@ -60,7 +63,7 @@ def windows(reader: Reader) -> list[int | None]:
 
 FAMILY = Family(
     model_type="qwen2",
-    oddity="biases on q, k and v alone; windows in the upper layers",
+    distinction="biases on q, k and v alone; sliding windows in the upper layers",
     architectures={
         "Qwen2Model": "feature-extraction",
         "Qwen2ForCausalLM": "text-generation",

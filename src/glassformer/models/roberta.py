@@ -1,11 +1,11 @@
-"""RoBERTa: BERT trained longer on more text; its positions begin behind the padding, and its heads are its own.
+"""RoBERTa: BERT with optimised pre-training, positions that begin behind the padding id, and other heads.
 
     ids + positions ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
     row of the position table    0 … padding id     unused
                                  padding id + 1     the first token
 
-Source: Liu et al. 2019. The recipe is BERT's but for what stands here.
+Source: Liu et al. 2019. The rest is BERT's.
 Differs: the reference library gives a visible padding token no position of its own; here only hidden tokens have none.
 """
 
@@ -13,40 +13,43 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glassformer.core.heads import Classifier, Head, Pooler
+from glassformer.core.classification_heads import SequenceClassifier
+from glassformer.core.heads import Head, Pooler
 from glassformer.core.specs import LearnedPositionsSpec
 from glassformer.models import bert
-from glassformer.models._family import MOST_ROWS, Family, Reader, TextSpec
-from glassformer.weights.names import Names, Rule, Tied
+from glassformer.models._config import MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import TextSpec
+from glassformer.weights.names import Rule, Tied, WeightNames
 
 
-def spec(reader: Reader) -> TextSpec:
+def spec(reader: ConfigReader) -> TextSpec:
     """config.json → spec."""
     like_bert = bert.spec(reader)
-    offset = reader.integer("pad_token_id", default=1, least=0, most=MOST_ROWS) + 1
-    rows = reader.integer("max_position_embeddings", least=offset + 1, most=MOST_ROWS)
+    offset = reader.integer("pad_token_id", default=1, minimum=0, maximum=MAX_ROWS) + 1
+    rows = reader.integer("max_position_embeddings", minimum=offset + 1, maximum=MAX_ROWS)
     positions = LearnedPositionsSpec(count=rows - offset, offset=offset)
     return replace(
         like_bert,
         embed=replace(like_bert.embed, positions=positions),
-        activation="gelu",  # of the masked language model, whatever `hidden_act` says
+        activation="gelu",  # of the masked language-model head; `hidden_act` is the blocks'
     )
 
 
 class Roberta(bert.Bert):
-    """BERT with another classifier of whole texts."""
+    """RoBERTa: BERT with another sequence classifier."""
 
-    def _head(self, spec: TextSpec, task: str) -> Head:
+    def make_head(self, spec: TextSpec, task: str) -> Head:
         if task != "text-classification":
-            return super()._head(spec, task)
+            return super().make_head(spec, task)
         width, dropout = spec.blocks.width, spec.classifier_dropout
-        return Classifier(
+        return SequenceClassifier(
             width, spec.labels, pooler=Pooler(width, dropout=dropout), dropout=dropout, problem=spec.problem
         )
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names: BERT's in the body, others in the heads."""
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names: BERT's in the body, others in the heads."""
     classifier = {"text-classification": "classifier.out_proj", "question-answering": "qa_outputs"}
     head: dict[str, str | Rule] = {
         "head.transform": "lm_head.dense",
@@ -66,7 +69,7 @@ def names(spec: TextSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="roberta",
-    oddity="positions begin behind the padding's number; one segment",
+    distinction="positions begin behind the padding id; one token type",
     architectures={
         "RobertaModel": "feature-extraction",
         "RobertaForMaskedLM": "fill-mask",

@@ -1,14 +1,14 @@
-"""T5: every task as text to text; positions are a bias on the scores that the layers of a side share.
+"""T5: a text-to-text encoder-decoder with relative position biases that all layers of a stack share.
 
     source ids ─ embed ─ [ norm ─ attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ memory
                                └ + bias of the distance, in both directions
     target ids ─ embed ─ [ … causal, + bias of the distance back … cross-attention … ] × L ─ norm ─ head
 
 Scores are not divided by √E (the weights start small instead), norms do not centre, and no layer has a bias.
-Version 1.1 gates the feed-forward layer and gives the head a matrix of its own; Flan-T5 is built so.
+Version 1.1 gates the feed-forward layer and does not tie the head; so does Flan-T5.
 Source: Raffel et al. 2020, section 2.1; version 1.1: Shazeer 2020, "GLU variants", section 3, and the released code.
-Differs: in fp16 the reference library clamps the residual stream, and keeps W_down in fp32; nothing here does, and a
-stream that grows beyond 65,504 becomes infinite. Load such a checkpoint in bf16 or fp32, where neither side clamps.
+Differs: in fp16 the reference library clamps the residual stream, and keeps W_down in fp32; here a stream beyond 65,504
+overflows. Load such a checkpoint in bf16 or fp32, where neither library clamps.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from glassformer.core import init
 from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.classification_heads import TokenClassifier
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.heads import Head, Tagger
+from glassformer.core.heads import Head
 from glassformer.core.positions import BucketedBias
 from glassformer.core.specs import (
     AttentionSpec,
@@ -36,11 +37,13 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.errors import UnsupportedError
-from glassformer.files import shown
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, Reader, reads_ids
-from glassformer.models._seq2seq import SideSpec, Translation, as_decoder, make_side
+from glassformer.files import safe_repr
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, require_ids
+from glassformer.models._seq2seq import Seq2SeqLMHead, StreamSpec, decoder_block, make_stream
 from glassformer.models.bart import Bart, BartSpec
-from glassformer.weights.names import Fused, Names, Rule, Tied, TiedUnlessStored
+from glassformer.weights.names import Fused, Rule, Tied, TiedUnlessStored, WeightNames
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -48,22 +51,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class T5Spec(BartSpec):
-    """Both halves; `own_head` says that the output projection is a parameter of its own, and not the table."""
+    """BART's spec, and more. own_head: the output projection is not tied to the embedding"""
 
     own_head: bool = False
 
 
-def spec(reader: Reader) -> T5Spec:
+def spec(reader: ConfigReader) -> T5Spec:
     """config.json → spec."""
-    reader.fixed("is_encoder_decoder", True, False)  # an encoder that was saved alone says False
+    reader.fixed("is_encoder_decoder", True, False)  # False where an encoder was saved alone
     reader.fixed("is_decoder", False)
-    reader.get("n_positions", default=None)  # the length of texts in training; distances have no end
+    reader.get("n_positions", default=None)  # the length in training; relative positions have no limit
     width = reader.integer("hidden_size", "d_model")
     heads = reader.integer("num_attention_heads", "num_heads")
     dropout = reader.probability("dropout_rate", default=0.1)
     norm = RMSNormSpec(width=width, eps=reader.number("layer_norm_epsilon", default=1e-6))
     embed = EmbeddingSpec(
-        vocabulary=reader.integer("vocab_size", most=MOST_ROWS), width=width, dropout=dropout
+        vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS), width=width, dropout=dropout
     )
     block = BlockSpec(
         attention=AttentionSpec(
@@ -79,32 +82,21 @@ def spec(reader: Reader) -> T5Spec:
         before=norm,
         dropout=dropout,
     )
-    buckets = reader.integer("relative_attention_num_buckets", default=32)
-    furthest = reader.integer("relative_attention_max_distance", default=128)
-    layers = reader.integer("num_hidden_layers", "num_layers", most=MOST_LAYERS)
+    layers = reader.integer("num_hidden_layers", "num_layers", maximum=MAX_LAYERS)
 
-    def side(block: BlockSpec, layers: int, *, bidirectional: bool) -> SideSpec:
-        bias = BucketedBiasSpec(
-            heads=heads, buckets=buckets, max_distance=furthest, bidirectional=bidirectional
-        )
-        return SideSpec(
-            embed=embed,
-            blocks=StackSpec(blocks=(block,) * layers, bias=bias),
-            final_norm=norm,
-            final_dropout=dropout,
-        )
+    def stream(block: BlockSpec, layers: int, *, bidirectional: bool) -> StreamSpec:
+        bias = position_bias_spec(reader, heads, bidirectional=bidirectional)
+        blocks = StackSpec(blocks=(block,) * layers, bias=bias)
+        return StreamSpec(embed=embed, blocks=blocks, final_norm=norm, final_dropout=dropout)
 
     tied = reader.flag("tie_word_embeddings", default=True)
+    decoder_layers = reader.integer("num_decoder_layers", default=layers, maximum=MAX_LAYERS)
     return T5Spec(
-        encoder=side(block, layers, bidirectional=True),
-        decoder=side(
-            as_decoder(block),
-            reader.integer("num_decoder_layers", default=layers, most=MOST_LAYERS),
-            bidirectional=False,
-        ),
+        encoder=stream(block, layers, bidirectional=True),
+        decoder=stream(decoder_block(block), decoder_layers, bidirectional=False),
         own_head=not reader.flag("scale_decoder_outputs", default=tied),
-        start_id=reader.integer("decoder_start_token_id", default=0, least=0, most=MOST_ROWS),
-        end_id=reader.integer("eos_token_id", default=1, least=0, most=MOST_ROWS),
+        start_id=reader.integer("decoder_start_token_id", default=0, minimum=0, maximum=MAX_ROWS),
+        end_id=reader.integer("eos_token_id", default=1, minimum=0, maximum=MAX_ROWS),
         labels=reader.labels(),
         problem=reader.problem(),
         classifier_dropout=reader.probability("classifier_dropout", default=0.0),
@@ -112,13 +104,28 @@ def spec(reader: Reader) -> T5Spec:
     )
 
 
-def feed_forward_spec(reader: Reader, width: int, dropout: float) -> FeedForwardSpec | GatedFeedForwardSpec:
-    """`feed_forward_proj`: "relu", "gated-gelu" and the like; newer configs say both halves of it once more."""
+def position_bias_spec(reader: ConfigReader, heads: int, *, bidirectional: bool) -> BucketedBiasSpec:
+    """The relative position bias of a stack."""
+    return BucketedBiasSpec(
+        heads=heads,
+        buckets=reader.integer("relative_attention_num_buckets", default=32),
+        max_distance=reader.integer("relative_attention_max_distance", default=128),
+        bidirectional=bidirectional,
+    )
+
+
+def feed_forward_spec(
+    reader: ConfigReader, width: int, dropout: float
+) -> FeedForwardSpec | GatedFeedForwardSpec:
+    """The feed-forward layer, from `feed_forward_proj`: "relu", "gated-gelu" and so on; newer configs repeat its parts.
+
+    Raises: UnsupportedError: another kind of gate.
+    """
     kind = reader.text("feed_forward_proj", default="relu")
     gate, _, activation = kind.rpartition("-")
     if gate not in ("", "gated"):
         raise UnsupportedError(
-            f"config.json: feed_forward_proj = {shown(kind)} is not supported; supported: an activation, such as "
+            f"config.json: feed_forward_proj = {safe_repr(kind)} is not supported; supported: an activation, such as "
             "'relu', or a gated one, such as 'gated-gelu'"
         )
     layer = GatedFeedForwardSpec if reader.flag("is_gated_act", default=gate == "gated") else FeedForwardSpec
@@ -131,61 +138,61 @@ def feed_forward_spec(reader: Reader, width: int, dropout: float) -> FeedForward
     )
 
 
-class ScaledTranslation(Translation):
-    """logits = (x / √D) Eᵀ, with E the embedding table, whose rows start about √D long.
+class ScaledSeq2SeqLMHead(Seq2SeqLMHead):
+    """Tied language-model head: logits = (x / √D) Eᵀ, as rows of the embedding E are initialised about √D long.
 
     Source: Raffel et al. 2020, released code.
     """
 
-    def transformed(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+    def transform_states(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         return x * float(x.shape[-1] ** -0.5)
 
 
 class T5(Bart):
-    """Encoder, decoder, head; without decoder_input_ids, the classifiers read the source a second time.
+    """T5; without decoder_input_ids, the decoder reads the source again, for classification and spans.
 
-    Differs: BART's bare body does so too; T5's wants to be told what its decoder reads, as in the reference library.
+    Differs: BART's body alone does so too; T5's needs decoder_input_ids, as in the reference library.
     """
 
     def __init__(self, spec: T5Spec, task: str) -> None:
         super().__init__(spec, task)
-        self.repeats = task in ("text-classification", "question-answering")
+        self.repeats_source = task in ("text-classification", "question-answering")
 
     def make_head(self, spec: T5Spec, task: str) -> Head | None:  # type: ignore[override]
         if task != "translation":
             return super().make_head(spec, task)
         width, vocabulary = spec.decoder.blocks.width, spec.decoder.embed.vocabulary
         if spec.own_head:
-            return Translation(width, vocabulary)
-        head = ScaledTranslation(width, vocabulary)
+            return Seq2SeqLMHead(width, vocabulary)
+        head = ScaledSeq2SeqLMHead(width, vocabulary)
         head.decoder.weight = self.decoder.embed.tokens.weight
         return head
 
 
 class T5Encoder(Network):
-    """The encoder alone, bare or with a label for each token."""
+    """T5's encoder alone, with or without a token classifier."""
 
     def __init__(self, spec: T5Spec, task: str) -> None:
         super().__init__()
-        self.encoder = make_side(spec.encoder)
-        tags = task == "token-classification"
-        self.head = Tagger(self.width, spec.labels, spec.classifier_dropout) if tags else None
+        self.encoder = make_stream(spec.encoder)
+        classifies = task == "token-classification"
+        self.head = TokenClassifier(self.width, spec.labels, spec.classifier_dropout) if classifies else None
         self.name_nodes()
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.encoder(reads_ids(batch), flow)
+        x: Tensor = self.encoder(require_ids(batch), flow)
         return x
 
 
 def build(spec: T5Spec, task: str) -> Network:
-    """Both halves, or the encoder alone for the tasks that need no decoder."""
-    alone = task in ("sentence-similarity", "token-classification")
-    return T5Encoder(spec, task) if alone else T5(spec, task)
+    """The network of a task: the encoder alone for tasks that need no decoder."""
+    encoder_only = task in ("sentence-similarity", "token-classification")
+    return T5Encoder(spec, task) if encoder_only else T5(spec, task)
 
 
 @torch.no_grad()
 def initialise(network: nn.Module, spec: T5Spec) -> None:
-    """Words with a deviation of 1, matrices with 1/√inputs; W_q smaller by 1/√E, by which scores are not divided.
+    """Initialise: embeddings with deviation 1, matrices with 1/√inputs; W_q smaller by 1/√E, as scores are not scaled.
 
     Source: Raffel et al. 2020, released code.
     """
@@ -204,8 +211,8 @@ def initialise(network: nn.Module, spec: T5Spec) -> None:
             nn.init.normal_(module.tokens.weight, std=spec.init_std)
 
 
-def names(spec: T5Spec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: T5Spec, task: str) -> WeightNames:
+    """Weight names."""
     block = spec.encoder.blocks.blocks[0]
     inner = block.attention.heads * block.attention.E
     cross = "decoder.block.{i}.layer.1"
@@ -219,13 +226,13 @@ def names(spec: T5Spec, task: str) -> Names:
         ),
         "decoder.blocks.{i}.cross.out": f"{cross}.EncDecAttention.o",
     }
-    for side, last in (("encoder", 1), ("decoder", 2)):
-        ours, theirs = f"{side}.blocks.{{i}}", f"{side}.block.{{i}}.layer"
+    for stream, last in (("encoder", 1), ("decoder", 2)):
+        ours, theirs = f"{stream}.blocks.{{i}}", f"{stream}.block.{{i}}.layer"
         attention, forward = f"{theirs}.0.SelfAttention", f"{theirs}.{last}.DenseReluDense"
         q, k, v = (f"{attention}.{matrix}" for matrix in "qkv")
         gated = isinstance(block.feed_forward, GatedFeedForwardSpec)
         body |= {
-            f"{side}.blocks.bias.table": f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias",
+            f"{stream}.blocks.bias.table": f"{stream}.block.0.layer.0.SelfAttention.relative_attention_bias",
             f"{ours}.attn_residual.before": f"{theirs}.0.layer_norm",
             f"{ours}.attn.qkv": Fused((q, k, v), (inner,) * 3),
             f"{ours}.attn.out": f"{attention}.o",
@@ -233,17 +240,16 @@ def names(spec: T5Spec, task: str) -> Names:
             f"{ours}.ffn.gate": f"{forward}.wi_0",
             f"{ours}.ffn.up": f"{forward}.wi_1" if gated else f"{forward}.wi",
             f"{ours}.ffn.down": f"{forward}.wo",
-            f"{side}.final_norm": f"{side}.final_layer_norm",
+            f"{stream}.final_norm": f"{stream}.final_layer_norm",
         }
     classifiers = {"question-answering": "qa_outputs", "token-classification": "classifier"}
-    return Names(
+    decoder = TiedUnlessStored("lm_head", "encoder.embed.tokens") if spec.own_head else Tied("lm_head")
+    return WeightNames(
         prefix="transformer",
         prefixed=task in ("text-classification", "token-classification"),
         body=body,
         head={
-            "head.decoder": TiedUnlessStored("lm_head", "encoder.embed.tokens")
-            if spec.own_head
-            else Tied("lm_head"),
+            "head.decoder": decoder,
             "head.dense": "classification_head.dense",
             "head.classifier": classifiers.get(task, "classification_head.out_proj"),
         },
@@ -252,14 +258,14 @@ def names(spec: T5Spec, task: str) -> Names:
             # the first release's cross-attention had a bias of which no number was used
             "decoder.block.{i}.layer.{j}.EncDecAttention.relative_attention_bias.weight",
         ),
-        # where a file holds the table under this name alone
-        newer={"encoder.embed_tokens.weight": "shared.weight"},
+        # for files that hold the table under this name alone
+        renamed={"encoder.embed_tokens.weight": "shared.weight"},
     )
 
 
 FAMILY = Family(
     model_type="t5",
-    oddity="distance decides a bias on the scores, shared by all layers; scores unscaled",
+    distinction="relative position bias shared by all layers; unscaled attention scores",
     architectures={
         "T5Model": "feature-extraction",
         "T5ForConditionalGeneration": "translation",
@@ -268,7 +274,7 @@ FAMILY = Family(
         "T5ForTokenClassification": "token-classification",
         "T5EncoderModel": "sentence-similarity",
     },
-    former={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
+    former_architectures={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
     spec=spec,
     build=build,
     names=names,

@@ -1,13 +1,13 @@
-"""TAPAS: BERT that reads a question and a table, and answers by pointing at cells.
+"""TAPAS: BERT for table question answering: it reads a question and a table, and selects cells.
 
     token      [CLS] who won ? [SEP]   year winner   1896 spiridon louis
-    column       0    0   0  0   0       1    2        1     2      2         seven numbers a token: segment, column,
+    column       0    0   0  0   0       1    2        1     2      2         seven types a token: segment, column,
     row          0    0   0  0   0       0    0        1     1      1         row, earlier answer, rank from below and
     position     0    1   2  3   4       0    0        0     0      1         from above, relation to the question
 
-    ids + positions + a table for each number ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
+    ids + positions + an embedding of each type ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
-Source: Herzig et al. 2020, section 2; positions that begin anew in each cell are in the released code.
+Source: Herzig et al. 2020, section 2; positions that restart in each cell are in the released code.
 """
 
 from __future__ import annotations
@@ -19,57 +19,61 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import init
-from glassformer.core.cells import CellsAndOperator, CellSelection, Score
+from glassformer.core.cells import CellScore, CellSelection, CellSelectionWithAggregation
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
 from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.models import bert
-from glassformer.models._family import MOST_ROWS, Family, Network, Reader, TextSpec, reads_ids
-from glassformer.weights.names import Names
+from glassformer.models._config import MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, TextSpec, require_ids
+from glassformer.weights.names import WeightNames
 
 COLUMN, ROW = 1, 2
-"""Which of a token's numbers say where in the table it stands."""
-MOST_CELLS = 1024
-"""No published model has more rows or columns; each text has a number for every cell."""
-UNREAD = """aggregation_labels no_aggregation_label_index softmax_temperature type_vocab_size
+"""The token types that are the column and the row in the table; 0 outside it."""
+MAX_TABLE_SIZE = 1024
+"""Limit on rows and columns. No published model has more; each text has a score for every cell."""
+UNUSED_KEYS = """aggregation_labels no_aggregation_label_index softmax_temperature type_vocab_size
     aggregation_temperature answer_loss_cutoff answer_loss_importance average_approximation_function
     cell_selection_preference huber_loss_delta use_gumbel_for_aggregation use_gumbel_for_cells
     use_normalized_answer_loss""".split()
-"""Names of operators, what is said twice, and how to learn from the answer alone, which is refused by the loss."""
+"""Names of operators, repeated keys, and weak supervision by the answer alone, which the loss rejects."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TableSpec(TextSpec):
-    """numbers: how many values each of a token's numbers has · restarts: positions begin anew in each cell
+class TapasSpec(TextSpec):
+    """BERT's spec, and more.
 
-    operators: what may be done with cells; 0 = nothing · starts_even: a new head chooses each cell half of the time
+    type_sizes: the number of values of each token type · restarts: positions restart in each cell
+    operators: number of aggregation operators; 0 = none · zero_init_selection: a new head gives all cells a
+    probability of one half
     """
 
-    numbers: tuple[int, ...]
+    type_sizes: tuple[int, ...]
     restarts: bool
     selection: CellSelectionSpec
     operators: int
-    starts_even: bool
+    zero_init_selection: bool
 
 
-def spec(reader: Reader) -> TableSpec:
+def spec(reader: ConfigReader) -> TapasSpec:
     """config.json → spec."""
-    like_bert = bert.spec(reader, segments=0)
+    like_bert = bert.spec(reader, token_types=0)
     as_bert = {field.name: getattr(like_bert, field.name) for field in fields(like_bert)}
     dropout = like_bert.embed.dropout
-    reader.used.update(UNREAD)
-    return TableSpec(
+    reader.used.update(UNUSED_KEYS)
+    return TapasSpec(
         **as_bert | {"classifier_dropout": dropout},
-        numbers=_numbers(reader.get("type_vocab_sizes", default=[3, 256, 256, 2, 256, 256, 10])),
+        type_sizes=_type_sizes(reader.get("type_vocab_sizes", default=[3, 256, 256, 2, 256, 256, 10])),
         restarts=reader.flag("reset_position_index_per_cell", default=True),
-        operators=reader.integer("num_aggregation_labels", default=0, least=0, most=MOST_ROWS),
-        starts_even=reader.flag("init_cell_selection_weights_to_zero", default=False),
+        operators=reader.integer("num_aggregation_labels", default=0, minimum=0, maximum=MAX_ROWS),
+        zero_init_selection=reader.flag("init_cell_selection_weights_to_zero", default=False),
         selection=CellSelectionSpec(
             width=like_bert.embed.width,
-            rows=reader.integer("max_num_rows", default=64, most=MOST_CELLS),
-            columns=reader.integer("max_num_columns", default=32, most=MOST_CELLS),
+            rows=reader.integer("max_num_rows", default=64, maximum=MAX_TABLE_SIZE),
+            columns=reader.integer("max_num_columns", default=32, maximum=MAX_TABLE_SIZE),
             one_column=reader.flag("select_one_column", default=True),
             may_be_empty=reader.flag("allow_empty_column_selection", default=False),
             average=reader.flag("average_logits_per_cell", default=False),
@@ -78,114 +82,115 @@ def spec(reader: Reader) -> TableSpec:
             positive_weight=reader.number("positive_label_weight", default=10.0),
             learns_cells=not reader.flag("disable_per_token_loss", default=False),
             operator_weight=reader.number("aggregation_loss_weight", default=1.0),
-            told=not reader.flag("use_answer_as_supervision", default=False),
+            supervised_operator=not reader.flag("use_answer_as_supervision", default=False),
         ),
     )
 
 
-def _numbers(sizes: Any) -> tuple[int, ...]:
+def _type_sizes(sizes: Any) -> tuple[int, ...]:
     is_list = isinstance(sizes, (list, tuple)) and ROW < len(sizes) <= 100
-    if not is_list or not all(type(size) is int and 1 <= size <= MOST_ROWS for size in sizes):
+    if not is_list or not all(type(size) is int and 1 <= size <= MAX_ROWS for size in sizes):
         raise ConfigError(
-            f"config.json: type_vocab_sizes is {shown(sizes)}; it must be a list of whole numbers from 1 to "
-            f"{MOST_ROWS}, at least three: of segments, columns, rows"
+            f"config.json: type_vocab_sizes is {safe_repr(sizes)}; it must be a list of whole numbers from 1 to "
+            f"{MAX_ROWS}, at least three: of token types, columns, rows"
         )
     return tuple(sizes)
 
 
 class Tapas(bert.Bert):
-    """BERT whose tokens bring several numbers each; without any, all are 0."""
+    """TAPAS: BERT with several token types for each token; where none are given, all are 0."""
 
-    def __init__(self, spec: TableSpec, task: str) -> None:
+    def __init__(self, spec: TapasSpec, task: str) -> None:
         super().__init__(spec, task)
-        self.numbers = nn.ModuleList(nn.Embedding(size, spec.blocks.width) for size in spec.numbers)
+        self.numbers = nn.ModuleList(nn.Embedding(size, spec.blocks.width) for size in spec.type_sizes)
         self.restarts = spec.restarts
         self.name_nodes()
 
     @property
-    def segments(self) -> tuple[int, ...]:
+    def token_types(self) -> tuple[int, ...]:
         return tuple(table.weight.shape[0] for table in self._tables())
 
     def _tables(self) -> list[nn.Embedding]:
         return [table for table in self.numbers if isinstance(table, nn.Embedding)]
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        ids, numbers = reads_ids(batch), self.numbers_of(batch)
-        placed = (
-            flow if flow.positions is not None else replace(flow, positions=self.positions(numbers, flow))
+        ids, types = require_ids(batch), self.types_of(batch)
+        positioned = (
+            flow if flow.positions is not None else replace(flow, positions=self.positions(types, flow))
         )
-        vectors = [table(numbers[..., i]) for i, table in enumerate(self._tables())]
-        x: Tensor = self.embed(ids, placed, others=torch.stack(vectors).sum(dim=0))
+        vectors = [table(types[..., i]) for i, table in enumerate(self._tables())]
+        x: Tensor = self.embed(ids, positioned, extra=torch.stack(vectors).sum(dim=0))
         x = self.blocks(x, flow)
         return x
 
-    def numbers_of(self, batch: Batch) -> Tensor:
-        """Each token's numbers. [B, T, numbers]"""
-        ids = reads_ids(batch)
+    def types_of(self, batch: Batch) -> Tensor:
+        """The token types of each token. [B, T, types]"""
+        ids = require_ids(batch)
         if batch.token_type_ids is None:
             return ids.new_zeros(*ids.shape, len(self.numbers))
         return batch.token_type_ids.expand(len(ids), -1, -1)
 
-    def positions(self, numbers: Tensor, flow: Flow) -> Tensor:
-        """Where tokens with these numbers [B, T, numbers] stand: in their text, or in their cell. [B, T]
+    def positions(self, types: Tensor, flow: Flow) -> Tensor:
+        """Position ids of tokens with these types [B, T, types]: in their text, or in their cell. [B, T]
 
-        Within cells, all that are beyond the position table stand at its end. Padding stands behind the text: a cell's
-        logit is the mean over its tokens, as in the reference library, and padding is in the question's cell.
+        Within cells, positions beyond the table are clamped to its end. Padding gets positions behind the text, since a
+        cell's logit is the mean over its tokens, as in the reference library, and padding is in the question's cell.
         """
-        counted = flow.where(numbers).expand(numbers.shape[:2])
+        positions = flow.token_positions(types).expand(types.shape[:2])
         if flow.keep is not None:
-            seen = flow.keep[:, -1]
-            behind = seen.sum(dim=-1, keepdim=True) + (~seen).cumsum(dim=-1) - 1
-            counted = counted.where(seen, behind)
+            visible = flow.keep[:, -1]
+            padding = visible.sum(dim=-1, keepdim=True) + (~visible).cumsum(dim=-1) - 1
+            positions = positions.where(visible, padding)
         if not self.restarts:
-            self.embed.check_length(counted, flow)
-            return counted
-        cells = numbers[..., COLUMN] * self.segments[ROW] + numbers[..., ROW]
-        if flow.segments is not None:  # a cell belongs to one text
-            texts = counted.eq(0).cumsum(dim=1)
-            cells = cells + texts * self.segments[COLUMN] * self.segments[ROW]
+            self.embed.check_length(positions, flow)
+            return positions
+        cells = types[..., COLUMN] * self.token_types[ROW] + types[..., ROW]
+        if flow.packing is not None:  # a cell belongs to one text
+            texts = positions.eq(0).cumsum(dim=1)
+            cells = cells + texts * self.token_types[COLUMN] * self.token_types[ROW]
+        # Dense cell ids, so that `firsts` has a column for each cell in use instead of for each pair of row and column.
         _, cells = torch.unique(cells, return_inverse=True)
-        firsts = counted.new_zeros(len(counted), int(cells.max()) + 1)
-        firsts = firsts.scatter_reduce(1, cells, counted, "amin", include_self=False)
+        firsts = positions.new_zeros(len(positions), int(cells.max()) + 1)
+        firsts = firsts.scatter_reduce(1, cells, positions, "amin", include_self=False)
         assert self.max_tokens is not None  # BERT's positions are learned
-        return (counted - firsts.gather(1, cells)).clamp(max=self.max_tokens - 1)
+        return (positions - firsts.gather(1, cells)).clamp(max=self.max_tokens - 1)
 
 
-class TableReader(Tapas):
-    """With a head that points at cells."""
+class TapasCellSelection(Tapas):
+    """TAPAS with a head that selects cells."""
 
     head: CellSelection
 
-    def _head(self, spec: TextSpec, task: str) -> Head:
-        assert isinstance(spec, TableSpec)  # `build` gives it
+    def make_head(self, spec: TextSpec, task: str) -> Head:
+        assert isinstance(spec, TapasSpec)  # `build` passes it
         if spec.operators:
-            return CellsAndOperator(spec.selection, spec.operators)
+            return CellSelectionWithAggregation(spec.selection, spec.operators)
         return CellSelection(spec.selection)
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
         x = self.tap(flow, "final", self.states(batch, flow))
-        numbers = self.numbers_of(batch)
-        return self.shown(self.head.select(x, numbers[..., ROW], numbers[..., COLUMN], flow), x, flow)
+        types = self.types_of(batch)
+        return self.tap_output(self.head.select(x, types[..., ROW], types[..., COLUMN], flow), x, flow)
 
-    learn = Network.learn_from_output
+    loss_sums = Network.loss_sums_from_output
 
 
-def build(spec: TableSpec, task: str) -> Tapas:
+def build(spec: TapasSpec, task: str) -> Tapas:
     """The network of a task."""
-    return TableReader(spec, task) if task == "table-question-answering" else Tapas(spec, task)
+    return TapasCellSelection(spec, task) if task == "table-question-answering" else Tapas(spec, task)
 
 
-def initialise(network: nn.Module, spec: TableSpec) -> None:
-    """BERT's start; cells may start with the same chance, all of them."""
+def initialise(network: nn.Module, spec: TapasSpec) -> None:
+    """Initialise as BERT; a new head may give all cells the same probability."""
     init.normal(network, spec.init_std)
     for module in network.modules():
-        if isinstance(module, Score):
-            nn.init.normal_(module.weight, std=0.0 if spec.starts_even else spec.init_std)
+        if isinstance(module, CellScore):
+            nn.init.normal_(module.weight, std=0.0 if spec.zero_init_selection else spec.init_std)
             nn.init.zeros_(module.bias)
 
 
-def names(spec: TableSpec, task: str) -> Names:
-    """Their tensor names: BERT's in the body, and the cells' in the head."""
+def names(spec: TapasSpec, task: str) -> WeightNames:
+    """Weight names: BERT's, and those of the heads that select cells."""
     like_bert = bert.names(spec, task)
     head = {
         **like_bert.head,
@@ -212,7 +217,7 @@ def names(spec: TableSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="tapas",
-    oddity="seven kinds of segments: row, column, rank, …; chooses the cells of a table",
+    distinction="seven token types: row, column, rank, …; selects cells of a table",
     architectures={
         "TapasModel": "feature-extraction",
         "TapasForMaskedLM": "fill-mask",

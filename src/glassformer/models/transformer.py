@@ -1,10 +1,10 @@
-"""Transformer: the encoder-decoder of 2017, from which all the others descend.
+"""Transformer: the encoder-decoder of 2017 ("Attention is all you need").
 
     source ids ─ embed ─ [ attention ─ feed-forward ] × L ─────────────── memory
                                                                             │ keys and values
     target ids ─ embed ─ [ causal attention ─ cross-attention ─ feed-forward ] × L ─ head (tied)
 
-The paper was published without a checkpoint format, so this one is our own: docs/transformer-format.md.
+The paper defines no checkpoint format, so this one is our own: docs/transformer-format.md.
 Source: Vaswani et al. 2017.
 """
 
@@ -22,32 +22,34 @@ from glassformer.core.specs import (
     SinusoidalSpec,
     StackSpec,
 )
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Reader
+from glassformer.deprecation import former_names
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
 from glassformer.models._seq2seq import (
     EncoderDecoder,
-    PairSpec,
-    SideSpec,
-    Translation,
-    as_decoder,
-    make_sides,
-    shifted_right,
+    EncoderDecoderSpec,
+    Seq2SeqLMHead,
+    StreamSpec,
+    decoder_block,
+    make_streams,
+    shift_right,
 )
-from glassformer.weights.names import Names, Rule, Tied
+from glassformer.weights.names import Rule, Tied, WeightNames
 
 __all__ = [
     "FAMILY",
     "PAPER_BASE",
-    "SideSpec",
+    "StreamSpec",
     "Transformer",
     "TransformerSpec",
-    "as_decoder",
-    "shifted_right",
+    "decoder_block",
+    "shift_right",
 ]
 
-TransformerSpec = PairSpec
+TransformerSpec = EncoderDecoderSpec
 
 
-def spec(reader: Reader) -> TransformerSpec:
+def spec(reader: ConfigReader) -> TransformerSpec:
     """config.json → spec."""
     reader.fixed("is_encoder_decoder", True)
     width = reader.integer("d_model")
@@ -58,7 +60,7 @@ def spec(reader: Reader) -> TransformerSpec:
     attention = AttentionSpec(
         width=width,
         heads=reader.integer("num_heads"),
-        head_width=None if head_width is None else reader.integer("head_width", most=10_000),
+        head_width=None if head_width is None else reader.integer("head_width", maximum=10_000),
         dropout=reader.probability("attention_dropout", default=0.0),
     )
     block = BlockSpec(
@@ -74,23 +76,23 @@ def spec(reader: Reader) -> TransformerSpec:
         dropout=dropout,
     )
     embed = EmbeddingSpec(
-        vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+        vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
         width=width,
-        positions=SinusoidalSpec(count=reader.integer("max_positions", default=1024, most=MOST_ROWS)),
+        positions=SinusoidalSpec(count=reader.integer("max_positions", default=1024, maximum=MAX_ROWS)),
         dropout=dropout,
         scale=math.sqrt(width) if reader.flag("scale_embeddings", default=True) else 1.0,
     )
     final_norm = norm if norm_first else None  # the pre-norm stream is not normed until here
     return TransformerSpec(
-        encoder=SideSpec(
+        encoder=StreamSpec(
             embed=embed,
-            blocks=StackSpec(blocks=(block,) * reader.integer("encoder_layers", most=MOST_LAYERS)),
+            blocks=StackSpec(blocks=(block,) * reader.integer("encoder_layers", maximum=MAX_LAYERS)),
             final_norm=final_norm,
         ),
-        decoder=SideSpec(
+        decoder=StreamSpec(
             embed=embed,
             blocks=StackSpec(
-                blocks=(as_decoder(block),) * reader.integer("decoder_layers", most=MOST_LAYERS)
+                blocks=(decoder_block(block),) * reader.integer("decoder_layers", maximum=MAX_LAYERS)
             ),
             final_norm=final_norm,
         ),
@@ -99,17 +101,17 @@ def spec(reader: Reader) -> TransformerSpec:
 
 
 class Transformer(EncoderDecoder):
-    """Encoder, decoder, head: `EncoderDecoder` with `logits` [B, T, V]."""
+    """The original transformer: encoder, decoder, and a head with `logits` [B, T, V]."""
 
     def __init__(self, spec: TransformerSpec, task: str = "translation") -> None:
-        super().__init__(*make_sides(spec))
-        self.head = Translation(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
+        super().__init__(*make_streams(spec))
+        self.head = Seq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
         if spec.tied:
             self.head.decoder.weight = self.encoder.embed.tokens.weight
         self.name_nodes()
 
 
-PARTS = (
+MODULES = (
     "embed.tokens",
     "blocks.{i}.attn_residual.before",
     "blocks.{i}.attn.qkv",
@@ -126,17 +128,17 @@ PARTS = (
     "blocks.{i}.ffn_residual.on_residual",
     "final_norm",
 )
-"""The modules of a side that can hold weights; which of them exist, the spec says."""
+"""The modules of encoder and decoder that can have weights; the spec decides which exist."""
 
 
-def names(spec: TransformerSpec, task: str) -> Names:
-    """Our own format: a tensor is called by the path of its module."""
+def names(spec: TransformerSpec, task: str) -> WeightNames:
+    """Weight names of our own format: a tensor is named by the path of its module."""
     body: dict[str, str | Rule] = {
-        f"{side}.{part}": f"{side}.{part}" for side in ("encoder", "decoder") for part in PARTS
+        f"{stream}.{module}": f"{stream}.{module}" for stream in ("encoder", "decoder") for module in MODULES
     }
     for path in ("decoder.embed.tokens", "head.decoder"):
         body[path] = Tied(path) if spec.tied else path
-    return Names(body=body)
+    return WeightNames(body=body)
 
 
 PAPER_BASE = {
@@ -159,7 +161,7 @@ PAPER_BASE = {
 
 FAMILY = Family(
     model_type="transformer",
-    oddity="the paper's own: scaled embeddings, waves, one table for source, target and output",
+    distinction="the paper's own: scaled embeddings, sinusoidal positions, one table for source, target and output",
     architectures={"TransformerForConditionalGeneration": "translation"},
     spec=spec,
     build=Transformer,
@@ -177,3 +179,5 @@ FAMILY = Family(
         "dropout": 0.0,
     },
 )
+
+__getattr__ = former_names(__name__)

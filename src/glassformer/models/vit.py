@@ -1,4 +1,4 @@
-"""ViT: an encoder that reads a picture as a text, each patch a word.
+"""ViT: Vision Transformer, an image encoder over patches.
 
     pixels ─ patches + [CLS] + positions ─ [ norm ─ attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ head
                                                                                             [CLS] alone ──┘
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from glassformer.core.classification_heads import Problem, SequenceClassifier
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.heads import Classifier, Head, Pooler, Problem
+from glassformer.core.heads import Head, Pooler
 from glassformer.core.norms import make_norm
 from glassformer.core.patches import Patches
 from glassformer.core.specs import (
@@ -26,14 +27,15 @@ from glassformer.core.specs import (
     StackSpec,
 )
 from glassformer.core.stack import Stack
-from glassformer.models._family import MOST_LAYERS, Family, Reader
-from glassformer.models._picture import MOST_CHANNELS, PictureEncoder, edges, reads_pixels
-from glassformer.weights.names import Fused, Names, OneRow
+from glassformer.models._config import MAX_LAYERS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size, require_pixels
+from glassformer.weights.names import Fused, Unsqueezed, WeightNames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PictureSpec:
-    """One stack over the patches of a picture. pooler: the activation of the bare body's pooler"""
+class VitSpec:
+    """One stack over the patches of an image. pooler: activation of the body's pooler"""
 
     embed: PatchesSpec
     blocks: StackSpec
@@ -44,9 +46,9 @@ class PictureSpec:
     init_std: float
 
 
-def spec(reader: Reader) -> PictureSpec:
+def spec(reader: ConfigReader) -> VitSpec:
     """config.json → spec."""
-    reader.get("encoder_stride", default=None)  # of a head we do not have
+    reader.get("encoder_stride", default=None)  # of a head that is not supported
     width = reader.integer("hidden_size", default=768)
     reader.fixed("pooler_output_size", width)
     dropout = reader.probability("hidden_dropout_prob", default=0.0)
@@ -66,15 +68,17 @@ def spec(reader: Reader) -> PictureSpec:
         before=norm,
         dropout=dropout,
     )
-    return PictureSpec(
+    return VitSpec(
         embed=PatchesSpec(
-            image=edges(reader, "image_size", 224),
-            patch=edges(reader, "patch_size", 16),
-            channels=reader.integer("num_channels", default=3, most=MOST_CHANNELS),
+            image=image_size(reader, "image_size", 224),
+            patch=image_size(reader, "patch_size", 16),
+            channels=reader.integer("num_channels", default=3, maximum=MAX_CHANNELS),
             width=width,
             dropout=dropout,
         ),
-        blocks=StackSpec(blocks=(block,) * reader.integer("num_hidden_layers", default=12, most=MOST_LAYERS)),
+        blocks=StackSpec(
+            blocks=(block,) * reader.integer("num_hidden_layers", default=12, maximum=MAX_LAYERS)
+        ),
         final_norm=norm,
         pooler=reader.text("pooler_act", default="tanh"),
         labels=reader.labels(),
@@ -83,36 +87,36 @@ def spec(reader: Reader) -> PictureSpec:
     )
 
 
-class Vit(PictureEncoder):
-    """Patches, stack, norm, head."""
+class Vit(ImageEncoder):
+    """ViT: patches, stack, norm, head."""
 
-    def __init__(self, spec: PictureSpec, task: str) -> None:
+    def __init__(self, spec: VitSpec, task: str) -> None:
         super().__init__()
         self.embed = Patches(spec.embed)
         self.blocks = Stack(spec.blocks)
         self.final_norm = make_norm(spec.final_norm)
-        self.head = self._head(spec, task)
+        self.head = self.make_head(spec, task)
         self.name_nodes()
 
-    def _head(self, spec: PictureSpec, task: str) -> Head:
+    def make_head(self, spec: VitSpec, task: str) -> Head:
         if task == "image-classification":
-            return Classifier(spec.blocks.width, spec.labels, reads="first", problem=spec.problem)
+            return SequenceClassifier(spec.blocks.width, spec.labels, pooling="first", problem=spec.problem)
         return Pooler(spec.blocks.width, spec.pooler)
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.final_norm(self.blocks(self.embed(reads_pixels(batch), flow), flow))
+        x: Tensor = self.final_norm(self.blocks(self.embed(require_pixels(batch), flow), flow))
         return x
 
 
-def names(spec: PictureSpec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: VitSpec, task: str) -> WeightNames:
+    """Weight names."""
     layer = "encoder.layer.{i}"
-    return Names(
+    return WeightNames(
         prefix="vit",
         body={
             "embed.projection": "embeddings.patch_embeddings.projection",
-            "embed.summary": OneRow("embeddings.cls_token", axes=2),
-            "embed.positions.weight": OneRow("embeddings.position_embeddings"),
+            "embed.summary": Unsqueezed("embeddings.cls_token", axes=2),
+            "embed.positions.weight": Unsqueezed("embeddings.position_embeddings"),
             "blocks.{i}.attn_residual.before": f"{layer}.layernorm_before",
             "blocks.{i}.attn.qkv": Fused(
                 tuple(f"{layer}.attention.attention.{part}" for part in ("query", "key", "value")),
@@ -126,13 +130,13 @@ def names(spec: PictureSpec, task: str) -> Names:
             "head.dense": "pooler.dense",
         },
         head={"head.classifier": "classifier"},
-        ignored=("embeddings.mask_token",),  # of a body that has learned to fill in patches
+        ignored=("embeddings.mask_token",),  # of masked image modelling
     )
 
 
 FAMILY = Family(
     model_type="vit",
-    oddity="a picture is cut into patches; a learned token stands for all of it",
+    distinction="images cut into patches; a learned [CLS] token represents the image",
     architectures={
         "ViTModel": "feature-extraction",
         "ViTForImageClassification": "image-classification",
@@ -140,7 +144,7 @@ FAMILY = Family(
     spec=spec,
     build=Vit,
     names=names,
-    opens="picture",
+    modality="picture",
     tiny={
         "model_type": "vit",
         "hidden_size": 32,

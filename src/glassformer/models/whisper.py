@@ -1,9 +1,9 @@
-"""Whisper: an encoder-decoder that hears 30 seconds of sound and writes down what was said.
+"""Whisper: an encoder-decoder for speech recognition and translation, over windows of 30 seconds.
 
-    log-mel [M, frames] ─ convolution ─ gelu ─ convolution, every 2nd ─ gelu ─ + waves ─ [ block ] × L ─ norm ─ memory
+    log-mel [M, T] ─ convolution ─ gelu ─ convolution, stride 2 ─ gelu ─ + positions ─ [ block ] × L ─ norm ─ memory
     tokens ─ embedding + positions ─ [ causal block with cross-attention ] × L ─ norm ─ embeddingᵀ ─ logits
 
-Blocks are pre-norm, and their keys have no bias. A window has one length, and silence in it is read like sound.
+Blocks are pre-norm, and their keys have no bias. All windows have one length; silence in them is not masked.
 Source: Radford et al. 2022, "Robust speech recognition via large-scale weak supervision", section 2.2.
 Differs: `scale_embedding` is not read, as in the reference library, which keeps the number and multiplies by nothing.
 """
@@ -19,14 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.core import init
+from glassformer.core.audio_heads import MeanPoolingClassifier, WeightedLayerSum
 from glassformer.core.flow import Batch, Flow, Node
-from glassformer.core.frames import LayerMix, MeanClassifier
-from glassformer.core.spec_augment import drawn_spans
+from glassformer.core.spec_augment import random_spans
 from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
     EmbeddingSpec,
-    FeedForwardSpec,
     LayerNormSpec,
     LearnedPositionsSpec,
     SpansSpec,
@@ -34,36 +31,46 @@ from glassformer.core.specs import (
 )
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, DataError
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, Reader, needed
-from glassformer.models._seq2seq import EncoderDecoder, Side, SideSpec, Translation, as_decoder, make_side
-from glassformer.models.wav2vec2 import spans
-from glassformer.weights.names import Fused, Gapped, Names, Rule, Tied
+from glassformer.models import bart
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, require
+from glassformer.models._seq2seq import (
+    EncoderDecoder,
+    Seq2SeqLMHead,
+    Stream,
+    StreamSpec,
+    decoder_block,
+    make_stream,
+)
+from glassformer.models.wav2vec2 import mask_spans
+from glassformer.weights.names import Fused, FusedNoKeyBias, Rule, Tied, WeightNames
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 FRAME_SECONDS = 0.02
-"""From one state of the encoder to the next: two frames of 10 ms; no config.json says so."""
+"""Seconds between encoder states: two frames of 10 ms; no config.json has it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WhisperSpec:
-    """A stem and a stack that hear, a side that writes.
+    """Convolutional stem and encoder stack, decoder, and what heads need.
 
-    bins: M, of the spectrogram · places: how many states a window becomes, half as many as it has frames
-    hidden_time, hidden_bins: what training hides · mixes: the classifier reads a learned mix of all blocks
+    bins: M, of the spectrogram · positions: encoder states of a window, half as many as it has frames
+    time_mask, bin_mask: SpecAugment in training · layer_sum: the classifier reads a weighted sum of all layers
     hidden: width in the classifier
     """
 
     bins: int
-    places: int
+    positions: int
     dropout: float
     encoder: StackSpec
-    decoder: SideSpec
+    decoder: StreamSpec
     norm: LayerNormSpec
-    hidden_time: SpansSpec | None
-    hidden_bins: SpansSpec | None
-    mixes: bool
+    time_mask: SpansSpec | None
+    bin_mask: SpansSpec | None
+    layer_sum: bool
     hidden: int
     labels: int
     init_std: float
@@ -75,87 +82,71 @@ class WhisperSpec:
             )
 
 
-def spec(reader: Reader) -> WhisperSpec:
+UNUSED_KEYS = (
+    *("decoder_layerdrop", "encoder_layerdrop"),  # whole blocks left out, in training alone
+    "forced_decoder_ids",  # how transcripts begin
+    "median_filter_width",  # for word timestamps, from cross-attention
+    *("hidden_size", "num_attention_heads", "num_hidden_layers"),  # d_model etc. under a second name
+    "scale_embedding",
+)
+
+
+def spec(reader: ConfigReader) -> WhisperSpec:
     """config.json → spec."""
     reader.fixed("is_encoder_decoder", True)
     reader.fixed("is_decoder", False)
     reader.fixed("tie_word_embeddings", True)
-    for key in (
-        "decoder_layerdrop",  # whole blocks left out, in training alone
-        "encoder_layerdrop",
-        "forced_decoder_ids",  # how transcripts begin
-        "median_filter_width",  # for the times of words, read off cross-attention
-        "hidden_size",  # d_model, encoder_layers, encoder_attention_heads under a second name
-        "num_attention_heads",
-        "num_hidden_layers",
-        "scale_embedding",
-    ):
-        reader.get(key, default=None)
+    reader.used.update(UNUSED_KEYS)
     width = reader.integer("d_model")
     dropout = reader.probability("dropout", default=0.0)
     norm = LayerNormSpec(width=width)
-
-    def block(side: str) -> BlockSpec:
-        return BlockSpec(
-            attention=AttentionSpec(
-                width=width,
-                heads=reader.integer(f"{side}_attention_heads"),
-                dropout=reader.probability("attention_dropout", default=0.0),
-            ),
-            feed_forward=FeedForwardSpec(
-                width=width,
-                hidden=reader.integer(f"{side}_ffn_dim"),
-                activation=reader.text("activation_function", default="gelu"),
-                dropout=reader.probability("activation_dropout", default=0.0),
-            ),
-            before=norm,
-            dropout=dropout,
-        )
-
-    def stack(blocks: BlockSpec, layers: str) -> StackSpec:
-        return StackSpec(blocks=(blocks,) * reader.integer(layers, most=MOST_LAYERS))
-
-    time, bins = spans(reader, "time", 0.05, 2), spans(reader, "feature", 0.0, 0)
-    hides = reader.flag("apply_spec_augment", default=False)
+    encoder, decoder = (
+        bart.block_spec(reader, stream, norm, norm_first=True, dropout=dropout)
+        for stream in ("encoder", "decoder")
+    )
+    time, bins = mask_spans(reader, "time", 0.05, 2), mask_spans(reader, "feature", 0.0, 0)
+    augments = reader.flag("apply_spec_augment", default=False)
     return WhisperSpec(
         bins=reader.integer("num_mel_bins", default=80),
-        places=reader.integer("max_source_positions", default=1500, most=MOST_ROWS),
+        positions=reader.integer("max_source_positions", default=1500, maximum=MAX_ROWS),
         dropout=dropout,
-        encoder=stack(block("encoder"), "encoder_layers"),
-        decoder=SideSpec(
+        encoder=StackSpec(blocks=(encoder,) * reader.integer("encoder_layers", maximum=MAX_LAYERS)),
+        decoder=StreamSpec(
             embed=EmbeddingSpec(
-                vocabulary=reader.integer("vocab_size", most=MOST_ROWS),
+                vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
                 width=width,
                 positions=LearnedPositionsSpec(
-                    count=reader.integer("max_target_positions", default=448, most=MOST_ROWS)
+                    count=reader.integer("max_target_positions", default=448, maximum=MAX_ROWS)
                 ),
                 dropout=dropout,
             ),
-            blocks=stack(as_decoder(block("decoder")), "decoder_layers"),
+            blocks=StackSpec(
+                blocks=(decoder_block(decoder),) * reader.integer("decoder_layers", maximum=MAX_LAYERS)
+            ),
             final_norm=norm,
         ),
         norm=norm,
-        hidden_time=time if hides and time.share else None,
-        hidden_bins=bins if hides and bins.share else None,
-        mixes=reader.flag("use_weighted_layer_sum", default=False),
+        time_mask=time if augments and time.share else None,
+        bin_mask=bins if augments and bins.share else None,
+        layer_sum=reader.flag("use_weighted_layer_sum", default=False),
         hidden=reader.integer("classifier_proj_size", default=256),
         labels=reader.labels(),
         init_std=reader.number("init_std", default=0.02),
     )
 
 
-class Stem(Node):
-    """A spectrogram into the stream, every second frame of it.
+class SpectrogramStem(Node):
+    """Convolutional stem: log-mel spectrogram → frame embeddings, at half the frame rate.
 
-        out = dropout(gelu(conv2(gelu(conv1(x)))) + waves)
+        out = dropout(gelu(conv2(gelu(conv1(x)))) + positions)
 
     Args:
         features: log-mel, cast to the dtype of the weights. [B, M, 2 T]
     Raises: DataError: another number of bins or frames.
     Taps: out [B T D]
     Source: Radford et al. 2022, section 2.2.
-    Differs: the paper computes the waves; here they are read from the checkpoint, and never trained. The reference
-    library freezes a fresh model's, and forgets to when it loads one.
+    Differs: the paper computes sinusoidal positions; here they are read from the checkpoint, and never trained. The
+    reference library freezes a new model's, but not a loaded one's.
     """
 
     TAPS = ("out",)
@@ -166,15 +157,15 @@ class Stem(Node):
         self.spec = spec
         self.conv1 = nn.Conv1d(spec.bins, width, kernel_size=3, padding=1)
         self.conv2 = nn.Conv1d(width, width, kernel_size=3, stride=2, padding=1)
-        self.positions = nn.Embedding(spec.places, width)
+        self.positions = nn.Embedding(spec.positions, width)
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, features: Float[Tensor, "B M frames"], flow: Flow) -> Float[Tensor, "B T D"]:
-        wanted = [self.spec.bins, 2 * self.spec.places]
-        if list(features.shape[1:]) != wanted:
+        expected = [self.spec.bins, 2 * self.spec.positions]
+        if list(features.shape[1:]) != expected:
             raise DataError(
-                f"input_features has shape {list(features.shape)}; it must be [B, {wanted[0]}, {wanted[1]}], mel bins "
-                "and the frames of a whole window (config.json: num_mel_bins, max_source_positions); "
+                f"input_features has shape {list(features.shape)}; it must be [B, {expected[0]}, {expected[1]}], mel "
+                "bins and the frames of a whole window (config.json: num_mel_bins, max_source_positions); "
                 "model.processor(sound) makes it"
             )
         x = F.gelu(self.conv1(features.to(self.conv1.weight.dtype)))
@@ -182,46 +173,46 @@ class Stem(Node):
         return self.tap(flow, "out", self.dropout(x + self.positions.weight.detach()))
 
 
-def make_encoder(spec: WhisperSpec) -> Side[Stem]:
-    """The half that hears."""
-    return Side(Stem(spec), spec.encoder, spec.norm)
+def make_encoder(spec: WhisperSpec) -> Stream[SpectrogramStem]:
+    """The encoder: convolutional stem, blocks, final norm."""
+    return Stream(SpectrogramStem(spec), spec.encoder, spec.norm)
 
 
 class Whisper(EncoderDecoder):
-    """Both halves, bare or with the embedding table as output projection."""
+    """Whisper: encoder and decoder, with the embedding table as output projection, or the body alone."""
 
     READS = ("input_features", "decoder_input_ids")
 
     def __init__(self, spec: WhisperSpec, task: str) -> None:
-        super().__init__(make_encoder(spec), make_side(spec.decoder))
+        super().__init__(make_encoder(spec), make_stream(spec.decoder))
         self.spec = spec
         self.head = None
         if task == "automatic-speech-recognition":
-            self.head = Translation(self.width, self.vocabulary)
+            self.head = Seq2SeqLMHead(self.width, self.vocabulary)
             self.head.decoder.weight = self.decoder.embed.tokens.weight
         self.name_nodes()
 
-    def source(self, batch: Batch) -> Tensor:
-        """The spectrogram; in training, with stretches of time and of bins hidden.
+    def encoder_input(self, batch: Batch) -> Tensor:
+        """The spectrogram; in training, with random spans of time and of bins masked (SpecAugment).
 
         Source: Park et al. 2019, section 2.
         """
-        x = needed(batch.input_features, "input_features [B, mel bins, frames]")
-        time, bins = self.spec.hidden_time, self.spec.hidden_bins
+        x = require(batch.input_features, "input_features [B, mel bins, frames]")
+        time, bins = self.spec.time_mask, self.spec.bin_mask
         if self.training and time is not None:
-            x = x.masked_fill(drawn_spans([x.shape[2]] * len(x), x.shape[2], time).to(x.device)[:, None], 0.0)
+            spans = random_spans([x.shape[2]] * len(x), x.shape[2], time)
+            x = x.masked_fill(spans.to(x.device)[:, None], 0.0)
         if self.training and bins is not None:
-            x = x.masked_fill(
-                drawn_spans([x.shape[1]] * len(x), x.shape[1], bins).to(x.device)[..., None], 0.0
-            )
+            spans = random_spans([x.shape[1]] * len(x), x.shape[1], bins)
+            x = x.masked_fill(spans.to(x.device)[..., None], 0.0)
         return x
 
-    def places(self, batch: Batch) -> dict[str, list[str]]:
-        return {"source": moments(self.spec)}
+    def token_labels(self, batch: Batch) -> dict[str, list[str]]:
+        return {"source": frame_times(self.spec)}
 
 
 class WhisperClassifier(Network):
-    """The half that hears alone, with labels of the whole sound."""
+    """Whisper's encoder alone, with an audio classifier."""
 
     READS = ("input_features",)
 
@@ -229,8 +220,8 @@ class WhisperClassifier(Network):
         super().__init__()
         self.spec = spec
         self.encoder = make_encoder(spec)
-        self.head = MeanClassifier(self.width, spec.hidden, spec.labels)
-        self.mix = LayerMix(len(self.encoder.blocks) + 1) if spec.mixes else None
+        self.head = MeanPoolingClassifier(self.width, spec.hidden, spec.labels)
+        self.mix = WeightedLayerSum(len(self.encoder.blocks) + 1) if spec.layer_sum else None
         self.name_nodes()
 
     @property
@@ -239,43 +230,43 @@ class WhisperClassifier(Network):
 
     @property
     def max_tokens(self) -> int | None:
-        return self.spec.places
+        return self.spec.positions
 
-    def sides(self) -> dict[str, Stack]:
+    def stacks(self) -> dict[str, Stack]:
         return {"sound": self.encoder.blocks}
 
-    def places(self, batch: Batch) -> dict[str, list[str]]:
-        return {"sound": moments(self.spec)}
+    def token_labels(self, batch: Batch) -> dict[str, list[str]]:
+        return {"sound": frame_times(self.spec)}
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        features = needed(batch.input_features, "input_features [B, mel bins, frames]")
+        features = require(batch.input_features, "input_features [B, mel bins, frames]")
         if self.mix is None:
             last: Tensor = self.encoder(features, flow)
             return last
-        *states, last = self.encoder.blocks.stream(self.encoder.embed(features, flow), flow)
+        *states, last = self.encoder.blocks.hidden_states(self.encoder.embed(features, flow), flow)
         mixed: Tensor = self.mix([*states, self.encoder.final_norm(last)])
         return mixed
 
 
-def moments(spec: WhisperSpec) -> list[str]:
-    """When each state of the encoder begins."""
-    return [f"{place * FRAME_SECONDS:.2f} s" for place in range(spec.places)]
+def frame_times(spec: WhisperSpec) -> list[str]:
+    """The time at which each encoder state begins."""
+    return [f"{i * FRAME_SECONDS:.2f} s" for i in range(spec.positions)]
 
 
 def build(spec: WhisperSpec, task: str) -> Network:
-    """spec, task → network."""
+    """The network of a task."""
     return (WhisperClassifier if task == "audio-classification" else Whisper)(spec, task)
 
 
 @torch.no_grad()
 def initialise(network: nn.Module, spec: WhisperSpec) -> None:
-    """Normal, but for the encoder's positions: sines, then cosines, from one turn in 2π places to one in 20,000π."""
+    """Initialise: normal, and sinusoidal positions in the encoder: sines, then cosines, periods from 2π to 20,000π."""
     init.normal(network, spec.init_std)
     for module in network.modules():
         if isinstance(module, nn.Conv1d):
             nn.init.normal_(module.weight, std=spec.init_std)
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
-        elif isinstance(module, Stem):
+        elif isinstance(module, SpectrogramStem):
             count, width = module.positions.weight.shape
             steps = torch.arange(width // 2, device=module.positions.weight.device)
             angles = torch.arange(count, device=steps.device)[:, None] * torch.exp(
@@ -284,33 +275,32 @@ def initialise(network: nn.Module, spec: WhisperSpec) -> None:
             module.positions.weight.copy_(torch.cat([angles.sin(), angles.cos()], dim=1))
 
 
-def names(spec: WhisperSpec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: WhisperSpec, task: str) -> WeightNames:
+    """Weight names."""
     width = spec.encoder.width
     body: dict[str, str | Rule] = {
         "encoder.embed.conv1": "encoder.conv1",
         "encoder.embed.conv2": "encoder.conv2",
         "decoder.embed.tokens": "decoder.embed_tokens",
     }
-    for side in ("encoder", "decoder"):
-        ours, theirs = f"{side}.blocks.{{i}}", f"{side}.layers.{{i}}"
+    for stream in ("encoder", "decoder"):
+        ours, theirs = f"{stream}.blocks.{{i}}", f"{stream}.layers.{{i}}"
         for part, layer in {"attn": "self_attn", "cross": "encoder_attn", "ffn": "final"}.items():
             body[f"{ours}.{part}_residual.before"] = f"{theirs}.{layer}_layer_norm"
-        for part, layer in {"attn": "self_attn", "cross": "encoder_attn"}.items():
-            q, k, v, out = (f"{theirs}.{layer}.{which}_proj" for which in ("q", "k", "v", "out"))
-            body[f"{ours}.{part}.out"] = out
-            if part == "attn":
-                body[f"{ours}.attn.qkv"] = Fused((q, k, v), (width,) * 3)
-                body[f"{ours}.attn.qkv.bias"] = Gapped((f"{q}.bias", f"{v}.bias"), (width,) * 3, gap=1)
-            else:
-                body[f"{ours}.cross.q"] = q
-                body[f"{ours}.cross.kv"] = Fused((k, v), (width,) * 2)
-                body[f"{ours}.cross.kv.bias"] = Gapped((f"{v}.bias",), (width,) * 2, gap=0)
+        q, k, v, out = (f"{theirs}.self_attn.{which}_proj" for which in ("q", "k", "v", "out"))
+        body[f"{ours}.attn.qkv"] = Fused((q, k, v), (width,) * 3)
+        body[f"{ours}.attn.qkv.bias"] = FusedNoKeyBias((f"{q}.bias", f"{v}.bias"), (width,) * 3, gap=1)
+        body[f"{ours}.attn.out"] = out
         body[f"{ours}.ffn.up"] = f"{theirs}.fc1"
         body[f"{ours}.ffn.down"] = f"{theirs}.fc2"
-        body[f"{side}.embed.positions"] = f"{side}.embed_positions"
-        body[f"{side}.final_norm"] = f"{side}.layer_norm"
-    return Names(
+        body[f"{stream}.embed.positions"] = f"{stream}.embed_positions"
+        body[f"{stream}.final_norm"] = f"{stream}.layer_norm"
+    q, k, v, out = (f"decoder.layers.{{i}}.encoder_attn.{which}_proj" for which in ("q", "k", "v", "out"))
+    body["decoder.blocks.{i}.cross.q"] = q
+    body["decoder.blocks.{i}.cross.kv"] = Fused((k, v), (width,) * 2)
+    body["decoder.blocks.{i}.cross.kv.bias"] = FusedNoKeyBias((f"{v}.bias",), (width,) * 2, gap=0)
+    body["decoder.blocks.{i}.cross.out"] = out
+    return WeightNames(
         prefix="model",
         body=body,
         head={
@@ -325,7 +315,7 @@ def names(spec: WhisperSpec, task: str) -> Names:
 
 FAMILY = Family(
     model_type="whisper",
-    oddity="two convolutions over a spectrogram of 30 s; keys without a bias",
+    distinction="two convolutions over a log-mel spectrogram of 30 s; keys without a bias",
     architectures={
         "WhisperModel": "feature-extraction",
         "WhisperForConditionalGeneration": "automatic-speech-recognition",
@@ -335,7 +325,7 @@ FAMILY = Family(
     build=build,
     names=names,
     initialise=initialise,
-    opens="sound",
+    modality="sound",
     tiny={
         "model_type": "whisper",
         "is_encoder_decoder": True,

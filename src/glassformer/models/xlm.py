@@ -1,10 +1,10 @@
-"""XLM: one encoder for many languages, trained to fill gaps in text, or to go on with it.
+"""XLM: a cross-lingual encoder, pre-trained by masked or causal language modelling.
 
     ids + positions ─ norm ─ [ attention ─ add, norm ─ feed-forward ─ add, norm ] × L ─ head
 
-Source: Lample and Conneau 2019. Hidden tokens leave as zeros.
-Differs: a model with a table of languages is refused; the reference library adds its rows to the tokens whose language
-it is told. To padding on the left of a `causal` model the reference attends, this does not.
+Source: Lample and Conneau 2019. Final hidden states of padding are zeros.
+Differs: a model with language embeddings is not supported; the reference library adds them to the tokens whose
+language is given. In a `causal` model the reference attends to padding on the left, this does not.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import init
+from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow
-from glassformer.core.heads import Classifier, Head, MaskedLanguageModel, Span, Tagger
+from glassformer.core.heads import Head
+from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.positions import LearnedPositions, Sinusoidal
 from glassformer.core.specs import (
     AttentionSpec,
@@ -32,8 +34,10 @@ from glassformer.core.specs import (
 )
 from glassformer.core.stack import Stack
 from glassformer.errors import UnsupportedError
-from glassformer.models._family import MOST_LAYERS, MOST_ROWS, Family, Network, Reader, TextSpec, reads_ids
-from glassformer.weights.names import Fused, Names, Rule, Tied
+from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
+from glassformer.models._family import Family
+from glassformer.models._network import Network, TextSpec, require_ids
+from glassformer.weights.names import Fused, Rule, Tied, WeightNames
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -41,13 +45,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class XlmSpec(TextSpec):
-    """table_std: how tables start · waves: the position table starts as sine and cosine, and is learned."""
+    """BERT's spec, and more.
 
-    table_std: float
-    waves: bool
+    embedding_std: initial standard deviation of embeddings
+    sinusoidal_init: learned positions are initialised as sine and cosine
+    """
+
+    embedding_std: float
+    sinusoidal_init: bool
 
 
-def spec(reader: Reader) -> XlmSpec:
+UNUSED_KEYS = (
+    "bos_index",  # ids of tokens, under old names
+    "eos_index",
+    "pad_index",
+    "unk_index",
+    "mask_index",
+    "mask_token_id",
+    "id2lang",  # names of languages
+    "lang2id",
+    "lang_id",
+    "use_lang_emb",
+    "max_vocab",  # how the vocabulary was built
+    "min_count",
+    "same_enc_dec",  # of the training code
+    "share_inout_emb",
+    "start_n_top",  # of a head that is not supported
+    "end_n_top",
+)
+
+
+def spec(reader: ConfigReader) -> XlmSpec:
     """config.json → spec."""
     reader.fixed("is_encoder", True)
     reader.fixed("is_decoder", False)
@@ -58,28 +86,10 @@ def spec(reader: Reader) -> XlmSpec:
     reader.fixed("summary_activation", None)
     if reader.integer("n_langs", default=1) > 1 and reader.flag("use_lang_emb", default=True):
         raise UnsupportedError(
-            "config.json: use_lang_emb = true with n_langs above 1 asks for the language of every token, which is not "
-            "supported; set use_lang_emb to false if the model is used without, as the reference does when told none"
+            "config.json: use_lang_emb = true with n_langs above 1 adds an embedding of each token's language, which "
+            "is not supported; set use_lang_emb to false if the model is used without, as the reference does by default"
         )
-    for key in (
-        "bos_index",  # numbers of tokens, under old names
-        "eos_index",
-        "pad_index",
-        "unk_index",
-        "mask_index",
-        "mask_token_id",
-        "id2lang",  # names of languages
-        "lang2id",
-        "lang_id",
-        "use_lang_emb",
-        "max_vocab",  # how the vocabulary was made
-        "min_count",
-        "same_enc_dec",  # of the code that trained it
-        "share_inout_emb",
-        "start_n_top",  # of a head that is not here
-        "end_n_top",
-    ):
-        reader.get(key, default=None)
+    reader.used.update(UNUSED_KEYS)
     width = reader.integer("emb_dim", "hidden_size")
     dropout = reader.probability("dropout", default=0.1)
     activation = "gelu" if reader.flag("gelu_activation", default=True) else "relu"
@@ -97,68 +107,70 @@ def spec(reader: Reader) -> XlmSpec:
     )
     return XlmSpec(
         embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", "n_words", most=MOST_ROWS),
+            vocabulary=reader.integer("vocab_size", "n_words", maximum=MAX_ROWS),
             width=width,
-            positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", most=MOST_ROWS)),
+            positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", maximum=MAX_ROWS)),
             norm=norm,
             dropout=dropout,
         ),
-        blocks=StackSpec(blocks=(block,) * reader.integer("n_layers", "num_hidden_layers", most=MOST_LAYERS)),
+        blocks=StackSpec(
+            blocks=(block,) * reader.integer("n_layers", "num_hidden_layers", maximum=MAX_LAYERS)
+        ),
         tied=reader.flag("tie_word_embeddings", default=True),
         labels=reader.labels(),
         problem=reader.problem(),
         classifier_dropout=reader.probability("summary_first_dropout", default=0.1),
         activation=activation,
         init_std=reader.number("init_std", default=0.02),
-        table_std=reader.number("embed_init_std", default=2048**-0.5),
-        waves=reader.flag("sinusoidal_embeddings", default=False),
+        embedding_std=reader.number("embed_init_std", default=2048**-0.5),
+        sinusoidal_init=reader.flag("sinusoidal_embeddings", default=False),
     )
 
 
-class Words(MaskedLanguageModel):
-    """logits = x Eᵀ + b, over the vocabulary."""
+class VocabularyHead(MaskedLMHead):
+    """Language-model head without a transform: logits = x Eᵀ + b."""
 
     def __init__(self, width: int, vocabulary: int) -> None:
         Head.__init__(self)
         self.decoder = nn.Linear(width, vocabulary)
 
-    def transformed(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+    def transform_states(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         return x
 
 
 class Xlm(Network):
-    """Embedding, stack, head."""
+    """XLM: embedding, stack, head."""
 
     def __init__(self, spec: XlmSpec, task: str) -> None:
         super().__init__()
         self.embed = Embedding(spec.embed)
         self.blocks = Stack(spec.blocks)
-        self.head = self._head(spec, task)
+        self.head = self.make_head(spec, task)
         self.name_nodes()
 
-    def _head(self, spec: XlmSpec, task: str) -> Head | None:
+    def make_head(self, spec: XlmSpec, task: str) -> Head | None:
         width = spec.blocks.width
         if task == "fill-mask":
-            words = Words(width, spec.embed.vocabulary)
+            head = VocabularyHead(width, spec.embed.vocabulary)
             if spec.tied:
-                words.decoder.weight = self.embed.tokens.weight
-            return words
+                head.decoder.weight = self.embed.tokens.weight
+            return head
         if task == "text-classification":
-            return Classifier(
-                width, spec.labels, reads="first", dropout=spec.classifier_dropout, problem=spec.problem
+            return SequenceClassifier(
+                width, spec.labels, pooling="first", dropout=spec.classifier_dropout, problem=spec.problem
             )
         if task == "token-classification":
-            return Tagger(width, spec.labels, spec.embed.dropout)
-        return Span(width) if task == "question-answering" else None
+            return TokenClassifier(width, spec.labels, spec.embed.dropout)
+        return SpanClassifier(width) if task == "question-answering" else None
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.embed(reads_ids(batch), flow)
+        x: Tensor = self.embed(require_ids(batch), flow)
         x = self.blocks(x, flow)
         return x if flow.keep is None else x.masked_fill(~flow.keep[:, -1, -x.shape[1] :, None], 0.0)
 
 
-def names(spec: TextSpec, task: str) -> Names:
-    """Their tensor names."""
+def names(spec: TextSpec, task: str) -> WeightNames:
+    """Weight names."""
     projector = "pred_layer.proj.weight"
     classifier = {"text-classification": "sequence_summary.summary", "question-answering": "qa_outputs"}
     head: dict[str, str | Rule] = {
@@ -166,7 +178,7 @@ def names(spec: TextSpec, task: str) -> Names:
         "head.decoder.bias": "pred_layer.proj.bias",
         "head.classifier": classifier.get(task, "classifier"),
     }
-    return Names(
+    return WeightNames(
         prefix="transformer",
         body={
             "embed.tokens": "embeddings",
@@ -188,20 +200,20 @@ def names(spec: TextSpec, task: str) -> Names:
 
 @torch.no_grad()
 def initialise(network: nn.Module, spec: XlmSpec) -> None:
-    """Normal everywhere, tables by a number of their own, and waves for positions where the config asks for them."""
+    """Initialise: normal, embeddings with a deviation of their own, sinusoidal positions where configured."""
     init.normal(network, spec.init_std)
     for table in network.modules():
-        if isinstance(table, LearnedPositions) and spec.waves:
+        if isinstance(table, LearnedPositions) and spec.sinusoidal_init:
             rows, width = table.weight.shape
             wave = Sinusoidal(SinusoidalSpec(count=rows), width)
             table.weight.copy_(wave(torch.arange(rows)[None], torch.float32)[0])
         elif isinstance(table, nn.Embedding):
-            nn.init.normal_(table.weight, std=spec.table_std)
+            nn.init.normal_(table.weight, std=spec.embedding_std)
 
 
 FAMILY = Family(
     model_type="xlm",
-    oddity="the head for words is the table of tokens and nothing else; hidden tokens leave as zeros",
+    distinction="an untransformed, tied language-model head; final states of padding are zeros",
     architectures={
         "XLMModel": "feature-extraction",
         "XLMWithLMHeadModel": "fill-mask",

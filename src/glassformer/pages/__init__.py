@@ -1,0 +1,1 @@
+"""HTML pages: escaped tables, and standalone files with a content security policy."""

@@ -1,4 +1,4 @@
-"""What pages that stand alone share: one HTML file that runs its own script, and talks to nobody."""
+"""Standalone HTML pages: one file with its own style and script, and a content security policy without network."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from html import escape
 
 
 def page(title: str, body: str, *, style: str, script: str = "") -> str:
-    """A whole page.
+    """A complete HTML document.
 
     Args:
         title: plain text · body: HTML, in which every text is escaped
-        style, script: that stand in the page, and nothing else is worn or run
+        style, script: inlined; the content security policy allows no others
     """
-    program = as_script(script)
+    program = escape_script(script)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"{policy(style, program)}"
+        f"{content_security_policy(style, program)}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title>\n<style>{style}</style></head>\n<body>{body}"
         + (f"\n<script>{program}</script>" if script else "")
@@ -26,13 +26,13 @@ def page(title: str, body: str, *, style: str, script: str = "") -> str:
     )
 
 
-def as_script(program: str) -> str:
-    """A program that can stand in HTML: there, what would end the element or begin a comment is written in escapes."""
+def escape_script(program: str) -> str:
+    """Escape JavaScript for a script element: what would end the element or begin a comment."""
     return re.sub(r"<(?=/script|script|!--)", r"\\x3C", program, flags=re.IGNORECASE)
 
 
-def policy(style: str, script: str) -> str:
-    """What the page may do: run this script, wear this style, and talk to nobody."""
+def content_security_policy(style: str, script: str) -> str:
+    """Content security policy: this script and this style by hash, and no network."""
     rules = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "connect-src 'none'; worker-src blob:; base-uri 'none'; form-action 'none'"

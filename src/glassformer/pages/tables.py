@@ -1,4 +1,4 @@
-"""Results as tables: in a notebook and on a page, with every text escaped."""
+"""HTML tables, escaped: for notebooks and pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from html import escape
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """A table whose first column names its rows.
+    """An HTML table; the first column holds the row headings.
 
     Args:
-        headings: of the columns · rows: their cells; a line's end in one stays a line's end
+        headings: of the columns · rows: their cells; line breaks in a cell are kept
     """
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(

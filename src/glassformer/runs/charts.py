@@ -1,4 +1,4 @@
-"""Charts as SVG that any browser shows, without a script and at any width; `static/curves.js` draws the same.
+"""SVG line charts that any browser shows, without a script and at any width; `static/curves.js` draws the same.
 
 ┌ svg, as wide as there is room ─────────────┐
 │ 3 ─────────────────── grid and labels, in percent
@@ -15,19 +15,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from glassformer.runs.history import Chart, Line, Run, thin
+from glassformer.runs.history import CurveChart, CurveLine, RunHistory, downsample
 
-SIZE = 1000  # the pictures' own coordinates, stretched over whatever room there is
+SIZE = 1000  # width and height of a chart in its own coordinates, which are stretched to the page
 ROWS, COLUMNS = 5, 7
-MARGIN = 1.01  # beyond the last step, for its dot
-MOST_DRAWN = 400  # points of a line
-MOST_SAVED = 200  # checkpoints of a run
+MARGIN = 1.01  # the axis ends a little after the last step, for its dot
+MAX_LINE_POINTS = 400  # points of a line
+MAX_CHECKPOINT_MARKS = 200  # checkpoints of a run
 COLOURS = 8
 
 
-def picture(chart: Chart, runs: Sequence[Run], last: int) -> str:
-    """A chart from step 0 to the last of all runs; that of the loss shows what else happened."""
-    low, high = extent(chart.lines)
+def chart_svg(chart: CurveChart, runs: Sequence[RunHistory], last: int) -> str:
+    """The SVG of a chart, from step 0 to the last of all runs; that of the loss marks checkpoints and skipped steps."""
+    low, high = value_range(chart.lines)
     right = last * MARGIN or 1.0
 
     def across(step: float) -> float:
@@ -41,7 +41,7 @@ def picture(chart: Chart, runs: Sequence[Run], last: int) -> str:
         f'<text x="-7" y="{down(y) / 10:.2f}%">{number(y)}</text>'
         for y in ticks(low, high, ROWS)
     )
-    places = "".join(
+    x_labels = "".join(
         f'<text x="{across(x) / 10:.2f}%" y="100%" dy="18">{number(x)}</text>'
         for x in ticks(0, right, COLUMNS)
     )
@@ -49,29 +49,31 @@ def picture(chart: Chart, runs: Sequence[Run], last: int) -> str:
     if chart.name == "loss":
         skipped = "".join(f"M{across(at['step']):.1f} 0V{SIZE}" for run in runs for at in run.skipped)
         saved = "".join(
-            f"M{across(step):.1f} {SIZE}v-25" for run in runs for step in run.checkpoints[-MOST_SAVED:]
+            f"M{across(step):.1f} {SIZE}v-25"
+            for run in runs
+            for step in run.checkpoints[-MAX_CHECKPOINT_MARKS:]
         )
         marks = f'<path class="skip" d="{skipped}"/><path class="saved" d="{saved}"/>'
     paths = []
     for line in chart.lines:
-        steps, values = thin(line.steps, line.values, MOST_DRAWN)
+        steps, values = downsample(line.steps, line.values, MAX_LINE_POINTS)
         points = [(f"{across(x):.1f} {down(y):.1f}", x) for x, y in _finite(steps, values)]
         d = "M" + "L".join(point for point, _ in points) if points else ""
-        paths.append(f'<path class="{look(line, chart, runs)}" d="{d}"/>')
+        paths.append(f'<path class="{css_classes(line, chart, runs)}" d="{d}"/>')
         if line.kind == "points":
             best = "".join(f"M{point}h0" for point, x in points if x == runs[line.run].best)
             dots = "".join(f"M{point}h0" for point, _ in points)
-            coloured = f"{colour(line, runs)} dots"
+            coloured = f"{line_colour(line, runs)} dots"
             paths.append(f'<path class="best" d="{best}"/><path class="{coloured}" d="{dots}"/>')
     return (
-        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{places}</g>'
+        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{x_labels}</g>'
         f'<svg class="lines" viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none" width="100%" height="100%">'
         f"{marks}{''.join(paths)}</svg></svg>"
     )
 
 
-def extent(lines: Iterable[Line]) -> tuple[float, float]:
-    """From where to where a chart goes: all of its lines, but of raw ones not the outermost hundredth."""
+def value_range(lines: Iterable[CurveLine]) -> tuple[float, float]:
+    """The range of the y axis: all values of the lines, but of raw ones without the outermost hundredth."""
     ends: list[float] = []
     for line in lines:
         values = np.sort(line.values[np.isfinite(line.values)])
@@ -83,7 +85,7 @@ def extent(lines: Iterable[Line]) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """About `count` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
+    """Axis ticks: about `count` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next(x for x in (1, 2, 5, 10) if x * power >= rough * 0.999)
@@ -94,30 +96,32 @@ def _finite(steps: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, float]
     return ((int(x), float(y)) for x, y in zip(steps, values, strict=True) if math.isfinite(y))
 
 
-def under(line: Line, chart: Chart) -> bool:
-    """Does a raw line lie below its own smoothed one?"""
+def is_raw_behind_smooth(line: CurveLine, chart: CurveChart) -> bool:
+    """Whether a raw line is drawn behind its own smoothed line."""
     return line.kind == "raw" and any(o.kind == "smooth" and o.run == line.run for o in chart.lines)
 
 
-def colour(line: Line, runs: Sequence[Run]) -> str:
-    """A run has a colour; of a single one, training and validation have."""
+def line_colour(line: CurveLine, runs: Sequence[RunHistory]) -> str:
+    """The CSS class of a line's colour: one for each run; of a single run, for training and validation."""
     return f"c{line.run % COLOURS}" if len(runs) > 1 else f"c{int(line.kind == 'points')}"
 
 
-def look(line: Line, chart: Chart, runs: Sequence[Run]) -> str:
-    """The classes of a line in `static/page.css`."""
-    return f"{colour(line, runs)} {line.kind} {'under' if under(line, chart) else 'alone'}"
+def css_classes(line: CurveLine, chart: CurveChart, runs: Sequence[RunHistory]) -> str:
+    """The CSS classes of a line, see `static/page.css`."""
+    return (
+        f"{line_colour(line, runs)} {line.kind} {'under' if is_raw_behind_smooth(line, chart) else 'alone'}"
+    )
 
 
-def named(line: Line, runs: Sequence[Run]) -> str:
-    """What a line is called where several may stand side by side."""
+def line_label(line: CurveLine, runs: Sequence[RunHistory]) -> str:
+    """The legend of a line, which names the run where there are several."""
     if len(runs) == 1:
         return line.name
     return f"{runs[line.run].name}, {line.name}" if line.kind == "points" else runs[line.run].name
 
 
 def number(x: float) -> str:
-    """A number in four digits: `0.4123`, `1,240`, `1.2e-05`."""
+    """A number as text, in four digits: `0.4123`, `1,240`, `1.2e-05`."""
     if not math.isfinite(x):
         return {math.inf: "∞", -math.inf: "−∞"}.get(x, "NaN")
     if x == 0:
@@ -129,7 +133,7 @@ def number(x: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time as people write it: `0:42`, `1:02:03`."""
+    """A duration as text: `0:42`, `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,7 +1,7 @@
-"""The curves of a run, or of several side by side, as one HTML file that needs no network.
+"""Training curves of one run or several, as one HTML file that needs no network.
 
-The pictures are drawn here, once, as SVG that any browser shows. Where scripts run, `static/curves.js` draws them again
-from the numbers in the page, and lets one point, zoom, and leave out runs.
+The charts are drawn here as SVG that any browser shows. Where scripts run, `static/curves.js` draws them again from the
+numbers in the page, with tooltips, zoom, and a choice of runs.
 """
 
 from __future__ import annotations
@@ -14,68 +14,77 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import DataError
-from glassformer.files import reason
+from glassformer.files import error_reason
 from glassformer.pages.standalone import page
 from glassformer.pages.tables import html_table
-from glassformer.runs.charts import MOST_SAVED, clock, look, named, number, picture, under
-from glassformer.runs.history import STEPS, Chart, Line, Run, charts, read_runs
+from glassformer.runs.charts import (
+    MAX_CHECKPOINT_MARKS,
+    chart_svg,
+    clock,
+    css_classes,
+    is_raw_behind_smooth,
+    line_label,
+    number,
+)
+from glassformer.runs.history import STEPS, CurveChart, CurveLine, RunHistory, charts, read_runs
 
 STATIC = Path(__file__).parent / "static"
-MOST_POINTS = 80_000  # of all lines together: below 2 MB
-LEAST_A_LINE, MOST_A_LINE = 16, 8_000
-MOST_CHARTS = 16
-MOST_LISTED = 50
-MOST_NAMED = 3
+MAX_POINTS = 80_000  # of all lines together: below 2 MB
+MIN_POINTS_PER_LINE, MAX_POINTS_PER_LINE = 16, 8_000
+MAX_CHARTS = 16
+MAX_LISTED_STEPS = 50
+MAX_NAMED_RUNS = 3
 
 
-def write_page(places: Sequence[str | Path] | str | Path, path: str | Path) -> Path:
-    """Write the page of a run's folder, or of several, beside its place, then move it there.
+def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> Path:
+    """Write the training curves of a run folder, or of several, atomically.
 
-    Returns: where it is.
-    Raises: DataError: a folder holds no run, or the place cannot be written.
+    Returns: the path.
+    Raises: DataError: a folder holds no run, or the file cannot be written.
     """
-    from glassformer.weights.write import atomic_file
+    from glassformer.files.atomic import atomic_file
 
-    several = [places] if isinstance(places, str | Path) else list(places)
-    text = curves_page(read_runs(several))
+    paths = [folders] if isinstance(folders, str | Path) else list(folders)
+    text = curves_page(read_runs(paths))
     try:
         with atomic_file(Path(path).resolve()) as stream:
             stream.write(text.encode("utf-8", "replace"))
     except OSError as problem:
-        raise DataError(f"{path}: the page cannot be written: {reason(problem)}") from problem
+        raise DataError(f"{path}: the page cannot be written: {error_reason(problem)}") from problem
     return Path(path)
 
 
-def curves_page(runs: Sequence[Run]) -> str:
-    """The page of runs."""
+def curves_page(runs: Sequence[RunHistory]) -> str:
+    """The HTML page of the training curves of runs."""
     lines = sum(len(STEPS) + len(run.validation) for run in runs)
-    points = max(min(MOST_A_LINE, MOST_POINTS // max(lines, 1)), LEAST_A_LINE)
-    drawn = charts(runs, points)
-    shown, left_out = drawn[:MOST_CHARTS], drawn[MOST_CHARTS:]
-    title = " · ".join(run.name for run in runs) if len(runs) <= MOST_NAMED else f"{len(runs)} runs"
+    points = max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(lines, 1)), MIN_POINTS_PER_LINE)
+    all_charts = charts(runs, points)
+    shown, left_out = all_charts[:MAX_CHARTS], all_charts[MAX_CHARTS:]
+    title = " · ".join(run.name for run in runs) if len(runs) <= MAX_NAMED_RUNS else f"{len(runs)} runs"
     last = max((run.last for run in runs), default=0)
     body = [
-        f"<main><h1>{escape(title)}</h1><p class='dim'>{escape(_headed(runs))}</p>",
+        f"<main><h1>{escape(title)}</h1><p class='dim'>{escape(_subtitle(runs))}</p>",
         '<div class="bar" hidden><div class="runs" role="group" aria-label="Runs shown"></div>'
         '<span class="dim">Drag to zoom in; arrow keys go from step to step.</span>'
         '<span class="grow"></span><output></output>'
         '<button data-zoom="0.5">Zoom in</button><button data-zoom="2">Zoom out</button>'
         '<button data-zoom="0">Whole run</button></div>',
-        f'<div class="charts">{"".join(_figure(chart, runs, last, i) for i, chart in enumerate(shown))}</div>',
-        f'<p class="dim key">{_key(runs)}<span>{_smoothed(runs)}{_thinned(runs, points)}</span></p>',
-        *([f'<p class="dim">Not drawn: {escape(_listed(left_out))}.</p>'] if left_out else []),
-        "<h2>Figures</h2>" + _table("figures", *figures(runs)),
-        *_happened(runs),
-        *_validations(runs),
-        *_settings(runs),
-        f'</main><script type="application/json" id="curves">{_data(shown, runs, last)}</script>',
+        f'<div class="charts">{"".join(_chart_html(chart, runs, last, i) for i, chart in enumerate(shown))}</div>',
+        f'<p class="dim key">{_mark_legend(runs)}'
+        f"<span>{_smoothing_note(runs)}{_downsampling_note(runs, points)}</span></p>",
+        *([f'<p class="dim">Not drawn: {escape(_chart_titles(left_out))}.</p>'] if left_out else []),
+        "<h2>Figures</h2>" + _table("figures", *metrics_table(runs)),
+        *_skipped_steps_section(runs),
+        *_validation_tables(runs),
+        *_settings_table(runs),
+        f'</main><script type="application/json" id="curves">{_chart_data(shown, runs, last)}</script>',
     ]
     style, script = ((STATIC / name).read_text("utf-8") for name in ("page.css", "curves.js"))
     return page(title, "\n".join(body), style=style, script=script)
 
 
-def _headed(runs: Sequence[Run]) -> str:
-    if len(runs) > MOST_NAMED:
+def _subtitle(runs: Sequence[RunHistory]) -> str:
+    if len(runs) > MAX_NAMED_RUNS:
         return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}"
     ends = ("" if run.ended else ", not at its end" for run in runs)
     return " · ".join(
@@ -83,51 +92,55 @@ def _headed(runs: Sequence[Run]) -> str:
     )
 
 
-def _smoothed(runs: Sequence[Run]) -> str:
-    least, most = (f(round(run.half_life) for run in runs) for f in (min, max))
-    steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    last = "one or two steps" if most <= 1 else f"{steps} steps"
+def _smoothing_note(runs: Sequence[RunHistory]) -> str:
+    shortest, longest = (f(round(run.half_life) for run in runs) for f in (min, max))
+    steps = f"{shortest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"
+    last = "one or two steps" if longest <= 1 else f"{steps} steps"
     return f"Thick lines are smoothed: half of what counts lies within the last {last}."
 
 
-def _thinned(runs: Sequence[Run], points: int) -> str:
-    most = max(len(run.steps["step"]) for run in runs)
-    return "" if most <= points else f" Of {most:,} lines of the log, the lowest and highest of each stretch."
+def _downsampling_note(runs: Sequence[RunHistory], points: int) -> str:
+    longest = max(len(run.steps["step"]) for run in runs)
+    return (
+        ""
+        if longest <= points
+        else f" Of {longest:,} lines of the log, the minimum and maximum of each interval."
+    )
 
 
-def _listed(left_out: Sequence[Chart]) -> str:
+def _chart_titles(left_out: Sequence[CurveChart]) -> str:
     return ", ".join(chart.title for chart in left_out)
 
 
 # -------------------------------------------------------------------------------------------- pictures
 
 
-def _figure(chart: Chart, runs: Sequence[Run], last: int, place: int) -> str:
+def _chart_html(chart: CurveChart, runs: Sequence[RunHistory], last: int, index: int) -> str:
     legend = "".join(
-        f'<li class="{look(line, chart, runs)}" data-line="{i}"><span class="swatch"></span>'
-        f"{escape(named(line, runs))} <b>{number(_last(line))}</b></li>"
+        f'<li class="{css_classes(line, chart, runs)}" data-line="{i}"><span class="swatch"></span>'
+        f"{escape(line_label(line, runs))} <b>{number(_last(line))}</b></li>"
         for i, line in enumerate(chart.lines)
-        if not (len(runs) > 1 and under(line, chart))
+        if not (len(runs) > 1 and is_raw_behind_smooth(line, chart))
     )
-    said = f"{chart.title} over steps. " + "; ".join(
-        f"{named(line, runs)}: from {number(float(line.values[0]))} to {number(_last(line))}"
+    description = f"{chart.title} over steps. " + "; ".join(
+        f"{line_label(line, runs)}: from {number(float(line.values[0]))} to {number(_last(line))}"
         for line in chart.lines
-        if not under(line, chart)
+        if not is_raw_behind_smooth(line, chart)
     )
     wide = " wide" if chart.name == "loss" else ""
     return (
-        f'<figure class="chart{wide}" data-chart="{place}"><figcaption><h2>{escape(chart.title)}</h2></figcaption>'
+        f'<figure class="chart{wide}" data-chart="{index}"><figcaption><h2>{escape(chart.title)}</h2></figcaption>'
         f'<ul class="legend">{legend}</ul>'
-        f'<div class="plot" role="img" aria-label="{escape(said)}">{picture(chart, runs, last)}</div></figure>'
+        f'<div class="plot" role="img" aria-label="{escape(description)}">{chart_svg(chart, runs, last)}</div></figure>'
     )
 
 
-def _last(line: Line) -> float:
+def _last(line: CurveLine) -> float:
     return float(line.values[-1])
 
 
-def _key(runs: Sequence[Run]) -> str:
-    """What the marks in the picture of the loss mean."""
+def _mark_legend(runs: Sequence[RunHistory]) -> str:
+    """The legend of the marks in the chart of the loss."""
     marks = {
         "saved": ("M8 12v-7", "checkpoint", any(run.checkpoints for run in runs)),
         "best": ("M8 6h0", "best validation", any(run.best and run.validation for run in runs)),
@@ -135,21 +148,21 @@ def _key(runs: Sequence[Run]) -> str:
     }
     return "".join(
         f'<span><svg aria-hidden="true"><path class="{name}" d="{d}"/></svg>{text}</span>'
-        for name, (d, text, there) in marks.items()
-        if there
+        for name, (d, text, present) in marks.items()
+        if present
     )
 
 
 # ---------------------------------------------------------------------------------------------- tables
 
 
-def figures(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """What became of runs, a row each: the headings, and the rows."""
+def metrics_table(runs: Sequence[RunHistory]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: the final metrics of runs, a run a row."""
     names = list(dict.fromkeys(name for run in runs for name in run.validation))
     head = ["run", "steps", "epochs", "time", "tokens", "tokens a second", "training loss", "best validation"]
     rows = []
     for run in runs:
-        steps, at_best = run.steps, run.at_best()
+        steps, at_best = run.steps, run.best_metrics()
         rows.append(
             [
                 run.name,
@@ -166,8 +179,8 @@ def figures(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     return head + [f"validation {name}" for name in names], rows
 
 
-def _happened(runs: Sequence[Run]) -> Iterator[str]:
-    """Steps that were not applied, each with all that the log says of it."""
+def _skipped_steps_section(runs: Sequence[RunHistory]) -> Iterator[str]:
+    """A table of the steps that were not applied, as logged."""
     rows = [
         [
             run.name,
@@ -180,24 +193,30 @@ def _happened(runs: Sequence[Run]) -> Iterator[str]:
         for at in run.skipped
     ]
     if rows:
-        more = f"<p class='dim'>The last {MOST_LISTED} of {len(rows)}.</p>" if len(rows) > MOST_LISTED else ""
+        more = (
+            f"<p class='dim'>The last {MAX_LISTED_STEPS} of {len(rows)}.</p>"
+            if len(rows) > MAX_LISTED_STEPS
+            else ""
+        )
         head = ["run", "step", "loss", "first module with it", "examples"]
-        yield f"<h2>Steps not applied</h2>{more}" + _table("steps not applied", head, rows[-MOST_LISTED:])
+        yield f"<h2>Steps not applied</h2>{more}" + _table(
+            "steps not applied", head, rows[-MAX_LISTED_STEPS:]
+        )
 
 
-def _validations(runs: Sequence[Run]) -> Iterator[str]:
+def _validation_tables(runs: Sequence[RunHistory]) -> Iterator[str]:
     for run in runs:
         names = list(run.validation)
-        found: dict[int, dict[str, float]] = {}
+        by_step: dict[int, dict[str, float]] = {}
         for name, (steps, values) in run.validation.items():
             for step, value in zip(steps, values, strict=True):
-                found.setdefault(int(step), {})[name] = float(value)
+                by_step.setdefault(int(step), {})[name] = float(value)
         rows = [
             [
                 f"{step:,}" + (" · best" if step == run.best else ""),
-                *(number(found[step][name]) if name in found[step] else "–" for name in names),
+                *(number(by_step[step][name]) if name in by_step[step] else "–" for name in names),
             ]
-            for step in sorted(found)[-2 * MOST_CHARTS * MOST_LISTED :]
+            for step in sorted(by_step)[-2 * MAX_CHARTS * MAX_LISTED_STEPS :]
         ]
         if rows:
             yield (
@@ -207,17 +226,17 @@ def _validations(runs: Sequence[Run]) -> Iterator[str]:
             )
 
 
-def _settings(runs: Sequence[Run]) -> Iterator[str]:
-    """What each run was set to; where runs differ, in bold and first."""
-    flat = [dict(_flat(run.options)) for run in runs]
-    names = list(dict.fromkeys(name for each in flat for name in each))
+def _settings_table(runs: Sequence[RunHistory]) -> Iterator[str]:
+    """A table of the settings of each run; those in which runs differ come first, in bold."""
+    flat = [dict(_flatten(run.options)) for run in runs]
+    names = list(dict.fromkeys(name for options in flat for name in options))
     if not names:
         return
-    differ = {name for name in names if len({each.get(name) for each in flat}) > 1}
+    differ = {name for name in names if len({options.get(name) for options in flat}) > 1}
     marks = {True: "differs", False: "same"}
     rows = "".join(
         f'<tr class="{marks[name in differ]}"><th scope="row">{escape(name)}</th>'
-        + "".join(f"<td>{escape(each.get(name, '–'))}</td>" for each in flat)
+        + "".join(f"<td>{escape(options.get(name, '–'))}</td>" for options in flat)
         + "</tr>"
         for name in sorted(names, key=lambda name: name not in differ)
     )
@@ -228,10 +247,10 @@ def _settings(runs: Sequence[Run]) -> Iterator[str]:
     )
 
 
-def _flat(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     for name, value in options.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flatten(value, f"{before}{name}.")
         else:
             yield (
                 f"{before}{name}",
@@ -246,15 +265,15 @@ def _table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> st
 # --------------------------------------------------------------------------------- numbers for the script
 
 
-def _data(shown: Sequence[Chart], runs: Sequence[Run], last: int) -> str:
-    """What the script draws from; `<` is written so that no name can end the element."""
-    found = {
+def _chart_data(shown: Sequence[CurveChart], runs: Sequence[RunHistory], last: int) -> str:
+    """The JSON that the script draws from; `<` is escaped, so that no name can end the script element."""
+    data = {
         "last": last,
         "runs": [
             {
                 "name": run.name,
                 "best": run.best,
-                "saved": run.checkpoints[-MOST_SAVED:],
+                "saved": run.checkpoints[-MAX_CHECKPOINT_MARKS:],
                 "skipped": [at["step"] for at in run.skipped],
             }
             for run in runs
@@ -267,8 +286,8 @@ def _data(shown: Sequence[Chart], runs: Sequence[Run], last: int) -> str:
                     {
                         "run": line.run,
                         "kind": line.kind,
-                        "name": named(line, runs),
-                        "look": look(line, chart, runs),
+                        "name": line_label(line, runs),
+                        "look": css_classes(line, chart, runs),
                         "steps": line.steps.tolist(),
                         "values": [float(f"{y:.5g}") if math.isfinite(y) else number(y) for y in line.values],
                     }
@@ -278,5 +297,5 @@ def _data(shown: Sequence[Chart], runs: Sequence[Run], last: int) -> str:
             for chart in shown
         ],
     }
-    text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

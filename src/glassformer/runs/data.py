@@ -1,104 +1,128 @@
-"""."""
+"""Training and validation rows of a run: read, sampled, split, and free of leaks."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
 
-from glassformer.data.rows import Rows
-from glassformer.data.sequence import Joined, Listed, Renamed
-from glassformer.data.splits import are_many, column, leaks, sample, split
+from glassformer.data.rows import RowSequence
+from glassformer.data.sequence import InMemoryRows
+from glassformer.data.splits import column_values, leaks, sample, split, too_many_labels
+from glassformer.data.views import ConcatenatedRows, RelabelledRows
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import shown
-from glassformer.runs.config import Config, Data, _list
-from glassformer.tasks.base import Objective
+from glassformer.files import safe_repr
+from glassformer.runs.config import DataConfig, RunConfig, as_list
+from glassformer.tasks.base import Task
 
 
-def rows_of(config: Config, kind: type[Objective]) -> tuple[Rows, Rows | None]:
-    """The rows to train and to validate on; a share that is held out has each label in its share.
+def read_splits(config: RunConfig, kind: type[Task]) -> tuple[RowSequence, RowSequence | None]:
+    """Read the training and validation rows; a held-out share is stratified by label.
 
-    Raises: DataError: what is wrong with them. ConfigError: fewer rows than `data.limit` says.
+    Raises: DataError: rows that cannot be read. ConfigError: fewer rows than `data.limit` says.
     """
     data, seed = config.data, config.training.seed
-    files = _list(data.train) if isinstance(data.limit, list) else [data.train]
-    parts = [data.read(each) for each in files]
-    _check_renamed(data, parts)
-    train = _joined(parts)
+    files = as_list(data.train) if isinstance(data.limit, list) else [data.train]
+    parts = [data.read(file) for file in files]
+    _warn_of_unused_renames(data, parts)
+    train = _concatenated(parts)
     if isinstance(data.limit, list):
-        train = _joined([_drawn(part, size, seed) for part, size in zip(parts, data.limit, strict=True)])
-    validation: Rows | None = None
+        train = _concatenated(
+            [_sampled(part, size, seed) for part, size in zip(parts, data.limit, strict=True)]
+        )
+    validation: RowSequence | None = None
     if isinstance(data.validation, float):
-        train, validation = _held_out(config, kind, train, data.validation)
+        train, validation = _hold_out(config, kind, train, data.validation)
         parts = [train]
     elif data.validation is not None:
         validation = data.read(data.validation, data.validation_format)
     if validation is not None and data.without_leaks:
-        # Of all training rows, however few are drawn, so that the same rows judge.
-        validation = without_leaks(config, kind, _joined(parts), validation)
-    return train if isinstance(data.limit, list) else _drawn(train, data.limit, seed), validation
+        # Of all training rows, however few are sampled, so that runs of any sample are validated on the same rows.
+        validation = drop_leaked_rows(config, kind, _concatenated(parts), validation)
+    return train if isinstance(data.limit, list) else _sampled(train, data.limit, seed), validation
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
-    return parts[0] if len(parts) == 1 else Joined(parts)
+def _concatenated(parts: Sequence[RowSequence]) -> RowSequence:
+    return parts[0] if len(parts) == 1 else ConcatenatedRows(parts)
 
 
-def _drawn(rows: Rows, size: int | None, seed: int) -> Rows:
-    """So many of the training rows; None = all."""
+def _sampled(rows: RowSequence, size: int | None, seed: int) -> RowSequence:
+    """A random sample of the training rows; None = all."""
     if size is not None and size > len(rows):
         raise ConfigError(f"data.limit is {size:,}; there are {len(rows):,} training rows")
     return rows if size is None else rows.select(sample(len(rows), size, seed=seed))
 
 
-def _check_renamed(data: Data, parts: Sequence[Rows]) -> None:
-    """Warn of labels to rename that no training row has: other rows may have them, or the name is misspelt."""
-    absent = [set(part.absent()) for part in parts if isinstance(part, Renamed)]
-    if nowhere := sorted(set(data.rename).intersection(*absent)):
+def sample_rows(rows: RowSequence, count: int | None, seed: int = 0) -> RowSequence:
+    """A random sample of so many rows, in their order; a smaller sample of a seed is a subset of a larger one.
+
+        sample_rows(rows, 1_000, seed=42)
+
+    Args: count: None, or more than there are = all rows
+    Raises: ConfigError: `count` below 1, or a seed below 0.
+    """
+    if count is not None and count < 1:
+        raise ConfigError(f"limit is {count}; it must be a whole number from 1 up")
+    if seed < 0:
+        raise ConfigError(f"a seed is a whole number from 0 on; got {seed}")
+    if count is None or count >= len(rows):
+        return rows
+    return rows.select(sample(len(rows), count, seed=seed))
+
+
+def _warn_of_unused_renames(data: DataConfig, parts: Sequence[RowSequence]) -> None:
+    """Warn of labels in `data.rename` that no training row has: other rows may have them, or the name is misspelt."""
+    absent = [set(part.missing_labels()) for part in parts if isinstance(part, RelabelledRows)]
+    if unused := sorted(set(data.rename).intersection(*absent)):
         warnings.warn(
-            f"data.rename names {', '.join(map(shown, nowhere))}; no training row is labelled so",
+            f"data.rename names {', '.join(map(safe_repr, unused))}; no training row has such a label",
             stacklevel=3,
         )
 
 
-def without_leaks(config: Config, kind: type[Objective], train: Rows, validation: Rows) -> Rows:
-    """The validation rows whose texts are not shown in training: they could be answered by heart."""
+def drop_leaked_rows(
+    config: RunConfig, kind: type[Task], train: RowSequence, validation: RowSequence
+) -> RowSequence:
+    """Leave out validation rows whose inputs are in the training rows too (data leakage)."""
     names = {role: config.data.columns.get(role, name) for role, name in kind.COLUMNS.items()}
-    read = [name for role, name in names.items() if role not in kind.SAID and name in train.columns]
+    read = [name for role, name in names.items() if role not in kind.TARGETS and name in train.columns]
     if not read:  # what reads the rows will say which columns are missing
         return validation
 
-    def content(rows: Rows) -> list[str]:
-        held = ([row.get(name) for name in read] for row in iter(rows))
-        return ["\0".join(" ".join(x) if isinstance(x, list) else str(x) for x in row) for row in held]
+    def content(rows: RowSequence) -> list[str]:
+        inputs = ([row.get(name) for name in read] for row in iter(rows))
+        return ["\0".join(" ".join(x) if isinstance(x, list) else str(x) for x in row) for row in inputs]
 
     leaked = {number for _, number in leaks(content(train), content(validation))}
     if not leaked:
         return validation
     if len(leaked) == len(validation):
-        raise DataError(
-            f"all {len(leaked):,} validation rows stand in the training rows too; take other ones"
-        )
+        raise DataError(f"all {len(leaked):,} validation rows are in the training data too; use other ones")
     warnings.warn(
-        f"{len(leaked):,} of {len(validation):,} validation rows are left out: they stand in the training rows too",
+        f"{len(leaked):,} of {len(validation):,} validation rows are left out: they are in the training data too",
         stacklevel=2,
     )
     return validation.select(number for number in range(len(validation)) if number not in leaked)
 
 
-def _held_out(config: Config, kind: type[Objective], train: Rows, share: float) -> tuple[Rows, Rows]:
-    """The training rows without a share of them, and the share."""
+def _hold_out(
+    config: RunConfig, kind: type[Task], train: RowSequence, share: float
+) -> tuple[RowSequence, RowSequence]:
+    """Hold out a share of the training rows; the rest, and the share."""
     data = config.data
     if data.held_out == "last":
-        return parted(train, 1 - share)
+        return split_at(train, 1 - share)
     label = data.columns.get("label", kind.COLUMNS.get("label"))
-    labels = None if label is None else column(train, label)
-    if labels is not None and are_many(labels):  # numbers, such as scores: chance shares them out well enough
+    labels = None if label is None else column_values(train, label)
+    if labels is not None and too_many_labels(
+        labels
+    ):  # numbers, such as scores: too many values to stratify by
         labels = None
     held_in, held_out = split(len(train), (1 - share, share), seed=config.training.seed, labels=labels)
     return train.select(held_in), train.select(held_out)
 
 
-def parted(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """The first rows and the last; a single row, such as a book, is parted within its text.
+def split_at(rows: RowSequence, share: float) -> tuple[RowSequence, RowSequence]:
+    """Split rows in two at a share; a single row, such as a book, is split within its text.
 
     Raises: ConfigError: a part would be empty.
     """
@@ -107,15 +131,15 @@ def parted(rows: Rows, share: float) -> tuple[Rows, Rows]:
         at = round(share * len(text))
         if 0 < at < len(text):
             before, after = ([{"text": part}] for part in (text[:at], text[at:]))
-            return Listed(before, name=rows.file(0)), Listed(after, name=rows.file(0))
+            return InMemoryRows(before, name=rows.file(0)), InMemoryRows(after, name=rows.file(0))
     at = round(share * len(rows))
     if not 0 < at < len(rows):
         raise ConfigError(f"data.validation: of {len(rows)} rows the last {1 - share:g} leave a part empty")
     return rows.select(range(at)), rows.select(range(at, len(rows)))
 
 
-def check_columns(rows: Rows, objective: Objective, ignored: Sequence[str]) -> None:
-    """Raises: ConfigError: a column that nothing reads, or one to ignore that is not there."""
+def check_columns(rows: RowSequence, objective: Task, ignored: Sequence[str]) -> None:
+    """Raises: ConfigError: a column that the task does not use, or one to ignore that is not there."""
     if missing := [name for name in ignored if name != "*" and name not in rows.columns]:
         raise ConfigError(
             f"data.ignore names {missing[0]!r}{nearest(missing[0], rows.columns)}; the columns are: "
@@ -128,6 +152,6 @@ def check_columns(rows: Rows, objective: Objective, ignored: Sequence[str]) -> N
     if unused:
         roles = ", ".join(f"{role}={name}" for role, name in objective.columns.items())
         raise ConfigError(
-            f"nothing is learnt from the columns {', '.join(map(repr, unused))}; say which are read "
+            f"unused columns {', '.join(map(repr, unused))}; say which are used "
             f"(data.columns; now {roles}), or that these do not matter: --ignore {unused[0]!r}, or --ignore '*'"
         )

@@ -1,22 +1,19 @@
-"""."""
+"""Environment of a run: versions, hardware and threads, which reproducibility depends on."""
 
 from __future__ import annotations
 
 import platform
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from glassformer import __version__
 
-if TYPE_CHECKING:
-    pass
 
-
-def environment(device: torch.device) -> dict[str, Any]:
-    """What decides, beside the seed, whether a training gives the same bits again."""
+def describe_environment(device: torch.device) -> dict[str, Any]:
+    """Versions, hardware and threads: what decides, beside the seed, whether a training is reproducible to the bit."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "glassformer": __version__,
@@ -25,17 +22,17 @@ def environment(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": _processor_name(),
         "device": gpu or device.type,
         "threads": torch.get_num_threads(),
     }
 
 
-def _processor() -> str:
-    """What the machine computes with, in its maker's words where the system knows them."""
-    known = Path("/proc/cpuinfo")
-    if known.is_file():
-        for line in known.read_text("utf-8", "replace").splitlines():
+def _processor_name() -> str:
+    """The name of the CPU, with its model where the system knows it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text("utf-8", "replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

@@ -1,10 +1,10 @@
-"""A run folder belongs to one process: a lock that comes free when its holder ends, however it ends.
+"""Lock file of a run folder: held by one process at a time, and released when that process ends, however it ends.
 
-    lock      held by `flock`, where the file system has it: the system lets go for a process that is gone
+    lock      held by `flock`, where the file system has it: the system releases it when the process ends
     lock.d/   elsewhere: a folder of one file, whose name says who holds it, or `free`
 
-The one file is taken, given back, and taken over from a process that is gone, by renaming it. No two holders have the
-same name, so of all who would rename a file they saw, the system lets one: the others find it gone.
+That file is acquired, released, and taken over from a process that is gone, by renaming it. No two holders have the
+same name, so of all processes that rename the file they saw, one succeeds: the others do not find it any more.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from glassformer.errors import ConfigError
 if sys.platform != "win32":
     import fcntl
 
-_NOT_HERE = {
+_NO_FLOCK_ERRNOS = {
     errno.ENOLCK,
     errno.EOPNOTSUPP,
     errno.ENOSYS,
     errno.EINVAL,
-}  # what file systems without flock say
-_PAUSE = 0.01  # seconds between two looks at a lock that is held
+}  # what file systems without flock answer
+_POLL_SECONDS = 0.01  # seconds between two attempts
 _FREE = "free"
 
 
-class Lock:
-    """Held by one process at a time, and by none that is gone.
+class RunLock:
+    """A lock that one process holds at a time, as a context manager.
 
         with Lock(run / "lock"):
             ...
 
-    Processes forked meanwhile do not hold it: it comes free with its holder even where those live on.
+    Forked child processes do not hold it: it is released with its holder even where they live on.
 
     Args:
         path: the file; its folder must be there. It stays when the lock is free: removing it would be a race.
-        wait: seconds to wait for another holder to let go.
+        wait: timeout in seconds, while another process holds it.
 
     Raises:
         ConfigError: on entering: another process holds it; which one, where, and since when.
@@ -65,12 +65,12 @@ class Lock:
 
     def __enter__(self) -> Self:
         if self._holder == os.getpid():
-            raise ConfigError(f"{self.path}: this lock is held already; make another to ask again")
+            raise ConfigError(f"{self.path}: this lock is held already by this very process")
         until = time.monotonic() + self.wait
-        while not self._taken():
+        while not self._try_acquire():
             if time.monotonic() >= until:
-                raise ConfigError(self._held())
-            time.sleep(_PAUSE)
+                raise ConfigError(self._holder_message())
+            time.sleep(_POLL_SECONDS)
         self._holder = os.getpid()
         return self
 
@@ -81,7 +81,7 @@ class Lock:
             return
         self._holder = None
         if self._handle is not None:
-            with suppress(OSError):  # what it says is for messages; it is the system that holds and lets go
+            with suppress(OSError):  # its content is for error messages only; the lock is that of the system
                 os.ftruncate(self._handle, 0)
             _handles.discard(self._handle)
             os.close(self._handle)
@@ -91,12 +91,12 @@ class Lock:
                 os.rename(self._name, self._folder / _FREE)
             self._name = None
 
-    def _taken(self) -> bool:
-        flocked = self._flocked()
-        return self._renamed() if flocked is None else flocked
+    def _try_acquire(self) -> bool:
+        flocked = self._try_flock()
+        return self._try_rename() if flocked is None else flocked
 
-    def _flocked(self) -> bool | None:
-        """Whether the system granted it; None where it has no such locks."""
+    def _try_flock(self) -> bool | None:
+        """Whether `flock` acquired it; None where there are no such locks."""
         if sys.platform == "win32":
             return None
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -104,7 +104,7 @@ class Lock:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
             os.close(handle)
-            if problem.errno in _NOT_HERE:
+            if problem.errno in _NO_FLOCK_ERRNOS:
                 return None
             if problem.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 return False
@@ -116,12 +116,12 @@ class Lock:
             os.pwrite(handle, _own_name().encode(), 0)
         return True
 
-    def _renamed(self) -> bool:
-        """Whether the one file of the folder has come to bear our name."""
+    def _try_rename(self) -> bool:
+        """Whether renaming the file in the folder acquired it."""
         if not self._folder.exists():
             self._make_folder()
         names = self._names()
-        if len(names) != 1 or not _is_free(names[0]):  # none or two: it is being renamed this instant
+        if len(names) != 1 or not _is_free(names[0]):  # none or two: it is being renamed right now
             return False
         own = self._folder / _own_name()
         with suppress(FileNotFoundError):  # another was quicker
@@ -132,7 +132,7 @@ class Lock:
         return True
 
     def _make_folder(self) -> None:
-        """Make it with its file in it, in one step: only the first of several has a place to rename to."""
+        """Make the folder with its file in it, atomically: of several processes one succeeds."""
         new = Path(tempfile.mkdtemp(prefix=f".{self._folder.name}.", dir=self._folder.parent))
         (new / _FREE).touch()
         try:
@@ -145,12 +145,16 @@ class Lock:
     def _names(self) -> list[str]:
         return [name for name in os.listdir(self._folder) if name == _FREE or _NAME.fullmatch(name)]
 
-    def _held(self) -> str:
-        """What to say to who comes second."""
+    def _holder_message(self) -> str:
+        """The error message: who holds it."""
         by_name = self._folder.exists()
         holder = self._names() if by_name else [self.path.read_text("utf-8", "replace")]
-        said = re.fullmatch(_NAME, holder[0]) if len(holder) == 1 else None
-        who = f"process {said['pid']} on {said['host']} since {said['since']}" if said else "another process"
+        match = re.fullmatch(_NAME, holder[0]) if len(holder) == 1 else None
+        who = (
+            f"process {match['pid']} on {match['host']} since {match['since']}"
+            if match
+            else "another process"
+        )
         return (
             f"{self.path.parent}: is in use by {who}; wait for it to end, stop it, or use another folder"
             + (f"; if it is gone, delete {self._folder}" if by_name else "")
@@ -160,16 +164,16 @@ class Lock:
 _handles: set[int] = set()
 
 
-def _let_go_after_fork() -> None:
-    """A child has copies of its parent's handles, and a lock is held as long as one of them is open."""
+def _close_after_fork() -> None:
+    """Close the copies of the parent's handles in a forked child: a lock is held as long as one of them is open."""
     while _handles:
         os.close(_handles.pop())
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_after_fork)
+    os.register_at_fork(after_in_child=_close_after_fork)
 
-# Who holds it, so that it can be told whether that process is still there; and four bytes that make it the only one.
+# The holder, so that others can look whether that process still exists; and four random bytes, which make it unique.
 _NAME = re.compile(r"(?P<host>[^~]*)~(?P<pid>[0-9]+)~(?P<started>[^~]*)~(?P<since>[^~]*)~[0-9a-f]{8}")
 
 
@@ -183,7 +187,7 @@ def _host() -> str:
 
 
 def _is_free(name: str) -> bool:
-    """Nobody holds it, or one that is known to be gone; whoever cannot be looked up must be taken to be there."""
+    """Whether nobody holds it, or a process that is known to be gone; one on another host counts as alive."""
     holder = _NAME.fullmatch(name)
     if holder is None:
         return True
@@ -194,14 +198,14 @@ def _is_free(name: str) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, which tells it from a later one of the same number; "" = unknown, None = it is gone."""
+    """The start time of a process, which tells it from a later one of the same pid; "" = unknown, None = it is gone."""
     if not Path("/proc/self/stat").exists():
         if os.name == "posix":
             try:
                 os.kill(pid, 0)
             except ProcessLookupError:
                 return None
-            except PermissionError:  # it is there, and someone else's
+            except PermissionError:  # it exists, and belongs to someone else
                 return ""
         return ""
     try:
@@ -209,6 +213,6 @@ def _started(pid: int) -> str | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields[0] in "ZX":  # it ended; its parent has not asked yet
+    if fields[0] in "ZX":  # a zombie: it ended, and its parent has not waited for it yet
         return None
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[19]}"

@@ -1,7 +1,7 @@
-"""Settings that have worked, by name, as plain options: any of them can be said otherwise.
+"""Training presets: hyperparameters that have worked, by name; each of them can be overridden.
 
-A step is `batch_size` examples, however many passes of the network it takes. What others write as micro-batches times
-accumulation is their product here.
+A step is `batch_size` examples, in any number of micro-batches: what others write as micro-batch size times gradient
+accumulation steps is the product of both here.
 
 Source: gpt-small, gpt-large: Tunstall et al. 2022, "Natural Language Processing with Transformers", chapter 10, after
 Brown et al. 2020, table 2.1 (cosine, decay of 0.1); classify, tag, answer: Devlin et al. 2019, appendix A.3, and
@@ -62,7 +62,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "translate": {
         "batch_size": 128,
-        "learning_rate": 1.0,  # of which noam makes about 7e-4 at its peak, for a width of 512
+        "learning_rate": 1.0,  # noam multiplies it: about 7e-4 at the peak, for a width of 512
         "weight_decay": 0.0,
         "steps": 100_000,
         "schedule": "noam",

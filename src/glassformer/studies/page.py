@@ -1,4 +1,4 @@
-"""A study as one HTML file: the curve over the rows of what grows, what it says, and the tables."""
+"""HTML page of a study: its learning curves, the crossings in words, and the tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from html import escape
 from pathlib import Path
 
 from glassformer.errors import DataError
-from glassformer.files import reason
+from glassformer.files import error_reason
+from glassformer.files.atomic import atomic_file
 from glassformer.pages.standalone import page
 from glassformer.pages.tables import html_table
 from glassformer.runs.charts import COLOURS, ROWS, SIZE, clock, number, ticks
 from glassformer.runs.curves import STATIC
-from glassformer.studies.results import Found, Line
+from glassformer.studies.results import LearningCurve, StudyResults
 from glassformer.tasks.metrics.intervals import Interval
-from glassformer.weights.write import atomic_file
 
 _Scale = Callable[[float], float]
 
@@ -29,62 +29,62 @@ STYLE = """
 .said { margin-top: 14px; max-width: 52rem; } .said li { margin: 4px 0; }
 h2 + .dim { margin: -6px 0 10px; } .scroll + .dim { margin-top: 10px; }
 """
-EDGE = 4.0  # percent left free on either side
-NEAR = 7.0  # labels that are nearer to each other than so many percent would touch
+EDGE_PERCENT = 4.0  # percent left free on either side
+MIN_LABEL_GAP = 7.0  # percent between labels, nearer ones would overlap
 
 
-def write_page(found: Found, path: Path) -> None:
-    """Write the page. Raises: DataError: the place cannot be written."""
+def write_study_page(results: StudyResults, path: Path) -> None:
+    """Write the page. Raises: DataError: the file cannot be written."""
     try:
         with atomic_file(path.resolve()) as stream:
-            stream.write(study_page(found).encode("utf-8", "replace"))
+            stream.write(study_page(results).encode("utf-8", "replace"))
     except OSError as problem:
-        raise DataError(f"{path}: the page cannot be written: {reason(problem)}") from problem
+        raise DataError(f"{path}: the page cannot be written: {error_reason(problem)}") from problem
 
 
-def study_page(found: Found) -> str:
-    """The whole page: no script, nothing from elsewhere."""
-    curve = found.curve
-    title = f"{found.metric}: trained on {_listed(list(dict.fromkeys(x.of for x in found.trainings)))}"
-    done = len(found.trainings)
-    count = f"{done} trainings" if done == found.planned else f"{done} of {found.planned} trainings"
-    seconds = clock(sum(each.seconds for each in found.trainings))
-    judged = ", ".join(f"{name} ({x['rows']:,} rows)" for name, x in found.judged.items())
-    lines = found.lines()
+def study_page(results: StudyResults) -> str:
+    """The page as one self-contained HTML file without a script."""
+    curve = results.curve
+    title = f"{results.metric}: trained on {_enumeration(list(dict.fromkeys(x.of for x in results.models)))}"
+    done = len(results.models)
+    count = f"{done} trainings" if done == results.planned else f"{done} of {results.planned} trainings"
+    seconds = clock(sum(model.seconds for model in results.models))
+    test_sets = ", ".join(f"{name} ({x['rows']:,} rows)" for name, x in results.test_sets.items())
+    lines = results.curves()
     body = [
         f"<main><h1>{escape(title)}</h1>",
-        f"<p class='dim'>{count} in {seconds}, judged on {escape(judged)}</p>",
-        _figure(found, lines) if curve is not None and lines else "",
-        _said(found.crossings()),
-        f"<h2>Trained on, judged on</h2><p class='dim'>{escape(found.headed)}</p>",
-        _table("trained on, judged on", *found.table()),
+        f"<p class='dim'>{count} in {seconds}, judged on {escape(test_sets)}</p>",
+        _curve_chart(results, lines) if curve is not None and lines else "",
+        _sentence_list(results.crossings()),
+        f"<h2>Trained on, judged on</h2><p class='dim'>{escape(results.caption)}</p>",
+        _table("trained on, judged on", *results.table()),
         "<h2>Trainings</h2>",
-        _table("trainings", *_trainings(found)),
-        f"<p class='dim'>{escape(found.metric)}: {escape(found.method)}</p>" if found.method else "",
+        _table("trainings", *_runs_table(results)),
+        f"<p class='dim'>{escape(results.metric)}: {escape(results.method)}</p>" if results.method else "",
         "</main>",
     ]
     style = (STATIC / "page.css").read_text("utf-8") + STYLE
     return page(title, "\n".join(filter(None, body)), style=style)
 
 
-def _trainings(found: Found) -> tuple[list[str], list[list[str]]]:
+def _runs_table(results: StudyResults) -> tuple[list[str], list[list[str]]]:
     headings = ["training", "seed", "rows", "steps", "tokens read", "time", "folder"]
     rows = [
         [
-            each.name,
-            str(each.seed),
-            f"{each.rows:,}",
-            f"{each.steps:,}",
-            f"{each.tokens:,}",
-            clock(each.seconds),
-            each.folder,
+            model.name,
+            str(model.seed),
+            f"{model.rows:,}",
+            f"{model.steps:,}",
+            f"{model.tokens:,}",
+            clock(model.seconds),
+            model.folder,
         ]
-        for each in found.trainings
+        for model in results.models
     ]
     return headings, rows
 
 
-def _said(sentences: Sequence[str]) -> str:
+def _sentence_list(sentences: Sequence[str]) -> str:
     return f"<ul class='said'>{''.join(f'<li>{escape(x)}</li>' for x in sentences)}</ul>" if sentences else ""
 
 
@@ -96,13 +96,13 @@ def _table(label: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -
 # ------------------------------------------------------------------------------------------------ the curve
 
 
-def _figure(found: Found, lines: Sequence[Line]) -> str:
-    """Figures over rows, on a logarithmic axis; a whisker is an interval, the dashed line the one to cross."""
-    assert found.curve is not None
-    curve, level = found.curve, found.zero_shot
+def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
+    """The learning curves on a logarithmic axis; a whisker is an interval, the dashed line the zero-shot metric."""
+    assert results.curve is not None
+    curve, level = results.curve, results.zero_shot
     sizes = sorted({n for line in lines for n in line.points})
-    across = _logarithmic(sizes)
-    low, high = _extent([x for line in lines for x in line.points.values()] + ([level] if level else []))
+    across = _log_scale(sizes)
+    low, high = _value_range([x for line in lines for x in line.points.values()] + ([level] if level else []))
 
     def down(value: float) -> float:
         return 100 * (high - value) / (high - low)
@@ -114,34 +114,36 @@ def _figure(found: Found, lines: Sequence[Line]) -> str:
     )
     shown: list[int] = []
     for n in reversed(sizes):  # the largest for certain
-        if not shown or across(shown[-1]) - across(n) >= NEAR:
+        if not shown or across(shown[-1]) - across(n) >= MIN_LABEL_GAP:
             shown.append(n)
-    places = "".join(f'<text x="{across(n):.2f}%" y="100%" dy="18">{n:,}</text>' for n in shown)
-    drawn, legend = [], []
+    x_labels = "".join(f'<text x="{across(n):.2f}%" y="100%" dy="18">{n:,}</text>' for n in shown)
+    shapes, legend = [], []
     if level is not None:
-        drawn.append(_level(level, down, found))
+        shapes.append(_zero_shot_line(level, down, results))
         legend.append(
-            f'<li class="c0 flat"><span class="swatch"></span>{escape(_zero(found))} <b>{level}</b></li>'
+            f'<li class="c0 flat"><span class="swatch"></span>{escape(_zero_shot_label(results))} <b>{level}</b></li>'
         )
     for i, line in enumerate(lines, start=level is not None):
-        drawn.append(_line(line, f"c{i % COLOURS}", across, down, found.metric))
-        most = max(line.points)
+        shapes.append(_curve_svg(line, f"c{i % COLOURS}", across, down, results.metric))
+        largest = max(line.points)
         legend.append(
-            f'<li class="c{i % COLOURS}"><span class="swatch"></span>{escape(line.name)}, {most:,} rows '
-            f"<b>{line.points[most]}</b></li>"
+            f'<li class="c{i % COLOURS}"><span class="swatch"></span>{escape(line.name)}, {largest:,} rows '
+            f"<b>{line.points[largest]}</b></li>"
         )
-    said = f"{found.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(found.crossings())
+    description = f"{results.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(
+        results.crossings()
+    )
     return (
-        f'<div class="charts"><figure class="chart wide"><figcaption><h2>{escape(found.metric)} on '
+        f'<div class="charts"><figure class="chart wide"><figcaption><h2>{escape(results.metric)} on '
         f"{escape(curve.judge)}</h2></figcaption>"
         f'<ul class="legend">{"".join(legend)}</ul>'
-        f'<div class="plot" role="img" aria-label="{escape(said)}">'
-        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{places}</g>{"".join(drawn)}</svg></div>'
+        f'<div class="plot" role="img" aria-label="{escape(description)}">'
+        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{x_labels}</g>{"".join(shapes)}</svg></div>'
         f'<p class="dim axis">rows of {escape(curve.over)} learnt from, on a logarithmic axis</p></figure></div>'
     )
 
 
-def _level(level: Interval, down: _Scale, found: Found) -> str:
+def _zero_shot_line(level: Interval, down: _Scale, results: StudyResults) -> str:
     band = ""
     if level.low is not None and level.high is not None:
         top, height = down(level.high), down(level.low) - down(level.high)
@@ -149,17 +151,17 @@ def _level(level: Interval, down: _Scale, found: Found) -> str:
     y = f"{down(level.value):.2f}%"
     return (
         f'{band}<line class="c0 dashed" x1="0" x2="100%" y1="{y}" y2="{y}">'
-        f"<title>{escape(_zero(found))}: {level}</title></line>"
+        f"<title>{escape(_zero_shot_label(results))}: {level}</title></line>"
     )
 
 
-def _zero(found: Found) -> str:
-    assert found.curve is not None
-    return f"{found.curve.zero_shot}, without a row of {found.curve.over}"
+def _zero_shot_label(results: StudyResults) -> str:
+    assert results.curve is not None
+    return f"{results.curve.zero_shot}, without a row of {results.curve.over}"
 
 
-def _line(line: Line, colour: str, across: _Scale, down: _Scale, metric: str) -> str:
-    """A line through its points, in coordinates that are stretched; whiskers and dots in percent, which are not."""
+def _curve_svg(line: LearningCurve, colour: str, across: _Scale, down: _Scale, metric: str) -> str:
+    """A curve: its line in coordinates that are stretched to the page; whiskers and dots in percent, which are not."""
     points = sorted(line.points.items())
     path = "M" + "L".join(f"{across(n) * SIZE / 100:.1f} {down(x.value) * SIZE / 100:.1f}" for n, x in points)
     kind = "points" if line.baseline else "smooth"
@@ -180,20 +182,20 @@ def _line(line: Line, colour: str, across: _Scale, down: _Scale, metric: str) ->
     )
 
 
-def _logarithmic(sizes: Sequence[int]) -> _Scale:
-    """Numbers of rows → percent from the left; a single number stands in the middle."""
+def _log_scale(sizes: Sequence[int]) -> _Scale:
+    """Number of rows → percent from the left; a single number is in the middle."""
     low, high = math.log(sizes[0]), math.log(sizes[-1])
     if low == high:
         return lambda n: 50.0
-    return lambda n: EDGE + (100 - 2 * EDGE) * (math.log(n) - low) / (high - low)
+    return lambda n: EDGE_PERCENT + (100 - 2 * EDGE_PERCENT) * (math.log(n) - low) / (high - low)
 
 
-def _extent(figures: Sequence[Interval]) -> tuple[float, float]:
-    """From where to where the figures go, their intervals among them."""
-    ends = [y for x in figures for y in (x.low, x.value, x.high) if y is not None]
+def _value_range(values: Sequence[Interval]) -> tuple[float, float]:
+    """The range of the y axis: all values and their intervals."""
+    ends = [y for x in values for y in (x.low, x.value, x.high) if y is not None]
     room = (max(ends) - min(ends)) * 0.06 or abs(max(ends)) * 0.1 or 0.05
     return min(ends) - room, max(ends) + room
 
 
-def _listed(names: Sequence[str]) -> str:
+def _enumeration(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -24,15 +24,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.tasks.pipeline import Pipeline
-    from glassformer.tasks.registry import TASKS, pipeline
+    from glassformer.tasks.pipeline_registry import PIPELINES, pipeline
+    from glassformer.tasks.pipelines import Pipeline
 
-__all__ = ["TASKS", "Pipeline", "pipeline"]
+__all__ = ["PIPELINES", "Pipeline", "pipeline"]
 
 _LAZY = {
-    "TASKS": "glassformer.tasks.registry",
-    "Pipeline": "glassformer.tasks.pipeline",
-    "pipeline": "glassformer.tasks.registry",
+    "PIPELINES": "glassformer.tasks.pipeline_registry",
+    "Pipeline": "glassformer.tasks.pipelines",
+    "pipeline": "glassformer.tasks.pipeline_registry",
 }
 
 

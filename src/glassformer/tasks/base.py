@@ -1,32 +1,49 @@
-"""What a model is to learn from rows: which examples they make, how those are laid out, and how answers are judged.
+"""A task as one object: what it reads of a row, what the network predicts, and how that is scored.
 
-row ──examples──> Example ──varied──> (masked, noised) ──passed──> Pass ──network──> losses
-                                                                      └──meter──> figures
+    row ──encode──> Example ──augment──> (masked, noised) ──collate──> MicroBatch ──network──> Output
+                                                                                    │
+        training: the head's loss  <────────────────────────────────────────────────┤
+        validation: metric().update(output, batch), compute()  <────────────────────┤
+        pipelines, evaluation: unbatch ──decode──> Prediction ──metrics──> scores with confidence intervals
+
+Who adds a task writes one subclass and registers it (`registry.py`; docs/adding-a-task.md). Training and
+evaluation stand on this, and not on each other.
 """
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.tasks.microbatch import Example, Pass, packed_texts, padded_texts
+from glassformer.deprecation import former_attributes
+from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.files import safe_repr
+from glassformer.tasks.metrics.bootstrap import Bootstrap
+from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs
+from glassformer.tasks.predictions import Prediction
 
 if TYPE_CHECKING:
     from glassformer.model import Model
+
+Progress = Callable[[int], None]
+"""Called with how many more rows are done."""
 
 
 class Examples(Protocol):
     """Examples by number: in memory, or mapped from files (`data/store.py`).
 
-    lengths: tokens of each, which decide who shares a pass. [N] · fingerprint: another for other content
+    lengths: tokens of each, which decide who shares a micro-batch. [N] · fingerprint: another for other content
     """
 
     lengths: np.ndarray
@@ -36,7 +53,7 @@ class Examples(Protocol):
     def __getitem__(self, index: int) -> Example: ...
 
 
-class Rows(Protocol):
+class Dataset(Protocol):
     """Rows by number, each a mapping from column to value (`data/rows.py`)."""
 
     columns: Sequence[str]
@@ -45,45 +62,90 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...
     def where(self, index: int) -> str:
-        """Where a row stands, for messages: `train.csv: line 17`."""
+        """The file and line of a row, for messages: `train.csv: line 17`."""
 
 
-class Meter(Protocol):
-    """Figures that are added up pass by pass, so that memory does not grow with the data.
+@dataclass(frozen=True)
+class Baseline:
+    """The predictions of something simple for the same rows.
 
-    The state is additive: processes add theirs, and `figures` reads them off the sum.
+    name: such as "most frequent" · about: how it predicts, in half a sentence
+    predictions: as the model's, in the same order
     """
 
-    state: dict[str, Tensor]  # float64
-
-    def add(self, output: Output, item: Pass) -> None:
-        """What was said to one pass."""
-
-    def figures(self) -> dict[str, float]:
-        """What the state says: `accuracy`, `f1`, …"""
+    name: str
+    about: str
+    predictions: Sequence[Prediction]
 
 
-class Objective(ABC):
-    """A task as training sees it. One is made for a model and the rows it learns from.
+@dataclass(frozen=True, kw_only=True)
+class PerClassReport:
+    """Scores of each class, label or type of entity, and for classes the confusion matrix.
 
-    TASK: whose head it needs · COLUMNS: what it reads of a row, by role: role → the column's usual name
-    SAID: the roles of what the model shall say; the others are what it is shown
-    METRIC: the figure that says which model is best, of the class or, where labels decide it, of the instance
-    HIGHER: whether more of it is better
-    columns: what this one reads: role → column
+    names: of the classes, labels or tags, by number
+    scores: name, or type of entity → precision, recall, f1, support; None where one is not defined, because nothing
+        is true or predicted
+    confusion: a row for each true class, a column for each predicted one, in the order of `names`; None where a row of
+        the data has no one class
     """
 
-    TASK: ClassVar[str]
+    names: list[str]
+    scores: dict[str, dict[str, float | None]]
+    confusion: list[list[int]] | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """How a model is asked when it is evaluated.
+
+    tokens: of a micro-batch at most; it changes the time it takes, and no score
+    """
+
+    tokens: int = 4_096
+
+
+@former_attributes(
+    examples="encode",
+    varied="augment",
+    laid_out="collate_inputs",
+    passed="collate",
+    answers="unbatch",
+    meter="metric",
+    records="predict",
+    judged="metrics",
+    classes="per_class",
+)
+class Task(ABC):
+    """What a model learns from rows and is evaluated on. One is made for a model, and options of its own.
+
+    HEAD: the head that the model needs, by Hugging Face's name of its task
+    COLUMNS: what it reads of a row, by role: role → the column's usual name
+    TARGETS: the roles that are to be predicted; the others are inputs
+    METRIC: the primary metric of an evaluation · VALIDATION_METRIC: the one that chooses the best model in training; of
+        the class or, where labels decide it, of the instance
+    EVALUATION: its options where it can be evaluated beyond its validation metric
+    columns: those that this one reads: role → column
+    initial_model: gives the model that training began with, where somebody knows it: baselines may use its vectors
+
+    Args: model: with the head of this task
+    """
+
+    HEAD: ClassVar[str]
     COLUMNS: ClassVar[Mapping[str, str]]
-    SAID: ClassVar[tuple[str, ...]] = ()
+    TARGETS: ClassVar[tuple[str, ...]] = ()
     METRIC: str = "loss"
-    HIGHER: bool = False
+    VALIDATION_METRIC: str = "loss"
+    EVALUATION: ClassVar[type | None] = EvaluationOptions
     columns: Mapping[str, str]
+    initial_model: Callable[[], Model] | None = None
 
     def __init__(self, model: Model) -> None:
         self.model = model
         # One stack for text keeps the texts of a packed row apart; two, or pictures and sounds, need rectangles.
-        self.packs = list(model.network.sides()) == ["text"]
+        self.packs = list(model.network.stacks()) == ["text"]
+        self.evaluation: Any = self.EVALUATION() if self.EVALUATION else None
+
+    # ------------------------------------------------------------------------------------ options and config
 
     @classmethod
     def options(cls) -> list[str]:
@@ -94,68 +156,152 @@ class Objective(ABC):
     @classmethod
     def head_config(
         cls,
-        rows: Rows,
+        rows: Dataset,
         config: Mapping[str, Any],
         *,
         own: bool,
         columns: Mapping[str, str] | None,
         options: Any,
     ) -> dict[str, Any]:
-        """A model's config as the head needs it that is to learn from these rows.
+        """The model's config with the head that these rows need, such as one output for each label.
 
         Args:
             config: of the checkpoint · own: whether it has a head for this very task
-            columns, options: as the objective will be made with
+            columns, options: as the task will be made with
         """
         return dict(config)
 
+    def for_evaluation(self, **options: Any) -> Self:
+        """The same task with options of evaluation, such as `beams`, checked before the model is asked.
+
+        Raises: UnsupportedError: it cannot be evaluated. ConfigError: it has no such option.
+        """
+        if self.EVALUATION is None:
+            raise UnsupportedError(f"{type(self).__name__} has no evaluation beyond its validation metric")
+        known = [field.name for field in fields(self.EVALUATION)]
+        for option in options:
+            if option not in known:
+                raise ConfigError(
+                    f"evaluation: {safe_repr(option)} is no option of {type(self).__name__}{nearest(option, known)}; "
+                    f"allowed: {', '.join(known)}"
+                )
+        task = copy(self)
+        task.evaluation = self.EVALUATION(**options)
+        task.check_evaluation()
+        return task
+
+    def check_evaluation(self) -> None:
+        """Raises: MissingExtraError: a package that scores it is missing; ConfigError: its evaluation options."""
+        return
+
+    # ------------------------------------------------------------------------------- from rows to the network
+
     @abstractmethod
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         """The examples that rows make; `cache`: a folder to keep them in, found there the next time.
 
         Raises: DataError: a row that makes none, with its file and line.
         """
 
     def length(self, example: Example) -> int:
-        """How many tokens an example takes of a pass."""
+        """How many tokens, frames or patches an example takes of a micro-batch."""
         if "length" in example:
             return int(example["length"])
+        if "input_ids" not in example:
+            return 1
         return len(example["input_ids"]) + len(example.get("decoder_input_ids", ()))
 
-    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+    def augment(self, example: Example, draw: np.random.Generator) -> Example:
         """An example as it is shown this time; `draw` depends on (seed, epoch, example) alone."""
         return example
 
-    def laid_out(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
-        """Examples of like length as one call reads them."""
+    def collate_inputs(self, examples: Sequence[Example]) -> tuple[Batch, Flow]:
+        """Examples of like length as one call of the network reads them: packed, padded or stacked."""
         pad = self.model._tokenizer.pad_token_id if self.model._tokenizer else None
-        return packed_texts(examples) if self.packs else padded_texts(examples, pad or 0)
+        return collate_inputs(examples, pad or 0, packed=self.packs)
 
-    def passed(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> Pass:
-        """The same, with what should be said of them."""
-        batch, flow = self.laid_out(examples)
-        tokens = sum(len(e["input_ids"]) for e in examples)
-        return Pass(batch, flow, self.labels(examples, flow), tuple(indices), tokens)
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
+        """The same with its labels."""
+        batch, flow = self.collate_inputs(examples)
+        tokens = sum(len(e["input_ids"]) if "input_ids" in e else self.length(e) for e in examples)
+        return MicroBatch(batch, flow, self.labels(examples, flow), tuple(indices), tokens)
 
     @abstractmethod
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor | dict[str, Tensor]:
-        """What the head should say of these examples, in the layout of their batch."""
+        """The labels of these examples, as the head takes them for its loss, in the layout of their batch."""
 
-    def answers(self, output: Output, item: Pass) -> list[Any]:
-        """What the head says to each example of a pass: its logits, [labels] or [tokens, labels]."""
+    # -------------------------------------------------------------------------- from the network to predictions
+
+    def split_packed(self, output: Output, batch: MicroBatch) -> Output:
+        """The output in the layout of the labels, for a head that needs it."""
+        return output
+
+    def unbatch(self, output: Output, batch: MicroBatch) -> list[Any]:
+        """What the head gives for each example of a micro-batch: its logits, [labels] or [tokens, labels]."""
         logits = output.logits
-        assert logits is not None  # heads that say something else have objectives that read it
-        if item.flow.segments is not None and logits.dim() == 3:
-            return list(logits[0].split(list(item.flow.segments.lengths)))
-        if item.flow.keep is not None and logits.dim() == 3:
-            return [row[: int(n)] for row, n in zip(logits, item.flow.keep[:, -1].sum(-1), strict=True)]
+        assert logits is not None  # heads without logits have tasks that override this
+        if batch.flow.packing is not None and logits.dim() == 3:
+            return list(logits[0].split(list(batch.flow.packing.lengths)))
+        if batch.flow.keep is not None and logits.dim() == 3:
+            return [row[: int(n)] for row, n in zip(logits, batch.flow.keep[:, -1].sum(-1), strict=True)]
         return list(logits)
 
+    def decode(self, logits: Any, example: Example) -> dict[str, Any]:
+        """The fields of the prediction that one example's logits make: label, predicted, correct, loss, details.
+
+        For tasks of one example a row; others override `predict`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} overrides neither decode nor predict")
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        """The model's prediction for each row, in their order.
+
+        Raises: DataError: a row that cannot be predicted, with its file and line.
+        """
+        from glassformer.tasks.loop import run_examples
+
+        examples = self.encode(rows)
+        inputs = {role: name for role, name in self.columns.items() if role not in self.TARGETS}
+        outputs = run_examples(self, examples, tokens=self.evaluation.tokens, progress=progress)
+        for index, logits in enumerate(outputs):
+            row = rows[index]
+            yield Prediction(
+                index=index,
+                where=rows.where(index),
+                row={role: row[name] for role, name in inputs.items() if _is_readable(row.get(name))},
+                **self.decode(logits.float().cpu(), examples[index]),
+            )
+
+    # ---------------------------------------------------------------------------------------------- scores
+
     @abstractmethod
-    def meter(self) -> Meter:
-        """A fresh one for a validation."""
+    def metric(self) -> Metric:
+        """A fresh metric for a validation."""
+
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        """The scores of predictions, for any resample of them."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how predictions are scored")
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        """What simple means predict for the same rows, having seen the training rows, if there are any."""
+        yield from ()
+
+    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport | None:
+        """Scores of each class, for tasks that have classes."""
+        return None
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        """What should be known beside the scores: classes that no row has, texts that were cut, …"""
+        return []
 
 
 def text_labels(examples: Sequence[Example], dtype: torch.dtype = torch.int64) -> Tensor:
-    """A label a text. [texts], or [texts, labels]"""
+    """A label for each example. [examples], or [examples, labels]"""
     return torch.from_numpy(np.stack([np.asarray(e["labels"]) for e in examples])).to(dtype)
+
+
+def _is_readable(value: object) -> bool:
+    """Is an input kept in its prediction? Texts and their parts are; images and waves would be all of the file."""
+    return isinstance(value, str) or (
+        isinstance(value, list) and bool(value) and all(isinstance(part, str) for part in value)
+    )

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.splits import sample
-from glassformer.tasks.base import Rows
+from glassformer.tasks.base import Dataset
 from glassformer.tasks.classify.feature_classifier import sklearn
 from glassformer.tasks.columns import placed
-from glassformer.tasks.predictions import Record
+from glassformer.tasks.predictions import Prediction
 
 MOST_ROWS = 50_000
 """Baselines learn from so many rows at most: more change little, and take minutes."""
@@ -22,7 +22,7 @@ SURE = 1e-12
 """No loss is that of a smaller probability: what says that something is impossible and errs is not infinitely wrong."""
 
 
-def drawn(train: Rows) -> tuple[list[int], str]:
+def training_sample(train: Dataset) -> tuple[list[int], str]:
     """The numbers of the rows to learn from, and what is to be said of them where they are not all."""
     count = len(train)
     if count <= MOST_ROWS:
@@ -30,18 +30,20 @@ def drawn(train: Rows) -> tuple[list[int], str]:
     return sample(count, MOST_ROWS).tolist(), f"; learnt from {MOST_ROWS:,} of {count:,} training rows"
 
 
-def read(train: Rows, numbers: Sequence[int], how: Any) -> list[Any]:
+def read(train: Dataset, numbers: Sequence[int], how: Any) -> list[Any]:
     """What `how` makes of each of these rows; errors say which row they are about."""
-    found = []
+    parsed = []
     for number in numbers:
         with placed(train, number):
-            found.append(how(train[number]))
-    return found
+            parsed.append(how(train[number]))
+    return parsed
 
 
-def instead(record: Record, said: Any, *, right: bool | None, loss: float | None, **details: Any) -> Record:
-    """The record of the same row, with what something else says of it."""
-    return replace(record, said=said, right=right, loss=loss, details=details)
+def with_prediction(
+    prediction: Prediction, predicted: Any, *, correct: bool | None, loss: float | None, **details: Any
+) -> Prediction:
+    """The prediction of a baseline for the same row."""
+    return replace(prediction, predicted=predicted, correct=correct, loss=loss, details=details)
 
 
 def nats(probability: float | np.ndarray) -> Any:

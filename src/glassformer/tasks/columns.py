@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.core.heads import Head
-from glassformer.data.store import Store
+from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import shown
-from glassformer.tasks.base import Rows
+from glassformer.files import safe_repr
+from glassformer.tasks.base import Dataset
 from glassformer.tasks.microbatch import Example
 
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ def columns_of(usual: Mapping[str, str], named: Mapping[str, str] | None) -> dic
     return {**usual, **(named or {})}
 
 
-def check_columns(rows: Rows, columns: Sequence[str]) -> None:
+def check_columns(rows: Dataset, columns: Sequence[str]) -> None:
     """Raises: DataError: rows that lack a column."""
     for column in columns:
         if column not in rows.columns:
             raise DataError(
-                f"{rows.where(0)}: there is no column {shown(column)}{nearest(column, rows.columns)}; there are: "
-                f"{', '.join(map(shown, rows.columns))}; say which one to read"
+                f"{rows.where(0)}: there is no column {safe_repr(column)}{nearest(column, rows.columns)}; there are: "
+                f"{', '.join(map(safe_repr, rows.columns))}; say which one to read"
             )
 
 
 @contextmanager
-def placed(rows: Rows, index: int) -> Iterator[None]:
+def placed(rows: Dataset, index: int) -> Iterator[None]:
     """Errors within say which row they are about."""
     try:
         yield
@@ -65,7 +65,7 @@ def text_of(row: Mapping[str, Any], column: str) -> str:
     """
     value = row.get(column)
     if not isinstance(value, str):
-        raise DataError(f"{column!r} is {shown(value)}; it must be a text")
+        raise DataError(f"{column!r} is {safe_repr(value)}; it must be a text")
     return value
 
 
@@ -79,7 +79,7 @@ def parts_of(row: Mapping[str, Any], column: str) -> list[str]:
     if isinstance(parts, str):
         return [parts]
     if not isinstance(parts, (list, tuple)) or not parts or not all(isinstance(part, str) for part in parts):
-        raise DataError(f"{column!r} is {shown(value)}; it must be a text, or a list of texts")
+        raise DataError(f"{column!r} is {safe_repr(value)}; it must be a text, or a list of texts")
     return list(parts)
 
 
@@ -91,11 +91,11 @@ def words_of(row: Mapping[str, Any], column: str) -> list[str]:
     value = row.get(column)
     words = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-        raise DataError(f"{column!r} is {shown(value)}; it must be a list of words")
+        raise DataError(f"{column!r} is {safe_repr(value)}; it must be a list of words")
     return list(words)
 
 
-def chunks(rows: Rows) -> Iterator[tuple[range, list[Mapping[str, Any]]]]:
+def chunks(rows: Dataset) -> Iterator[tuple[range, list[Mapping[str, Any]]]]:
     """The rows, so many at a time, and their numbers."""
     held: list[Mapping[str, Any]] = []
     for index, row in enumerate(iter(rows)):
@@ -116,20 +116,20 @@ def head_of(model: Model, task: str) -> Head:
     return head
 
 
-def limit_of(model: Model, asked: int | None) -> int | None:
+def limit_of(model: Model, requested: int | None) -> int | None:
     """How many tokens an example may have: as asked, and never more than the model and its tokenizer know.
 
     Raises: ConfigError: no example has so few.
     """
-    if asked is not None and asked < 1:
-        raise ConfigError(f"max_tokens is {asked}; it must be a whole number from 1 up")
-    limits = (asked, model.tokenizer.model_max_length, model.network.max_tokens)
+    if requested is not None and requested < 1:
+        raise ConfigError(f"max_tokens is {requested}; it must be a whole number from 1 up")
+    limits = (requested, model.tokenizer.model_max_length, model.network.max_tokens)
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def reads_segments(model: Model) -> bool:
     """Does the model tell two texts apart by segments? Not with a single segment; those of tables are others."""
-    kinds = model.network.segments
+    kinds = model.network.token_types
     return "token_type_ids" in model.tokenizer.model_input_names and isinstance(kinds, int) and kinds > 1
 
 
@@ -139,17 +139,17 @@ def tell_cut(what: str, cut: int, of: int, limit: int | None) -> None:
         warnings.warn(f"{cut:,} of {of:,} {what} were cut to {limit} tokens", stacklevel=2)
 
 
-def kept(examples: Iterable[Example], rows: Rows, model: Model, cache: Path | None, **made: Any) -> Store:
+def store_examples(
+    examples: Iterable[Example], rows: Dataset, model: Model, cache: Path | None, **made: Any
+) -> ExampleStore:
     """The examples of rows, in memory, or in the folder `cache`; then they are not made again.
 
     Args: made: how they are made of the rows, beside the tokenizer: another way has a place of its own
     """
     if cache is None:
-        return Store.make(examples)
-    reader = model.tokenizer
-    parts = json.dumps(
-        [rows.fingerprint, reader.engine.to_str(), reader.truncation_side, reader.model_input_names, made],
-        sort_keys=True,
-    )
+        return ExampleStore.make(examples)
+    reader = model._tokenizer  # a network of images or sounds may have none
+    tokenized = [reader.engine.to_str(), reader.truncation_side, reader.model_input_names] if reader else []
+    parts = json.dumps([rows.fingerprint, *tokenized, made], sort_keys=True)
     key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
-    return Store.make(examples, path=cache, key=key)
+    return ExampleStore.make(examples, path=cache, key=key)

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.engine.encoder import PASS_TOKENS, final_states
-from glassformer.engine.modes import evaluating
-from glassformer.engine.passes import plan_passes
-from glassformer.engine.sentences import POOLINGS
+from glassformer.engine.batching import plan_batches
+from glassformer.engine.encoder import BATCH_TOKENS, final_states
+from glassformer.engine.modes import eval_mode
+from glassformer.engine.pooling import POOLINGS
 from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.packed_pipeline import Reading
+from glassformer.tasks.packed_pipeline import PackedPipeline
 
 
-class FeatureExtraction(Reading):
+class FeatureExtraction(PackedPipeline):
     """The vectors of a text's tokens, special ones included: an array [tokens, D] a text.
 
     pooling: one vector of them, [D]: "cls" (the first), "lasttoken", "mean", "max", …
@@ -33,10 +33,10 @@ class FeatureExtraction(Reading):
     HEAD = "feature-extraction"
     WHY = "its states are not those of one text; call the model itself for what it makes of its inputs"
     BODY = True
-    OWN = ("pooling", *Reading.OWN)
+    OWN = ("pooling", *PackedPipeline.OWN)
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
-        if (sides := list(model.network.sides())) != ["text"]:
+        if (sides := list(model.network.stacks())) != ["text"]:
             raise UnsupportedError(
                 f"'feature-extraction' gives the states of one stack for text; this model has {' and '.join(sides)}: "
                 "call the model itself"
@@ -48,7 +48,7 @@ class FeatureExtraction(Reading):
         pooling = options.get("pooling")
         if pooling is not None and pooling not in POOLINGS:
             raise ConfigError(
-                f"pooling is {shown(pooling)}; it must be None, or one of: {', '.join(POOLINGS)}"
+                f"pooling is {safe_repr(pooling)}; it must be None, or one of: {', '.join(POOLINGS)}"
             )
 
     def in_words(self, answer: Any) -> str:
@@ -58,12 +58,12 @@ class FeatureExtraction(Reading):
         network = self.model.network
         pooling = options.get("pooling")
         rows, cut = self.model.tokenizer.batch_ids(batch, self.limit)
-        self.counted(rows, cut, options)
-        found: dict[int, np.ndarray] = {}
-        with evaluating(network), torch.inference_mode():
-            for chosen in plan_passes([len(ids) for ids in rows], PASS_TOKENS):
+        self.count_truncated(rows, cut, options)
+        vectors_of: dict[int, np.ndarray] = {}
+        with eval_mode(network), torch.inference_mode():
+            for chosen in plan_batches([len(ids) for ids in rows], BATCH_TOKENS):
                 states, segments = final_states(network, [rows[i] for i in chosen])
                 for index, own in zip(chosen, states[0].split(list(segments.lengths)), strict=True):
                     vectors = own if pooling is None else POOLINGS[pooling](own[None])[0]
-                    found[index] = vectors.float().cpu().numpy()
-        return [found[i] for i in range(len(batch))]
+                    vectors_of[index] = vectors.float().cpu().numpy()
+        return [vectors_of[i] for i in range(len(batch))]

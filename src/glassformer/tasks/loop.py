@@ -1,70 +1,144 @@
-"""Asking a model about examples, in their order, laid out as in training: packed without padding where it can."""
+"""Run a network over examples: sorted by length, in micro-batches without padding where it can, in eval mode.
+
+    examples ─ windows of 1,024 ─ augment ─ sorted by length ─ micro-batches ─ network ─> (output, micro-batch) …
+
+Evaluation, pipelines and validation all go this way, so a text has the same logits alone, among thousands, and in
+a report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from glassformer.core.flow import Output
-from glassformer.data.order import generator
-from glassformer.engine.modes import evaluating
-from glassformer.tasks.base import Examples, Objective
-from glassformer.tasks.microbatch import Example, Pass, lay_out
+from glassformer.data.order import example_generator
+from glassformer.engine.modes import eval_mode
+from glassformer.tasks.base import Examples, Task
+from glassformer.tasks.microbatch import Example, MicroBatch, lay_out
 
-WINDOW, TOKENS = 1_024, 4_096
-"""Examples that are sorted among themselves, and tokens of a pass: they change the time it takes, and no figure."""
+WINDOW = 1_024
+"""Examples that are sorted among themselves, so that memory does not grow with the data."""
+TOKENS = 4_096
+"""Tokens of a micro-batch; it changes the time it takes, and no score."""
 
 
-def answers(
-    objective: Objective,
+def run_batches(
+    task: Task,
     examples: Examples | Sequence[Example],
+    indices: Sequence[int] | None = None,
     *,
-    read: Callable[[Output, Pass], list[Any]] | None = None,
-    tokens: int = TOKENS,
-    progress: Callable[[int], None] | None = None,
-) -> Iterator[Any]:
-    """What the head says to each example, as the objective reads it.
+    tokens: Callable[[], int] | int = TOKENS,
+    labelled: bool = True,
+    call: Callable[[MicroBatch], Output] | None = None,
+    windows: int | None = None,
+    on_window: Callable[[int], None] | None = None,
+    on_out_of_memory: Callable[[Exception], int | None] | None = None,
+) -> Iterator[tuple[Output, MicroBatch]]:
+    """The network's output for examples, micro-batch by micro-batch; within a window in the order of their lengths.
 
     Args:
-        read: what is kept of a pass, one thing an example; None = the objective's `answers`
-        tokens: of a pass at most · progress: called with how many more examples are answered
+        indices: which examples; None = all · tokens: of a micro-batch at most; a function is asked for each window
+        labelled: whether the examples have labels
+        call: gives the output of a micro-batch that is on the device; None = the model's network
+        windows: how many windows there are at least, empty ones behind the others · on_window: called at the beginning
+            of each with its number of micro-batches. Both for processes that must call their networks equally often.
+        on_out_of_memory: gives the tokens that a micro-batch is split to after an error; None = the error is raised
     """
-    read = read or objective.answers
-    network, device = objective.model.network, objective.model.device
-    with evaluating(network):
-        for start in range(0, len(examples), WINDOW):
-            window = list(range(start, min(start + WINDOW, len(examples))))
-            seen = [objective.varied(examples[i], generator(0, 0, i)) for i in window]
-            found: dict[int, Any] = {}
-            for item in cut(objective, seen, window, tokens, None):
-                placed = item.to(device)
-                with torch.inference_mode():
-                    output = network(placed.batch, placed.flow)
-                    found.update(zip(item.indices, read(output, placed), strict=True))
-                if progress is not None:
-                    progress(len(item.indices))
-            yield from (found[i] for i in window)
+    network, device = task.model.network, task.model.device
+    indices = range(len(examples)) if indices is None else indices
+    count = -(-len(indices) // WINDOW) if windows is None else windows
+
+    def infer(batch: MicroBatch) -> Output:
+        with torch.inference_mode():
+            output: Output = network(batch.batch, batch.flow)
+            return output
+
+    def run(batch: MicroBatch, shown: Mapping[int, Example]) -> Iterator[tuple[Output, MicroBatch]]:
+        try:
+            placed = batch.to(device)
+            output = task.split_packed((call or infer)(placed), placed)
+        except Exception as error:
+            fewer = None if on_out_of_memory is None else on_out_of_memory(error)
+            if fewer is None or len(batch.indices) == 1:
+                raise
+        else:
+            yield output, placed
+            return
+        parts = [shown[i] for i in batch.indices]
+        for part in micro_batches(task, parts, batch.indices, fewer, labelled=labelled):
+            yield from run(part, shown)
+
+    with eval_mode(network) if call is None else nullcontext():
+        for start in range(0, count * WINDOW, WINDOW):
+            window = [int(i) for i in indices[start : start + WINDOW]]
+            # Epoch 0 each time: the metrics of two validations differ by the weights alone, not by what was masked.
+            shown = [task.augment(examples[i], example_generator(0, 0, i)) for i in window]
+            most = tokens if isinstance(tokens, int) else tokens()
+            batches = micro_batches(task, shown, window, most, labelled=labelled)
+            if on_window is not None:
+                on_window(len(batches))
+            for batch in batches:
+                yield from run(batch, dict(zip(window, shown, strict=True)))
 
 
-def cut(
-    objective: Objective,
+def run_examples(
+    task: Task,
+    examples: Examples | Sequence[Example],
+    *,
+    read: Callable[[Output, MicroBatch], list[Any]] | None = None,
+    tokens: int = TOKENS,
+    labelled: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Any]:
+    """What the head gives for each example, in their order.
+
+    Args:
+        read: what is kept of a micro-batch, one thing an example; None = the task's `unbatch`
+        tokens: of a micro-batch at most · labelled: whether the examples have labels
+        progress: called with how many more examples are done
+    """
+    read = read or task.unbatch
+    for start in range(0, len(examples), WINDOW):
+        window = range(start, min(start + WINDOW, len(examples)))
+        results: dict[int, Any] = {}
+        for output, batch in run_batches(task, examples, window, tokens=tokens, labelled=labelled):
+            with torch.inference_mode():
+                results.update(zip(batch.indices, read(output, batch), strict=True))
+            if progress is not None:
+                progress(len(batch.indices))
+        yield from (results[i] for i in window)
+
+
+def micro_batches(
+    task: Task,
     examples: Sequence[Example],
     indices: Sequence[int],
     tokens: int,
-    size: int | None,
-) -> list[Pass]:
-    """Examples laid out in passes of at most so many tokens and examples, those of like length together."""
+    size: int | None = None,
+    *,
+    labelled: bool = True,
+) -> list[MicroBatch]:
+    """Examples collated in micro-batches of at most so many tokens and examples, those of like length together."""
     if not examples:
         return []
-    lengths = [objective.length(example) for example in examples]
-    groups = lay_out(lengths, tokens)
+    groups = lay_out([task.length(example) for example in examples], tokens)
     if size is not None:
         groups = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
-    return [objective.passed([examples[i] for i in group], [indices[i] for i in group]) for group in groups]
+    batches = []
+    for group in groups:
+        members, numbers = [examples[i] for i in group], [indices[i] for i in group]
+        batches.append(
+            task.collate(members, numbers)
+            if labelled
+            else MicroBatch(*task.collate_inputs(members), {}, tuple(numbers))
+        )
+    return batches
 
 
-def first_pass(objective: Objective, examples: Examples) -> Pass:
-    """The first example alone, for those who need any pass at all."""
-    return cut(objective, [examples[0]], [0], 1, None)[0]
+def first_batch(task: Task, examples: Examples) -> MicroBatch:
+    """The first example alone, for those who need any micro-batch at all."""
+    return micro_batches(task, [examples[0]], [0], 1)[0]

@@ -1,10 +1,10 @@
-"""How the examples of one step are laid out for the network: passes of a bounded number of tokens.
+"""Micro-batches: examples collated for one call of the network, of a bounded number of tokens.
 
-    packed   a a a b b c c c c c          one row without padding, where a network keeps texts apart by `Segments`
+    packed   a a a b b c c c c c          one row without padding, where a network keeps texts apart by `Packing`
     padded   a a a . .                    a rectangle of texts of about one length, where it does not
              c c c c c
 
-Splitting a step into passes changes no gradient: losses are summed, and divided by the counts of the whole step.
+Splitting a step into micro-batches changes no gradient: losses are summed, and divided by the counts of the whole step.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Labels
-from glassformer.core.masks import Segments
-from glassformer.engine.passes import plan_passes
+from glassformer.core.masks import Packing
+from glassformer.engine.batching import plan_batches
 
 Example = Mapping[str, Any]
-"""One example: arrays by the names of a `Batch`, with what its head should have said; see `Objective`."""
+"""One example: arrays by the names of a `Batch`, with its labels; see `Task`."""
 
-HIDDEN = -100
+IGNORE_INDEX = -100
 """A label that does not count."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """One call of the network in training: what goes in, and what should come out.
+class MicroBatch:
+    """One call of the network: its inputs and labels.
 
-    indices: which examples of the data these are, for messages · tokens: how many are no padding
+    indices: which examples of the data these are, for messages · tokens: how many are not padding
     """
 
     batch: Batch
@@ -42,7 +42,7 @@ class Pass:
     indices: tuple[int, ...] = ()
     tokens: int = 0
 
-    def to(self, device: torch.device) -> Pass:
+    def to(self, device: torch.device) -> MicroBatch:
         """The same on a device."""
         if device.type == "cpu":
             return self
@@ -61,8 +61,8 @@ class Pass:
 
 
 def lay_out(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Which examples share a pass of at most `budget` tokens, those of like length together; none alone is cut."""
-    return plan_passes(lengths, budget)
+    """Which examples share a micro-batch of at most `budget` tokens, those of like length together; none is cut."""
+    return plan_batches(lengths, budget)
 
 
 def joined(arrays: Sequence[Any], dtype: torch.dtype = torch.int64) -> Tensor:
@@ -73,16 +73,45 @@ def joined(arrays: Sequence[Any], dtype: torch.dtype = torch.int64) -> Tensor:
 def padded(arrays: Sequence[Any], fill: float, dtype: torch.dtype = torch.int64) -> Tensor:
     """Texts below each other, the shorter ones filled up on the right. [texts, longest]"""
     longest = max(map(len, arrays))
-    found = torch.full((len(arrays), longest), fill, dtype=dtype)
-    for row, array in zip(found, arrays, strict=True):
+    matrix = torch.full((len(arrays), longest), fill, dtype=dtype)
+    for row, array in zip(matrix, arrays, strict=True):
         row[: len(array)] = torch.from_numpy(np.asarray(array))
-    return found
+    return matrix
 
 
-def kept(arrays: Sequence[Any]) -> Tensor:
+def padding_keep(arrays: Sequence[Any]) -> Tensor:
     """True where a padded row holds text. [texts, 1, longest] bool"""
     lengths = torch.tensor([len(array) for array in arrays])
     return (torch.arange(int(lengths.max()))[None] < lengths[:, None])[:, None]
+
+
+def collate_inputs(examples: Sequence[Example], padding: int, *, packed: bool) -> tuple[Batch, Flow]:
+    """Examples as one call of the network reads them.
+
+    Texts are packed in one row or padded; waves are padded with silence; images, spectrograms and whatever else has one
+    shape are stacked. Examples may have several such fields of a `Batch`, of which the network reads those it knows.
+
+    Args: padding: the id of the padding token · packed: whether texts share a row
+    """
+    flow = Flow()
+    values: dict[str, Tensor] = {}
+    if "input_ids" in examples[0]:
+        text, flow = packed_texts(examples) if packed else padded_texts(examples, padding)
+        values = {"input_ids": text.input_ids, "token_type_ids": text.token_type_ids}  # type: ignore[dict-item]
+    for name in FLOAT_FIELDS:
+        if name not in examples[0]:
+            continue
+        arrays = [np.asarray(example[name], dtype=np.float32) for example in examples]
+        if len({array.shape for array in arrays}) == 1:
+            values[name] = torch.from_numpy(np.stack(arrays))
+        else:  # waves of different lengths, [samples]
+            values[name] = padded(arrays, 0.0, torch.float32)
+            flow = replace(flow, keep=padding_keep(arrays))
+    return Batch(**values), flow
+
+
+FLOAT_FIELDS = ("input_values", "input_features", "pixel_values")
+"""The fields of a `Batch` that hold numbers instead of token ids: waves, spectrograms, images."""
 
 
 def packed_texts(examples: Sequence[Example]) -> tuple[Batch, Flow]:
@@ -94,7 +123,7 @@ def packed_texts(examples: Sequence[Example]) -> tuple[Batch, Flow]:
     ]
     ids, types = [e["input_ids"] for e in examples], _types(examples)
     batch = Batch(input_ids=joined(ids), token_type_ids=None if types is None else joined(types))
-    return batch, Flow(segments=Segments(tuple(lengths)))
+    return batch, Flow(packing=Packing(tuple(lengths)))
 
 
 def padded_texts(examples: Sequence[Example], padding: int) -> tuple[Batch, Flow]:
@@ -102,7 +131,7 @@ def padded_texts(examples: Sequence[Example], padding: int) -> tuple[Batch, Flow
     ids, types = [e["input_ids"] for e in examples], _types(examples)
     batch = Batch(input_ids=padded(ids, padding), token_type_ids=None if types is None else padded(types, 0))
     even = len(set(map(len, ids))) == 1
-    return batch, Flow(keep=None if even else kept(ids))
+    return batch, Flow(keep=None if even else padding_keep(ids))
 
 
 def _types(examples: Sequence[Example]) -> list[Any] | None:

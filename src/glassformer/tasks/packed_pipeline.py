@@ -1,9 +1,9 @@
-"""What tasks that read have in common: many texts at once, without padding, and word of those that were cut.
+"""Pipelines that read a text in one pass of the network: many texts at once, without padding, and cut ones counted.
 
-    texts ──tokenise──> examples ──by length──> passes of about 1,000 tokens ──head──> logits ──> back in order
+    texts ──tokenise──> examples ──by length──> micro-batches of about 1,000 tokens ──head──> logits ──> back in order
 
-As in training: the same examples, the same layout (`Objective.laid_out`), so a text gets the same answer alone, among
-thousands, and from whoever judges the model.
+As in training and evaluation: the same examples, collated by the same task, so a text gets the same answer alone, among
+thousands, and in a report.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from glassformer.engine.encoder import PASS_TOKENS, WORTH_PACKING
-from glassformer.engine.modes import evaluating
+from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.base import Objective
+from glassformer.tasks.base import Task
 from glassformer.tasks.columns import limit_of, tell_cut
-from glassformer.tasks.microbatch import Example, Pass, lay_out
-from glassformer.tasks.pipeline import Pipeline, check_names, check_text
+from glassformer.tasks.loop import run_examples
+from glassformer.tasks.microbatch import Example
+from glassformer.tasks.pipelines import Pipeline, check_names, check_text
 
 
 @dataclass
-class Count:
+class TruncationCount:
     """How many texts of a call were read, and how many of them not to their end."""
 
     read: int = 0
     cut: int = 0
 
 
-class Reading(Pipeline):
+class PackedPipeline(Pipeline):
     """A task whose answer is read off a text in one pass.
 
     OWN: its options
@@ -54,7 +54,7 @@ class Reading(Pipeline):
         check_names(self.task, options, self.OWN)
         if not isinstance(options.get("truncation", True), bool):
             raise ConfigError(
-                f"truncation is {shown(options['truncation'])}; it must be True (long texts are cut) or False "
+                f"truncation is {safe_repr(options['truncation'])}; it must be True (long texts are cut) or False "
                 "(they are an error)"
             )
 
@@ -62,16 +62,16 @@ class Reading(Pipeline):
         check_text(given)
 
     def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {"truncation": True, **super().merged(options), "count": Count()}
+        return {"truncation": True, **super().merged(options), "count": TruncationCount()}
 
-    def told(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
+    def wrap_answers(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
         try:
             yield from answers
         finally:
             count = options["count"]
             tell_cut("texts", count.cut, count.read, self.limit)
 
-    def counted(self, rows: Sequence[Sequence[int]], cut: int, options: Mapping[str, Any]) -> None:
+    def count_truncated(self, rows: Sequence[Sequence[int]], cut: int, options: Mapping[str, Any]) -> None:
         """Take note of the token ids of some texts, of which so many were cut.
 
         Raises: DataError: a text was cut and should not be, or one has no token at all.
@@ -87,16 +87,9 @@ class Reading(Pipeline):
         options["count"].cut += cut
 
 
-def said(objective: Objective, examples: Sequence[Example], pass_tokens: int = PASS_TOKENS) -> list[Tensor]:
-    """What the head says to each example, in their order: logits of 32 bits or more. [labels] or [tokens, labels]"""
-    network, device = objective.model.network, objective.model.device
-    if len(examples) >= WORTH_PACKING:
-        prepare_plain(network)
-    found: dict[int, Tensor] = {}
-    with evaluating(network), torch.inference_mode():
-        for chosen in lay_out([objective.length(example) for example in examples], pass_tokens):
-            item = Pass(*objective.laid_out([examples[i] for i in chosen]), {}, tuple(chosen)).to(device)
-            answers = objective.answers(network(item.batch, item.flow), item)
-            for index, logits in zip(chosen, answers, strict=True):
-                found[index] = logits.to("cpu", torch.promote_types(logits.dtype, torch.float32))
-    return [found[i] for i in range(len(examples))]
+def logits_of(task: Task, examples: Sequence[Example], tokens: int = BATCH_TOKENS) -> list[Tensor]:
+    """The head's logits for each example, in their order, of 32 bits or more. [labels] or [tokens, labels]"""
+    if len(examples) >= MIN_TEXTS_TO_PREPARE:
+        prepare_plain(task.model.network)
+    outputs = run_examples(task, examples, tokens=tokens, labelled=False)
+    return [logits.to("cpu", torch.promote_types(logits.dtype, torch.float32)) for logits in outputs]

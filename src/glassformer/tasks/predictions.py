@@ -1,7 +1,7 @@
-"""What was said of each row, kept for whoever asks why: a line of JSON a row.
+"""The prediction for each row, kept for whoever asks why: a line of JSON a row.
 
-{"index": 17, "where": "val.txt: line 18", "row": {"text": "i feel numb"}, "label": "sadness", "said": "joy",
- "right": false, "loss": 3.21, "details": {"scores": {"joy": 0.81, "sadness": 0.04}}}
+{"index": 17, "where": "val.txt: line 18", "row": {"text": "i feel numb"}, "label": "sadness", "predicted": "joy",
+ "correct": false, "loss": 3.21, "details": {"scores": {"joy": 0.81, "sadness": 0.04}}}
 """
 
 from __future__ import annotations
@@ -12,52 +12,67 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.records import read_value
+from glassformer.data.json_rows import parse_json
+from glassformer.deprecation import former_attributes, former_keywords, former_names
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import open_regular, shown
-from glassformer.files.parsing import read_record
-from glassformer.weights.write import atomic_file
+from glassformer.files import open_regular_file, safe_repr
+from glassformer.files.atomic import atomic_file
+from glassformer.files.parsing import parse_dataclass
+
+FORMER_KEYS = {"said": "predicted", "right": "correct"}
+"""Keys that files of earlier versions have → the fields they are now."""
 
 
+@former_attributes(said="predicted", right="correct")
 @dataclass(frozen=True, kw_only=True)
-class Record:
-    """A row, what is true of it, and what was said.
+class Prediction:
+    """A row, its label, and what was predicted.
 
-    index: of the row among those judged · where: its file and line
-    row: what was read of it, by role: {"text": …}, {"tokens": […]}, {"source": …}
-    label, said: as the task has them: a class, a list of labels, a number; a tag a word; a text
-    right: whether both agree, where that can be said · loss: of this row alone, in nats
-    details: what else the task tells: `scores` of the likeliest classes, `losses` of each word, …
+    index: of the row among those evaluated · where: its file and line
+    row: its inputs, by role: {"text": …}, {"tokens": […]}, {"source": …}
+    label, predicted: as the task has them: a class, a list of labels, a number; a tag for each word; a text
+    correct: whether both agree, where that can be said · loss: of this row alone, in nats
+    details: what else the task knows: `scores` of the most likely classes, `losses` of each word, …
     """
 
     index: int
     where: str
     row: dict[str, Any]
     label: Any
-    said: Any
-    right: bool | None = None
+    predicted: Any
+    correct: bool | None = None
     loss: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Write a line for each."""
+Prediction.__init__ = former_keywords(**FORMER_KEYS)(Prediction.__init__)  # type: ignore[method-assign]
+
+
+def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
+    """Write a line of JSON for each."""
     with atomic_file(path) as stream:
-        for record in records:
-            stream.write(json.dumps(asdict(record), ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        for prediction in predictions:
+            line = json.dumps(asdict(prediction), ensure_ascii=False)
+            stream.write(line.encode("utf-8", "replace") + b"\n")
 
 
-def read_records(path: Path) -> list[Record]:
-    """The records of a file.
+def read_predictions(path: Path) -> list[Prediction]:
+    """The predictions of a file.
 
-    Raises: DataError: no such file, or a line that is no record.
+    Raises: DataError: no such file, or a line that is no prediction.
     """
-    stream, _ = open_regular(path, DataError)
-    found = []
+    stream, _ = open_regular_file(path, DataError)
+    predictions = []
     with stream:
         for number, line in enumerate(stream, start=1):
             try:
-                found.append(read_record(Record, read_value(line.decode("utf-8"))))
+                values = parse_json(line.decode("utf-8"))
+                if isinstance(values, dict):
+                    values = {FORMER_KEYS.get(key, key): value for key, value in values.items()}
+                predictions.append(parse_dataclass(Prediction, values))
             except (ValueError, RecursionError, ConfigError) as error:
-                raise DataError(f"{path}: line {number} is no record: {shown(str(error))}") from error
-    return found
+                raise DataError(f"{path}: line {number} is no prediction: {safe_repr(str(error))}") from error
+    return predictions
+
+
+__getattr__ = former_names(__name__)

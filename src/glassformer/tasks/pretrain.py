@@ -20,10 +20,11 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.base import Examples, Meter, Objective, Rows
-from glassformer.tasks.columns import check_columns, columns_of, head_of, kept
+from glassformer.tasks.base import Dataset, Examples, Task
+from glassformer.tasks.columns import check_columns, columns_of, head_of, store_examples
 from glassformer.tasks.masked.task import Masking
-from glassformer.tasks.metrics.meters import Classification, Losses
+from glassformer.tasks.metrics.classes import ClassificationMetric
+from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.windows import (
     apart,
@@ -34,7 +35,7 @@ from glassformer.tasks.windows import (
     token_labels,
     windows,
 )
-from glassformer.text.engine import around_pair
+from glassformer.text.engine import pair_template
 
 if TYPE_CHECKING:
     from glassformer.model import Model
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 FOLLOWS, DOES_NOT = 0, 1
 
 
-class Pool:
+class SentenceWindows:
     """Windows of sentences by number; each example knows the pool, from which a stranger to it can be drawn."""
 
     def __init__(self, windows: Examples) -> None:
@@ -63,12 +64,12 @@ class Pool:
     def stranger(self, document: int, draw: np.random.Generator) -> Example:
         """A window of another document."""
         while True:
-            found = self._windows[int(draw.integers(len(self)))]
-            if int(found["document"]) != document:
-                return found
+            candidate = self._windows[int(draw.integers(len(self)))]
+            if int(candidate["document"]) != document:
+                return candidate
 
 
-class NextSentence(Objective):
+class NextSentence(Task):
     """Documents of sentences, cut into pairs of segments.
 
     Args:
@@ -76,10 +77,10 @@ class NextSentence(Objective):
         columns: role → column, where a column has another name
     """
 
-    TASK = "next-sentence-prediction"
+    HEAD = "next-sentence-prediction"
     COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
-    METRIC = "accuracy"
-    HIGHER = True
+    VALIDATION_METRIC = "accuracy"
+    EVALUATION = None
 
     def __init__(
         self,
@@ -90,23 +91,25 @@ class NextSentence(Objective):
         columns: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model)
-        if model.network.segments in (0, 1):
+        if model.network.token_types in (0, 1):
             raise ConfigError(f"a {model.family.model_type!r} model does not tell two segments apart")
-        self.head = head_of(model, self.TASK)
+        self.head = head_of(model, self.HEAD)
         self.columns = columns_of(self.COLUMNS, columns)
         self.language = language
         self.max_tokens = room_of(model, max_tokens)
-        self.frame, self.types = around_pair(model.tokenizer.engine)
+        self.frame, self.types = pair_template(model.tokenizer.engine)
         self.room = room_for(self.max_tokens, sum(map(len, self.frame)), least=2)
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         """Windows of two sentences or more; a text of one sentence has no next, and makes none."""
         check_columns(rows, list(self.columns.values()))
         how = {"room": self.room, "language": self.language}
-        found = some(self._windows(rows), "a text of two sentences at least is needed")
-        return Pool(kept(found, rows, self.model, cache, made="next", columns=self.columns, **how))
+        examples = some(self._windows(rows), "a text of two sentences at least is needed")
+        return SentenceWindows(
+            store_examples(examples, rows, self.model, cache, made="next", columns=self.columns, **how)
+        )
 
-    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+    def augment(self, example: Example, draw: np.random.Generator) -> Example:
         sentences = apart(example["input_ids"], example["sentences"])
         cut = int(draw.integers(1, len(sentences)))
         first, second = (np.concatenate(part) for part in (sentences[:cut], sentences[cut:]))
@@ -122,10 +125,10 @@ class NextSentence(Objective):
     def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor | dict[str, Tensor]:
         return torch.tensor([int(example["next_sentence_label"]) for example in examples])
 
-    def meter(self) -> Meter:
-        return Classification(self.head, ("follows", "does not follow"))
+    def metric(self) -> Metric:
+        return ClassificationMetric(self.head, ("follows", "does not follow"))
 
-    def _windows(self, rows: Rows) -> Iterator[dict[str, Any]]:
+    def _windows(self, rows: Dataset) -> Iterator[dict[str, Any]]:
         texts = sentences_of(rows, self.columns["text"], self.model.tokenizer, self.language)
         for document, sentences in enumerate(texts):
             for window in windows(sentences, self.room):
@@ -152,9 +155,8 @@ class PreTraining(NextSentence):
     Args: rate: how many tokens are chosen to be hidden · others: as in `NextSentence`
     """
 
-    TASK = "pre-training"
-    METRIC = "loss"
-    HIGHER = False
+    HEAD = "pre-training"
+    VALIDATION_METRIC = "loss"
 
     def __init__(
         self,
@@ -168,10 +170,10 @@ class PreTraining(NextSentence):
         super().__init__(model, language=language, max_tokens=max_tokens, columns=columns)
         self.masking = Masking.of(model.tokenizer, rate)
 
-    def varied(self, example: Example, draw: np.random.Generator) -> Example:
-        pair = super().varied(example, draw)
-        read, said = self.masking(pair["input_ids"], draw)
-        return {**pair, "input_ids": read, "labels": said}
+    def augment(self, example: Example, draw: np.random.Generator) -> Example:
+        pair = super().augment(example, draw)
+        masked_ids, labels_of_pair = self.masking(pair["input_ids"], draw)
+        return {**pair, "input_ids": masked_ids, "labels": labels_of_pair}
 
     def labels(self, examples: Sequence[Example], flow: Flow) -> dict[str, Tensor]:
         order = super().labels(examples, flow)
@@ -181,5 +183,5 @@ class PreTraining(NextSentence):
             "next_sentence_label": order,
         }
 
-    def meter(self) -> Meter:
-        return Losses(self.head, ("masked", "next"))
+    def metric(self) -> Metric:
+        return Metric(self.head, ("masked", "next"))

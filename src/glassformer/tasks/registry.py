@@ -1,138 +1,68 @@
-"""pipeline(task, model): the class that does a task, put together with a model that can."""
+"""The tasks by name: what `glassformer train --task` and `task:` of a configuration take."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
-from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
-from glassformer.files import shown
-from glassformer.files.strict_json import read_object
-from glassformer.hub import resolve
-from glassformer.model import Model, load
-from glassformer.models import FAMILIES
-from glassformer.models._family import TASK_ALIASES
-from glassformer.models.choice import family_of
-from glassformer.tasks.classify.pipeline import Classification
-from glassformer.tasks.features import FeatureExtraction
-from glassformer.tasks.generate.languages import split_task
-from glassformer.tasks.generate.pipeline import Summarization, Text2TextGeneration, TextGeneration, Translate
-from glassformer.tasks.masked.pipeline import FillMask
-from glassformer.tasks.pipeline import Pipeline
-from glassformer.tasks.tag.pipeline import Tagging
-from glassformer.weights.fit import first_ten
-from glassformer.weights.header import read_file_header
+from glassformer.deprecation import warn_former_attribute
+from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.files import safe_repr
+from glassformer.tasks.base import Task
 
-TASKS: dict[str, type[Pipeline]] = {
-    "text-generation": TextGeneration,
-    "text2text-generation": Text2TextGeneration,
-    "summarization": Summarization,
-    "translation": Translate,
-    "fill-mask": FillMask,
-    "text-classification": Classification,
-    "token-classification": Tagging,
-    "feature-extraction": FeatureExtraction,
+TASKS: dict[str, str | type[Task]] = {
+    "classify": "classify.task.Classify",
+    "tag": "tag.task.Tag",
+    "answer": "span.task.Answer",
+    "generate": "causal.task.Causal",
+    "instruct": "causal.instruct.Answers",
+    "fill": "masked.task.Masked",
+    "translate": "seq2seq.translate.Translate",
+    "summarise": "seq2seq.summarise.Summarise",
+    "next-sentence": "pretrain.NextSentence",
+    "pre-train": "pretrain.PreTraining",
+    "denoise": "seq2seq.denoise.Denoising",
+    "gap-sentences": "seq2seq.denoise.GapSentences",
+    "span-corruption": "seq2seq.denoise.SpanCorruption",
 }
-"""Hugging Face's name of a task → what does it; a new task is a line here."""
-
-LOADING = ("dtype", "device", "revision", "allow_pickle", "offline", "strict")
-
-EXAMPLES = {
-    "text-generation": "openai-community/gpt2",
-    "text2text-generation": "google-t5/t5-small",
-    "summarization": "sshleifer/distilbart-cnn-12-6",
-    "translation": "google-t5/t5-small",
-    "fill-mask": "distilbert/distilroberta-base",
-    "text-classification": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
-    "token-classification": "dslim/bert-base-NER",
-    "feature-extraction": "sentence-transformers/all-MiniLM-L6-v2",
-}
+"""Name → a class, or the module below `glassformer.tasks` and the class in it, which is imported on first use."""
 
 
-def pipeline(task: str, model: str | Path | Model | None = None, **options: Any) -> Pipeline:
-    """A model put to a task: give it texts, and it answers.
+def task_class(name: str) -> type[Task]:
+    """The class of a task.
 
-        fill = pipeline("fill-mask", "bert-base-uncased")
-        fill("Time flies like an [MASK].")[0].token_str
-
-        translate = pipeline("translation_en_to_de", "google-t5/t5-small")
-        translate(["Thank you.", "Good morning."], num_beams=4)
-
-    Args:
-        task: "text-generation", "text2text-generation", "summarization", "translation" or "translation_en_to_de",
-            "fill-mask", "text-classification", "token-classification", "feature-extraction"; or a short verb:
-            "generate", "summarise", "translate", "fill", "classify", "tag", "features".
-        model: a folder, a name on the Hub, or a model that was loaded for this task.
-        options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
-            as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.
-    Returns: what is called with a text, a list of texts, or a stream of them.
-    Raises: UnsupportedError: a task that is not done, a model that cannot do it. DataError: no model.
-        WeightsError: a checkpoint without the head for it. Else as `load`.
+    Raises: ConfigError: there is no such task.
     """
-    name, kind = _kind(task)
-    if model is None:
-        raise DataError(
-            f"pipeline({task!r}) was given no model, and fetches none that you did not name; give a folder or a name, "
-            f"such as pipeline({task!r}, {EXAMPLES[name.split('_')[0]]!r})"
-        )
-    loading = {key: options.pop(key) for key in LOADING if key in options}
-    full = task if split_task(task) else name
-    if isinstance(model, Model):
-        if loading:
-            raise ConfigError(
-                f"{next(iter(loading))} is said when a model is loaded, and this one is; give it to load(…)"
-            )
-        if model.task != kind.HEAD and not kind.BODY:
-            raise _cannot(kind, name, model.family.model_type, model.family.tasks, model.task)
-        return kind(model, full, **options)
-    return kind(_loaded(kind, name, model, loading), full, **options)
-
-
-def _kind(task: str) -> tuple[str, type[Pipeline]]:
-    """The name of a task without languages, and its class."""
-    name = TASK_ALIASES.get(task, task) if isinstance(task, str) else ""
-    name = "translation" if split_task(name) else name
     if name not in TASKS:
-        verbs = [verb for verb, its in TASK_ALIASES.items() if its in TASKS]
-        heads = {head for family in FAMILIES.values() for head in family.tasks}
+        raise ConfigError(f"task is {safe_repr(name)}{nearest(name, TASKS)}; allowed: {', '.join(TASKS)}")
+    entry = TASKS[name]
+    if isinstance(entry, str):
+        module, _, class_name = entry.rpartition(".")
+        entry = TASKS[name] = getattr(import_module(f"glassformer.tasks.{module}"), class_name)
+    assert not isinstance(entry, str)
+    return entry
+
+
+def register(name: str, task: type[Task]) -> None:
+    """Add a task of your own, so that it can be named like the others.
+
+    Raises: ConfigError: the name is taken by another class.
+    """
+    if name in TASKS and task_class(name) is not task:
+        raise ConfigError(f"there is a task {name!r} already; choose another name")
+    TASKS[name] = task
+
+
+def judge_of(name: str, task: Task, **options: Any) -> Task:
+    """Deprecated: `task.for_evaluation(**options)`."""
+    warn_former_attribute("judge_of(name, task, …)", "task.for_evaluation(…)")
+    return task.for_evaluation(**options)
+
+
+def check_evaluates(name: str) -> None:
+    """Raises: UnsupportedError: a task without an evaluation, or one that there is not."""
+    if name not in TASKS or task_class(name).EVALUATION is None:
+        able = [other for other in TASKS if task_class(other).EVALUATION is not None]
         raise UnsupportedError(
-            f"there is no pipeline for the task {shown(task)}; there are: {', '.join(TASKS)}, translation_XX_to_YY, "
-            f"or in short {', '.join(verbs)}"
-            + (
-                f"; load(…, task={name!r}) gives a model with that head, to be called directly"
-                if name in heads
-                else nearest(name, [*TASKS, *verbs])
-            )
+            f"the task {safe_repr(name)} cannot be evaluated{nearest(name, able)}; those that can: {', '.join(able)}"
         )
-    return name, TASKS[name]
-
-
-def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[str, Any]) -> Model:
-    """Load a model with the head of a task, once it is known that its family has one."""
-    finding = {key: loading[key] for key in ("revision", "allow_pickle", "offline") if key in loading}
-    if not isinstance(model, (str, Path)):
-        raise DataError(f"the model is {shown(model)}; give a folder, a name on the Hub, or a loaded Model")
-    folder = resolve(model, check=read_file_header, **finding)
-    if (folder / "config.json").is_file():  # `load` says what to do where there is none
-        family = family_of(read_object(folder / "config.json", ConfigError), folder)
-        if kind.HEAD not in family.tasks:
-            raise _cannot(kind, name, family.model_type, family.tasks, None)
-    found = load(folder, task=kind.HEAD, **loading)
-    new = [tensor for tensor in found.report.new if tensor.startswith("head.")]
-    if kind.BODY or not new:
-        return found
-    raise WeightsError(
-        f"{folder}: holds no head for {name!r}, so its answers would be drawn at random ({first_ten(new)}); name a "
-        f"checkpoint that was trained for this task, such as {EXAMPLES[name]}"
-    )
-
-
-def _cannot(
-    kind: type[Pipeline], name: str, family: str, heads: tuple[str, ...], loaded: str | None
-) -> UnsupportedError:
-    if kind.HEAD in heads:
-        return UnsupportedError(
-            f"this model was loaded for {loaded!r}; for {name!r} load it with task={kind.HEAD!r}, or give the pipeline "
-            "its name or folder"
-        )
-    return UnsupportedError(f"a {family!r} model cannot do {name!r}: {kind.WHY}")

@@ -47,8 +47,8 @@ class GeneratedText(Result):
 
     @property
     def text(self) -> str:
-        said = self.generated_text
-        return said if isinstance(said, str) else str(said[-1]["content"])
+        generated = self.generated_text
+        return generated if isinstance(generated, str) else str(generated[-1]["content"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.base import Rows
+from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import chunks, limit_of, placed, text_of
-from glassformer.tasks.microbatch import HIDDEN, joined, padded
-from glassformer.text.engine import around_one_text
+from glassformer.tasks.microbatch import IGNORE_INDEX, joined, padded
+from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.sentences import sentence_spans
 from glassformer.text.tokenizer import Tokenizer
 
@@ -32,9 +32,9 @@ TOKENS = 1024
 Made = TypeVar("Made")
 
 
-def room_of(model: Model, asked: int | None) -> int:
+def room_of(model: Model, max_tokens: int | None) -> int:
     """How many tokens an example may have: `limit_of`, for objectives that fill what there is."""
-    return limit_of(model, asked) or TOKENS
+    return limit_of(model, max_tokens) or TOKENS
 
 
 def room_for(tokens: int, special: int, least: int = 1) -> int:
@@ -74,7 +74,7 @@ class Frame:
 
 
 def encoded(
-    rows: Rows,
+    rows: Dataset,
     column: str,
     encode: Callable[[list[str]], Iterable[Made]],
     text: Callable[[Mapping[str, Any], str], str] = text_of,
@@ -101,12 +101,14 @@ def encoded(
 
 def bare_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """The ids of texts without special tokens around them."""
-    before, after = around_one_text(tokenizer.engine)
+    before, after = prefix_and_suffix(tokenizer.engine)
     framed, _ = tokenizer.batch_ids(texts, None)
     return [ids[len(before) : len(ids) - len(after)] for ids in framed]
 
 
-def sentences_of(rows: Rows, column: str, tokenizer: Tokenizer, language: str) -> Iterator[list[np.ndarray]]:
+def sentences_of(
+    rows: Dataset, column: str, tokenizer: Tokenizer, language: str
+) -> Iterator[list[np.ndarray]]:
     """The ids of each sentence of the text of each row."""
     return encoded(rows, column, lambda texts: (sentences(tokenizer, text, language) for text in texts))
 
@@ -141,7 +143,7 @@ def apart(ids: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
 
 def token_labels(labels: Sequence[Any], flow: Flow) -> Tensor:
     """A label for each token, in the layout of its pass. [1, tokens], or [texts, longest]"""
-    return padded(labels, HIDDEN) if flow.segments is None else joined(labels)
+    return padded(labels, IGNORE_INDEX) if flow.packing is None else joined(labels)
 
 
 def some(examples: Iterable[Made], needs: str) -> Iterator[Made]:
@@ -149,9 +151,9 @@ def some(examples: Iterable[Made], needs: str) -> Iterator[Made]:
 
     Raises: DataError: there is none; `needs` says what makes one.
     """
-    found = False
+    any_example = False
     for example in examples:
-        found = True
+        any_example = True
         yield example
-    if not found:
+    if not any_example:
         raise DataError(f"no row makes an example: {needs}")

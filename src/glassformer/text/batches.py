@@ -1,10 +1,10 @@
-"""What pairs of texts, and texts that come as words, are made of when many are encoded at once.
+"""Rows of token ids for pairs of texts and pre-split words: truncation, special tokens, word alignment.
 
-    pair     [CLS] a a a [SEP] b b [SEP]              segments   0 0 0 0 0 1 1 1
-    words    [CLS] time fl ##ies [SEP]                words     -1 0 1 1 -1
+    pair     [CLS] a a a [SEP] b b [SEP]              token types   0 0 0 0 0 1 1 1
+    words    [CLS] time fl ##ies [SEP]                words        -1 0 1 1 -1
 
-Rows are put together here from bare ids, since the engine makes bare ids fastest, and its own way of cutting keeps
-every piece it cuts off, of two long texts in every combination.
+Rows are assembled here from ids without special tokens, since the engine makes those fastest, and its own truncation
+keeps every overflowing window, of two long texts in every combination.
 """
 
 from __future__ import annotations
@@ -14,30 +14,73 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
+import tokenizers
+
 from glassformer.errors import ConfigError
+from glassformer.text.encode import encode_ids
+from glassformer.text.engine import guarded, pair_template
 
 T = TypeVar("T")
 
+TEXTS_PER_CALL = 4096
+"""How many texts go to the engine at once, which bounds the memory of its results."""
+
 
 class PairRow(NamedTuple):
-    """A pair of texts: its ids, and the segment of each token."""
+    """A pair of texts: token ids, and the token type (first or second text) of each."""
 
     ids: list[int]
-    segments: list[int]
+    token_types: list[int]
 
 
 class WordRow(NamedTuple):
-    """A text of words: its ids, the number of the word that each token is of, -1 for none; and whether it was cut."""
+    """A text of pre-split words: token ids, the word index of each (-1: none), and whether it was truncated."""
 
     ids: list[int]
     words: list[int]
-    cut: bool
+    truncated: bool
 
 
-def room_for_text(max_tokens: int | None, special: int) -> int | None:
-    """How many tokens of text a row has room for, beside its special ones; None = any number.
+def encode_batch_ids(
+    engine: tokenizers.Tokenizer,
+    special: tuple[list[int], list[int]],
+    texts: list[str],
+    max_tokens: int | None,
+    side: str,
+) -> tuple[list[list[int]], int]:
+    """Token ids of many texts, with the special tokens before and after each; and how many texts were truncated."""
+    before, after = special
+    limit = text_token_limit(max_tokens, len(before) + len(after))
+    rows, truncated = [], 0
+    for start in range(0, len(texts), TEXTS_PER_CALL):
+        for ids in encode_ids(engine, texts[start : start + TEXTS_PER_CALL]):
+            text_ids = truncate(ids, limit, side)
+            truncated += len(text_ids) < len(ids)
+            rows.append([*before, *text_ids, *after])
+    return rows, truncated
 
-    Raises: ConfigError: not even these have room.
+
+def encode_batch_pairs(
+    engine: tokenizers.Tokenizer, firsts: list[str], seconds: list[str], max_tokens: int | None, side: str
+) -> tuple[list[PairRow], int]:
+    """Token ids and token types of many pairs of texts, with special tokens; and how many pairs were truncated."""
+    special, types = guarded("the tokenizer's post-processor does not take pairs", pair_template, engine)
+    limit = text_token_limit(max_tokens, sum(map(len, special)))
+    rows, truncated = [], 0
+    for start in range(0, len(firsts), TEXTS_PER_CALL):
+        batch = slice(start, start + TEXTS_PER_CALL)
+        for pair in zip(encode_ids(engine, firsts[batch]), encode_ids(engine, seconds[batch]), strict=True):
+            limits = pair_token_limits(limit, *map(len, pair))
+            texts = [truncate(ids, text_limit, side) for ids, text_limit in zip(pair, limits, strict=True)]
+            truncated += sum(map(len, texts)) < sum(map(len, pair))
+            rows.append(assemble_pair(texts, special, types))
+    return rows, truncated
+
+
+def text_token_limit(max_tokens: int | None, special: int) -> int | None:
+    """The number of tokens that `max_tokens` leaves for text beside the special ones; None = no limit.
+
+    Raises: ConfigError: the special tokens alone are more.
     """
     if max_tokens is None:
         return None
@@ -46,63 +89,63 @@ def room_for_text(max_tokens: int | None, special: int) -> int | None:
     return max_tokens - special
 
 
-def cut_to(items: list[T], room: int | None, side: str) -> list[T]:
-    """At most `room` of them; `side` is where the others are cut off."""
-    if room is None or len(items) <= room:
+def truncate(items: list[T], limit: int | None, side: str) -> list[T]:
+    """At most `limit` items; `side` is where the others are cut off."""
+    if limit is None or len(items) <= limit:
         return items
-    return items[:room] if side == "right" else items[len(items) - room :]
+    return items[:limit] if side == "right" else items[len(items) - limit :]
 
 
-def shares_of(room: int | None, first: int, second: int) -> tuple[int, int]:
-    """How many tokens of each of two texts are kept: the longer is cut first, and from then on both by turns."""
-    if room is None or first + second <= room:
+def pair_token_limits(limit: int | None, first: int, second: int) -> tuple[int, int]:
+    """How many tokens of each text of a pair remain: the longer is truncated first, then both by turns."""
+    if limit is None or first + second <= limit:
         return first, second
-    less = min(first, second, room // 2)
-    return (less, room - less) if first <= second else (room - less, less)
+    shorter = min(first, second, limit // 2)
+    return (shorter, limit - shorter) if first <= second else (limit - shorter, shorter)
 
 
-def framed_pair(pair: Sequence[list[int]], frame: list[list[int]], segments: list[list[int]]) -> PairRow:
-    """Two texts with the special tokens before, between and after them; see `around_pair`."""
+def assemble_pair(pair: Sequence[list[int]], special: list[list[int]], types: list[list[int]]) -> PairRow:
+    """Two texts with the special tokens before, between and after them; see `pair_template`."""
     first, second = pair
-    before, between, after = frame
-    kinds = (segments[0], segments[1] * len(first), segments[2], segments[3] * len(second), segments[4])
-    return PairRow([*before, *first, *between, *second, *after], [kind for part in kinds for kind in part])
+    before, between, after = special
+    runs = (types[0], types[1] * len(first), types[2], types[3] * len(second), types[4])
+    return PairRow([*before, *first, *between, *second, *after], [number for run in runs for number in run])
 
 
-def framed_words(
-    ids: list[int], words: list[int], around: tuple[list[int], list[int]], room: int | None, side: str
+def assemble_words(
+    ids: list[int], words: list[int], special: tuple[list[int], list[int]], limit: int | None, side: str
 ) -> WordRow:
-    """A text of words, cut to its room, with the special tokens around it, which are of no word."""
-    before, after = around
-    kept = cut_to(ids, room, side)
-    owners = [*(-1 for _ in before), *cut_to(words, room, side), *(-1 for _ in after)]
-    return WordRow([*before, *kept, *after], owners, len(kept) < len(ids))
+    """A text of words, truncated, with the special tokens around it, which belong to no word."""
+    before, after = special
+    text_ids = truncate(ids, limit, side)
+    word_of_token = [*(-1 for _ in before), *truncate(words, limit, side), *(-1 for _ in after)]
+    return WordRow([*before, *text_ids, *after], word_of_token, len(text_ids) < len(ids))
 
 
-def word_of_each_token(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """The first word that each token shares a character with, where words stand in a text with a space between them.
+def word_indices(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The word index of each token, in a text of words joined by single spaces: the first that it overlaps.
 
-    Args: offsets: where each token begins and ends, in characters of the text.
-    Returns: numbers of words; -1 for a token of no character, or of a space alone.
+    Args: offsets: start and end of each token, in characters of the text.
+    Returns: word indices; -1 for a token of no character, or of a space alone.
     """
-    return owner_of_each_token(spans_of(words), offsets)
+    return span_indices(word_spans(words), offsets)
 
 
-def spans_of(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where words begin and end that stand in a text with a space between them, in characters."""
+def word_spans(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Start and end of each word in the text of these words joined by single spaces, in characters."""
     ends = [end - 1 for end in accumulate(len(word) + 1 for word in words)]
     return [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
 
 
-def owner_of_each_token(spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """The first span that each token shares a character with, by number; -1 for none.
+def span_indices(spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """The index of the first span that each token overlaps; -1 for none.
 
-    Args: spans: in order, none within another · offsets: where each token begins and ends, in characters of the text.
+    Args: spans: in order, none within another · offsets: start and end of each token, in characters of the text.
     """
     ends = [end for _, end in spans]
-    found = []
+    indices = []
     for start, end in offsets:
-        owner = bisect_right(ends, start)  # the first that ends beyond the token's start
-        begins = spans[owner][0] if owner < len(spans) else end
-        found.append(owner if begins < end else -1)
-    return found
+        index = bisect_right(ends, start)  # the first span that ends beyond the token's start
+        span_start = spans[index][0] if index < len(spans) else end
+        indices.append(index if span_start < end else -1)
+    return indices

@@ -1,12 +1,12 @@
-"""From the files of a folder to an engine. `tokenizer.json`, the engine's own file, has everything in it; else:
+"""Build a tokenizer engine from a model folder: from `tokenizer.json`, which holds everything, or vocabulary files:
 
-vocab.txt                     word_piece.py     BERT and its kin
-vocab.json + merges.txt       byte_pairs.py     GPT-2, RoBERTa, BART, Whisper, CLIP, the first GPT
+vocab.txt                     wordpiece.py      BERT and its kin
+vocab.json + merges.txt       bpe.py            GPT-2, RoBERTa, BART, Whisper, CLIP, the first GPT
 vocab.json                    characters.py     wav2vec 2.0 and its kin
 spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT
-source.spm + vocab.json       sentencepiece.py  Marian; target.spm in place of source.spm for what it writes
+source.spm + vocab.json       sentencepiece.py  Marian; target.spm in place of source.spm for the target language
 
-The same names mean something else in each family, so the family picks the reader, never the name alone.
+The same file name means something else in each family, so the family picks the reader, never the name alone.
 """
 
 from __future__ import annotations
@@ -19,48 +19,49 @@ import tokenizers
 from tokenizers import AddedToken
 
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
-from glassformer.text import byte_pairs, characters, sentencepiece, word_piece
+from glassformer.text import bpe, characters, sentencepiece, wordpiece
 from glassformer.text.engine import check_ids, guarded
 from glassformer.text.files import read_bytes, read_optional_json_object
-from glassformer.text.frame import frame
-from glassformer.text.special import MASK_TAKES_SPACE, Settings, complete_roles
+from glassformer.text.post_processor import add_post_processor
+from glassformer.text.settings import TokenizerSettings
+from glassformer.text.special_tokens import MASK_TAKES_SPACE, complete_roles
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """One way of reading vocabulary files.
+class TokenizerReader:
+    """A reader of one kind of vocabulary file.
 
     Fields:
-        files: any one of them is what it begins from.
-        families: whose files it reads.
-        build: the engine of one of these files.
+        files: the file names it can start from, any one of them.
+        families: the families whose files it reads.
+        build: makes the engine from one of these files.
         assumed: the family of a folder that names none, or "" where the files alone do not say enough.
     """
 
     files: tuple[str, ...]
     families: frozenset[str]
-    build: Callable[[Path, Settings], tokenizers.Tokenizer]
+    build: Callable[[Path, TokenizerSettings], tokenizers.Tokenizer]
     assumed: str = ""
 
 
 READERS = (
-    Reader(word_piece.FILES, word_piece.FAMILIES, word_piece.build, assumed="bert"),
-    Reader(byte_pairs.FILES, byte_pairs.FAMILIES, byte_pairs.build, assumed="gpt2"),
-    Reader(characters.FILES, characters.FAMILIES, characters.build),
-    Reader(sentencepiece.FILES, sentencepiece.FAMILIES, sentencepiece.build),
+    TokenizerReader(wordpiece.FILES, wordpiece.FAMILIES, wordpiece.build, assumed="bert"),
+    TokenizerReader(bpe.FILES, bpe.FAMILIES, bpe.build, assumed="gpt2"),
+    TokenizerReader(characters.FILES, characters.FAMILIES, characters.build),
+    TokenizerReader(sentencepiece.FILES, sentencepiece.FAMILIES, sentencepiece.build),
 )
 
 TOKENIZER_FILES = ("tokenizer.json", *dict.fromkeys(name for reader in READERS for name in reader.files))
-"""Any of them makes a tokenizer's folder."""
+"""A folder with any of these files holds a tokenizer."""
 
 TARGET_FILE = "target.spm"
-"""The pieces of what a Marian model writes, beside those of what it reads."""
+"""The SentencePiece model of a Marian model's target language."""
 
 
-def build_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
-    """The engine that a folder describes, without padding or truncation, its special tokens in place.
+def build_engine(folder: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    """Build the engine that a folder describes, with its special tokens, without padding or truncation.
 
-    Padding and truncation that a `tokenizer.json` may store are somebody's last call, not part of the
+    Padding and truncation that a `tokenizer.json` may store are left from somebody's last call, not part of the
     tokenizer, and are dropped.
 
     Raises:
@@ -73,27 +74,29 @@ def build_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
         engine = _from_tokenizer_json(folder / "tokenizer.json")
         _add_special_tokens(engine, settings)
         return engine
-    reader, path = _reader(folder, settings)
+    reader, path = _find_reader(folder, settings)
     settings = settings if settings.family else replace(settings, kind=reader.assumed)
-    return _completed(reader.build(path, settings), folder, settings)
+    return _with_special_tokens(reader.build(path, settings), folder, settings)
 
 
-def build_target_engine(folder: Path, settings: Settings) -> tokenizers.Tokenizer | None:
-    """The engine of what a model writes, where that has pieces of its own: Marian's, with the ids of `vocab.json`.
+def build_target_engine(folder: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer | None:
+    """Build the engine of the target language, where it has a vocabulary file of its own: Marian's `target.spm`.
 
     Raises: as `build_engine`.
     """
     path = folder / TARGET_FILE
     if settings.family != "marian" or not path.exists():
         return None
-    return _completed(sentencepiece.build(path, settings), folder, settings)
+    return _with_special_tokens(sentencepiece.build(path, settings), folder, settings)
 
 
-def _completed(engine: tokenizers.Tokenizer, folder: Path, settings: Settings) -> tokenizers.Tokenizer:
-    """An engine with the tokens that other files list, and the special ones that stand around a text."""
+def _with_special_tokens(
+    engine: tokenizers.Tokenizer, folder: Path, settings: TokenizerSettings
+) -> tokenizers.Tokenizer:
+    """The engine with its added and special tokens, and the family's post-processor."""
     _add_listed_tokens(engine, folder / "added_tokens.json")
     _add_special_tokens(engine, settings)
-    frame(engine, settings, folder)
+    add_post_processor(engine, settings, folder)
     return engine
 
 
@@ -106,21 +109,26 @@ def _from_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
     return engine
 
 
-def _reader(folder: Path, settings: Settings) -> tuple[Reader, Path]:
-    """The first reader of this family whose file is there, and that file.
+def _find_reader(folder: Path, settings: TokenizerSettings) -> tuple[TokenizerReader, Path]:
+    """The first reader for this family whose file is there, and that file.
 
-    The class that the files name decides, else the family of the model.
+    The tokenizer class that the files name decides, else the family of the model.
     """
-    found = [
+    candidates = [
         (reader, folder / name) for reader in READERS for name in reader.files if (folder / name).exists()
     ]
-    for reader, path in found:
+    for reader, path in candidates:
         if (settings.family or reader.assumed) in reader.families:
             return reader, path
-    raise _unreadable(folder, found[0][1], settings) if found else _nothing_found(folder)
+    if candidates:
+        raise _unreadable_error(folder, candidates[0][1], settings)
+    raise DataError(
+        f"{folder} holds no tokenizer: no tokenizer.json, no vocab.txt, no vocab.json with merges.txt, "
+        f"no {', '.join(sentencepiece.FILES)}"
+    )
 
 
-def _unreadable(folder: Path, path: Path, settings: Settings) -> GlassformerError:
+def _unreadable_error(folder: Path, path: Path, settings: TokenizerSettings) -> GlassformerError:
     remedy = "put its tokenizer.json beside it (the library that made it writes one on saving)"
     if not settings.family:
         return UnsupportedError(
@@ -132,17 +140,10 @@ def _unreadable(folder: Path, path: Path, settings: Settings) -> GlassformerErro
     return UnsupportedError(f"a tokenizer {whose} cannot be built from {path} alone; {remedy}")
 
 
-def _nothing_found(folder: Path) -> GlassformerError:
-    return DataError(
-        f"{folder} holds no tokenizer: no tokenizer.json, no vocab.txt, no vocab.json with merges.txt, "
-        f"no {', '.join(sentencepiece.FILES)}"
-    )
+def _add_special_tokens(engine: tokenizers.Tokenizer, settings: TokenizerSettings) -> None:
+    """Register the special tokens, so that they are matched in text and never split; new ones get the next ids.
 
-
-def _add_special_tokens(engine: tokenizers.Tokenizer, settings: Settings) -> None:
-    """Make the engine find the special tokens in text, as whole tokens; missing ones get the next ids.
-
-    Already known ones keep their own flags, such as swallowing the space before `<mask>`.
+    Tokens that the engine has already keep their flags, such as `lstrip` of `<mask>`.
     """
     known = {token.content for token in engine.get_added_tokens_decoder().values()}
     roles = complete_roles(settings, engine.get_vocab(True))
@@ -156,14 +157,14 @@ def _add_special_tokens(engine: tokenizers.Tokenizer, settings: Settings) -> Non
         for role, token in roles.items()
     )
     missing: dict[str, AddedToken] = {}
-    for token in (*settings.named, *conventional):
+    for token in (*settings.special_tokens, *conventional):
         if token.content not in known:
             missing.setdefault(token.content, token)
     guarded("the special tokens cannot be added", engine.add_tokens, list(missing.values()))
 
 
 def _add_listed_tokens(engine: tokenizers.Tokenizer, path: Path) -> None:
-    """Add the tokens of `added_tokens.json`, an older list beside vocabulary files: token -> id."""
+    """Add the tokens of `added_tokens.json` (token -> id), which older folders have beside vocabulary files."""
     listed = read_optional_json_object(path)
     if not listed:
         return

@@ -1,8 +1,8 @@
-"""Conversations to text, by the template that comes with a tokenizer.
+"""Chat templates: conversations to text, by the Jinja template that comes with a tokenizer.
 
     [{"role": "user", "content": "Hi"}]  ──chat_template──>  <|im_start|>user Hi<|im_end|> <|im_start|>assistant
 
-A template is a program of strangers: it runs in `sandbox`, on copies, and within a budget.
+A template is untrusted code: it runs in `sandbox`, on copies, and within a budget of work.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 Chat = Sequence[Mapping[str, Any]]
 """Messages in order, each with a "role" ("system", "user", "assistant") and its "content"."""
 
-FILE, FOLDER = "chat_template.jinja", "additional_chat_templates"
+TEMPLATE_FILE, TEMPLATES_FOLDER = "chat_template.jinja", "additional_chat_templates"
 
-LONGEST_TEMPLATE = 250_000
-"""Published templates have up to some ten thousand characters."""
+MAX_TEMPLATE_LENGTH = 250_000
+"""In characters; published templates have up to some ten thousand."""
 
-END = "\ue000end of what is continued\ue000"
-"""Stands, with a space, behind a message that is to be continued; the characters at its ends are in no alphabet."""
+CONTINUATION_MARK = "\ue000end of what is continued\ue000"
+"""Appended, with a space, to a message that is to be continued; U+E000 is for private use, so no text has it."""
 
 
 def is_chat(value: Any) -> bool:
-    """Is this one conversation: a list of mappings?"""
+    """Whether this is a conversation: a list of messages (mappings)."""
     return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], Mapping)
 
 
-def is_begun(chat: Chat) -> bool:
-    """Does it end with the assistant's words, which then are to be continued?"""
+def ends_with_assistant(chat: Chat) -> bool:
+    """Whether the last message is the assistant's, which is then continued."""
     last = chat[-1]
     return isinstance(last, Mapping) and last.get("role") == "assistant"
 
 
 def as_prompt(tokenizer: Tokenizer, chat: Chat) -> str:
-    """The text that a model continues with an answer, or with the rest of one; all special tokens are in it."""
-    begun = is_chat(chat) and is_begun(chat)
+    """The prompt of a conversation: text that the model continues with an answer, special tokens included."""
+    continued = is_chat(chat) and ends_with_assistant(chat)
     text: str = tokenizer.apply_chat_template(
-        chat, tokenize=False, add_generation_prompt=not begun, continue_final_message=begun
+        chat, tokenize=False, add_generation_prompt=not continued, continue_final_message=continued
     )
     return text
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplates:
-    """The templates of a folder: name → source; most folders have one, "default".
+    """The chat templates of a folder: name → source; most folders have one, "default".
 
-    in_files: they stand in files of their own, not in tokenizer_config.json, which is kept as it is anyway.
+    in_files: they come from files of their own, not from tokenizer_config.json, which is copied as it is anyway.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -66,36 +66,36 @@ class ChatTemplates:
 
     @classmethod
     def read(cls, folder: Path, config: Mapping[str, Any]) -> ChatTemplates:
-        """From files of their own, or else from the key "chat_template" of tokenizer_config.json.
+        """Read the templates from `.jinja` files, or else from the key "chat_template" of tokenizer_config.json.
 
-        Raises: DataError: they are no text.
+        Raises: DataError: a template is not text.
         """
-        paths = {"default": folder / FILE} if (folder / FILE).exists() else {}
-        paths |= {path.stem: path for path in sorted((folder / FOLDER).glob("*.jinja"))}
+        paths = {"default": folder / TEMPLATE_FILE} if (folder / TEMPLATE_FILE).exists() else {}
+        paths |= {path.stem: path for path in sorted((folder / TEMPLATES_FOLDER).glob("*.jinja"))}
         if paths:
             return cls({name: read_text(path) for name, path in paths.items()}, in_files=True)
-        found = config.get("chat_template")
-        if isinstance(found, str):
-            return cls({"default": found})
-        named = found if isinstance(found, list) else [] if found is None else [found]
+        value = config.get("chat_template")
+        if isinstance(value, str):
+            return cls({"default": value})
+        templates = value if isinstance(value, list) else [] if value is None else [value]
         try:
-            sources = {each["name"]: each["template"] for each in named}
+            sources = {template["name"]: template["template"] for template in templates}
         except (TypeError, KeyError):
             sources = {"": None}
         if not all(isinstance(text, str) for pair in sources.items() for text in pair):
             raise DataError(
                 f"{folder / 'tokenizer_config.json'}: chat_template must be text, or a list of "
-                f'{{"name": text, "template": text}}, got {found!r:.60}'
+                f'{{"name": text, "template": text}}, got {value!r:.60}'
             )
         return cls(sources)
 
-    def choose(self, asked: str | None, *, tools: bool) -> str:
-        """The source of the template that is asked for, by name or itself; else the one for tools, or the default.
+    def choose(self, name_or_source: str | None, *, tools: bool) -> str:
+        """The source of a template, given by name or as source; None: the one for tools, or the default.
 
         Raises: DataError: there is none.
         """
-        if asked is not None:
-            return self.sources.get(asked, asked)
+        if name_or_source is not None:
+            return self.sources.get(name_or_source, name_or_source)
         if tools and "tool_use" in self.sources:
             return self.sources["tool_use"]
         if "default" in self.sources:
@@ -106,21 +106,23 @@ class ChatTemplates:
                 "name one: chat_template=…"
             )
         raise DataError(
-            "this tokenizer has no chat template, so its model was hardly trained on conversations; write the "
+            "this tokenizer has no chat template, so its model was probably not trained on conversations; write the "
             "prompt as one text, or give a template: chat_template=…"
         )
 
     def save(self, folder: Path) -> None:
-        """Write the files that there were; those of an earlier model do not stay."""
+        """Write the template files, and delete those of an earlier model."""
         sources = dict(self.sources) if self.in_files else {}
-        texts = {folder / FILE: sources.pop("default")} if "default" in sources else {}
-        texts |= {folder / FOLDER / f"{name}.jinja": text for name, text in sources.items()}
-        for path in (folder / FILE, *(folder / FOLDER).glob("*.jinja")):
+        texts = {folder / TEMPLATE_FILE: sources.pop("default")} if "default" in sources else {}
+        texts |= {folder / TEMPLATES_FOLDER / f"{name}.jinja": text for name, text in sources.items()}
+        for path in (folder / TEMPLATE_FILE, *(folder / TEMPLATES_FOLDER).glob("*.jinja")):
             if path not in texts:
                 path.unlink(missing_ok=True)
         for path, text in texts.items():
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(text.encode("utf-8"))  # the line ends that there were
+            path.write_bytes(
+                text.encode("utf-8")
+            )  # as bytes: text mode would change the line ends on Windows
 
 
 def render(
@@ -134,62 +136,61 @@ def render(
     documents: Sequence[Mapping[str, Any]] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> str:
-    """What a template makes of a conversation.
+    """Render a conversation with a chat template.
 
     Args:
         special_tokens: "bos_token" → "<s>", and so on.
-        add_generation_prompt: end with what an answer of the assistant begins with.
+        add_generation_prompt: end with the beginning of an assistant's message.
         continue_final_message: end within the last message instead, so that it is continued.
-        tools, documents: as the template expects them, in JSON's types · variables: what else it is told.
+        tools, documents: as the template expects them, in JSON's types · variables: further template variables.
 
-    Raises: DataError: messages of the wrong shape; a template that is damaged, refuses these messages, fails on them,
-        reaches for what it must not, or would not end.
+    Raises: DataError: messages of the wrong shape; a template with a syntax error, one that rejects these messages,
+        fails on them, violates the sandbox, or exceeds its budget of work.
     """
-    from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
-
     from glassformer.text import sandbox
 
-    messages = _messages(chat)
+    messages = _checked_messages(chat)
     if continue_final_message:
         if add_generation_prompt:
             raise DataError(
-                "add_generation_prompt begins a new message, and continue_final_message goes on with the last; "
-                "choose one"
+                "add_generation_prompt begins a new message, continue_final_message continues the last; choose one"
             )
-        messages[-1]["content"] = _marked(messages[-1].get("content"))
+        messages[-1]["content"] = _mark_end(messages[-1].get("content"))
     try:
-        given = {"tools": tools, "documents": documents, **(variables or {})}
-        told = {name: sandbox.plain(value, name) for name, value in given.items()}
-        with sandbox.budget():
-            text = _compiled(source).render(
+        arguments = {"tools": tools, "documents": documents, **(variables or {})}
+        copies = {name: sandbox.json_copy(value, name) for name, value in arguments.items()}
+        with sandbox.work_budget():
+            text = _compiled_template(source).render(
                 {
                     **special_tokens,
-                    **told,
+                    **copies,
                     "messages": messages,
                     "add_generation_prompt": add_generation_prompt,
                 }
             )
-    except TemplateSyntaxError as error:
-        raise DataError(
-            f"the chat template is damaged: line {error.lineno}: {error.message}; repair it, or give another: "
-            "chat_template=…"
-        ) from error
-    except sandbox.Refused as error:
-        raise DataError(f"the chat template does not take these messages: {error}") from error
-    except SecurityError as error:
-        raise DataError(
-            f"the chat template reaches for what no template may have, and was stopped: {error}"
-        ) from error
-    except TemplateError as error:
-        raise DataError(
-            f"the chat template does not work with these messages: {error}; look at both, or give another template: "
-            "chat_template=…"
-        ) from error
-    except Exception as error:  # a stranger's program may fail in any way
-        raise DataError(
-            f"the chat template does not work with these messages: {type(error).__name__}: {error!s:.200}"
-        ) from error
-    return _cut(text, messages[-1]) if continue_final_message else text
+    except Exception as error:  # untrusted code may fail in any way
+        raise _template_error(error) from error
+    return _cut_at_mark(text, messages[-1]) if continue_final_message else text
+
+
+def _template_error(error: Exception) -> DataError:
+    """The error of a failed rendering, with its remedy."""
+    from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
+
+    from glassformer.text.sandbox import TemplateRefusal
+
+    remedy = "give another template: chat_template=…"
+    if isinstance(error, TemplateSyntaxError):
+        message = f"has a syntax error: line {error.lineno}: {error.message}; repair it, or {remedy}"
+    elif isinstance(error, TemplateRefusal):
+        message = f"rejects these messages: {error}"
+    elif isinstance(error, SecurityError):
+        message = f"was stopped, since it violates the sandbox: {error}"
+    elif isinstance(error, TemplateError):
+        message = f"fails on these messages: {error}; check both, or {remedy}"
+    else:
+        message = f"fails on these messages: {type(error).__name__}: {error!s:.200}"
+    return DataError(f"the chat template {message}")
 
 
 @lru_cache(maxsize=1)
@@ -200,20 +201,20 @@ def _sandbox() -> Sandbox:
 
 
 @lru_cache(maxsize=16)
-def _compiled(source: str) -> Template:
-    if len(source) > LONGEST_TEMPLATE:
+def _compiled_template(source: str) -> Template:
+    if len(source) > MAX_TEMPLATE_LENGTH:
         raise DataError(
-            f"the chat template has {len(source)} characters; at most {LONGEST_TEMPLATE} are taken"
+            f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_LENGTH} are allowed"
         )
     return _sandbox().template(source)
 
 
-def _messages(chat: Chat) -> list[dict[str, Any]]:
-    """A copy of the messages, without what is None.
+def _checked_messages(chat: Chat) -> list[dict[str, Any]]:
+    """A copy of the messages, without keys that are None.
 
-    Raises: DataError: they are not what messages are.
+    Raises: DataError: messages of the wrong shape.
     """
-    from glassformer.text.sandbox import plain
+    from glassformer.text.sandbox import json_copy
 
     if not isinstance(chat, (list, tuple)) or not chat:
         raise DataError(
@@ -240,30 +241,30 @@ def _messages(chat: Chat) -> list[dict[str, Any]]:
                 'such as {"type": "text", "text": "Hello"}'
             )
         try:
-            copy = plain(message, f"message {number}")
+            copy = json_copy(message, f"message {number}")
         except (TypeError, RecursionError) as error:
             raise DataError(str(error)) from error
         messages.append({key: value for key, value in copy.items() if value is not None})
     return messages
 
 
-def _marked(content: Any) -> Any:
-    """The content with the mark behind its last text."""
+def _mark_end(content: Any) -> Any:
+    """The content with the continuation mark behind its last text."""
     if isinstance(content, str):
-        return content + END + " "
+        return content + CONTINUATION_MARK + " "
     for part in reversed(content or []):
         if isinstance(part, dict) and isinstance(part.get("text"), str):
-            part["text"] += END + " "
+            part["text"] += CONTINUATION_MARK + " "
             return content
-    raise DataError("continue_final_message goes on with the last message, and it holds no text")
+    raise DataError("continue_final_message continues the last message, but it holds no text")
 
 
-def _cut(text: str, last: Mapping[str, Any]) -> str:
-    """What stands before the mark; where the template strips texts, the space is gone, and none stands before it."""
-    found = text.rfind(END)
-    if found < 0:
+def _cut_at_mark(text: str, last: Mapping[str, Any]) -> str:
+    """The text before the continuation mark, stripped where the template strips contents: the mark's space is gone."""
+    end = text.rfind(CONTINUATION_MARK)
+    if end < 0:
         raise DataError(
-            "continue_final_message goes on with the last message, and the chat template does not write it as it is; "
+            "continue_final_message continues the last message, but the chat template does not write it unchanged; "
             f"its role is {last['role']!r}"
         )
-    return text[:found] if text.startswith(" ", found + len(END)) else text[:found].rstrip()
+    return text[:end] if text.startswith(" ", end + len(CONTINUATION_MARK)) else text[:end].rstrip()

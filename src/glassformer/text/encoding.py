@@ -1,4 +1,4 @@
-"""Encoding: what a tokenizer call answers with, ready for `model(**encoding)`."""
+"""Encoding: the result of a tokenizer call, ready for `model(**encoding)`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from glassformer.errors import ConfigError, DataError
 
 
-class Row(Protocol):
+class EncodedRow(Protocol):
     """One encoded text, pair or window; the engine's own encodings are rows."""
 
     @property
@@ -32,14 +32,14 @@ class Row(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding(Mapping[str, Any]):
-    """A mapping of model inputs, and beside it what each token stands for.
+    """Model inputs by name, and for each token its text, character offsets and word.
 
         encoding["input_ids"]       [B, T] ids                                  list, numpy or torch
         encoding["attention_mask"]  [B, T] 1 = token, 0 = padding
-        encoding["token_type_ids"]  [B, T] 0 = first text, 1 = second text      where the model has segments
-        encoding.tokens(i)          the pieces of row i, as written in the vocabulary
-        encoding.offsets(i)         (start, end) of each piece, in characters of its own text
-        encoding.word_ids(i)        the index of the word each piece belongs to; None = special or padding
+        encoding["token_type_ids"]  [B, T] 0 = first text, 1 = second text      where the model has token types
+        encoding.tokens(i)          the tokens of row i, as written in the vocabulary
+        encoding.offsets(i)         (start, end) of each token, in characters of its own text
+        encoding.word_ids(i)        the index of the word each token belongs to; None = special or padding
         encoding.sequence_ids(i)    0 = first text, 1 = second text;               None = special or padding
         encoding.overflow_to_sample the input each row came from (several rows, windows, may come from one)
 
@@ -47,7 +47,7 @@ class Encoding(Mapping[str, Any]):
     """
 
     data: Mapping[str, Any]
-    rows: Sequence[Row]
+    rows: Sequence[EncodedRow]
     overflow_to_sample: list[int]
 
     def __getitem__(self, key: str) -> Any:
@@ -66,22 +66,22 @@ class Encoding(Mapping[str, Any]):
         raise AttributeError(f"an Encoding has no {name!r}; its keys are {', '.join(self.data)}")
 
     def tokens(self, row: int = 0) -> list[str]:
-        """The pieces of one row, special ones and padding included."""
+        """The tokens of one row, special ones and padding included."""
         return self._row(row).tokens
 
     def offsets(self, row: int = 0) -> list[tuple[int, int]]:
-        """(start, end) of each piece in characters of its text; (0, 0) for special tokens and padding."""
+        """(start, end) of each token in characters of its text; (0, 0) for special tokens and padding."""
         return self._row(row).offsets
 
     def word_ids(self, row: int = 0) -> list[int | None]:
-        """The word (of the pre-tokenised text) each piece belongs to, counted in each text from 0."""
+        """The index of the word (of the pre-tokenised text) that each token belongs to, from 0 in each text."""
         return self._row(row).word_ids
 
     def sequence_ids(self, row: int = 0) -> list[int | None]:
-        """Which text of the pair each piece comes from."""
+        """The text of the pair that each token comes from: 0 or 1; None = special or padding."""
         return self._row(row).sequence_ids
 
-    def _row(self, row: int) -> Row:
+    def _row(self, row: int) -> EncodedRow:
         try:
             return self.rows[row]
         except (IndexError, TypeError) as error:
@@ -89,21 +89,21 @@ class Encoding(Mapping[str, Any]):
 
 
 def to_encoding(
-    rows: Sequence[Row], samples: list[int], *, segments: bool, tensors: str | None, flat: bool
+    rows: Sequence[EncodedRow], samples: list[int], *, token_types: bool, tensors: str | None, flat: bool
 ) -> Encoding:
-    """Put rows together under the names that models take.
+    """Collect rows into an `Encoding`, under the names of model inputs.
 
     Args:
-        rows: one for each text, pair or window, padded already where that was asked.
+        rows: one for each text, pair or window, padded already where padding is on.
         samples: the index of the input each row came from.
-        segments: whether to give token_type_ids.
+        token_types: whether to give token_type_ids.
         tensors: "np" or "pt" for int64 arrays [B, T], None for lists.
         flat: a single text without tensors: lists without the batch level.
 
     Raises: ConfigError: tensors of rows of unequal length.
     """
     columns: dict[str, list[list[int]]] = {"input_ids": [row.ids for row in rows]}
-    if segments:
+    if token_types:
         columns["token_type_ids"] = [row.type_ids for row in rows]
     columns["attention_mask"] = [row.attention_mask for row in rows]
     data: dict[str, Any]

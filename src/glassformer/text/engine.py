@@ -1,4 +1,4 @@
-"""The one boundary to the Rust engine: its errors become ours here, and its cheap copies are made here.
+"""The boundary to the Rust `tokenizers` engine: its exceptions become ours, and cheap thread-safe copies.
 
 An engine is a `tokenizers.Tokenizer`. It is never changed after loading: whatever a call needs switched on
 (truncation, special tokens read as text) goes on a copy that shares the vocabulary with the original, so
@@ -20,10 +20,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_ID_PER_TOKEN = 4
-"""Ids may have holes, but an id beyond this many times the vocabulary size would make tables explode."""
+"""Ids may have gaps, but an id beyond this many times the vocabulary size would make embedding tables explode."""
 
-AT_THE_ENDS = Regex(r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z")
-"""White space before and after a whole text, for decoders that leave it out."""
+OUTER_WHITESPACE = Regex(r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z")
+"""White space at the beginning and end of a text, for decoders that strip it."""
 
 
 def guarded(
@@ -32,7 +32,7 @@ def guarded(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> R:
-    """Call the engine; whatever it throws comes out as one DataError that begins with `doing`.
+    """Call the engine; any exception of it becomes a DataError that begins with `doing`.
 
     The engine raises plain `Exception`, and on a violated expectation panics with `PanicException`, which
     derives from BaseException and would pass every ordinary handler.
@@ -56,7 +56,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def sharing_copy(engine: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """A copy to set switches on; model, normaliser and the other parts are shared, so it costs microseconds.
+    """A copy whose options can be changed; it shares the model and the other parts, so it costs microseconds.
 
     Truncation and padding are off on the copy.
     """
@@ -69,15 +69,15 @@ def sharing_copy(engine: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     copy.add_tokens([token for _, token in sorted(added.items())])  # at once: one by one takes time squared
     if copy.get_added_tokens_decoder() == added:
         return copy
-    # Added ids with holes are not given again in the same way; then the whole engine is written and read.
+    # Adding tokens again numbers them without gaps. If the ids had gaps, the engine is serialised instead.
     copy = tokenizers.Tokenizer.from_str(engine.to_str())
     copy.no_truncation()
     copy.no_padding()
     return copy
 
 
-def around_one_text(engine: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
-    """The special ids that the engine puts before and after a single text.
+def prefix_and_suffix(engine: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids of the special tokens that the post-processor puts before and after a single text.
 
     Found by sending a text of one made-up token through the post-processor alone, so it holds for any
     vocabulary:  [CLS] x [SEP]  ->  ([101], [102])
@@ -90,20 +90,21 @@ def around_one_text(engine: tokenizers.Tokenizer) -> tuple[list[int], list[int]]
     return encoding.ids[:middle], encoding.ids[middle + 1 :]
 
 
-def around_pair(engine: tokenizers.Tokenizer) -> tuple[list[list[int]], list[list[int]]]:
-    """The special ids that the engine puts before, between and after two texts; and what segment every part is.
+def pair_template(engine: tokenizers.Tokenizer) -> tuple[list[list[int]], list[list[int]]]:
+    """The ids of the special tokens before, between and after a pair of texts, and the token types of all parts.
 
-        [CLS] x [SEP] y [SEP]  ->  ids ([101], [102], [102])   segments ([0], [0], [0], [1], [1])
+        [CLS] x [SEP] y [SEP]  ->  ids ([101], [102], [102])   token types ([0], [0], [0], [1], [1])
 
-    Returns: ids of the three frames; segment ids of the five parts, of a text the one that each of its tokens has.
+    Returns: ids of the three runs of special tokens; token types of the five parts, one for each text.
     """
     probe = tokenizers.Tokenizer(models.WordLevel({"x": 0}, unk_token="x"))
     probe.post_processor = engine.post_processor
     encoding = probe.encode("x", "x")
     first, second = (encoding.sequence_ids.index(text) for text in (0, 1))
-    cuts = (0, first, first + 1, second, second + 1, len(encoding.ids))
+    boundaries = (0, first, first + 1, second, second + 1, len(encoding.ids))
     ids, types = (
-        [column[start:end] for start, end in pairwise(cuts)] for column in (encoding.ids, encoding.type_ids)
+        [column[start:end] for start, end in pairwise(boundaries)]
+        for column in (encoding.ids, encoding.type_ids)
     )
     return ids[::2], types
 
@@ -123,11 +124,11 @@ def check_ids(vocabulary: dict[str, int], source: str) -> None:
     if largest > allowed:
         raise DataError(
             f"{source}: token {token!r} has the id {largest}, but the vocabulary has only "
-            f"{len(vocabulary)} tokens; ids up to {allowed} are taken"
+            f"{len(vocabulary)} tokens; ids up to {allowed} are allowed"
         )
 
 
-def check_one_id_each(vocabulary: dict[str, int], source: str) -> None:
+def check_unique_ids(vocabulary: dict[str, int], source: str) -> None:
     """Refuse a vocabulary in which two tokens have the same id.
 
     Raises: DataError: which two.

@@ -1,4 +1,4 @@
-"""Reading the small files of a model folder that nobody has vetted: bounded, decoded, parsed, or refused."""
+"""Read untrusted small files of a model folder: size-limited, strict UTF-8, strict JSON."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def read_bytes(path: Path) -> bytes:
         if not path.is_file():
             raise DataError(f"{path} is not a file; give a folder that holds one")
         with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # the size on disk may change, what was read cannot
+            content = file.read(MAX_FILE_BYTES + 1)  # not stat(): the size on disk may change before the read
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     if len(content) > MAX_FILE_BYTES:
         raise DataError(
-            f"{path} has more than {MAX_FILE_BYTES // 2**20} MB, the most a tokenizer file may have; "
+            f"{path} has more than {MAX_FILE_BYTES // 2**20} MB, the limit of a tokenizer file; "
             "check that it is the right file"
         )
     return content
@@ -56,7 +56,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object a file holds.
+    """Read a file that holds a JSON object.
 
     Raises: DataError: as `read_text`, or the text is not JSON, nests too deep, is no object, or escapes half of
         a surrogate pair, which the engine cannot take.
@@ -67,7 +67,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError as error:
-        raise DataError(f"{path} nests too deep to be read") from error
+        raise DataError(f"{path} is not usable JSON: it nests too deep") from error
     except UnicodeEncodeError as error:
         raise DataError(f"{path} holds {error.object[error.start]!r}, half of a surrogate pair") from error
     except ValueError as error:  # JSONDecodeError, and integers of thousands of digits

@@ -1,12 +1,12 @@
-"""Texts beyond a million characters, encoded in pieces with the same result.
+"""Chunked encoding of texts beyond a million characters, with exactly the result of the unsplit text.
 
-    "... the cat | sat on ..."      cut before the space between two words
-         piece 1   piece 2          encoded in parallel, joined, offsets and word ids counted on
+    "... the cat | sat on ..."      split before the space between two words
+         chunk 1   chunk 2          encoded in parallel, joined; offsets and word ids continue
 
-A cut must not change anything. Whether it does depends on the tokenizer (one that puts a mark before each
-text would put it before each piece), so each cut is tried on the characters around it first: ids, offsets
-and words of the two sides together must be those of the undivided stretch. Where no such place is found, the
-text stays whole there, which costs memory and time but no correctness.
+A split must not change anything. Whether it does depends on the tokenizer (one that puts a marker before each
+text would put it before each chunk), so each split is first checked on the characters around it: ids, offsets
+and word ids of the two sides together must be those of the unsplit stretch. Where no such position is found, the
+text is not split, which costs memory and time but no correctness.
 """
 
 from __future__ import annotations
@@ -15,113 +15,114 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import tokenizers
 
-from glassformer.text.encoding import Row
+from glassformer.text.encoding import EncodedRow
 
-LONG_TEXT = 2**20
-"""Texts of more characters than this are encoded in pieces."""
+MAX_UNSPLIT_CHARS = 2**20
+"""Texts of more characters than this are encoded in chunks."""
 
-PIECE = 2**18
-"""The least length of a piece, in characters."""
+CHUNK_CHARS = 2**18
+"""The least length of a chunk, in characters."""
 
-PROOF = 256
-"""How many characters on each side of a cut are encoded to prove that it changes nothing."""
+CONTEXT_CHARS = 256
+"""How many characters on each side of a split are encoded to check that it changes nothing."""
 
-TRIES = 8
+MAX_CANDIDATES = 8
+"""How many split points are checked before the text is left unsplit there."""
 
 _BETWEEN_WORDS = re.compile(r"(?<=\w) (?=\w)")
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """A text encoded in pieces: the engine's joined encoding, and how to count words through it.
+class ChunkedEncoding:
+    """A text encoded in chunks: the engine's joined encoding, and what makes word ids continue through it.
 
     Fields:
-        encoding: of the whole text, without special tokens; word ids begin at 0 in each piece.
-        starts: where each piece begins in the text, in characters.
-        words_before: how many words come before each piece.
+        encoding: of the full text, without special tokens; word ids begin at 0 in each chunk.
+        chunk_starts: where each chunk begins in the text, in characters.
+        words_before: how many words come before each chunk.
     """
 
     encoding: tokenizers.Encoding
-    starts: list[int]
+    chunk_starts: list[int]
     words_before: list[int]
 
 
-def encode_in_pieces(bare: tokenizers.Tokenizer, text: str) -> Joined:
-    """Encode one text, cut where that is proven harmless.
+def encode_in_chunks(bare: tokenizers.Tokenizer, text: str) -> ChunkedEncoding:
+    """Encode one text in chunks, split where that changes nothing.
 
     Args:
         bare: an engine without truncation, padding and post-processor.
     """
-    starts, pieces = _pieces(bare, text)
-    encodings = bare.encode_batch(pieces)
+    starts, chunks = _chunks(bare, text)
+    encodings = bare.encode_batch(chunks)
     words_before = [0]
     for encoding in encodings[:-1]:
         words = [word for word in encoding.word_ids if word is not None]
         words_before.append(words_before[-1] + (max(words) + 1 if words else 0))
-    return Joined(tokenizers.Encoding.merge(encodings, growing_offsets=True), starts, words_before)
+    return ChunkedEncoding(tokenizers.Encoding.merge(encodings, growing_offsets=True), starts, words_before)
 
 
-def ids_in_pieces(bare: tokenizers.Tokenizer, text: str) -> list[int]:
-    """The ids of one text without special tokens, cut likewise; faster, for places and words are not kept."""
-    _, pieces = _pieces(bare, text)
-    return [number for encoding in bare.encode_batch_fast(pieces) for number in encoding.ids]
+def ids_in_chunks(bare: tokenizers.Tokenizer, text: str) -> list[int]:
+    """The ids of one text without special tokens, in chunks; faster, since offsets and words are not computed."""
+    _, chunks = _chunks(bare, text)
+    return [number for encoding in bare.encode_batch_fast(chunks) for number in encoding.ids]
 
 
-def _pieces(bare: tokenizers.Tokenizer, text: str) -> tuple[list[int], list[str]]:
-    starts = [0, *_cuts(bare, text)]
+def _chunks(bare: tokenizers.Tokenizer, text: str) -> tuple[list[int], list[str]]:
+    starts = [0, *_split_points(bare, text)]
     return starts, [text[start:end] for start, end in pairwise([*starts, len(text)])]
 
 
-def _cuts(bare: tokenizers.Tokenizer, text: str) -> Iterator[int]:
+def _split_points(bare: tokenizers.Tokenizer, text: str) -> Iterator[int]:
     start = 0
-    while len(text) - start > 2 * PIECE:
-        target = start + PIECE
-        places = _BETWEEN_WORDS.finditer(text, target, target + PIECE // 2)
-        cut = next(
+    while len(text) - start > 2 * CHUNK_CHARS:
+        target = start + CHUNK_CHARS
+        candidates = _BETWEEN_WORDS.finditer(text, target, target + CHUNK_CHARS // 2)
+        split = next(
             (
-                m.start()
-                for m, _ in zip(places, range(TRIES), strict=False)
-                if _harmless(bare, text, m.start())
+                match.start()
+                for match in islice(candidates, MAX_CANDIDATES)
+                if _is_exact_split(bare, text, match.start())
             ),
             None,
         )
-        if cut is not None:
-            yield cut
-        start = target if cut is None else cut
+        if split is not None:
+            yield split
+        start = target if split is None else split
 
 
-def _harmless(bare: tokenizers.Tokenizer, text: str, cut: int) -> bool:
-    first = max(0, cut - PROOF)
-    left, right = text[first:cut], text[cut : cut + PROOF]
-    whole, a, b = bare.encode_batch([left + right, left, right])
+def _is_exact_split(bare: tokenizers.Tokenizer, text: str, split: int) -> bool:
+    """Whether the two sides give the tokens, offsets and word ids of the unsplit text."""
+    left, right = text[max(0, split - CONTEXT_CHARS) : split], text[split : split + CONTEXT_CHARS]
+    unsplit, a, b = bare.encode_batch([left + right, left, right])
     if not a.ids or not b.ids or a.offsets[-1][1] != len(left):
         return False
     words = max((word for word in a.word_ids if word is not None), default=-1) + 1
     return (
-        whole.ids == a.ids + b.ids
-        and whole.offsets == a.offsets + [(start + len(left), end + len(left)) for start, end in b.offsets]
-        and whole.word_ids == a.word_ids + [None if word is None else word + words for word in b.word_ids]
+        unsplit.ids == a.ids + b.ids
+        and unsplit.offsets == a.offsets + [(start + len(left), end + len(left)) for start, end in b.offsets]
+        and unsplit.word_ids == a.word_ids + [None if word is None else word + words for word in b.word_ids]
     )
 
 
 @dataclass(frozen=True, slots=True)
-class CountedOn:
-    """A row made from joined pieces, whose word ids are counted on from piece to piece.
+class ChunkedRow:
+    """An encoded row of joined chunks, whose word ids continue from chunk to chunk.
 
     Fields:
         row: the engine's encoding.
         texts: the text, or the two texts of the pair, the row was made from.
-        window: whether the row is one of the windows after the first.
+        is_window: whether the row is one of the windows after the first.
     """
 
-    row: Row
-    texts: tuple[Joined, ...]
-    window: bool
+    row: EncodedRow
+    texts: tuple[ChunkedEncoding, ...]
+    is_window: bool
 
     def __len__(self) -> int:
         return len(self.row)
@@ -132,11 +133,11 @@ class CountedOn:
 
     @property
     def type_ids(self) -> list[int]:
-        """0 and 1; the post-processor sets them in first rows alone, in windows they stay as encoded."""
-        if not self.window:
+        """Token types 0 and 1; the post-processor sets them in first rows only, so windows are set here."""
+        if not self.is_window:
             return self.row.type_ids
         columns = zip(self.row.type_ids, self.row.sequence_ids, strict=True)
-        return [1 if sequence == 1 else kind for kind, sequence in columns]
+        return [1 if sequence == 1 else token_type for token_type, sequence in columns]
 
     @property
     def attention_mask(self) -> list[int]:
@@ -159,13 +160,13 @@ class CountedOn:
 
     @property
     def word_ids(self) -> list[int | None]:
-        """Word indices in the whole text."""
+        """Word indices in the full text."""
         columns = zip(self.row.word_ids, self.row.offsets, self.row.sequence_ids, strict=True)
         return [
-            None if word is None or sequence is None else word + self._before(self.texts[sequence], start)
+            None if word is None or sequence is None else word + _words_before(self.texts[sequence], start)
             for word, (start, _), sequence in columns
         ]
 
-    @staticmethod
-    def _before(text: Joined, start: int) -> int:
-        return text.words_before[bisect_right(text.starts, start) - 1]
+
+def _words_before(text: ChunkedEncoding, start: int) -> int:
+    return text.words_before[bisect_right(text.chunk_starts, start) - 1]

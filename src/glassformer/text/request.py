@@ -1,4 +1,4 @@
-"""What one call asks of a tokenizer (padding, truncation, window stride), checked before any work is done."""
+"""Options of a tokenizer call (padding, truncation, stride of windows), validated before any work is done."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SIDES = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One call's wishes, complete and consistent.
+class EncodeRequest:
+    """The validated options of one call.
 
     Fields:
         padding: "longest", "max_length" or None.
@@ -38,9 +38,9 @@ class Request:
     tensors: str | None
 
     def engine_for(self, engine: tokenizers.Tokenizer, *, bare: bool = False) -> tokenizers.Tokenizer:
-        """The engine with this call's switches: the shared one where none is on, else a cheap copy.
+        """The engine with this call's options: the shared one where none is on, else a cheap copy.
 
-        `bare` leaves truncation and post-processing out, for pieces of a text that are joined first.
+        `bare` leaves truncation and post-processing out, for chunks of a text that are joined first.
         """
         if not bare and self.truncation is None and not self.special_tokens_as_text:
             return engine
@@ -55,7 +55,7 @@ class Request:
         return copy
 
 
-def check_request(
+def encode_request(
     *,
     add_special_tokens: bool,
     special_tokens_as_text: bool,
@@ -70,57 +70,47 @@ def check_request(
     tensors: str | None,
     pairs: bool,
     special_count: int,
-) -> Request:
-    """Turn the arguments of a call into a Request.
+) -> EncodeRequest:
+    """Validate the arguments of a call.
 
     Args:
-        pairs: whether the call brings pairs of texts.
+        pairs: whether the call has pairs of texts.
         special_count: how many special tokens the tokenizer adds to one text or pair of this call.
 
     Raises: ConfigError: an unknown value, or values that do not fit each other.
     """
-    _one_of("padding", padding, PADDING)
-    _one_of("truncation", truncation, TRUNCATION)
-    _one_of("return_tensors", tensors, TENSORS)
-    _one_of("padding_side", padding_side, SIDES)
-    padding_kind = "longest" if padding is True else (padding or None)
-    truncation_kind = "longest_first" if truncation is True else (truncation or None)
+    _check_choice("padding", padding, PADDING)
+    _check_choice("truncation", truncation, TRUNCATION)
+    _check_choice("return_tensors", tensors, TENSORS)
+    _check_choice("padding_side", padding_side, SIDES)
+    padding_strategy = "longest" if padding is True else (padding or None)
+    truncation_strategy = "longest_first" if truncation is True else (truncation or None)
 
-    _whole("stride", stride, 0)
+    _check_int("stride", stride, 0)
     if max_length is not None:
-        _whole("max_length", max_length, 1)
-        if truncation_kind is None and padding_kind != "max_length":
+        _check_int("max_length", max_length, 1)
+        if truncation_strategy is None and padding_strategy != "max_length":
             raise ConfigError(
-                f"max_length={max_length} does nothing by itself; add truncation=True or padding='max_length'"
+                f"max_length={max_length} has no effect by itself; add truncation=True or padding='max_length'"
             )
-    elif truncation_kind is not None or padding_kind == "max_length":
+    elif truncation_strategy is not None or padding_strategy == "max_length":
         max_length = model_max_length
         if max_length is None:
-            raise ConfigError("this tokenizer names no model_max_length; give max_length, in tokens")
-    if truncation_kind == "only_second" and not pairs:
+            raise ConfigError("this tokenizer has no model_max_length; give max_length, in tokens")
+    if truncation_strategy == "only_second" and not pairs:
         raise ConfigError("truncation='only_second' needs pairs; use 'only_first' or True for single texts")
-    if truncation_kind is not None and max_length is not None:
-        room = max_length - special_count
-        if room < 0:
-            raise ConfigError(
-                f"max_length={max_length} leaves no room for the {special_count} special tokens; "
-                f"give at least {special_count + 1}, or add_special_tokens=False"
-            )
-        if stride and stride >= room:
-            raise ConfigError(
-                f"stride={stride} must be less than the {room} text tokens of a window "
-                f"(max_length={max_length} less {special_count} special tokens)"
-            )
-    if overflow and truncation_kind is None:
+    if truncation_strategy is not None and max_length is not None:
+        _check_window(max_length, stride, special_count)
+    if overflow and truncation_strategy is None:
         raise ConfigError(
             "return_overflowing_tokens=True needs truncation; add truncation=True or a strategy"
         )
-    return Request(
+    return EncodeRequest(
         add_special_tokens=add_special_tokens,
         special_tokens_as_text=special_tokens_as_text,
-        padding=padding_kind,
+        padding=padding_strategy,
         padding_side=padding_side,
-        truncation=truncation_kind,
+        truncation=truncation_strategy,
         truncation_side=truncation_side,
         max_length=max_length,
         stride=stride,
@@ -129,11 +119,25 @@ def check_request(
     )
 
 
-def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+def _check_window(max_length: int, stride: int, special_count: int) -> None:
+    text_tokens = max_length - special_count
+    if text_tokens < 0:
+        raise ConfigError(
+            f"max_length={max_length} leaves no room for the {special_count} special tokens; "
+            f"give at least {special_count + 1}, or add_special_tokens=False"
+        )
+    if stride and stride >= text_tokens:
+        raise ConfigError(
+            f"stride={stride} must be less than the {text_tokens} text tokens of a window "
+            f"(max_length={max_length} less {special_count} special tokens)"
+        )
+
+
+def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         raise ConfigError(f"{name}={value!r:.60} is not known; allowed: {', '.join(map(repr, allowed))}")
 
 
-def _whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigError(f"{name} must be a whole number from {least}, got {value!r:.60}")
+def _check_int(name: str, value: object, minimum: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ConfigError(f"{name} must be a whole number from {minimum}, got {value!r:.60}")

@@ -1,11 +1,11 @@
-"""SentencePiece vocabularies: `spiece.model`, `sentencepiece.bpe.model`, `tokenizer.model`, `source.spm`.
+"""SentencePiece tokenizers (Unigram, BPE), from `spiece.model`, `tokenizer.model`, `source.spm` and the like.
 
     "Fruit flies"  ->  ▁Fruit▁flies  ->  ▁Fr uit ▁f lies         the marker ▁ stands for the space
-    ▁Fr uit ▁f lies  ->  "Fruit flies"                           joined, and the marker replaced: nothing is lost
+    ▁Fr uit ▁f lies  ->  "Fruit flies"                           joined, and the marker replaced: lossless
 
-The file names the pieces and says how likely each is (Unigram takes the likeliest way to cut a word) or how
-early it was made (byte-pair encoding). Which *id* a piece has is each family's own: the models were trained in
-libraries that put special tokens before, between and after.
+The file lists the pieces with a score each: a log-probability (Unigram takes the most probable segmentation of a word)
+or the order of merges (BPE). The *id* of a piece depends on the family: the models were trained with libraries that
+put special tokens before, between and after the pieces.
 
 Sources: Kudo and Richardson 2018; Kudo 2018, section 3.2.
 """
@@ -19,57 +19,57 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.text.engine import check_ids, check_one_id_each, guarded
+from glassformer.text.engine import check_ids, check_unique_ids, guarded
 from glassformer.text.files import read_json_object
-from glassformer.text.piece_file import (
+from glassformer.text.sentencepiece_model import (
     CONTROL,
     NORMAL,
     UNKNOWN,
     USER_DEFINED,
-    Piece,
-    PieceFile,
-    read_piece_file,
+    SentencePieceModel,
+    VocabularyPiece,
+    read_sentencepiece_model,
 )
-from glassformer.text.special import CONVENTIONS, Settings, option
+from glassformer.text.settings import TokenizerSettings, option
+from glassformer.text.special_tokens import DEFAULT_SPECIAL_TOKENS
 
 FILES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "source.spm")
 
-MARKER = "▁"
+SPACE_MARKER = "▁"
 
-LONGEST_PIECE = 256
-"""In characters; every way of cutting a piece in two is tried."""
+MAX_PIECE_LENGTH = 256
+"""In characters; every way of splitting a piece in two is tried, so the time grows with the length."""
 
-MOST_SENTINELS = 10_000
-"""A settings file asks for a hundred; these many would be a mistake, or an attack."""
+MAX_EXTRA_TOKENS = 10_000
+"""Published settings files ask for a hundred; this many would be a mistake, or an attack."""
 
 MBART_LANGUAGES = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP "
     "nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
 ).split()
 
-FOREIGN = -1e6
-"""The score, a character, of what only the target language uses: worse than any cut into the source's own pieces."""
+TARGET_ONLY_SCORE = -1e6
+"""The score, per character, of pieces of the target language alone: worse than any segmentation of source pieces."""
 
 
-def build(path: Path, settings: Settings) -> tokenizers.Tokenizer:
-    """The engine of a SentencePiece file, with its family's ids, without a frame around the text."""
-    file = read_piece_file(path)
+def build(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    """Build the engine of a SentencePiece file, with its family's ids, without a post-processor."""
+    file = read_sentencepiece_model(path)
     family = settings.family
-    roles = {**CONVENTIONS[family], **settings.roles}
+    roles = {**DEFAULT_SPECIAL_TOKENS[family], **settings.roles}
     pieces = LAYOUTS[family](path, file.pieces, roles, settings)
     ids = {piece.text: number for number, piece in enumerate(pieces)}
     if len(ids) != len(pieces):
-        twice = next(piece.text for number, piece in enumerate(pieces) if ids[piece.text] != number)
+        duplicate = next(piece.text for number, piece in enumerate(pieces) if ids[piece.text] != number)
         raise DataError(
-            f"{path} holds {twice!r}, which a {family!r} tokenizer adds itself; check that the file is of this family"
+            f"{path} holds {duplicate!r}, which a {family!r} tokenizer adds itself; check that the file is of this "
+            "family"
         )
     unknown = [number for number, piece in enumerate(pieces) if piece.kind == UNKNOWN]
     if len(unknown) != 1:
-        raise DataError(
-            f"{path} has {len(unknown)} pieces for what is unknown; there must be one; check the file"
-        )
+        raise DataError(f"{path} has {len(unknown)} unknown tokens; there must be one; check the file")
     engine = tokenizers.Tokenizer(_model(path, file, pieces, unknown[0]))
-    (_whole_text if family in WHOLE_TEXT else _words)(engine, path, file, settings)
+    (_set_text_pipeline if family in UNSPLIT_TEXT else _set_word_pipeline)(engine, path, file, settings)
     engine.add_tokens(
         [
             AddedToken(piece.text, special=piece.kind == CONTROL, normalized=False)
@@ -83,7 +83,9 @@ def build(path: Path, settings: Settings) -> tokenizers.Tokenizer:
 # ── from pieces to a model ───────────────────────────────────────────────────────────────────────────────
 
 
-def _model(path: Path, file: PieceFile, pieces: Sequence[Piece], unknown: int) -> models.Model:
+def _model(
+    path: Path, file: SentencePieceModel, pieces: Sequence[VocabularyPiece], unknown: int
+) -> models.Model:
     doing = f"{path} is not usable"
     if file.algorithm == "unigram":
         scored = [(piece.text, piece.score) for piece in pieces]
@@ -92,83 +94,89 @@ def _model(path: Path, file: PieceFile, pieces: Sequence[Piece], unknown: int) -
         doing,
         models.BPE,
         vocab={piece.text: number for number, piece in enumerate(pieces)},
-        merges=_merges(path, pieces),
+        merges=_merges_from_pieces(path, pieces),
         unk_token=pieces[unknown].text,
         fuse_unk=True,
         byte_fallback=file.byte_fallback,
     )
 
 
-def _merges(path: Path, pieces: Sequence[Piece]) -> list[tuple[str, str]]:
-    """The file names merged pieces, not merges: every cut of a piece into two others is one, best score first."""
-    plain = [piece for piece in pieces if piece.kind == NORMAL and piece.score > FOREIGN]
-    known = {piece.text for piece in plain}
-    longest = max((piece.text for piece in plain), key=len, default="")
-    if len(longest) > LONGEST_PIECE:
+def _merges_from_pieces(path: Path, pieces: Sequence[VocabularyPiece]) -> list[tuple[str, str]]:
+    """BPE merges, which the file does not list: every split of a piece into two others, best score first."""
+    ordinary = [piece for piece in pieces if piece.kind == NORMAL and piece.score > TARGET_ONLY_SCORE]
+    known = {piece.text for piece in ordinary}
+    longest = max((piece.text for piece in ordinary), key=len, default="")
+    if len(longest) > MAX_PIECE_LENGTH:
         raise DataError(
-            f"{path}: the piece {longest[:40]!r}… has {len(longest)} characters, more than {LONGEST_PIECE}; "
+            f"{path}: the piece {longest[:40]!r}… has {len(longest)} characters, more than {MAX_PIECE_LENGTH}; "
             "check the file"
         )
     return [
-        (piece.text[:cut], piece.text[cut:])
-        for piece in sorted(plain, key=lambda piece: -piece.score)
-        for cut in range(1, len(piece.text))
-        if piece.text[:cut] in known and piece.text[cut:] in known
+        (piece.text[:split], piece.text[split:])
+        for piece in sorted(ordinary, key=lambda piece: -piece.score)
+        for split in range(1, len(piece.text))
+        if piece.text[:split] in known and piece.text[split:] in known
     ]
 
 
-# ── from text to what the model cuts, and back ───────────────────────────────────────────────────────────
+# ── normaliser, pre-tokenizer, decoder ───────────────────────────────────────────────────────────────────
 
 
-def _words(engine: tokenizers.Tokenizer, path: Path, file: PieceFile, settings: Settings) -> None:
-    """Normalise -> split at spaces, in most families at any white space -> a marker before each word."""
+def _set_word_pipeline(
+    engine: tokenizers.Tokenizer, path: Path, file: SentencePieceModel, settings: TokenizerSettings
+) -> None:
+    """Word pipeline: normalise -> split at spaces, in most families at any white space -> a marker before each word."""
     prefix = "always" if _has_prefix(path, settings) else "never"
-    steps = [*_folded(path, settings), *_mapped(path, file)]
+    steps = [*_albert_normalizers(path, settings), *_character_map(path, file)]
     if steps:
         engine.normalizer = normalizers.Sequence(steps)
-    at_spaces = settings.family in ONLY_SPACES
+    at_spaces = settings.family in SPLITS_AT_SPACES_ONLY
     split = pre_tokenizers.Split(" ", "removed") if at_spaces else pre_tokenizers.WhitespaceSplit()
-    engine.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Metaspace(MARKER, prefix)])
-    spaced = decoders.Metaspace(MARKER, prefix)
+    engine.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Metaspace(SPACE_MARKER, prefix)])
+    spaced = decoders.Metaspace(SPACE_MARKER, prefix)
     engine.decoder = decoders.Sequence([decoders.ByteFallback(), spaced]) if file.byte_fallback else spaced
 
 
-def _whole_text(engine: tokenizers.Tokenizer, path: Path, file: PieceFile, settings: Settings) -> None:
-    """A marker before the text and for each space, of which none is dropped: pieces may hold several.
+def _set_text_pipeline(
+    engine: tokenizers.Tokenizer, path: Path, file: SentencePieceModel, settings: TokenizerSettings
+) -> None:
+    """Unsplit pipeline: a marker before the text and for each space; none is dropped, as pieces may hold several.
 
     `"legacy": false` in the settings puts the marker only before the very first stretch of text, and not where
     that begins with a space; else each stretch between special tokens gets one.
     """
     prefix = _has_prefix(path, settings)
     config_path = path.with_name("tokenizer_config.json")
-    steps = _mapped(path, file)
+    steps = _character_map(path, file)
     if option(settings.config, "legacy", bool, True, config_path):
-        begun = [normalizers.Prepend(MARKER)] if prefix else []
-        steps = [*steps, *begun, normalizers.Replace(" ", MARKER)]
+        prepend = [normalizers.Prepend(SPACE_MARKER)] if prefix else []
+        steps = [*steps, *prepend, normalizers.Replace(" ", SPACE_MARKER)]
     else:
-        engine.pre_tokenizer = pre_tokenizers.Metaspace(MARKER, "first" if prefix else "never", split=False)
+        engine.pre_tokenizer = pre_tokenizers.Metaspace(
+            SPACE_MARKER, "first" if prefix else "never", split=False
+        )
     if steps:
         engine.normalizer = normalizers.Sequence(steps)
-    back = [decoders.Replace(MARKER, " "), decoders.ByteFallback(), decoders.Fuse()]
-    engine.decoder = decoders.Sequence([*back, decoders.Strip(" ", 1, 0)] if prefix else back)
+    decoding = [decoders.Replace(SPACE_MARKER, " "), decoders.ByteFallback(), decoders.Fuse()]
+    engine.decoder = decoders.Sequence([*decoding, decoders.Strip(" ", 1, 0)] if prefix else decoding)
 
 
-def _has_prefix(path: Path, settings: Settings) -> bool:
+def _has_prefix(path: Path, settings: TokenizerSettings) -> bool:
     return option(settings.config, "add_prefix_space", bool, True, path.with_name("tokenizer_config.json"))
 
 
-def _mapped(path: Path, file: PieceFile) -> list[normalizers.Normalizer]:
-    """The file's own map of characters, mostly Unicode's compatibility forms: ﬁ to fi, ① to 1."""
+def _character_map(path: Path, file: SentencePieceModel) -> list[normalizers.Normalizer]:
+    """The file's character normalisation, mostly Unicode's compatibility forms (NFKC): ﬁ to fi, ① to 1."""
     if not file.character_map:
         return []
     doing = f"{path}: its map of characters is damaged"
     step = guarded(doing, normalizers.Precompiled, file.character_map)
-    guarded(doing, step.normalize_str, "a ﬁ ①")  # the engine believes a map until it is used
+    guarded(doing, step.normalize_str, "a ﬁ ①")  # the engine does not check a map before its first use
     return [step]
 
 
-def _folded(path: Path, settings: Settings) -> list[normalizers.Normalizer]:
-    """What ALBERT does first: plain quotes, no accents, no capitals."""
+def _albert_normalizers(path: Path, settings: TokenizerSettings) -> list[normalizers.Normalizer]:
+    """ALBERT's normalisation: plain quotes, no accents, lower case."""
     if settings.family != "albert":
         return []
     config, config_path = settings.config, path.with_name("tokenizer_config.json")
@@ -180,86 +188,92 @@ def _folded(path: Path, settings: Settings) -> list[normalizers.Normalizer]:
     return steps
 
 
-# ── which id a piece has ─────────────────────────────────────────────────────────────────────────────────
+# ── ids of pieces, by family ─────────────────────────────────────────────────────────────────────────────
 
-Layout = Callable[[Path, Sequence[Piece], dict[str, str], Settings], list[Piece]]
+PieceLayout = Callable[
+    [Path, Sequence[VocabularyPiece], dict[str, str], TokenizerSettings], list[VocabularyPiece]
+]
 
 
-def _as_filed(path: Path, pieces: Sequence[Piece], roles: dict[str, str], settings: Settings) -> list[Piece]:
-    """ALBERT, BigBird, Llama: the place in the file is the id."""
+def _file_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
+    """ALBERT, BigBird, Llama: the position in the file is the id."""
     return list(pieces)
 
 
-def _with_sentinels(
-    path: Path, pieces: Sequence[Piece], roles: dict[str, str], settings: Settings
-) -> list[Piece]:
-    """T5: after the pieces <extra_id_99> … <extra_id_0>, which stand for stretches cut out of a text."""
+def _t5_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
+    """T5: after the pieces the sentinel tokens <extra_id_99> … <extra_id_0>, which stand for masked spans."""
     config_path = path.with_name("tokenizer_config.json")
     count = option(settings.config, "extra_ids", int, 100, config_path)
-    if not 0 <= count <= MOST_SENTINELS:
-        raise DataError(f"{config_path}: extra_ids must be from 0 to {MOST_SENTINELS:,}, got {count}")
-    return [*pieces, *(Piece(f"<extra_id_{i}>", kind=CONTROL) for i in reversed(range(count)))]
+    if not 0 <= count <= MAX_EXTRA_TOKENS:
+        raise DataError(f"{config_path}: extra_ids must be from 0 to {MAX_EXTRA_TOKENS:,}, got {count}")
+    return [*pieces, *(VocabularyPiece(f"<extra_id_{i}>", kind=CONTROL) for i in reversed(range(count)))]
 
 
-def _reordered(path: Path, pieces: Sequence[Piece], roles: dict[str, str], settings: Settings) -> list[Piece]:
-    """XLM-R: <s> <pad> </s> <unk> instead of the file's <unk> <s> </s>, then its pieces, one id on; <mask> last."""
-    _dropped(path, pieces, 3)
-    begin = [Piece(roles[role], kind=CONTROL) for role in ("bos", "pad", "eos")]
+def _xlmr_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
+    """XLM-R: <s> <pad> </s> <unk> for the file's <unk> <s> </s>, then its pieces with ids one higher; <mask> last."""
+    _check_dropped(path, pieces, 3)
+    begin = [VocabularyPiece(roles[role], kind=CONTROL) for role in ("bos", "pad", "eos")]
     return [
         *begin,
-        Piece(roles["unk"], kind=UNKNOWN),
+        VocabularyPiece(roles["unk"], kind=UNKNOWN),
         *pieces[3:],
-        Piece(roles["mask"], kind=CONTROL),
+        VocabularyPiece(roles["mask"], kind=CONTROL),
     ]
 
 
-def _with_languages(
-    path: Path, pieces: Sequence[Piece], roles: dict[str, str], settings: Settings
-) -> list[Piece]:
+def _mbart_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
     """mBART: as XLM-R, and before <mask> the codes of its 25 languages."""
-    *most, mask = _reordered(path, pieces, roles, settings)
-    return [*most, *(Piece(code, kind=CONTROL) for code in MBART_LANGUAGES), mask]
+    *ordered, mask = _xlmr_order(path, pieces, roles, settings)
+    return [*ordered, *(VocabularyPiece(code, kind=CONTROL) for code in MBART_LANGUAGES), mask]
 
 
-def _after_masks(
-    path: Path, pieces: Sequence[Piece], roles: dict[str, str], settings: Settings
-) -> list[Piece]:
-    """PEGASUS: <pad> </s> <mask_1> <mask_2> <unk_2> … <unk_102>, then the file's pieces from <unk>, 103 ids on.
+def _pegasus_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
+    """PEGASUS: <pad> </s> <mask_1> <mask_2> <unk_2> … <unk_102>, then the file's pieces from <unk>, with ids 103 up.
 
-    BigBird's PEGASUS says `"offset": 0`: the place in the file is the id.
+    BigBird's PEGASUS says `"offset": 0`: the position in the file is the id.
     """
     config_path = path.with_name("tokenizer_config.json")
     offset = option(settings.config, "offset", int, 103, config_path)
     if offset == 0:
         return list(pieces)
-    if not 2 <= offset <= MOST_SENTINELS:
-        raise DataError(f"{config_path}: offset must be 0 or from 2 to {MOST_SENTINELS:,}, got {offset}")
-    _dropped(path, pieces, 2)
+    if not 2 <= offset <= MAX_EXTRA_TOKENS:
+        raise DataError(f"{config_path}: offset must be 0 or from 2 to {MAX_EXTRA_TOKENS:,}, got {offset}")
+    _check_dropped(path, pieces, 2)
     sentences = option(settings.config, "mask_token_sent", str, "<mask_1>", config_path)
     begin = [roles["pad"], roles["eos"], sentences, roles["mask"]]
-    unused = [Piece(f"<unk_{i}>", -100.0, CONTROL) for i in range(2, offset)]
-    return [*(Piece(token, kind=CONTROL) for token in begin), *unused, *pieces[2:]]
+    unused = [VocabularyPiece(f"<unk_{i}>", -100.0, CONTROL) for i in range(2, offset)]
+    return [*(VocabularyPiece(token, kind=CONTROL) for token in begin), *unused, *pieces[2:]]
 
 
-def _numbered_apart(
-    path: Path, pieces: Sequence[Piece], roles: dict[str, str], settings: Settings
-) -> list[Piece]:
-    """Marian: `vocab.json` numbers the pieces of both languages; only the source's own are to be cut.
+def _marian_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
+    """Marian: `vocab.json` holds the ids of both languages; texts are segmented into pieces of the source language.
 
-    The pieces of the target language have ids too, and a score so low that a text is cut into them only where
-    the source language has nothing for a character. A piece that the file does not number is cut further, where
-    the reference answers with the unknown token.
+    The pieces of the target language get a score so low that a text is segmented into them only where the source
+    language has nothing for a character. A piece without an id is split further, where the reference library gives
+    the unknown token.
     """
     config_path = path.with_name("tokenizer_config.json")
     if option(settings.config, "separate_vocabs", bool, False, config_path):
         raise UnsupportedError(
-            f"{config_path} says separate_vocabs: ids that mean one piece in the source and another in the target are "
-            "not done; use a model whose two languages share vocab.json"
+            f"{config_path} has separate_vocabs=true, which is not supported; use a model whose two languages share "
+            "vocab.json"
         )
     vocabulary_path = path.with_name("vocab.json")
     vocabulary = read_json_object(vocabulary_path)
     check_ids(vocabulary, str(vocabulary_path))
-    check_one_id_each(vocabulary, str(vocabulary_path))
+    check_unique_ids(vocabulary, str(vocabulary_path))
     if max(vocabulary.values()) != len(vocabulary) - 1:
         raise DataError(
             f"{vocabulary_path} has {len(vocabulary)} tokens and ids up to {max(vocabulary.values())}; "
@@ -272,20 +286,20 @@ def _numbered_apart(
     if not scores.keys() & vocabulary.keys():
         raise DataError(f"{vocabulary_path} holds no piece of {path.name}; they do not belong together")
 
-    def numbered(token: str) -> Piece:
+    def numbered(token: str) -> VocabularyPiece:
         if token == roles["unk"]:
-            return Piece(token, FOREIGN * len(token), UNKNOWN)
+            return VocabularyPiece(token, TARGET_ONLY_SCORE * len(token), UNKNOWN)
         if token in roles.values():
-            return Piece(token, FOREIGN * len(token), CONTROL)
-        if token.startswith(">>") and token.endswith("<<"):  # the language to translate to
-            return Piece(token, FOREIGN * len(token), USER_DEFINED)
-        return Piece(token, scores.get(token, FOREIGN * len(token)))
+            return VocabularyPiece(token, TARGET_ONLY_SCORE * len(token), CONTROL)
+        if token.startswith(">>") and token.endswith("<<"):  # the code of a target language
+            return VocabularyPiece(token, TARGET_ONLY_SCORE * len(token), USER_DEFINED)
+        return VocabularyPiece(token, scores.get(token, TARGET_ONLY_SCORE * len(token)))
 
     return [numbered(token) for token in sorted(vocabulary, key=vocabulary.__getitem__)]
 
 
-def _dropped(path: Path, pieces: Sequence[Piece], count: int) -> None:
-    """Make sure that the pieces left out are special ones: then the file is one that the layout was made for."""
+def _check_dropped(path: Path, pieces: Sequence[VocabularyPiece], count: int) -> None:
+    """Check that the pieces left out are special tokens; else the file is not of this family."""
     if any(piece.kind not in (CONTROL, UNKNOWN) for piece in pieces[:count]):
         names = " ".join(piece.text for piece in pieces[:count])
         raise DataError(
@@ -293,21 +307,21 @@ def _dropped(path: Path, pieces: Sequence[Piece], count: int) -> None:
         )
 
 
-LAYOUTS: dict[str, Layout] = {
-    "albert": _as_filed,
-    "bigbird": _as_filed,
-    "llama": _as_filed,
-    "mistral": _as_filed,
-    "mixtral": _as_filed,
-    "phi3": _as_filed,
-    "t5": _with_sentinels,
-    "mt5": _with_sentinels,
-    "longt5": _with_sentinels,
-    "xlmroberta": _reordered,
-    "mbart": _with_languages,
-    "pegasus": _after_masks,
-    "marian": _numbered_apart,
+LAYOUTS: dict[str, PieceLayout] = {
+    "albert": _file_order,
+    "bigbird": _file_order,
+    "llama": _file_order,
+    "mistral": _file_order,
+    "mixtral": _file_order,
+    "phi3": _file_order,
+    "t5": _t5_order,
+    "mt5": _t5_order,
+    "longt5": _t5_order,
+    "xlmroberta": _xlmr_order,
+    "mbart": _mbart_order,
+    "pegasus": _pegasus_order,
+    "marian": _marian_order,
 }
 FAMILIES = frozenset(LAYOUTS)
-ONLY_SPACES = frozenset(("bigbird", "marian", "pegasus"))
-WHOLE_TEXT = frozenset("llama mistral mixtral phi3".split())
+SPLITS_AT_SPACES_ONLY = frozenset(("bigbird", "marian", "pegasus"))
+UNSPLIT_TEXT = frozenset("llama mistral mixtral phi3".split())

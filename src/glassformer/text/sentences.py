@@ -1,10 +1,10 @@
-"""Where sentences begin and end, by the rules of `pysbd` for 23 languages.
+"""Sentence splitting (sentence boundary detection), by the rules of `pysbd` for 23 languages.
 
     "The U.S. are a country. The U.N. is an organization."
      └──────────────────────┘└─────────────────────────┘     spans touch, so nothing is lost
 
-A line's end always ends a sentence. The rules are regular expressions, whose time grows faster than the text, so a
-line is read through a window that moves on; what stands at its right edge is looked at again from the next one.
+A line break always ends a sentence. The rules are regular expressions, whose time grows faster than the text, so a
+line is read through a sliding window; what is near its right edge is read again in the next window.
 
 Source: Sadvilkar and Neumann, PySBD: Pragmatic Sentence Boundary Disambiguation (2020).
 """
@@ -21,10 +21,10 @@ from typing import Any
 from glassformer.errors import ConfigError, DataError, nearest
 
 WINDOW = 1_000
-"""Characters that the rules see at once."""
+"""How many characters the rules see at once."""
 
-EDGE = 250
-"""A beginning this near to the window's end is not believed: it may stand in brackets that close behind it."""
+MARGIN = 250
+"""A start this near to the window's end is read again: it may be within brackets that close behind the window."""
 
 _LINE = re.compile(r"[^\r\n]+")
 
@@ -45,7 +45,7 @@ def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
     for line in _LINE.finditer(text):
         if not line[0].isspace():
             starts.append(line.start())
-            starts += _starts_within(segmenter, text, *line.span())
+            starts += _line_starts(segmenter, text, *line.span())
     return list(pairwise([0, *starts[1:], len(text)])) if text else []
 
 
@@ -54,37 +54,37 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
 
     Args, Raises: as `sentence_spans`.
     """
-    pieces = (text[start:end].strip() for start, end in sentence_spans(text, language))
-    return [piece for piece in pieces if piece]
+    sentences = (text[start:end].strip() for start, end in sentence_spans(text, language))
+    return [sentence for sentence in sentences if sentence]
 
 
-def _starts_within(segmenter: Any, text: str, begin: int, end: int) -> Iterator[int]:
-    """Where further sentences begin in a line, `text[begin:end]`, in order."""
+def _line_starts(segmenter: Any, text: str, begin: int, end: int) -> Iterator[int]:
+    """Where the second and later sentences of a line, `text[begin:end]`, start, in order."""
     while True:
         window = text[begin : min(begin + WINDOW, end)]
         last = begin + len(window) == end
-        found = [place for place in _starts(segmenter, window) if last or place < len(window) - EDGE]
-        yield from (begin + place for place in found[1:])  # the first is the window's own beginning
+        limit = len(window) if last else len(window) - MARGIN
+        starts = [start for start in _sentence_starts(segmenter, window) if start < limit]
+        yield from (begin + start for start in starts[1:])  # the first is that of the window itself
         if last:
             return
-        # On from the last beginning that was found; through a sentence without end by half a window.
-        begin += max(found[-1] if found else 0, WINDOW // 2)
+        # The next window starts at the last sentence; within a very long sentence, half a window on.
+        begin += max(starts[-1] if starts else 0, WINDOW // 2)
 
 
-def _starts(segmenter: Any, window: str) -> Iterator[int]:
-    """Where the rules say that sentences begin; one that they changed is not found, and stays with its neighbour."""
-    read = 0
-    for sentence in segmenter.processor(window).process():
-        wanted = sentence.strip()
-        place = window.find(wanted, read)
-        if wanted and place >= 0:
-            yield place
-            read = place + len(wanted)
+def _sentence_starts(segmenter: Any, window: str) -> Iterator[int]:
+    """Where sentences start by the rules; one whose text the rules changed is not located, and joins its neighbour."""
+    position = 0
+    for sentence in map(str.strip, segmenter.processor(window).process()):
+        start = window.find(sentence, position)
+        if sentence and start >= 0:
+            yield start
+            position = start + len(sentence)
 
 
 @cache
 def _segmenter(language: str) -> Any:
-    with warnings.catch_warnings():  # its source has escapes that newer Pythons warn of when they compile it
+    with warnings.catch_warnings():  # its source has invalid escapes, of which newer Pythons warn on import
         warnings.simplefilter("ignore")
         import pysbd
         from pysbd.languages import LANGUAGE_CODES

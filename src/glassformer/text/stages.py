@@ -1,4 +1,4 @@
-"""The four steps of one text, for people to look at: normalise, split into words, pieces, special tokens."""
+"""Tokenization step by step, for inspection: normalisation, pre-tokenization, subword tokens, special tokens."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tokenizers import NormalizedString, PreTokenizedString
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A word after the split, with its place in the original text. [start, end) in characters."""
+class WordStage:
+    """A word after pre-tokenization, and its span [start, end) in the original text, in characters."""
 
     text: str
     start: int
@@ -19,11 +19,11 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A vocabulary entry, with its place in the original text and the index of its word.
+class TokenStage:
+    """A token, with its span in the original text and the index of its word.
 
-    `word` is None for tokens that the post-processor added; their place is (0, 0). `special` says that the
-    token is one of the added ones, wherever it came from.
+    `word` is None for tokens that the post-processor added; their span is (0, 0). `special`: the token is one of
+    the added tokens, whether it came from the text or the post-processor.
     """
 
     token: str
@@ -36,22 +36,22 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What the tokenizer makes of one text, step by step.
+    """The result of each tokenization step on one text.
 
         text        "Fruit flies!"
         normalized  "fruit flies!"
         words       fruit · flies · !
         pieces      fruit flies !              with ids
-        final       [CLS] fruit flies ! [SEP]  with ids: what the model gets
+        final       [CLS] fruit flies ! [SEP]  with ids: the model's input
 
-    Special tokens written in the text itself stay whole: they are neither normalised nor split.
+    Special tokens written in the text itself are neither normalised nor split.
     """
 
     text: str
     normalized: str
-    words: tuple[Word, ...]
-    pieces: tuple[Piece, ...]
-    final: tuple[Piece, ...]
+    words: tuple[WordStage, ...]
+    pieces: tuple[TokenStage, ...]
+    final: tuple[TokenStage, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts and lists, for JSON."""
@@ -59,31 +59,35 @@ class Stages:
 
 
 def stages_of(engine: tokenizers.Tokenizer, text: str) -> Stages:
-    """Run the engine's parts one after the other on a text, keeping what each of them makes.
+    """Run the engine's steps one by one on a text, and collect their results.
 
-    The first step, finding added tokens in the text, is read off the result: they are the pieces whose
+    Added tokens in the text, which the engine matches first, are read off the result: they are the tokens whose
     content is an added token.
     """
     added = engine.get_added_tokens_decoder()
-    inner = _pieces(engine.encode(text, add_special_tokens=False), added)
-    final = _pieces(engine.encode(text), added)
+    inner = _token_stages(engine.encode(text, add_special_tokens=False), added)
+    final = _token_stages(engine.encode(text), added)
     normalized: list[str] = []
-    words: list[Word] = []
-    place = 0
-    for piece in inner:
-        if (
-            piece.special and text[piece.start : piece.end].strip() == piece.token
-        ):  # not an unknown word's [UNK]
-            _ordinary(engine, text, place, piece.start, normalized, words)
-            normalized.append(text[piece.start : piece.end])
-            words.append(Word(text[piece.start : piece.end], piece.start, piece.end))
-            place = piece.end
-    _ordinary(engine, text, place, len(text), normalized, words)
+    words: list[WordStage] = []
+    position = 0
+    for token in inner:
+        span = text[token.start : token.end]
+        if token.special and span.strip() == token.token:  # not the [UNK] of an unknown word
+            _add_ordinary_text(engine, text, position, token.start, normalized, words)
+            normalized.append(span)
+            words.append(WordStage(span, token.start, token.end))
+            position = token.end
+    _add_ordinary_text(engine, text, position, len(text), normalized, words)
     return Stages(text, "".join(normalized), tuple(words), inner, final)
 
 
-def _ordinary(
-    engine: tokenizers.Tokenizer, text: str, start: int, end: int, normalized: list[str], words: list[Word]
+def _add_ordinary_text(
+    engine: tokenizers.Tokenizer,
+    text: str,
+    start: int,
+    end: int,
+    normalized: list[str],
+    words: list[WordStage],
 ) -> None:
     """Normalise and split the stretch of text between two added tokens."""
     stretch = text[start:end]
@@ -99,12 +103,14 @@ def _ordinary(
         engine.pre_tokenizer.pre_tokenize(split)
     normalized.append(clean.normalized)
     for word, (first, last), _ in split.get_splits(offset_referential="original", offset_type="char"):
-        words.append(Word(word, start + first, start + last))
+        words.append(WordStage(word, start + first, start + last))
 
 
-def _pieces(encoding: tokenizers.Encoding, added: dict[int, tokenizers.AddedToken]) -> tuple[Piece, ...]:
+def _token_stages(
+    encoding: tokenizers.Encoding, added: dict[int, tokenizers.AddedToken]
+) -> tuple[TokenStage, ...]:
     columns = zip(encoding.tokens, encoding.ids, encoding.offsets, encoding.word_ids, strict=True)
     return tuple(
-        Piece(token, number, start, end, word, number in added and added[number].content == token)
+        TokenStage(token, number, start, end, word, number in added and added[number].content == token)
         for token, number, (start, end), word in columns
     )

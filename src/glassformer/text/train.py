@@ -1,12 +1,12 @@
-"""A tokenizer learned from a corpus: the pieces, and around them all that a family's tokenizer has.
+"""Train a tokenizer on a corpus: byte-level BPE, WordPiece or Unigram, with a family's pipeline and special tokens.
 
     byte-bpe    bytes, merged pair by pair        GPT-2, RoBERTa, BART, Llama 3: nothing is ever unknown
     wordpiece   letters, merged within words      BERT and its kin
-    unigram     likely pieces of words            T5, XLM-R, PEGASUS, Marian
+    unigram     probable pieces of words          T5, XLM-R, PEGASUS, Marian
 
-The same corpus gives the same file, byte for byte. The engine merges, but numbers the smallest pieces as they come out
-of a hash table, and breaks ties by those numbers. So a first reading of the corpus finds them, and for the second they
-are given in order. Special tokens that stand in texts are no part of what is learned.
+The same corpus gives the same file, byte for byte. The engine's trainer numbers the alphabet in the order of a hash
+table, and breaks ties by those numbers. So a first pass over the corpus collects the alphabet, and the second pass gets
+it sorted. Special tokens that occur in texts are left out of training.
 
 Sources: Sennrich et al. 2016, section 3.2; Radford et al. 2019, section 2.2; Devlin et al. 2019, section 3; Kudo 2018.
 """
@@ -27,17 +27,17 @@ from tokenizers import AddedToken, models, pre_tokenizers, trainers
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.text.engine import guarded
-from glassformer.text.frame import frame
-from glassformer.text.plan import Plan, anew, fresh
-from glassformer.text.sentencepiece import MARKER
+from glassformer.text.post_processor import add_post_processor
+from glassformer.text.sentencepiece import SPACE_MARKER
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.unigram import train as train_unigram
+from glassformer.text.unigram import train_unigram
+from glassformer.text.untrained import UntrainedTokenizer, untrained_for_family, untrained_like
 
-SEEN_TWICE = 2  # merges of what came only once would learn noise
-BYTES = 256
-NOTHING = r"(?!)"  # a pattern that is nowhere
-AT_ONCE = 1_000  # texts handed to the engine together
-BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+MIN_FREQUENCY = 2  # merges of pairs that occur once would fit noise
+BYTE_COUNT = 256
+NEVER_MATCHES = r"(?!)"  # a pattern without matches
+BATCH_SIZE = 1_000  # texts passed to the engine together
+BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def train_tokenizer(
@@ -50,38 +50,43 @@ def train_tokenizer(
     lower: bool = False,
     like: Path | str | None = None,
 ) -> Tokenizer:
-    """Learn a tokenizer from texts.
+    """Train a tokenizer on texts.
 
         glassformer.train_tokenizer(open("corpus.txt"), kind="wordpiece", size=8_000).save("my-tokenizer")
 
     Args:
-        texts: gone through twice; what can be gone through only once, such as an open file, is kept in memory.
-        kind: "byte-bpe", "wordpiece" or "unigram" · size: tokens, special ones included.
-        family: whose special tokens it has, and where they stand around a text: "bert", "t5", … Default: BERT's for
-            wordpiece, GPT-2's for byte-bpe, XLM-R's for unigram.
-        special: more tokens that are never cut · lower: whether capitals are made small.
-        like: the folder of a tokenizer: the same kind, the same steps before it, the same special tokens, learned anew.
+        texts: iterated twice; an iterator, such as an open file, is read into memory first.
+        kind: "byte-bpe", "wordpiece" or "unigram" · size: vocabulary size in tokens, special ones included.
+        family: whose special tokens and post-processor it gets: "bert", "t5", … Default: BERT's for wordpiece,
+            GPT-2's for byte-bpe, XLM-R's for unigram.
+        special: more special tokens · lower: lower-case all text.
+        like: the folder of a tokenizer, to train one of the same kind, pipeline and special tokens.
 
     Raises:
         ConfigError: options that are unknown or do not fit each other; a size below the alphabet's.
-        DataError: no text, or too little for so many tokens: how many there can be.
+        DataError: no text, or too little for this size; the message gives the largest possible one.
     """
     if like is not None:
         if kind or family or lower:
-            raise ConfigError("like= says kind, family and lower= itself; leave them out, or leave out like=")
-        plan = anew(Path(like))
+            raise ConfigError(
+                "like= already determines kind, family and lower=; leave them out, or leave out like="
+            )
+        untrained = untrained_like(Path(like))
     else:
-        plan = fresh(kind or "byte-bpe", family, lower)
+        untrained = untrained_for_family(kind or "byte-bpe", family, lower)
     more = tuple(AddedToken(token, special=True, normalized=False) for token in dict.fromkeys(special))
-    known = {token.content for token in plan.tokens}
-    plan = replace(plan, tokens=(*plan.tokens, *(token for token in more if token.content not in known)))
-    corpus = _Corpus(texts, [token.content for token in plan.tokens])
-    return _assembled(plan, _model(plan, corpus, size))
+    known = {token.content for token in untrained.added_tokens}
+    untrained = replace(
+        untrained,
+        added_tokens=(*untrained.added_tokens, *(token for token in more if token.content not in known)),
+    )
+    corpus = _Corpus(texts, [token.content for token in untrained.added_tokens])
+    return _assemble(untrained, _train_model(untrained, corpus, size))
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How a tokenizer cuts texts. texts, words, tokens: how many · unknown: of the tokens"""
+    """How well a vocabulary covers texts. texts, words, tokens: counts · unknown: unknown tokens among them"""
 
     texts: int
     words: int
@@ -90,140 +95,140 @@ class Coverage:
 
     @property
     def tokens_per_word(self) -> float:
-        """1 where every word is a token; words are what stands between spaces."""
+        """Tokens per word (fertility): 1 where every word is a token; words are split at white space."""
         return self.tokens / max(self.words, 1)
 
     @property
     def unknown_share(self) -> float:
-        """The share of tokens that stand for something unknown."""
+        """The share of unknown tokens."""
         return self.unknown / max(self.tokens, 1)
 
 
 def coverage(tokenizer: Tokenizer, texts: Iterable[str]) -> Coverage:
-    """Cut texts, and count. Special tokens around them are left out."""
-    found = [0, 0, 0, 0]
-    # GPT-2's files call their end-of-text token unknown too, but to bytes nothing is.
+    """Count the words, tokens and unknown tokens of texts, without the special tokens around them."""
+    counts = [0, 0, 0, 0]
+    # GPT-2's files name the end-of-text token as unknown token too, but byte-level BPE has none.
     unknown = None if tokenizer.unk_token == tokenizer.eos_token else tokenizer.unk_token_id
     for batch in _batches(texts):
         rows = tokenizer(batch, add_special_tokens=False)["input_ids"]
-        found[0] += len(batch)
-        found[1] += sum(len(text.split()) for text in batch)
-        found[2] += sum(map(len, rows))
-        found[3] += 0 if unknown is None else sum(row.count(unknown) for row in rows)
-    return Coverage(*found)
+        counts[0] += len(batch)
+        counts[1] += sum(len(text.split()) for text in batch)
+        counts[2] += sum(map(len, rows))
+        counts[3] += 0 if unknown is None else sum(row.count(unknown) for row in rows)
+    return Coverage(*counts)
 
 
-# ── what is to be learned ────────────────────────────────────────────────────────────────────────────────
+# ── the corpus ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Corpus:
-    """Texts in batches, any number of times, without the whole tokens that stand in them."""
+    """Texts in batches, iterable several times, without the added tokens that occur in them."""
 
-    def __init__(self, texts: Iterable[str], whole: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], added_tokens: Iterable[str]) -> None:
         if isinstance(texts, (str, bytes)):
             raise DataError("texts must be several texts, not one; for the lines of a file, open it")
         self._texts = list(texts) if isinstance(texts, Iterator) else texts
-        longest_first = sorted(whole, key=len, reverse=True)
-        self._whole = re.compile("|".join(map(re.escape, longest_first)) or NOTHING)
+        longest_first = sorted(added_tokens, key=len, reverse=True)
+        self._added_tokens = re.compile("|".join(map(re.escape, longest_first)) or NEVER_MATCHES)
 
     def __iter__(self) -> Iterator[list[str]]:
         for number, batch in enumerate(_batches(self._texts)):
-            for place, text in enumerate(batch, start=number * AT_ONCE):
+            for index, text in enumerate(batch, start=number * BATCH_SIZE):
                 if not isinstance(text, str):
-                    raise DataError(f"text {place} is {type(text).__name__}, not a text: {text!r:.60}")
+                    raise DataError(f"text {index} is {type(text).__name__}, not a text: {text!r:.60}")
                 try:
                     text.encode("utf-8")
                 except UnicodeEncodeError as error:
                     raise DataError(
-                        f"text {place} holds {text[error.start]!r} at character {error.start}, half of a surrogate "
+                        f"text {index} holds {text[error.start]!r} at character {error.start}, half of a surrogate "
                         "pair, which is no valid Unicode; repair it, or leave it out"
                     ) from None
-            yield [self._whole.sub(" ", text) for text in batch]
+            yield [self._added_tokens.sub(" ", text) for text in batch]
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     stream = iter(texts)
-    while batch := list(islice(stream, AT_ONCE)):
+    while batch := list(islice(stream, BATCH_SIZE)):
         yield batch
 
 
-# ── learning ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── training ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _model(plan: Plan, corpus: _Corpus, size: int) -> dict[str, Any]:
-    """The model as a tokenizer's file has it, its vocabulary learned."""
-    model = plan.written["model"]
-    fixed = [token.content for token in plan.tokens]
+def _train_model(untrained: UntrainedTokenizer, corpus: _Corpus, size: int) -> dict[str, Any]:
+    """The trained model, as the JSON of a `tokenizer.json`."""
+    model = untrained.engine_json["model"]
+    fixed = [token.content for token in untrained.added_tokens]
     if model.get("byte_fallback"):
-        old = plan.engine.get_vocab(False)
-        fixed += sorted((t for t in old if BYTE.fullmatch(t) and t not in fixed), key=old.__getitem__)
-    learner = _bare(plan, model)
+        old = untrained.engine.get_vocab(False)
+        fixed += sorted((t for t in old if BYTE_TOKEN.fullmatch(t) and t not in fixed), key=old.__getitem__)
+    pipeline = _pre_tokenizing_engine(untrained, model)
     if model["type"] == "Unigram":
-        return _learned_unigram(plan, learner, corpus, size, model, fixed)
+        return _train_unigram_model(untrained, pipeline, corpus, size, model, fixed)
     if not any(text.strip() for batch in corpus for text in batch):
         letters = []
-    elif '"ByteLevel"' in json.dumps(plan.written["pre_tokenizer"]):
+    elif '"ByteLevel"' in json.dumps(untrained.engine_json["pre_tokenizer"]):
         letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     else:
-        letters = sorted(_trained(learner, model, corpus, 0, fixed)["vocab"].keys() - set(fixed))
+        letters = sorted(_train_in_engine(pipeline, model, corpus, 0, fixed)["vocab"].keys() - set(fixed))
     _check_alphabet(len(letters), len(fixed), size)
-    found = _trained(learner, model, corpus, size, [*fixed, *letters])
-    _check_reached(len(found["vocab"]), size)
-    vocabulary = dict(sorted(found["vocab"].items(), key=lambda item: item[1]))
-    return {**model, "vocab": vocabulary, **({"merges": found["merges"]} if "merges" in found else {})}
+    trained = _train_in_engine(pipeline, model, corpus, size, [*fixed, *letters])
+    _check_vocabulary_size(len(trained["vocab"]), size)
+    vocabulary = dict(sorted(trained["vocab"].items(), key=lambda item: item[1]))
+    return {**model, "vocab": vocabulary, **({"merges": trained["merges"]} if "merges" in trained else {})}
 
 
-def _bare(plan: Plan, model: dict[str, Any]) -> tokenizers.Tokenizer:
-    """The steps before the pieces, with a model that has none yet."""
+def _pre_tokenizing_engine(untrained: UntrainedTokenizer, model: dict[str, Any]) -> tokenizers.Tokenizer:
+    """The normaliser and pre-tokenizer, with an empty model."""
     empty = models.WordPiece(unk_token=model["unk_token"]) if model["type"] == "WordPiece" else models.BPE()
     bare = tokenizers.Tokenizer(empty)
-    bare.normalizer = plan.engine.normalizer
-    cut = plan.engine.pre_tokenizer
-    if cut is None or (isinstance(cut, pre_tokenizers.Metaspace) and not cut.split):
-        cut = pre_tokenizers.Split(MARKER, "merged_with_next")  # used on whole texts, but learned from words
-    bare.pre_tokenizer = cut
+    bare.normalizer = untrained.engine.normalizer
+    pre_tokenizer = untrained.engine.pre_tokenizer
+    # Some tokenizers (Llama's) run on unsplit texts; they are trained on words all the same.
+    if pre_tokenizer is None or (
+        isinstance(pre_tokenizer, pre_tokenizers.Metaspace) and not pre_tokenizer.split
+    ):
+        pre_tokenizer = pre_tokenizers.Split(SPACE_MARKER, "merged_with_next")
+    bare.pre_tokenizer = pre_tokenizer
     return bare
 
 
-def _trained(
-    learner: tokenizers.Tokenizer, model: dict[str, Any], corpus: _Corpus, size: int, first: Sequence[str]
+def _train_in_engine(
+    pipeline: tokenizers.Tokenizer, model: dict[str, Any], corpus: _Corpus, size: int, first: Sequence[str]
 ) -> dict[str, Any]:
-    """The engine's own training. first: tokens in the order of their ids; with size 0, the alphabet alone is found."""
-    marks = {
-        "continuing_subword_prefix": model.get("continuing_subword_prefix"),
-        "end_of_word_suffix": model.get("end_of_word_suffix"),
-    }
-    options: dict[str, Any] = {name: mark for name, mark in marks.items() if mark}
-    how = trainers.WordPieceTrainer if model["type"] == "WordPiece" else trainers.BpeTrainer
-    trainer = how(
+    """Train in the engine. first: tokens in the order of their ids · size: 0 collects the alphabet alone"""
+    affixes = ("continuing_subword_prefix", "end_of_word_suffix")
+    options: dict[str, Any] = {name: model[name] for name in affixes if model.get(name)}
+    trainer_class = trainers.WordPieceTrainer if model["type"] == "WordPiece" else trainers.BpeTrainer
+    trainer = trainer_class(
         vocab_size=size,
-        min_frequency=SEEN_TWICE,
+        min_frequency=MIN_FREQUENCY,
         special_tokens=list(first),
         show_progress=False,
         **options,
     )
-    learner = tokenizers.Tokenizer.from_str(learner.to_str())  # the special tokens it is given stay with it
-    guarded("the corpus cannot be learned from", learner.train_from_iterator, corpus, trainer)
-    found: dict[str, Any] = json.loads(learner.to_str())["model"]
-    return found
+    pipeline = tokenizers.Tokenizer.from_str(pipeline.to_str())  # training adds special tokens to this copy
+    guarded("training on the corpus failed", pipeline.train_from_iterator, corpus, trainer)
+    model_json: dict[str, Any] = json.loads(pipeline.to_str())["model"]
+    return model_json
 
 
-def _learned_unigram(
-    plan: Plan,
-    learner: tokenizers.Tokenizer,
+def _train_unigram_model(
+    untrained: UntrainedTokenizer,
+    pipeline: tokenizers.Tokenizer,
     corpus: _Corpus,
     size: int,
     model: dict[str, Any],
     fixed: list[str],
 ) -> dict[str, Any]:
-    unknown = plan.settings.roles.get("unk")
+    unknown = untrained.settings.roles.get("unk")
     if unknown not in fixed:
-        raise UnsupportedError("this tokenizer names no token for what is unknown, which unigram pieces need")
-    words = _words(learner, corpus)
+        raise UnsupportedError("this tokenizer has no unknown token, which a Unigram model needs")
+    words = _count_words(pipeline, corpus)
     letters = {letter for word in words for letter in word} - set(fixed)
     _check_alphabet(len(letters), len(fixed), size)
-    pieces = [found for found in train_unigram(words, size - len(fixed)) if found[0] not in fixed]
-    _check_reached(len(pieces) + len(fixed), size)
+    pieces = [piece for piece in train_unigram(words, size - len(fixed)) if piece[0] not in fixed]
+    _check_vocabulary_size(len(pieces) + len(fixed), size)
     return {
         **model,
         "unk_id": fixed.index(unknown),
@@ -231,61 +236,70 @@ def _learned_unigram(
     }
 
 
-def _words(learner: tokenizers.Tokenizer, corpus: _Corpus) -> Counter[str]:
-    """How often each word comes, as the steps before the pieces write and cut it."""
-    clean, cut = learner.normalizer, learner.pre_tokenizer
+def _count_words(pipeline: tokenizers.Tokenizer, corpus: _Corpus) -> Counter[str]:
+    """The count of each word, after normalisation and pre-tokenization."""
+    normalizer, pre_tokenizer = pipeline.normalizer, pipeline.pre_tokenizer
     words: Counter[str] = Counter()
     for batch in corpus:
         for text in batch:
-            text = text if clean is None else guarded("a text cannot be read", clean.normalize_str, text)
-            words.update(word for word, _ in guarded("a text cannot be cut", cut.pre_tokenize_str, text))
+            if normalizer is not None:
+                text = guarded("a text cannot be normalised", normalizer.normalize_str, text)
+            spans = guarded("a text cannot be pre-tokenized", pre_tokenizer.pre_tokenize_str, text)
+            words.update(word for word, _ in spans)
     return words
 
 
 def _check_alphabet(letters: int, fixed: int, size: int) -> None:
     if not letters:
-        raise DataError("the corpus holds no text to learn from; give files with some")
+        raise DataError("the corpus has no text to train on; give files with some")
     if size < letters + fixed:
         raise ConfigError(
             f"size is {size:,}, but the alphabet has {letters:,} letters or bytes, and there are {fixed:,} "
             f"special tokens; give a size above {letters + fixed:,}"
-            + (", or take byte-bpe" if letters > BYTES else "")
+            + (", or use byte-bpe" if letters > BYTE_COUNT else "")
         )
 
 
-def _check_reached(got: int, size: int) -> None:
+def _check_vocabulary_size(got: int, size: int) -> None:
     if got < size:
         raise DataError(
-            f"the corpus makes {got:,} tokens, not {size:,}: no other part comes twice; give more text, or size {got:,}"
+            f"the corpus makes {got:,} tokens, not {size:,}: no other pair or substring occurs twice; give more text, "
+            f"or size {got:,}"
         )
 
 
-# ── putting it together ──────────────────────────────────────────────────────────────────────────────────
+# ── assembling ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _assembled(plan: Plan, model: dict[str, Any]) -> Tokenizer:
+def _assemble(untrained: UntrainedTokenizer, model: dict[str, Any]) -> Tokenizer:
     ids = (
         {piece: number for number, (piece, _) in enumerate(model["vocab"])}
         if model["type"] == "Unigram"
         else model["vocab"]
     )
-    written = {**plan.written, "model": model, "added_tokens": [], "truncation": None, "padding": None}
-    written["post_processor"] = _renumbered(written["post_processor"], ids)
-    engine = guarded("the parts do not fit each other", tokenizers.Tokenizer.from_str, json.dumps(written))
-    behind = (AddedToken(token, special=True, normalized=False) for token in plan.behind)
-    engine.add_tokens([*plan.tokens, *behind])
-    if plan.family is not None:
-        frame(engine, replace(plan.settings, kind=plan.family), Path())
-    return Tokenizer(engine, plan.settings)
+    written = {
+        **untrained.engine_json,
+        "model": model,
+        "added_tokens": [],
+        "truncation": None,
+        "padding": None,
+    }
+    written["post_processor"] = _with_new_ids(written["post_processor"], ids)
+    engine = guarded("the trained tokenizer is not valid", tokenizers.Tokenizer.from_str, json.dumps(written))
+    sentinels = (AddedToken(token, special=True, normalized=False) for token in untrained.sentinels)
+    engine.add_tokens([*untrained.added_tokens, *sentinels])
+    if untrained.family is not None:
+        add_post_processor(engine, replace(untrained.settings, kind=untrained.family), Path())
+    return Tokenizer(engine, untrained.settings)
 
 
-def _renumbered(part: Any, ids: dict[str, int]) -> Any:
-    """A post-processor with the new ids of the tokens that it puts around a text.
+def _with_new_ids(part: Any, ids: dict[str, int]) -> Any:
+    """A post-processor with the new ids of its special tokens.
 
     {"id": "[CLS]", "ids": [101], "tokens": ["[CLS]"]}  ->  ids [2]        "cls": ["[CLS]", 101]  ->  ["[CLS]", 2]
     """
     if isinstance(part, list):
-        return [_renumbered(each, ids) for each in part]
+        return [_with_new_ids(item, ids) for item in part]
     if not isinstance(part, dict):
         return part
     if "ids" in part and "tokens" in part:
@@ -293,6 +307,6 @@ def _renumbered(part: Any, ids: dict[str, int]) -> Any:
     return {
         key: [value[0], ids[value[0]]]
         if key in ("cls", "sep") and isinstance(value, list)
-        else _renumbered(value, ids)
+        else _with_new_ids(value, ids)
         for key, value in part.items()
     }

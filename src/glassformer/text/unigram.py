@@ -1,11 +1,11 @@
-"""A unigram vocabulary learned from words: many candidates, then ever fewer, those gone first that are missed least.
+"""Train a Unigram language model tokenizer: start from many candidate pieces, prune those whose loss costs least.
 
-    words ──every part that comes twice──> candidates ──expected counts, probabilities (twice)──┐
-                                              ▲                                                 │
-                                              └── the quarter that costs least to lose, dropped ┘  until `size` are left
+    words ──every substring that occurs twice──> candidates ──expected counts, probabilities (EM, twice)──┐
+                                                    ▲                                                     │
+                     until there are `size` pieces  └──── the quarter with the least loss is pruned ──────┘
 
 The engine can train one too, but adds up in an order that changes from run to run, and so does its vocabulary. Here the
-same words give the same pieces. All ways of cutting all words are summed at once, place by place:
+same words give the same pieces. All segmentations of all words are summed at once over a lattice of positions:
 
     ▁ f l i e s          an edge for each piece that fits: ▁ ▁f ▁fl f fl flies …
     0 1 2 3 4 5 6        forward[e] = log Σ exp(forward[s] + log p(piece)) over the edges s → e
@@ -21,98 +21,100 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-LONGEST = 16  # characters of a piece
-ROUNDS = 2  # of expectation and maximisation between two losses
-KEPT = 0.75  # of the pieces survive a loss
-CANDIDATES = 20  # times as many as are asked for
-MOST_WORDS = 50_000  # the most frequent ones are learned from; of the others, the characters are
-LEAST = 1e-3  # the expected count of a piece that no word seems to need, so that its logarithm exists
+MAX_PIECE_LENGTH = 16  # characters of a piece
+EM_STEPS = 2  # expectation-maximisation steps before each pruning
+KEEP_FRACTION = 0.75  # of the pieces remain after each pruning
+CANDIDATE_FACTOR = 20  # candidates, as a multiple of `size`
+MAX_WORDS = 50_000  # the most frequent words are trained on; of the others, only the characters
+MIN_COUNT = 1e-3  # the least expected count of a piece, so that its logarithm exists
 
 
-def train(words: Mapping[str, int], size: int) -> list[tuple[str, float]]:
-    """Pieces and their log-probabilities, the likeliest first; every character of the words is among them.
+def train_unigram(words: Mapping[str, int], size: int) -> list[tuple[str, float]]:
+    """Train a Unigram vocabulary: pieces and their log-probabilities, most probable first, with every character.
 
-    Args: words: how often each comes · size: how many pieces, at least as many as there are characters
-    Returns: `size` of them, or fewer, where the words have no more parts that come twice.
+    Args: words: the count of each word · size: the number of pieces, at least the number of characters
+    Returns: `size` pieces, or fewer, where the words have no more substrings that occur twice.
     """
-    often = sorted(words, key=lambda word: (-words[word], word))
-    listed, letters = sorted(often[:MOST_WORDS]), Counter("".join(often[MOST_WORDS:]))
-    counts = np.array([words[word] for word in listed], dtype=np.float64)
-    pieces, weights = _candidates(listed, words, letters, CANDIDATES * size)
-    lattice, others = _Lattice(listed, pieces), _Lattice(pieces, pieces, whole=False)
-    alive = np.arange(len(pieces))  # which of the candidates, the words of `others`, the pieces still are
+    by_count = sorted(words, key=lambda word: (-words[word], word))
+    frequent, rare_characters = sorted(by_count[:MAX_WORDS]), Counter("".join(by_count[MAX_WORDS:]))
+    counts = np.array([words[word] for word in frequent], dtype=np.float64)
+    pieces, weights = _candidates(frequent, words, rare_characters, CANDIDATE_FACTOR * size)
+    lattice, alternatives = _Lattice(frequent, pieces), _Lattice(pieces, pieces, include_unsplit=False)
+    candidates = np.arange(
+        len(pieces)
+    )  # index of each piece among the candidates, which are the words of `alternatives`
     logs = np.log(weights / weights.sum())
     while True:
-        for _ in range(ROUNDS):
-            expected = np.maximum(lattice.expected(logs, counts), LEAST)
+        for _ in range(EM_STEPS):
+            expected = np.maximum(lattice.expected_counts(logs, counts), MIN_COUNT)
             logs = np.log(expected / expected.sum())
         if len(pieces) <= size:
             break
-        worth = expected * (logs - others.best(logs)[alive])
-        kept = _worthiest(pieces, worth, max(size, int(KEPT * len(pieces))))
-        pieces, logs, alive = [pieces[i] for i in kept], logs[kept], alive[kept]
-        lattice, others = lattice.of(kept), others.of(kept)
-    return sorted(zip(pieces, logs.round(6).tolist(), strict=True), key=lambda found: (-found[1], found[0]))
+        loss = expected * (logs - alternatives.best_log_probs(logs)[candidates])
+        keep = _pieces_to_keep(pieces, loss, max(size, int(KEEP_FRACTION * len(pieces))))
+        pieces, logs, candidates = [pieces[i] for i in keep], logs[keep], candidates[keep]
+        lattice, alternatives = lattice.restricted_to(keep), alternatives.restricted_to(keep)
+    return sorted(zip(pieces, logs.round(6).tolist(), strict=True), key=lambda piece: (-piece[1], piece[0]))
 
 
 def _candidates(
-    listed: Sequence[str], words: Mapping[str, int], letters: Mapping[str, int], most: int
+    frequent: Sequence[str], words: Mapping[str, int], rare_characters: Mapping[str, int], limit: int
 ) -> tuple[list[str], np.ndarray]:
-    """All characters, and the parts that save most: how often they come × how long they are."""
-    parts = Counter(letters)
-    for word in listed:
-        often, end = words[word], len(word)
+    """Seed vocabulary: all characters, and the substrings with the largest count × length, which are their weights."""
+    parts = Counter(rare_characters)
+    for word in frequent:
+        count, end = words[word], len(word)
         for first in range(end):
-            for last in range(first + 1, min(first + LONGEST, end) + 1):
-                parts[word[first:last]] += often
+            for last in range(first + 1, min(first + MAX_PIECE_LENGTH, end) + 1):
+                parts[word[first:last]] += count
     single = sorted(part for part in parts if len(part) == 1)
-    longer = [part for part, often in parts.items() if len(part) > 1 and often > 1]
+    longer = [part for part, count in parts.items() if len(part) > 1 and count > 1]
     longer.sort(key=lambda part: (-parts[part] * len(part), part))
-    pieces = single + longer[:most]
+    pieces = single + longer[:limit]
     return pieces, np.array([parts[piece] * len(piece) for piece in pieces], dtype=np.float64)
 
 
-def _worthiest(pieces: Sequence[str], worth: np.ndarray, count: int) -> np.ndarray:
-    """The pieces to keep: characters, and those without which the words would become most unlikely.
+def _pieces_to_keep(pieces: Sequence[str], loss: np.ndarray, count: int) -> np.ndarray:
+    """The indices of the pieces to keep: all characters, then those with the largest loss.
 
-    worth: how often a piece is used × how much likelier it is than the best cut of it into others
+    loss: expected count × how much its log-probability exceeds that of its best segmentation into other pieces
     """
-    order = sorted(range(len(pieces)), key=lambda i: (len(pieces[i]) > 1, -worth[i], pieces[i]))
+    order = sorted(range(len(pieces)), key=lambda i: (len(pieces[i]) > 1, -loss[i], pieces[i]))
     return np.array(sorted(order[:count]))
 
 
 class _Lattice:
-    """Every way of cutting every word into pieces, as edges between the places before, between and behind characters.
+    """The lattice of all segmentations of all words: edges are pieces, nodes the positions between characters.
 
-    edges: start and end, as places numbered through all words; the piece's number; the end's place in its word. [E, 4]
-    first: where each word begins
+    edges: [E, 4] start and end, as positions numbered through all words; the piece's id; the end's position in its word
+    first: the first position of each word
     """
 
-    def __init__(self, words: Sequence[str], pieces: Sequence[str], whole: bool = True) -> None:
+    def __init__(self, words: Sequence[str], pieces: Sequence[str], include_unsplit: bool = True) -> None:
         number = {piece: i for i, piece in enumerate(pieces)}
-        found = array("q")
+        edges = array("q")
         self.first = np.cumsum([0, *(len(word) + 1 for word in words)])
         for base, word in zip(self.first.tolist(), words, strict=False):
             end = len(word)
             for start in range(end):
-                for last in range(start + 1, min(start + LONGEST, end) + 1):
+                for last in range(start + 1, min(start + MAX_PIECE_LENGTH, end) + 1):
                     piece = number.get(word[start:last])
-                    if piece is not None and (whole or last - start < end):
-                        found.extend((base + start, base + last, piece, last))
-        self._set(np.frombuffer(found, dtype=np.int64).reshape(-1, 4))
+                    if piece is not None and (include_unsplit or last - start < end):
+                        edges.extend((base + start, base + last, piece, last))
+        self._set(np.frombuffer(edges, dtype=np.int64).reshape(-1, 4))
 
     def _set(self, edges: np.ndarray) -> None:
         self.edges = edges
         starts, ends, _, depths = edges.T
-        self._forward = _steps(np.lexsort((starts, ends, depths)), ends, depths)
-        self._backward = _steps(
+        self._forward = _depth_groups(np.lexsort((starts, ends, depths)), ends, depths)
+        self._backward = _depth_groups(
             np.lexsort((ends, starts, -depths + ends - starts)), starts, ends - starts - depths
         )
 
-    def of(self, kept: np.ndarray) -> _Lattice:
-        """The same with these pieces alone, numbered anew."""
+    def restricted_to(self, keep: np.ndarray) -> _Lattice:
+        """The same lattice with these pieces alone, which get new ids."""
         number = np.full(int(self.edges[:, 2].max()) + 1, -1)
-        number[kept[kept < len(number)]] = np.flatnonzero(kept < len(number))
+        number[keep[keep < len(number)]] = np.flatnonzero(keep < len(number))
         edges = self.edges[number[self.edges[:, 2]] >= 0].copy()
         edges[:, 2] = number[edges[:, 2]]
         smaller = object.__new__(_Lattice)
@@ -120,44 +122,48 @@ class _Lattice:
         smaller._set(edges)
         return smaller
 
-    def expected(self, logs: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """How often each piece is used, over all cuts by their probability."""
+    def expected_counts(self, logs: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Expected count of each piece (E-step): over all segmentations, weighted by their probability."""
         starts, ends, ids, _ = self.edges.T
-        forward = self._passed(logs, self._forward, starts, ends, self.first[:-1], np.logaddexp)
-        backward = self._passed(logs, self._backward, ends, starts, self.first[1:] - 1, np.logaddexp)
+        forward = self._propagate(logs, self._forward, starts, ends, self.first[:-1], np.logaddexp)
+        backward = self._propagate(logs, self._backward, ends, starts, self.first[1:] - 1, np.logaddexp)
         word = np.searchsorted(self.first, starts, side="right") - 1
         total = forward[self.first[1:] - 1]
         used = np.exp(forward[starts] + logs[ids] + backward[ends] - total[word]) * counts[word]
         return np.bincount(ids, weights=used, minlength=len(logs))
 
-    def best(self, logs: np.ndarray) -> np.ndarray:
-        """The log-probability of the likeliest cut of each word; -∞ where there is none."""
+    def best_log_probs(self, logs: np.ndarray) -> np.ndarray:
+        """The log-probability of the best segmentation of each word (Viterbi); -∞ where there is none."""
         starts, ends, _, _ = self.edges.T
-        forward = self._passed(logs, self._forward, starts, ends, self.first[:-1], np.maximum)
-        found: np.ndarray = forward[self.first[1:] - 1]
-        return found
+        forward = self._propagate(logs, self._forward, starts, ends, self.first[:-1], np.maximum)
+        best: np.ndarray = forward[self.first[1:] - 1]
+        return best
 
-    def _passed(
+    def _propagate(
         self,
         logs: np.ndarray,
         steps: list[tuple[np.ndarray, np.ndarray]],
         sources: np.ndarray,
         targets: np.ndarray,
-        begun: np.ndarray,
-        joined: np.ufunc,
+        start_positions: np.ndarray,
+        combine: np.ufunc,
     ) -> np.ndarray:
-        """What reaches each place, from where words begin: edges by the depth of their target, all words at once."""
-        reached = np.full(int(self.first[-1]), -np.inf)
-        reached[begun] = 0
+        """The score of each position, from `start_positions` along the edges, by depth of target, all words at once."""
+        scores = np.full(int(self.first[-1]), -np.inf)
+        scores[start_positions] = 0
         for edges, groups in steps:
-            values = reached[sources[edges]] + logs[self.edges[edges, 2]]
-            reached[targets[edges[groups]]] = joined.reduceat(values, groups)
-        return reached
+            values = scores[sources[edges]] + logs[self.edges[edges, 2]]
+            scores[targets[edges[groups]]] = combine.reduceat(values, groups)
+        return scores
 
 
-def _steps(order: np.ndarray, targets: np.ndarray, depths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Edges in `order`, cut where the depth changes; within each, where those of the next target begin."""
+def _depth_groups(
+    order: np.ndarray, targets: np.ndarray, depths: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Edges in `order`, grouped by depth; and in each group, where the edges of each target begin."""
     if not len(order):
         return []
-    cuts = np.flatnonzero(np.diff(depths[order])) + 1
-    return [(edges, np.flatnonzero(np.diff(targets[edges], prepend=-1))) for edges in np.split(order, cuts)]
+    boundaries = np.flatnonzero(np.diff(depths[order])) + 1
+    return [
+        (edges, np.flatnonzero(np.diff(targets[edges], prepend=-1))) for edges in np.split(order, boundaries)
+    ]

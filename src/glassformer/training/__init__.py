@@ -1,13 +1,15 @@
-"""From rows and a model to a better model: objectives, the loop, checkpoints.
+"""The training loop: batches, gradients, checkpoints, resuming, distributed training, trackers and searches.
 
-rows ──objective──> examples ──plan──> steps ──feed──> passes ──network──> losses ──optimiser──> weights
+rows ─ task ─ examples ─ batch sampler ─ batches ─ batch loader ─ micro-batches ─ network ─ losses ─ optimizer ─ weights
 
-run.py        a configuration becomes a Trainer      trainer.py     the loop: read this first
-objective.py  what is learnt, and objectives/        plan.py        which examples make which step
-feed.py       steps as passes, passes.py: laid out   examiner.py    figures and answers
-parallel.py   one process or several                 snapshot.py    all of a run's state, state.py: in files
-folder.py     the run's folder: checkpoints.py, lock.py, journal.py, curves.py, card.py
-faults.py     numbers that are none, no memory       stopping.py    Ctrl-C
+run.py             a configuration becomes a Trainer      trainer.py          the loop: read this first
+batch_sampler.py   which examples make which step         batch_loader.py     the micro-batches of a step, prefetched
+gradients.py       gradient accumulation                  distributed.py      one process, DDP or FSDP
+optimiser.py       parameter groups, AdamW                schedules.py        learning rate schedules
+training_state.py  all that resuming needs                state_files.py      the same as files, checkpoints.py: whole
+validation.py      the validation loop                    run_folder.py       checkpoints, event log, the best model
+faults.py          NaN and out of memory                  stopping.py         Ctrl-C
+callbacks.py       progress.py and trackers.py listen     search.py           hyperparameter search
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.runs.options import Options
+    from glassformer.runs.options import TrainingOptions
     from glassformer.training.trainer import Trainer
 
-__all__ = ["Options", "Trainer"]
+__all__ = ["Trainer", "TrainingOptions"]
 
-_LAZY = {"Options": "glassformer.runs.options", "Trainer": "glassformer.training.trainer"}
+_LAZY = {
+    "TrainingOptions": "glassformer.runs.options",
+    "Options": "glassformer.runs.options",
+    "Trainer": "glassformer.training.trainer",
+}
 
 if not TYPE_CHECKING:
 

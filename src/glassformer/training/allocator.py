@@ -1,4 +1,4 @@
-"""Memory that a step frees, kept for the next one.
+"""Memory allocator settings: RAM that a step frees is kept for the next one.
 
 A step allocates and frees the same large tensors over and over. The C library gives large pieces back to the system at
 once, and the system clears each page anew when it is touched again: on a CPU a fifth of a step's time.
@@ -12,7 +12,7 @@ import ctypes
 import sys
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4  # malloc.h of the GNU C library
-AHEAD = 64 << 20  # bytes that are asked for at once
+GROWTH = 64 << 20  # bytes that are taken from the system at once
 
 
 def keep_freed_memory() -> bool:
@@ -22,5 +22,5 @@ def keep_freed_memory() -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "gnu_get_libc_version"):  # another library's mallopt may mean something else
         return False
-    settings = ((MMAP_MAX, 0), (TRIM_THRESHOLD, 2**31 - 1), (TOP_PAD, AHEAD))
+    settings = ((MMAP_MAX, 0), (TRIM_THRESHOLD, 2**31 - 1), (TOP_PAD, GROWTH))
     return all(library.mallopt(name, value) == 1 for name, value in settings)

@@ -1,4 +1,4 @@
-"""What a trainer tells while it trains: trackers, the progress line, and whatever else wants to know, listen here.
+"""Training callbacks: trackers, the progress line and early pruning listen here to what happens in a training.
 
     begin ── step ── step ── validation ── checkpoint ── step ── … ── end
 
@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """One step.
+class StepReport:
+    """The report of one training step.
 
-    epoch: how far through the data, 1.5 = half of the second time · loss: of the step, before it was applied
+    epoch: how far through the data, 1.5 = half of the second epoch · loss: of the step, before it was applied
     grad_norm: before clipping · tokens: of the step, padding left out · tokens_per_s: of the step
     """
 
@@ -31,8 +31,8 @@ class Report:
     tokens_per_s: float
 
 
-class State(Protocol):
-    """How far a training is. step: done · best: the best value of its metric so far"""
+class TrainingProgress(Protocol):
+    """The progress of a training. step: steps done · best: the best value of its metric so far"""
 
     @property
     def step(self) -> int: ...
@@ -40,17 +40,17 @@ class State(Protocol):
     def best(self) -> float | None: ...
 
 
-class Training(Protocol):
-    """A trainer as callbacks see it.
+class TrainerView(Protocol):
+    """The trainer, as callbacks see it.
 
-    options: a dataclass · folder: of the run, if it has one · steps: how many it will take
-    metric: the figure that says which model is best
+    options: a dataclass · folder: of the run, if it has one · steps: of the whole training
+    metric: the metric that says which model is best
     """
 
     @property
     def options(self) -> Any: ...
     @property
-    def state(self) -> State: ...
+    def state(self) -> TrainingProgress: ...
     @property
     def folder(self) -> Path | None: ...
     @property
@@ -60,24 +60,24 @@ class Training(Protocol):
 
 
 class Callback:
-    """Hears of what happens in a training; each method does nothing until a subclass says what.
+    """Base class of training callbacks; each method does nothing until a subclass overrides it.
 
     class StopClock(Callback):
         def on_step(self, trainer, report):
             print(report.step, report.tokens_per_s)
     """
 
-    def on_begin(self, trainer: Training) -> None:
-        """Before the first step, also of a resumed run: `trainer.state.step` says where it stands."""
+    def on_begin(self, trainer: TrainerView) -> None:
+        """Before the first step, also of a resumed run: `trainer.state.step` steps are done."""
 
-    def on_step(self, trainer: Training, report: Report) -> None:
+    def on_step(self, trainer: TrainerView, report: StepReport) -> None:
         """After a step was applied."""
 
-    def on_validation(self, trainer: Training, figures: Mapping[str, float]) -> None:
-        """After the figures of a validation are known."""
+    def on_validation(self, trainer: TrainerView, metrics: Mapping[str, float]) -> None:
+        """After a validation, with its metrics by name."""
 
-    def on_checkpoint(self, trainer: Training, folder: Path | None) -> None:
-        """After a checkpoint was saved whole, where the run has a folder."""
+    def on_checkpoint(self, trainer: TrainerView, folder: Path | None) -> None:
+        """After a checkpoint was saved; its folder, where the run has one."""
 
-    def on_end(self, trainer: Training, result: Any) -> None:
-        """When it is over: done, interrupted, or failed (`result` is None then)."""
+    def on_end(self, trainer: TrainerView, result: Any) -> None:
+        """At the end; `result` is None where the training was interrupted or failed."""

@@ -1,4 +1,4 @@
-"""What goes with a trained model: a card for people (README.md), and the same facts for programs (metrics.json).
+"""Model card of a trained model (README.md), and the same facts for programs (metrics.json).
 
     run ──facts──> metrics.json
           └──card──> README.md      what it learnt from, how well it does, how to load it, how to train it again
@@ -16,27 +16,28 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Protocol
 
+from glassformer.deprecation import former_names
 from glassformer.errors import DataError
-from glassformer.files import reason
-from glassformer.files.parsing import strict
+from glassformer.files import error_reason
+from glassformer.files.atomic import atomic_file, write_json
+from glassformer.files.parsing import json_value
 from glassformer.runs.charts import number
-from glassformer.runs.environment import environment
-from glassformer.runs.folder import CARD, METRICS, name_of_run
+from glassformer.runs.environment import describe_environment
+from glassformer.runs.folder import CARD, METRICS, run_name
 from glassformer.runs.history import read_config
 from glassformer.tasks.metrics.intervals import Interval
-from glassformer.training.callbacks import State, Training
-from glassformer.weights.write import atomic_file, write_json
+from glassformer.training.callbacks import TrainerView, TrainingProgress
 
 if TYPE_CHECKING:
     from glassformer.model import Model
     from glassformer.tasks.base import Examples
 
 
-class Progressed(State, Protocol):
-    """How far it came.
+class CardProgress(TrainingProgress, Protocol):
+    """The training state, as the card sees it.
 
-    tokens: read, without padding · seconds, cpu_seconds: that it took
-    figures: of the best validation · best_step: where that was
+    tokens: read, without padding · seconds, cpu_seconds: of the training
+    best_metrics: of the best validation · best_step: its step
     """
 
     @property
@@ -46,32 +47,32 @@ class Progressed(State, Protocol):
     @property
     def cpu_seconds(self) -> float: ...
     @property
-    def figures(self) -> Mapping[str, float]: ...
+    def best_metrics(self) -> Mapping[str, float]: ...
     @property
     def best_step(self) -> int | None: ...
 
 
-class Trained(Training, Protocol):
-    """A trainer as its card sees it."""
+class CardTrainer(TrainerView, Protocol):
+    """The trainer, as the card sees it."""
 
     @property
     def model(self) -> Model: ...
     @property
-    def objective(self) -> object: ...
+    def task(self) -> object: ...
     @property
     def train_examples(self) -> Examples: ...
     @property
     def validation_examples(self) -> Examples | None: ...
     @property
-    def state(self) -> Progressed: ...
+    def state(self) -> CardProgress: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notes:
-    """What only people know of a model.
+class CardNotes:
+    """Facts for the model card that only people know.
 
-    license: an SPDX name, such as "mit" · data_license: of what it learnt from
-    about, limits: what it is for, and what it is not for, in Markdown
+    license: an SPDX name, such as "mit" · data_license: of the training data
+    about, limits: intended use, and limitations, in Markdown
     """
 
     license: str | None = None
@@ -81,109 +82,109 @@ class Notes:
 
 
 def write_card(
-    trainer: Trained,
+    trainer: CardTrainer,
     folder: str | Path,
-    notes: Notes | None = None,
+    notes: CardNotes | None = None,
     *,
     beside: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write `README.md` and `metrics.json` into a trained model's folder.
 
-    Args: beside: how it stands beside baselines: metric, method, rows; systems → figure and difference, as `Interval`s
+    Args: beside: comparison with baselines, see `EvaluationReport.card_comparison`
     Returns: the facts, as `metrics.json` has them.
     Raises: DataError, WeightsError: the folder cannot be written.
     """
-    found = facts(trainer)
+    known = facts(trainer)
     if beside is not None:
-        found["beside"] = strict(beside)
+        known["beside"] = json_value(beside)
     try:
-        write_json(Path(folder) / METRICS, found)
+        write_json(Path(folder) / METRICS, known)
         with atomic_file(Path(folder) / CARD) as stream:
-            stream.write(card(found, notes or Notes()).encode("utf-8", "replace"))
+            stream.write(card(known, notes or CardNotes()).encode("utf-8", "replace"))
     except OSError as problem:
-        raise DataError(f"{folder}: the model's card cannot be written: {reason(problem)}") from problem
-    return found
+        raise DataError(f"{folder}: the model card cannot be written: {error_reason(problem)}") from problem
+    return known
 
 
-def facts(trainer: Trained) -> dict[str, Any]:
-    """All that is known of a training, as strict JSON can hold it."""
+def facts(trainer: CardTrainer) -> dict[str, Any]:
+    """The facts of a training, as strict JSON can hold them."""
     state, options = trainer.state, asdict(trainer.options)
     config = {} if trainer.folder is None else read_config(trainer.folder)
     data = config.get("data", {})
     return {
-        "name": name_of_run(trainer.folder or "model"),
+        "name": run_name(trainer.folder or "model"),
         "task": trainer.model.task,
-        "objective": type(trainer.objective).__name__,
+        "objective": type(trainer.task).__name__,
         "architecture": trainer.model.family.architecture(trainer.model.task),
         "parameters": sum(p.numel() for p in trainer.model.network.parameters()),
-        "began_with": _portable(config.get("model")),
+        "began_with": _without_paths(config.get("model")),
         "steps": state.step,
         "tokens": state.tokens,
         "seconds": round(state.seconds, 3),
         "cpu_seconds": round(state.cpu_seconds, 3),
         "best_step": state.best_step,
         "metric": trainer.metric,
-        "figures": strict(state.figures),
-        "train": _data(trainer.train_examples, data.get("train")),
-        "validation": _data(trainer.validation_examples, data.get("validation")),
+        "figures": json_value(state.best_metrics),
+        "train": _data_facts(trainer.train_examples, data.get("train")),
+        "validation": _data_facts(trainer.validation_examples, data.get("validation")),
         "seed": options.get("seed"),
-        "config": _portable(config or {"training": options}),
+        "config": _without_paths(config or {"training": options}),
         "date": datetime.now(UTC).date().isoformat(),
-        "environment": (where := environment(trainer.model.device)),
-        "environment_key": hashlib.sha256(json.dumps(where, sort_keys=True).encode()).hexdigest()[:12],
+        "environment": (machine := describe_environment(trainer.model.device)),
+        "environment_key": hashlib.sha256(json.dumps(machine, sort_keys=True).encode()).hexdigest()[:12],
     }
 
 
-def card(found: Mapping[str, Any], notes: Notes) -> str:
-    """The card in Markdown, with the head that model hubs read."""
+def card(known: Mapping[str, Any], notes: CardNotes) -> str:
+    """The model card in Markdown, with the YAML front matter that model hubs read."""
     import yaml
 
-    head = {
+    front_matter = {
         "library_name": "glassformer",
-        "pipeline_tag": found["task"],
+        "pipeline_tag": known["task"],
         "license": notes.license,
-        "base_model": found["began_with"],
+        "base_model": known["began_with"],
     }
-    known = {name: value for name, value in head.items() if value}
+    header = {name: value for name, value in front_matter.items() if value}
     parts = [
-        f"---\n{yaml.safe_dump(known, sort_keys=False, allow_unicode=True)}---",
-        f"# {found['name']}",
+        f"---\n{yaml.safe_dump(header, sort_keys=False, allow_unicode=True)}---",
+        f"# {known['name']}",
         notes.about
-        or f"A model for {found['task']}, trained with [Glassformer](https://pypi.org/project/glassformer/).",
-        _how_well(found),
-        _loading(found),
-        _learnt_from(found, notes),
+        or f"A model for {known['task']}, trained with [Glassformer](https://pypi.org/project/glassformer/).",
+        _evaluation_section(known),
+        _loading_section(known),
+        _data_section(known, notes),
         *([f"## Limits\n\n{notes.limits}"] if notes.limits else []),
         f"## Licence\n\n{notes.license or 'Not stated by those who trained it; ask them before you use it.'}",
-        _again(found),
+        _reproduce_section(known),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _how_well(found: Mapping[str, Any]) -> str:
-    held_out = found["validation"]
-    if not found["figures"] or held_out is None:
+def _evaluation_section(known: Mapping[str, Any]) -> str:
+    held_out = known["validation"]
+    if not known["figures"] or held_out is None:
         return "## How well it does\n\nIt was not validated, so nothing is known of that."
     rows = "\n".join(
         f"| {_cell(name)} | {value if isinstance(value, str) else number(value)} |"
-        for name, value in found["figures"].items()
+        for name, value in known["figures"].items()
     )
-    same = found["train"]["fingerprint"] == held_out["fingerprint"]
+    same = known["train"]["fingerprint"] == held_out["fingerprint"]
     caution = (
         "**They are the examples that it learnt from**, so the figures say little about new ones."
         if same
         else "They chose the step, so expect a little less of new ones."
     )
     return (
-        f"## How well it does\n\nOn {held_out['examples']:,} validation examples, {found['date']}, after step "
-        f"{found['best_step']:,} of {found['steps']:,}, the best by {_cell(found['metric'])}. {caution}\n\n"
-        f"| figure | value |\n| --- | --- |\n{rows}{_beside(found)}"
+        f"## How well it does\n\nOn {held_out['examples']:,} validation examples, {known['date']}, after step "
+        f"{known['best_step']:,} of {known['steps']:,}, the best by {_cell(known['metric'])}. {caution}\n\n"
+        f"| figure | value |\n| --- | --- |\n{rows}{_comparison_table(known)}"
     )
 
 
-def _beside(found: Mapping[str, Any]) -> str:
-    """The table of the model and its baselines; nothing where it was not judged."""
-    if (beside := found.get("beside")) is None:
+def _comparison_table(known: Mapping[str, Any]) -> str:
+    """The table of the model and its baselines; empty where it was not evaluated."""
+    if (beside := known.get("beside")) is None:
         return ""
     rows = "\n".join(
         f"| {_cell(name)} | {_interval(of.get('figure'))} | {_interval(of.get('better'), signed=True)} |"
@@ -200,64 +201,69 @@ def _interval(values: Mapping[str, float] | None, signed: bool = False) -> str:
     return "" if values is None else Interval(**values).written(3, signed=signed)
 
 
-def _loading(found: Mapping[str, Any]) -> str:
+def _loading_section(known: Mapping[str, Any]) -> str:
     return (
         '## How to load it\n\n```python\nimport glassformer\n\nmodel = glassformer.load("path/to/this/folder")\n```\n\n'
-        f"The reference library reads the folder too: `transformers.{found['architecture']}.from_pretrained(...)`."
+        f"The reference library reads the folder too: `transformers.{known['architecture']}.from_pretrained(...)`."
     )
 
 
-def _learnt_from(found: Mapping[str, Any], notes: Notes) -> str:
+def _data_section(known: Mapping[str, Any], notes: CardNotes) -> str:
     rows = "\n".join(
         f"| {name} | {_cell(', '.join(part['files']) or '–')} | {part['examples']:,} | `{part['fingerprint'][:16]}` |"
         for name in ("train", "validation")
-        if (part := found[name]) is not None
+        if (part := known[name]) is not None
     )
     licence = notes.data_license or "Not stated by those who trained the model."
-    began = f" It began with `{found['began_with']}`." if found["began_with"] else ""
+    began = f" It began with `{known['began_with']}`." if known["began_with"] else ""
     return (
-        f"## What it learnt from\n\n{found['tokens']:,} tokens in {found['steps']:,} steps.{began}\n\n"
+        f"## What it learnt from\n\n{known['tokens']:,} tokens in {known['steps']:,} steps.{began}\n\n"
         f"| part | from | examples | fingerprint |\n| --- | --- | --- | --- |\n{rows}\n\nLicence of the data: {licence}"
     )
 
 
-def _again(found: Mapping[str, Any]) -> str:
+def _reproduce_section(known: Mapping[str, Any]) -> str:
     import yaml
 
-    config = yaml.safe_dump(found["config"], sort_keys=False, allow_unicode=True, width=110)
-    where = "\n".join(f"| {name} | {_cell(value)} |" for name, value in found["environment"].items())
+    config = yaml.safe_dump(known["config"], sort_keys=False, allow_unicode=True, width=110)
+    machine = "\n".join(f"| {name} | {_cell(value)} |" for name, value in known["environment"].items())
     return (
-        f"## How to train it again\n\n```yaml\n{config}```\n\nWith seed {found['seed']}, the same data and the "
-        f"same environment (key `{found['environment_key']}`) the same weights come out, to the bit; elsewhere, about "
-        f"the same.\n\n| environment | |\n| --- | --- |\n{where}"
+        f"## How to train it again\n\n```yaml\n{config}```\n\nWith seed {known['seed']}, the same data and the "
+        f"same environment (key `{known['environment_key']}`) the same weights come out, to the bit; elsewhere, about "
+        f"the same.\n\n| environment | |\n| --- | --- |\n{machine}"
     )
 
 
-def _data(examples: Examples | None, source: object) -> dict[str, Any] | None:
-    """How many examples there are, what of, and the fingerprint of all of them."""
+def _data_facts(examples: Examples | None, source: object) -> dict[str, Any] | None:
+    """The files, the number of examples, and the fingerprint of all of them."""
     if examples is None:
         return None
     if isinstance(source, float):
         files = [f"{source:g} of the training rows, held out"]
     else:
-        files = [str(_portable(each)) for each in (source if isinstance(source, list) else [source]) if each]
+        files = [
+            str(_without_paths(each)) for each in (source if isinstance(source, list) else [source]) if each
+        ]
     return {"files": files, "examples": len(examples), "fingerprint": examples.fingerprint}
 
 
-def _portable(value: Any) -> Any:
-    """A configuration without the folders of one machine: of an absolute path, the name."""
+def _without_paths(value: Any) -> Any:
+    """A configuration without the folders of one machine: of an absolute path, the file name."""
     if isinstance(value, Mapping):
-        return {str(name): _portable(x) for name, x in value.items()}
+        return {str(name): _without_paths(x) for name, x in value.items()}
     if isinstance(value, list | tuple):
-        return [_portable(x) for x in value]
+        return [_without_paths(x) for x in value]
     if isinstance(value, str):
         for kind in (PurePosixPath, PureWindowsPath):
             path = kind(value)
             if path.is_absolute() or value.startswith(("~", "..")):
                 return path.name
-    return strict(value)
+    return json_value(value)
 
 
 def _cell(text: object) -> str:
     """A text in a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|")
+
+
+__getattr__ = former_names(__name__)

@@ -1,15 +1,15 @@
-"""The saves of a run: a save that a kill, a full disk or a failing one cuts short never costs the one before.
+"""Atomic checkpoints of a run: a save that a kill or a full disk cuts short never costs the one before.
 
     checkpoints/
-        step-00000500/              whole, for only a rename gives a folder this name
+        step-00000500/              complete, for only a rename gives a folder this name
             model.safetensors …     what the run wrote
             manifest.json           written last: size and sha256 of every file, and of itself
-        step-00001000.tmp/          under way, or what a kill left: never read, cleared by the next save
+        step-00001000.tmp/          under way, or left by a kill: never read, removed by the next save
 
     write into .tmp → flush every file → manifest → flush the folder → rename → flush the parent → retire old ones
 
-Which save is the latest is computed, the last one whose manifest holds true, and not noted anywhere: a note could be
-wrong. The same goes for the best: the last of those that were saved as the best so far.
+The latest checkpoint is the last one whose manifest is valid; no file points to it, for a pointer could be wrong. The
+same goes for the best: the last of those that were saved as the best so far.
 
 Source: Pillai et al. 2014, "All file systems are not created equal" (what has to be flushed, and in which order).
 """
@@ -33,14 +33,14 @@ import torch
 
 import glassformer
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import open_regular, reason, shown
-from glassformer.files.strict_json import MAX_JSON_BYTES, parse_object
-from glassformer.runs.lock import Lock
-from glassformer.weights.write import flush_folder
+from glassformer.files import error_reason, open_regular_file, safe_repr
+from glassformer.files.atomic import flush_folder
+from glassformer.files.strict_json import MAX_JSON_BYTES, parse_json_object
+from glassformer.runs.lock import RunLock
 
 MANIFEST = "manifest.json"
-PATIENCE = 60.0  # seconds that a save waits for one of another process in the same folder
-_ROOM = 1.1  # a save needs this much more than the last one took: logs grow meanwhile
+LOCK_TIMEOUT = 60.0  # seconds that a save waits for one of another process in the same folder
+_SPACE_FACTOR = 1.1  # a save needs this much more than the last one took: logs grow meanwhile
 
 _NAME = re.compile(r"step-[0-9]{8,}(-[0-9]+)?")
 _UNFINISHED = re.compile(_NAME.pattern + r"(\.old)?\.tmp")
@@ -48,10 +48,10 @@ _UNFINISHED = re.compile(_NAME.pattern + r"(\.old)?\.tmp")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One save of a run.
+    """One checkpoint of a run.
 
-    step: optimiser steps done · about: what the run said of it · best: whether it was the best so far
-    number: counts the saves of a run, on and on, also where it went back to an earlier step
+    step: optimiser steps done · about: metadata of the run · best: whether it was the best so far
+    number: counts the saves of a run, also where it was rolled back to an earlier step
     files: name → bytes, sha256
     """
 
@@ -67,26 +67,26 @@ class Checkpoint:
         return sum(size for size, _ in self.files.values())
 
     def verify(self) -> None:
-        """Read every file and compare it with the manifest.
+        """Verify the size and SHA-256 of every file against the manifest.
 
         Raises: WeightsError: the file that is missing, cut or changed.
         """
         for name, (size, digest) in self.files.items():
             path = self.folder / name
-            stream, found = open_regular(path)
+            stream, actual = open_regular_file(path)
             with stream:
-                if found != size:
-                    raise WeightsError(f"{path}: has {found} bytes, {size} were saved; it is damaged")
+                if actual != size:
+                    raise WeightsError(f"{path}: has {actual} bytes, {size} were saved; it is damaged")
                 try:
                     same = hashlib.file_digest(stream, "sha256").hexdigest() == digest
                 except OSError as problem:
-                    raise WeightsError(f"{path}: cannot be read: {reason(problem)}") from problem
+                    raise WeightsError(f"{path}: cannot be read: {error_reason(problem)}") from problem
             if not same:
-                raise WeightsError(f"{path}: is not what was saved: its sha256 is another; it is damaged")
+                raise WeightsError(f"{path}: its SHA-256 is not that of the manifest; it is damaged")
 
 
 class Checkpoints:
-    """The folder `checkpoints/` of a run.
+    """The checkpoints of a run, in its folder `checkpoints/`.
 
         saves = Checkpoints(run / "checkpoints")
         saves.save(500, lambda folder: model.save_pretrained(folder), about={"epoch": 1})
@@ -94,7 +94,7 @@ class Checkpoints:
 
     Args:
         folder: made by the first save; the run's folder has to be there.
-        keep: so many of the last saves stay, and the best one beside them.
+        keep: so many of the last checkpoints are kept, and the best one beside them.
 
     Raises: ConfigError: `keep` is not at least 1.
     """
@@ -104,7 +104,9 @@ class Checkpoints:
             raise ConfigError(f"keep must be at least 1, got {keep}: a run needs a checkpoint to go on from")
         self.folder = Path(folder)
         self.keep = keep
-        self._damaged: set[Path] = set()  # as `latest` or `best` found them: not worth keeping
+        self._damaged: set[Path] = (
+            set()
+        )  # as seen by `latest` and `best`; they do not count among those to keep
 
     def save(
         self,
@@ -115,12 +117,12 @@ class Checkpoints:
         best: bool = False,
         size: int | None = None,
     ) -> Path:
-        """Save, whole or not at all.
+        """Save a checkpoint atomically: complete or not at all.
 
         Args:
             step: optimiser steps done. Saved twice, it stands there twice, as `step-…` and `step-…-2`.
             write: fills the empty folder that it is handed.
-            about: what else is to be known of it, as JSON: epoch, figures, the config's hash.
+            about: metadata as JSON: epoch, metrics, the config's hash.
             best: the best so far, which stays until a better one is saved.
             size: bytes it will take; else taken to be those of the last save.
 
@@ -130,22 +132,22 @@ class Checkpoints:
             WeightsError: the disk refuses: full, failing, read-only, gone. All earlier saves are as they were.
             ConfigError: `about` is not JSON, or another process keeps on saving here.
         """
-        seal = _Seal(step, about, best)
-        with self._clear_refusal(step):
+        manifest = _Manifest(step, about, best)
+        with self._report_refusal(step):
             self.folder.mkdir(exist_ok=True)
-            with Lock(self.folder / "lock", wait=PATIENCE):
+            with RunLock(self.folder / "lock", wait=LOCK_TIMEOUT):
                 # Whoever else saves here holds the lock, so these belong to nobody any more.
                 for name in self._names(_UNFINISHED):
                     _remove(self.folder / name)
                 known = self._known()
                 needed = size if size is not None else known[0].bytes if known else 0
-                self._check_room(int(needed * _ROOM))
+                self._check_disk_space(int(needed * _SPACE_FACTOR))
                 folder = self.folder / self._free_name(step)
                 unfinished = folder.with_name(f"{folder.name}.tmp")
                 try:
                     unfinished.mkdir()
                     write(unfinished)
-                    seal.close(unfinished, number=1 + max((c.number for c in known), default=0))
+                    manifest.write(unfinished, number=1 + max((c.number for c in known), default=0))
                     os.rename(unfinished, folder)
                 except BaseException:
                     _remove(unfinished)
@@ -155,7 +157,7 @@ class Checkpoints:
         return folder
 
     def latest(self, *, verify: bool = True) -> Checkpoint | None:
-        """The last save that is whole; damaged ones are named in a warning and passed over. None: there is none.
+        """The last intact checkpoint; damaged ones are skipped with a warning. None = there is none.
 
         Args:
             verify: read every byte; else the manifest alone.
@@ -164,39 +166,39 @@ class Checkpoints:
         return self._last(lambda checkpoint: True, verify)
 
     def best(self, *, verify: bool = True) -> Checkpoint | None:
-        """The last save that was saved as the best so far; else as `latest`."""
+        """The last intact checkpoint that was saved as the best so far; else as `latest`."""
         return self._last(lambda checkpoint: checkpoint.best, verify)
 
-    def _last(self, wanted: Callable[[Checkpoint], bool], verify: bool) -> Checkpoint | None:
+    def _last(self, condition: Callable[[Checkpoint], bool], verify: bool) -> Checkpoint | None:
         while True:
             retired = False  # by a process that saves while we look: then there are newer ones
-            for checkpoint in filter(wanted, self._known(tell=True)):
+            for checkpoint in filter(condition, self._known(warn=True)):
                 try:
                     if verify:
                         checkpoint.verify()
                     return checkpoint
                 except WeightsError as problem:
                     if checkpoint.folder.exists():
-                        self._pass_over(checkpoint.folder, problem)
+                        self._skip_damaged(checkpoint.folder, problem)
                     else:
                         retired = True
             if not retired:
                 return None
 
-    def _known(self, *, tell: bool = False) -> list[Checkpoint]:
-        """Those with a sound manifest, the last one first."""
-        found: list[Checkpoint] = []
+    def _known(self, *, warn: bool = False) -> list[Checkpoint]:
+        """The checkpoints with a valid manifest, the last one first."""
+        checkpoints: list[Checkpoint] = []
         for name in self._names(_NAME):
             try:
-                found.append(_opened(self.folder / name))
+                checkpoints.append(_read_manifest(self.folder / name))
             except WeightsError as problem:
-                if tell and (self.folder / name).exists():
-                    self._pass_over(self.folder / name, problem)
-        return sorted(found, key=lambda checkpoint: checkpoint.number, reverse=True)
+                if warn and (self.folder / name).exists():
+                    self._skip_damaged(self.folder / name, problem)
+        return sorted(checkpoints, key=lambda checkpoint: checkpoint.number, reverse=True)
 
-    def _pass_over(self, folder: Path, problem: WeightsError) -> None:
+    def _skip_damaged(self, folder: Path, problem: WeightsError) -> None:
         self._damaged.add(folder)
-        warnings.warn(f"{problem}; the checkpoint {folder.name} is passed over", stacklevel=5)
+        warnings.warn(f"{problem}; the checkpoint {folder.name} is skipped", stacklevel=5)
 
     def _names(self, pattern: re.Pattern[str]) -> list[str]:
         try:
@@ -204,20 +206,20 @@ class Checkpoints:
         except FileNotFoundError:
             return []
         except OSError as problem:
-            raise WeightsError(f"{self.folder}: cannot be listed: {reason(problem)}") from problem
+            raise WeightsError(f"{self.folder}: cannot be listed: {error_reason(problem)}") from problem
 
     def _free_name(self, step: int) -> str:
-        taken, name, times = set(self._names(_NAME)), f"step-{step:08d}", 1
-        while name in taken:
-            times += 1
-            name = f"step-{step:08d}-{times}"
+        names, name, count = set(self._names(_NAME)), f"step-{step:08d}", 1
+        while name in names:
+            count += 1
+            name = f"step-{step:08d}-{count}"
         return name
 
-    def _check_room(self, needed: int) -> None:
+    def _check_disk_space(self, needed: int) -> None:
         free = shutil.disk_usage(self.folder).free
         if free < needed:
             raise WeightsError(
-                f"it needs about {needed:,} bytes and {free:,} are free; make room on this disk, or keep fewer"
+                f"it needs about {needed:,} bytes and {free:,} are free; free disk space, or keep fewer checkpoints"
             )
 
     def _retire(self, new: Path) -> None:
@@ -225,47 +227,49 @@ class Checkpoints:
         known = [checkpoint for checkpoint in self._known() if checkpoint.folder not in self._damaged]
         best = [checkpoint for checkpoint in known if checkpoint.best][:1]
         stay = {checkpoint.folder for checkpoint in known[: self.keep] + best}
-        leave = [path for name in self._names(_NAME) if (path := self.folder / name) not in stay]
-        if leave:
-            _opened(new).verify()
-        for path in leave:
-            gone = path.with_name(f"{path.name}.old.tmp")
+        obsolete = [path for name in self._names(_NAME) if (path := self.folder / name) not in stay]
+        if obsolete:
+            _read_manifest(new).verify()
+        for path in obsolete:
+            renamed = path.with_name(f"{path.name}.old.tmp")
             try:
-                os.rename(path, gone)  # half removed, it would look damaged
+                os.rename(path, renamed)  # half removed, it would look like a damaged checkpoint
             except OSError as problem:
-                warnings.warn(f"{path}: cannot be removed: {reason(problem)}", stacklevel=3)
+                warnings.warn(f"{path}: cannot be removed: {error_reason(problem)}", stacklevel=3)
             else:
-                _remove(gone)
+                _remove(renamed)
 
     @contextmanager
-    def _clear_refusal(self, step: int) -> Iterator[None]:
+    def _report_refusal(self, step: int) -> Iterator[None]:
+        """Turn an error of the disk into one that names the step."""
         try:
             yield
         except (OSError, WeightsError) as problem:
             raise WeightsError(
-                f"{self.folder}: step {step} cannot be saved: {reason(problem)}; the earlier checkpoints are intact"
+                f"{self.folder}: step {step} cannot be saved: {error_reason(problem)}; the earlier "
+                "checkpoints are intact"
             ) from problem
 
 
-class _Seal:
-    """What makes a folder a checkpoint: a manifest that holds for every file in it, and for itself."""
+class _Manifest:
+    """The manifest of a checkpoint: size and SHA-256 of every file in its folder, and of itself."""
 
     def __init__(self, step: int, about: Mapping[str, Any], best: bool) -> None:
         try:
             json.dumps(dict(about), allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as problem:
             raise ConfigError(
-                f"what is said about step {step} cannot be written as JSON: {problem}"
+                f"the metadata (about) of step {step} cannot be written as JSON: {problem}"
             ) from problem
         self.content = {"step": step, "best": best, "about": dict(about)}
 
-    def close(self, folder: Path, *, number: int) -> None:
+    def write(self, folder: Path, *, number: int) -> None:
         """Flush every file of `folder`, write the manifest, and flush that."""
         files: dict[str, dict[str, Any]] = {}
         folders = [folder]
         for path in sorted(folder.rglob("*")):
             if path.is_symlink():
-                raise WeightsError(f"{path}: is a link; a checkpoint holds its files itself")
+                raise WeightsError(f"{path}: is a symbolic link; a checkpoint must hold its files itself")
             if path.is_dir():
                 folders.append(path)
                 continue
@@ -274,7 +278,7 @@ class _Seal:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
             files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
         if not files:
-            raise WeightsError("nothing was written, so there is nothing to keep")
+            raise WeightsError("the checkpoint is empty: `write` has written no file")
         versions = {
             "glassformer": glassformer.__version__,
             "torch": str(torch.__version__),
@@ -282,38 +286,38 @@ class _Seal:
         }
         content = {**self.content, "number": number, "versions": versions, "files": files}
         with open(folder / MANIFEST, "xb") as stream:
-            stream.write(_sealed(content))
+            stream.write(_with_digest(content))
             stream.flush()
             os.fsync(stream.fileno())
-        for place in reversed(folders):
-            flush_folder(place)
+        for path in reversed(folders):
+            flush_folder(path)
 
 
-def _sealed(content: Mapping[str, Any]) -> bytes:
-    """A manifest as it stands in its file, with its own digest at its end."""
+def _with_digest(content: Mapping[str, Any]) -> bytes:
+    """The bytes of a manifest, with its own SHA-256 at the end."""
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     return json.dumps({**content, "sha256": digest}, indent=1).encode() + b"\n"
 
 
-def _opened(folder: Path) -> Checkpoint:
-    """What the manifest of `folder` says.
+def _read_manifest(folder: Path) -> Checkpoint:
+    """Read the manifest of a checkpoint.
 
     Raises: WeightsError: there is none, or it is not, to the byte, one that was written here.
     """
     path = folder / MANIFEST
-    stream, _ = open_regular(path)
+    stream, _ = open_regular_file(path)
     with stream:
         try:
             data = stream.read(MAX_JSON_BYTES)
         except OSError as problem:
-            raise WeightsError(f"{path}: cannot be read: {reason(problem)}") from problem
-    content = parse_object(data, str(path))
+            raise WeightsError(f"{path}: cannot be read: {error_reason(problem)}") from problem
+    content = parse_json_object(data, str(path))
     content.pop("sha256", None)
-    if _sealed(content) != data:
-        raise WeightsError(f"{path}: is not what was saved: its sha256 is another; it is damaged")
+    if _with_digest(content) != data:
+        raise WeightsError(f"{path}: its SHA-256 is not that of the manifest; it is damaged")
     for name in content["files"]:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise WeightsError(f"{path}: names {shown(name)}, which is not in its folder")
+            raise WeightsError(f"{path}: names {safe_repr(name)}, which is not in its folder")
     return Checkpoint(
         step=content["step"],
         folder=folder,
@@ -325,10 +329,10 @@ def _opened(folder: Path) -> Checkpoint:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder that no reader looks at; where the disk refuses, it stays, and is said to."""
+    """Remove a folder that no reader looks at; a disk that refuses is a warning, not an error."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
         pass
     except OSError as problem:
-        warnings.warn(f"{folder}: cannot be removed: {reason(problem)}", stacklevel=3)
+        warnings.warn(f"{folder}: cannot be removed: {error_reason(problem)}", stacklevel=3)

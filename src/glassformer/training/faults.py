@@ -1,59 +1,60 @@
-"""What goes wrong in a step, told apart: no memory, and numbers that are none."""
+"""Faults of a training step: out of memory, and NaN or infinity in weights, activations, gradients or the loss."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.microbatch import Pass
+from glassformer.tasks.microbatch import MicroBatch
 
 
 class Diverged(GlassformerError):
-    """The loss was no number, again and again; the weights are those before. The exit code is 3."""
+    """The loss was NaN or infinite, again and again; the weights are those before. The exit code is 3."""
 
     exit_code = 3
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Did an allocation fail? A CPU's allocator says so in words alone."""
+    """Whether an allocation failed; the CPU allocator raises a RuntimeError that only its message tells from others."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )
 
 
-def first_bad_module(network: nn.Module, run: Callable[[], Any]) -> str | None:
-    """The first module whose answer holds a number that is none while `run` is run; None where all are numbers."""
-    found: list[str] = []
+def first_nonfinite_module(network: nn.Module, run: Callable[[], Any]) -> str | None:
+    """The first module whose output holds NaN or infinity while `run` is called; None where all are finite."""
+    names: list[str] = []
 
-    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def look(module: nn.Module, inputs: Any, answer: Any) -> None:
-            if not found and isinstance(answer, Tensor) and not bool(answer.isfinite().all()):
-                found.append(name)
+    def hook_for(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def check(module: nn.Module, inputs: Any, output: Any) -> None:
+            if not names and isinstance(output, Tensor) and not bool(output.isfinite().all()):
+                names.append(name)
 
-        return look
+        return check
 
-    hooks = [module.register_forward_hook(watch(name)) for name, module in network.named_modules() if name]
+    hooks = [module.register_forward_hook(hook_for(name)) for name, module in network.named_modules() if name]
     try:
         with torch.no_grad():
             run()
     finally:
         for hook in hooks:
             hook.remove()
-    return found[0] if found else None
+    return names[0] if names else None
 
 
-def what_is_wrong(network: nn.Module, learner: nn.Module, items: Sequence[Pass]) -> str:
-    """Where a loss or gradient went astray: the weights, a module, or the way back."""
+def diagnose(network: nn.Module, training_module: nn.Module, batches: Sequence[MicroBatch]) -> str:
+    """Where NaN or infinity comes from: the weights, the output of a module, a gradient, or the loss."""
     for name, x in network.named_parameters():
         if not bool(x.isfinite().all()):
             return f"the weights {name}"
-    for item in items:
-        if (module := first_bad_module(network, lambda item=item: learner(item))) is not None:  # type: ignore[misc]
+    for batch in batches:
+        if (module := first_nonfinite_module(network, partial(training_module, batch))) is not None:
             return f"the output of {module}"
     for name, x in network.named_parameters():
         if x.grad is not None and not bool(x.grad.isfinite().all()):
@@ -61,5 +62,6 @@ def what_is_wrong(network: nn.Module, learner: nn.Module, items: Sequence[Pass])
     return "the loss"
 
 
-def is_number(*values: float) -> bool:
+def is_finite(*values: float) -> bool:
+    """Whether all values are finite: neither NaN nor infinite."""
     return all(map(math.isfinite, values))

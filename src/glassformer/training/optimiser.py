@@ -1,6 +1,6 @@
-"""Which weights are trained, how fast, and which of them decay.
+"""Optimizers and their parameter groups: weight decay, and learning rates by depth.
 
-    by the module that owns it                                        decays    learning rate
+    parameter of                                                      decays    learning rate
     matrix of a linear layer or convolution                           yes       the stack's
     bias · norm · embedding, also as a head's matrix · lone vector    no        the stack's
     new head                                                          as above  its own, if one is given
@@ -24,16 +24,16 @@ from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError, nearest
 
 DECAYED = (nn.Linear, nn.Conv1d, nn.Conv2d)
-"""What owns matrices that decay."""
+"""Modules whose weight matrices decay."""
 
 OPTIMISERS = ("adamw", "adafactor")
 
 FUSED = ("cpu", "cuda")
-"""Devices on which torch takes an AdamW step in one pass over each parameter."""
+"""Devices with a fused AdamW: one kernel over each parameter a step."""
 
 
 def decays(network: nn.Module) -> dict[str, bool]:
-    """Each trained parameter by its name, those that two modules share once; True = it decays.
+    """Whether weight decay applies, by the name of each trained parameter; a shared one is listed once.
 
     A matrix that is an embedding too counts as an embedding.
     """
@@ -50,11 +50,11 @@ def decays(network: nn.Module) -> dict[str, bool]:
 
 
 def depths(network: nn.Module) -> dict[str, int]:
-    """How far each parameter is below the top: 1 for the last block, 2 for the one before it, and so on.
+    """Depth of each parameter below the top: 1 for the last block, 2 for the one before it, and so on.
 
     What a module has before its stack of blocks, such as embeddings, is one below the first of them; the rest is at 0.
     """
-    found: dict[str, int] = {}
+    depth: dict[str, int] = {}
     for path, stack in network.named_modules():
         if not isinstance(stack, Stack):
             continue
@@ -63,12 +63,12 @@ def depths(network: nn.Module) -> dict[str, int]:
             inside = name.startswith(f"{path}.")
             block = name.removeprefix(f"{path}.").split(".")[0]
             if inside and block.isdigit():
-                found[name] = len(stack) - int(block)
-            elif name.startswith(owner) and name not in found:
-                found[name] = 1 + len(stack)
+                depth[name] = len(stack) - int(block)
+            elif name.startswith(owner) and name not in depth:
+                depth[name] = 1 + len(stack)
             if inside:
-                owner = f"{path}."  # what comes now is not before the blocks
-    return {name: found.get(name, 0) for name, _ in network.named_parameters()}
+                owner = f"{path}."  # what comes now does not stand before the blocks
+    return {name: depth.get(name, 0) for name, _ in network.named_parameters()}
 
 
 def parameter_groups(
@@ -79,7 +79,7 @@ def parameter_groups(
     head_learning_rate: float | None = None,
     layer_decay: float = 1.0,
 ) -> list[dict[str, Any]]:
-    """Parameters by what is done to them, as torch's optimisers take them.
+    """Parameter groups by weight decay and learning rate, as torch's optimizers take them.
 
     Args:
         learning_rate: at the peak of the schedule
@@ -107,7 +107,7 @@ def parameter_groups(
         group["params"].append(parameters[name])
         group["names"].append(name)
     if not groups:
-        raise ConfigError("there is nothing to train: no parameter of the model asks for a gradient")
+        raise ConfigError("no parameter of the model requires a gradient, so there is nothing to train")
     return list(groups.values())
 
 
@@ -120,7 +120,7 @@ def make_optimiser(
     epsilon: float = 1e-8,
     **rates: Any,
 ) -> torch.optim.Optimizer:
-    """An optimiser for what is trained of a network.
+    """Make the optimizer of the trained parameters of a network.
 
     Args:
         name: "adamw", or "adafactor", which keeps a row and a column of each matrix's second moment and no first one
@@ -146,6 +146,6 @@ def make_optimiser(
 
 
 def set_rate(optimiser: torch.optim.Optimizer, factor: float) -> None:
-    """Set each group's learning rate to this share of its peak; `schedules.py` gives the share."""
+    """Set the learning rate of each group to a factor of its peak, as `schedules.py` gives it."""
     for group in optimiser.param_groups:
         group["lr"] = group["peak"] * factor

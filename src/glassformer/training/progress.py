@@ -1,4 +1,4 @@
-"""A line that lives while a model learns; where nobody watches a terminal, a plain line from time to time.
+"""Progress bar of a training; without a terminal, a plain line from time to time.
 
 ━━━━━━━━━━╸━━━━━  1,240/2,000  loss 0.412  best f1 0.912  3:12 left  epoch 1.24  lr 1.20e-05  3,420 tokens/s
 """
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from glassformer.runs.charts import clock
-from glassformer.runs.history import Smoothed
-from glassformer.training.callbacks import Callback, Report, Training
+from glassformer.runs.history import ExponentialAverage
+from glassformer.training.callbacks import Callback, StepReport, TrainerView
 
-SECONDS_A_LINE = 10.0
+SECONDS_PER_LINE = 10.0
 BAR, GAP = 16, "  "
 
 
 class Progress(Callback):
-    """Shows a training on standard error: how far it is, and what validations say as they come.
+    """Callback that shows progress and validation metrics on standard error.
 
     Args:
-        quiet: show nothing · file: where to instead · seconds: between two plain lines
+        quiet: show nothing · file: instead of standard error · seconds: between two plain lines
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class Progress(Callback):
         *,
         quiet: bool = False,
         file: TextIO | None = None,
-        seconds: float = SECONDS_A_LINE,
+        seconds: float = SECONDS_PER_LINE,
     ) -> None:
         self.quiet = quiet
         self.file = file
         self.seconds = seconds
 
-    def on_begin(self, trainer: Training) -> None:
+    def on_begin(self, trainer: TrainerView) -> None:
         if self.quiet:
             return
         from rich.console import Console
@@ -45,43 +45,43 @@ class Progress(Callback):
 
         # soft_wrap: a plain line stays one line, however long it is.
         self._console = Console(file=self.file or sys.stderr, highlight=False, soft_wrap=True)
-        self._loss, self._speed = Smoothed(), Smoothed()
-        self._begun = self._said = time.perf_counter()
-        self._first = trainer.state.step
+        self._loss, self._speed = ExponentialAverage(), ExponentialAverage()
+        self._start = self._last_line = time.perf_counter()
+        self._first_step = trainer.state.step
         self._live = Live(console=self._console, transient=True) if self._console.is_terminal else None
         if self._live is not None:
             self._live.start()
 
-    def on_step(self, trainer: Training, report: Report) -> None:
+    def on_step(self, trainer: TrainerView, report: StepReport) -> None:
         if self.quiet:
             return
         facts = self._facts(trainer, report)
         if self._live is not None:
             self._live.update(self._line(report.step, trainer.steps, facts))
-        elif (now := time.perf_counter()) - self._said >= self.seconds or report.step == trainer.steps:
-            self._said = now
-            self._say(f"step {GAP.join(facts)}")
+        elif (now := time.perf_counter()) - self._last_line >= self.seconds or report.step == trainer.steps:
+            self._last_line = now
+            self._print(f"step {GAP.join(facts)}")
 
-    def on_validation(self, trainer: Training, figures: Mapping[str, float]) -> None:
-        said = GAP.join(f"{name} {value:.4g}" for name, value in figures.items())
-        self._say(f"step {trainer.state.step:,}{GAP}validation: {said}")
+    def on_validation(self, trainer: TrainerView, metrics: Mapping[str, float]) -> None:
+        values = GAP.join(f"{name} {value:.4g}" for name, value in metrics.items())
+        self._print(f"step {trainer.state.step:,}{GAP}validation: {values}")
 
-    def on_checkpoint(self, trainer: Training, folder: Path | None) -> None:
+    def on_checkpoint(self, trainer: TrainerView, folder: Path | None) -> None:
         if folder is not None:
-            self._say(f"step {trainer.state.step:,}{GAP}saved in {folder}")
+            self._print(f"step {trainer.state.step:,}{GAP}saved in {folder}")
 
-    def on_end(self, trainer: Training, result: Any) -> None:
+    def on_end(self, trainer: TrainerView, result: Any) -> None:
         if self.quiet:
             return
         if self._live is not None:
             self._live.stop()
-        done = trainer.state.step - self._first
-        self._say(f"{done:,} steps in {clock(time.perf_counter() - self._begun)}")
+        done = trainer.state.step - self._first_step
+        self._print(f"{done:,} steps in {clock(time.perf_counter() - self._start)}")
 
-    def _facts(self, trainer: Training, report: Report) -> list[str]:
-        """What there is to say, the most important first: a narrow terminal shows what it has room for."""
+    def _facts(self, trainer: TrainerView, report: StepReport) -> list[str]:
+        """What to show, the most important first: a narrow terminal shows what it has room for."""
         loss, speed = self._loss.add(report.loss), self._speed.add(report.tokens_per_s)
-        seconds = (time.perf_counter() - self._begun) / max(report.step - self._first, 1)
+        seconds = (time.perf_counter() - self._start) / max(report.step - self._first_step, 1)
         best = trainer.state.best
         return [
             f"{report.step:,}/{trainer.steps:,}",
@@ -94,7 +94,7 @@ class Progress(Callback):
         ]
 
     def _line(self, step: int, steps: int, facts: list[str]) -> Any:
-        """A bar, and as many facts as have room beside it."""
+        """A progress bar, and as many facts as have room beside it."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
@@ -105,6 +105,6 @@ class Progress(Callback):
         line.add_row(ProgressBar(total=steps, completed=step, width=BAR), *facts)
         return line
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if not self.quiet:
             self._console.print(line, markup=False)

@@ -1,7 +1,7 @@
-"""A run from its configuration: data read, model loaded, objective made, and all of it handed to a `Trainer`.
+"""From a run's configuration to a `Trainer`: data, model, tokenizer and task.
 
-task: classify                            what is learnt: one of OBJECTIVES
-model: path-or-name                       what it begins with
+task: classify                            see `glassformer train --help`
+model: path-or-name                       initial weights
 output: runs/mood                         where checkpoints, the log and the best model go
 data: {train: mood.csv, validation: 0.1, columns: {text: tweet, label: mood}}
 training: {epochs: 3, learning_rate: 3e-5}
@@ -17,109 +17,109 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.compression.adapters import adapt
-from glassformer.data.rows import Rows
+from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, nearest
-from glassformer.files.strict_json import read_object
+from glassformer.files.atomic import atomic_file
+from glassformer.files.strict_json import read_json_object
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
-from glassformer.runs.config import Config, Pieces, as_yaml, check_options
-from glassformer.runs.data import check_columns, rows_of
+from glassformer.runs.config import RunConfig, TokenizerConfig, check_task_options, config_yaml
+from glassformer.runs.data import check_columns, read_splits
 from glassformer.runs.folder import CONFIG
-from glassformer.tasks.base import Objective
-from glassformer.tasks.evaluator import objective_class
+from glassformer.tasks.base import Task
+from glassformer.tasks.registry import task_class
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 from glassformer.training import randomness
-from glassformer.training.callbacks import Callback, Training
+from glassformer.training.callbacks import Callback, TrainerView
 from glassformer.training.trainer import Trainer
-from glassformer.weights.write import atomic_file
 
 
-def make_trainer(config: Config, callbacks: Sequence[Callback] = ()) -> Trainer:
-    """Read, load and make all that a configuration names.
+def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Trainer:
+    """Make the trainer that a configuration describes: read the data, load the model.
 
     Raises: GlassformerError: what is wrong with any of it.
     """
-    kind = objective_class(config.task)
-    check_options(kind, config.objective)
-    train, validation = rows_of(config, kind)
+    kind = task_class(config.task)
+    check_task_options(kind, config.objective)
+    train, validation = read_splits(config, kind)
     randomness.seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
-    objective = kind(model, columns=config.data.columns or None, **config.objective)  # type: ignore[call-arg]
-    check_columns(train, objective, config.data.ignore)
+    task = kind(model, columns=config.data.columns or None, **config.objective)  # type: ignore[call-arg]
+    check_columns(train, task, config.data.ignore)
     adapters = None
     if config.adapter is not None:
-        # A head that is new knows nothing yet, and is small: it is trained whole.
-        whole = config.adapter.whole or (("head",) if model.report.new else ())
-        adapters = adapt(model.network, replace(config.adapter, whole=whole))
+        # A new head has random weights, and is small: it is trained whole.
+        full = config.adapter.modules_to_save or (("head",) if model.report.new else ())
+        adapters = adapt(model.network, replace(config.adapter, modules_to_save=full))
     cache = Path(config.output) / "examples" if config.data.cache else None
     return Trainer(
         model,
-        objective,
+        task,
         config.training,
-        train=objective.examples(train, cache=cache and cache / "train"),
+        train=task.encode(train, cache=cache and cache / "train"),
         validation=None
         if validation is None
-        else objective.examples(validation, cache=cache and cache / "validation"),
+        else task.encode(validation, cache=cache and cache / "validation"),
         folder=config.output,
-        callbacks=[KeepConfig(config), *callbacks],
+        callbacks=[SaveConfig(config), *callbacks],
         adapters=adapters,
         sharded=config.sharded,
     )
 
 
-class KeepConfig(Callback):
-    """Writes the effective configuration into the run's folder, from which the run can be repeated."""
+class SaveConfig(Callback):
+    """Callback that writes the effective configuration into the run folder, to reproduce the run from."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: RunConfig) -> None:
         self.config = config
 
-    def on_begin(self, trainer: Training) -> None:
+    def on_begin(self, trainer: TrainerView) -> None:
         with atomic_file(Path(self.config.output) / CONFIG) as stream:
-            stream.write(as_yaml(self.config).encode())
+            stream.write(config_yaml(self.config).encode())
 
 
-def _model(config: Config, kind: type[Objective], rows: Rows) -> Model:
-    """The model, its head made for what the rows hold."""
+def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
+    """The model, with a head for the labels that the rows have."""
 
     def fitted(read: Mapping[str, Any], own: bool) -> dict[str, Any]:
         changed = kind.head_config(rows, read, own=own, columns=config.data.columns, options=config.objective)
         return {**changed, **config.overrides}
 
     if config.model is not None:
-        seen = load(config.model, task=kind.TASK, device="meta")  # shapes and names alone
-        overrides = fitted(seen.config, own=not seen.report.new)
-        changed = {key: value for key, value in overrides.items() if seen.config.get(key) != value}
-        return load(config.model, task=kind.TASK, overrides=changed, device=config.device)
-    begun = _scratch(config)
-    tokenizer = _tokenizer(config, kind, rows, str(begun.get("model_type")))
+        header = load(config.model, task=kind.HEAD, device="meta")  # shapes and names alone
+        overrides = fitted(header.config, own=not header.report.new)
+        changed = {key: value for key, value in overrides.items() if header.config.get(key) != value}
+        return load(config.model, task=kind.HEAD, overrides=changed, device=config.device)
+    config_json = _scratch_config(config)
+    tokenizer = _tokenizer(config, kind, rows, str(config_json.get("model_type")))
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     known = {name: number for name, number in special.items() if number is not None}
-    made = {**begun, "vocab_size": tokenizer.largest_id + 1, **known}
+    sized = {**config_json, "vocab_size": tokenizer.largest_id + 1, **known}
     return Model.from_config(
-        fitted(made, own=False), task=kind.TASK, tokenizer=tokenizer, device=config.device
+        fitted(sized, own=False), task=kind.HEAD, tokenizer=tokenizer, device=config.device
     )
 
 
-def _tokenizer(config: Config, kind: type[Objective], rows: Rows, model_type: str) -> Tokenizer:
-    """The tokenizer of a folder, or one that is learnt from all texts of the rows."""
-    assert config.tokenizer is not None  # Config has made sure of it
-    if isinstance(config.tokenizer, Pieces):
+def _tokenizer(config: RunConfig, kind: type[Task], rows: RowSequence, model_type: str) -> Tokenizer:
+    """The tokenizer of a folder, or one that is trained on all texts of the rows."""
+    assert config.tokenizer is not None  # checked by RunConfig
+    if isinstance(config.tokenizer, TokenizerConfig):
         columns = [name for name in {**kind.COLUMNS, **config.data.columns}.values() if name in rows.columns]
         values = (row[name] for row in iter(rows) for name in columns)
         several = (value if isinstance(value, list) else [value] for value in values)
         texts = [text for parts in several for text in parts if isinstance(text, str)]
         return train_tokenizer(texts, **asdict(config.tokenizer))
-    found = Tokenizer.find(Path(config.tokenizer), model_type=model_type)
-    if found is None:
+    tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=model_type)
+    if tokenizer is None:
         raise ConfigError(
             f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train"
         )
-    return found
+    return tokenizer
 
 
-def _scratch(config: Config) -> Mapping[str, Any]:
-    """The config.json of a model that begins with new weights."""
+def _scratch_config(config: RunConfig) -> Mapping[str, Any]:
+    """The config.json of a model that is trained from scratch."""
     if isinstance(config.scratch, Mapping):
         return config.scratch
     assert config.scratch is not None
@@ -131,4 +131,4 @@ def _scratch(config: Config) -> Mapping[str, Any]:
             f"scratch is {config.scratch!r}, no published model{nearest(config.scratch, PRESETS)}; give one of those "
             "that `glassformer sizes` lists, a config.json, or its keys"
         )
-    return read_object(path, ConfigError)
+    return read_json_object(path, ConfigError)

@@ -1,7 +1,7 @@
-"""The folder of a run.
+"""Run folder, as the trainer writes it: event log, checkpoints, and the best model so far.
 
-config.yaml       the effective configuration        checkpoints/   to go on from
-journal.jsonl     what happened, step by step        model/         the best so far, which anyone can load
+config.yaml       the effective configuration        checkpoints/   training states to resume from
+journal.jsonl     event log, step by step            model/         the best model so far, which anyone can load
 """
 
 from __future__ import annotations
@@ -15,141 +15,142 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import reason, shown
-from glassformer.runs.event_log import Journal, journal_path
+from glassformer.files import error_reason, safe_repr
+from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.runs.folder import CHECKPOINTS, MODEL
-from glassformer.runs.lock import Lock
+from glassformer.runs.lock import RunLock
 from glassformer.training.checkpoints import Checkpoint, Checkpoints
-from glassformer.training.parallel import Crew
-from glassformer.training.state import read_state, write_state
+from glassformer.training.distributed import Distributed
+from glassformer.training.state_files import read_state, write_state
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-class Nowhere:
-    """No folder: a run that leaves nothing but the trained model in memory."""
+class NullRun:
+    """A run without a folder, which leaves nothing but the trained model in memory (null object)."""
 
     path: Path | None = None
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
+        """Lock the folder and open the event log, while the block runs."""
         yield
 
-    def log(self, event: str, **values: Any) -> None:
-        """Write a line of the journal."""
+    def log_event(self, event: str, **values: Any) -> None:
+        """Write a line of the event log."""
 
-    def begin(self, identity: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The newest state that is whole, of this very run; None where there is none."""
+    def load_state(self, identity: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The newest intact training state of this very run, as tensors and values; None where there is none."""
         return None
 
-    def save(
+    def save_state(
         self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any], identity: Mapping[str, Any]
     ) -> Path | None:
-        """Save a state."""
+        """Save a checkpoint; its folder."""
         return None
 
-    def publish(self, model: Model) -> None:
-        """Make this model the run's."""
+    def save_best_model(self, model: Model) -> None:
+        """Save this model as the best of the run."""
 
-    def take_best(self, model: Model) -> None:
-        """Give a model the weights that were published last."""
+    def load_best_weights(self, model: Model) -> None:
+        """Load the weights of the best model into a model."""
 
-    def mark(self) -> int:
-        """How long the journal is."""
+    def log_offset(self) -> int:
+        """Length of the event log in bytes, once it is on the disk."""
         return 0
 
-    def cut(self, mark: int) -> None:
-        """Forget what the journal says beyond a mark."""
+    def truncate_log(self, offset: int) -> None:
+        """Drop what the event log says beyond an offset in bytes."""
 
 
-class RunFolder(Nowhere):
+class RunFolder(NullRun):
     """The folder of a run, for the process that writes; the others only read its checkpoints and keep a log.
 
     Args:
-        keep: how many checkpoints stay · crew: who trains
+        keep: how many checkpoints stay · distributed: the processes that train
     """
 
-    def __init__(self, path: Path, *, keep: int, crew: Crew) -> None:
+    def __init__(self, path: Path, *, keep: int, distributed: Distributed) -> None:
         if path.exists() and not path.is_dir():
             raise ConfigError(f"{path}: is a file; give a folder for the run")
         self.path: Path = path
-        self.crew, self.rank = crew, crew.rank
+        self.distributed, self.rank = distributed, distributed.rank
         self.checkpoints = Checkpoints(path / CHECKPOINTS, keep=keep)
-        self.journal: Journal | None = None
+        self.event_log: EventLog | None = None
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
-        """Hold the folder; another run in it is refused."""
-        with ExitStack() as held:
+    def open(self) -> Iterator[None]:
+        """Lock the folder; another run in it is an error."""
+        with ExitStack() as stack:
             if self.rank == 0:
                 _make(self.path)
-                held.enter_context(Lock(self.path / "lock"))
-                self._mend()
-            self.crew.most(0)  # the others wait until the folder is there
-            self.journal = held.enter_context(Journal(journal_path(self.path, self.rank)))
+                stack.enter_context(RunLock(self.path / "lock"))
+                self._recover_model()
+            self.distributed.all_reduce_max(0)  # a barrier: the others wait until the folder exists
+            self.event_log = stack.enter_context(EventLog(event_log_path(self.path, self.rank)))
             try:
                 yield
             finally:
-                self.journal = None
+                self.event_log = None
 
-    def log(self, event: str, **values: Any) -> None:
-        if self.journal is not None:
-            self.journal.write(event, **values)
+    def log_event(self, event: str, **values: Any) -> None:
+        if self.event_log is not None:
+            self.event_log.write(event, **values)
 
-    def mark(self) -> int:
-        if self.journal is not None:
-            self.journal.sync()
-        return self.journal.offset if self.journal is not None else 0
+    def log_offset(self) -> int:
+        if self.event_log is not None:
+            self.event_log.sync()
+        return self.event_log.offset if self.event_log is not None else 0
 
-    def cut(self, mark: int) -> None:
-        if self.journal is not None:
-            self.journal.truncate(mark)
+    def truncate_log(self, offset: int) -> None:
+        if self.event_log is not None:
+            self.event_log.truncate(offset)
 
-    def begin(self, identity: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        found: Checkpoint | None = self.checkpoints.latest()
-        if found is None:
+    def load_state(self, identity: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        checkpoint: Checkpoint | None = self.checkpoints.latest()
+        if checkpoint is None:
             return None
-        theirs = dict(found.about.get("run", {}))
+        theirs = dict(checkpoint.about.get("run", {}))
         changed = [name for name in {**theirs, **identity} if theirs.get(name) != identity.get(name)]
         if changed:
             what = "; ".join(
-                f"{name} was {shown(theirs.get(name))}, is now {shown(identity.get(name))}"
+                f"{name} was {safe_repr(theirs.get(name))}, is now {safe_repr(identity.get(name))}"
                 for name in changed[:5]
             )
             raise ConfigError(
                 f"{self.path}: holds a run of another configuration: {what}; choose another folder"
             )
-        return read_state(found.folder)
+        return read_state(checkpoint.folder)
 
-    def save(
+    def save_state(
         self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any], identity: Mapping[str, Any]
     ) -> Path | None:
         return self.checkpoints.save(
             step, lambda folder: write_state(folder, tensors, values), about={"run": dict(identity)}
         )
 
-    def _mend(self) -> None:
-        """A kill between the two renames of `publish` leaves the old model aside: it is the run's still."""
-        old, place = self.path / f".{MODEL}.old", self.path / MODEL
-        if old.exists() and not place.exists():
-            old.rename(place)
+    def _recover_model(self) -> None:
+        """Undo a kill between the two renames of `save_best_model`, which leaves the old model aside."""
+        old, path = self.path / f".{MODEL}.old", self.path / MODEL
+        if old.exists() and not path.exists():
+            old.rename(path)
 
-    def publish(self, model: Model) -> None:
-        """Beside the old one first, then in its place: a kill leaves one of them whole."""
-        new, old, place = (self.path / name for name in (f".{MODEL}.new", f".{MODEL}.old", MODEL))
+    def save_best_model(self, model: Model) -> None:
+        """Write beside the old model, then swap by renaming: a kill leaves one of them intact."""
+        new, old, path = (self.path / name for name in (f".{MODEL}.new", f".{MODEL}.old", MODEL))
         try:
             for left in (new, old):
                 shutil.rmtree(left, ignore_errors=True)
             model.save_pretrained(new)
-            if place.exists():
-                place.rename(old)
-            new.rename(place)
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
             shutil.rmtree(old, ignore_errors=True)
         except OSError as error:
-            raise WeightsError(f"{place}: the model cannot be written: {reason(error)}") from error
+            raise WeightsError(f"{path}: the model cannot be written: {error_reason(error)}") from error
 
-    def take_best(self, model: Model) -> None:
+    def load_best_weights(self, model: Model) -> None:
         model.take_weights(self.path / MODEL)
 
 
@@ -157,4 +158,4 @@ def _make(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{path}: the folder cannot be made: {reason(error)}") from error
+        raise ConfigError(f"{path}: the folder cannot be made: {error_reason(error)}") from error

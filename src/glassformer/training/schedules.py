@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step alone, so that resuming needs no state.
+"""Learning rate schedules: the factor of the learning rate as a function of the step alone, so resuming needs no state.
 
           warm-up   decay
     1 ┤      ╱‾‾╲__                 factor(step), by which the learning rate is multiplied
@@ -33,7 +33,7 @@ SCHEDULES = ("constant", "linear", "cosine", "inverse-sqrt", "noam")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
-    """`schedule(step)`: the factor of the learning rate at an update, counted from 1.
+    """A learning rate schedule: `schedule(step)` is the factor of the learning rate at an update, counted from 1.
 
     name: one of `SCHEDULES` · steps: how many updates there will be; the endless ones need none
     warmup: updates of rising rates, or below 1 the share of all steps that they take
@@ -59,9 +59,9 @@ class Schedule:
             raise ConfigError(f"steps is {self.steps}; at least 1 is needed")
         if self.warmup < 0 or (self.warmup >= 1 and self.warmup != int(self.warmup)):
             raise ConfigError(f"warmup is {self.warmup}; give a whole number of steps, or a share below 1")
-        if self.name in ("linear", "cosine") and self.steps is not None and self.rising > self.steps:
+        if self.name in ("linear", "cosine") and self.steps is not None and self.warmup_steps > self.steps:
             raise ConfigError(f"warmup is {self.warmup}, longer than the {self.steps} steps there are")
-        if self.name in ("inverse-sqrt", "noam") and self.rising < 1:
+        if self.name in ("inverse-sqrt", "noam") and self.warmup_steps < 1:
             raise ConfigError(f"the schedule {self.name!r} falls from the end of its warm-up on: give warmup")
         if not 0 <= self.floor <= (0 if self.name == "noam" else 1):
             raise ConfigError(
@@ -71,29 +71,31 @@ class Schedule:
             raise ConfigError("the schedule 'noam' needs width, the model's D")
 
     @property
-    def rising(self) -> int:
-        """How many steps warm-up takes."""
+    def warmup_steps(self) -> int:
+        """Number of warm-up steps."""
         return round(self.warmup * (self.steps or 0)) if self.warmup < 1 else int(self.warmup)
 
     def __call__(self, step: int) -> float:
         if step < 0:
             raise ConfigError(f"step is {step}; updates count from 1")
         if self.name == "noam":
-            return float((self.width or 1) ** -0.5 * min(max(step, 1) ** -0.5, step * self.rising**-1.5))
-        if step < self.rising:
-            return step / self.rising
-        return self.floor + (1 - self.floor) * FALLING[self.name](self, step)
+            return float(
+                (self.width or 1) ** -0.5 * min(max(step, 1) ** -0.5, step * self.warmup_steps**-1.5)
+            )
+        if step < self.warmup_steps:
+            return step / self.warmup_steps
+        return self.floor + (1 - self.floor) * DECAY[self.name](self, step)
 
 
 def _progress(schedule: Schedule, step: int) -> float:
     assert schedule.steps is not None
-    return min(1.0, (step - schedule.rising) / max(1, schedule.steps - schedule.rising))
+    return min(1.0, (step - schedule.warmup_steps) / max(1, schedule.steps - schedule.warmup_steps))
 
 
-FALLING: dict[str, Callable[[Schedule, int], float]] = {
+DECAY: dict[str, Callable[[Schedule, int], float]] = {
     "constant": lambda schedule, step: 1.0,
     "linear": lambda schedule, step: 1 - _progress(schedule, step),
     "cosine": lambda schedule, step: (1 + math.cos(math.pi * _progress(schedule, step))) / 2,
-    "inverse-sqrt": lambda schedule, step: math.sqrt(schedule.rising / step),
+    "inverse-sqrt": lambda schedule, step: math.sqrt(schedule.warmup_steps / step),
 }
-"""From the end of warm-up on; before the floor."""
+"""The factor from the end of warm-up on, before the floor."""

@@ -1,13 +1,13 @@
-"""A search for settings: trials of a training, each learning from those before it.
+"""Hyperparameter search: trials of a training, each learning from those before it (TPE, by Optuna).
 
-    space ──suggest──> settings ──make_trial──> figures ──> the next suggestion
+    space ──suggest──> settings ──make_trial──> metrics ──> the next suggestion
                           └── pruned where validations fall behind those of other trials
 
-All of it is kept in one file, so that a search that was interrupted goes on. What a trial is suggested depends on the
-seed, its number and the trials before it: an interrupted search finds what an uninterrupted one would.
+All of it is stored in one file, so that an interrupted search is resumed. What a trial is suggested depends on the
+seed, its number and the trials before it: an interrupted search gives what an uninterrupted one would.
 
 Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (the tree-structured Parzen estimator);
-Golovin et al. 2017, "Google Vizier", section 3.2.2 (stopping at the median); both as Optuna computes them.
+Golovin et al. 2017, "Google Vizier", section 3.2.2 (median stopping); both as Optuna computes them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, MissingExtraError, nearest
-from glassformer.files import reason
-from glassformer.files.parsing import strict
-from glassformer.runs.event_log import Journal
-from glassformer.training.callbacks import Callback, Training
+from glassformer.files import error_reason
+from glassformer.files.parsing import json_value
+from glassformer.runs.event_log import EventLog
+from glassformer.training.callbacks import Callback, TrainerView
 from glassformer.training.faults import is_out_of_memory
-from glassformer.training.stopping import Stopped
-from glassformer.training.trials import Direction, Search, Trial
+from glassformer.training.stopping import TrainingStopped
+from glassformer.training.trials import Direction, SearchResult, Trial
 
 MakeTrial = Callable[[dict[str, Any], Callback], Mapping[str, float]]
 
@@ -41,26 +41,26 @@ def search(
     storage: str | Path,
     seed: int = 0,
     progress: Callable[[Trial], None] = lambda trial: None,
-) -> Search:
-    """Try settings until there are so many trials, and find the best.
+) -> SearchResult:
+    """Search for the best hyperparameters, in so many trials.
 
         def make_trial(settings, watch):
             trainer = Trainer(…, Options(**settings), callbacks=[watch])
-            return trainer.train().figures
+            return trainer.train().metrics
 
         search(make_trial, {"learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}, "batch_size": [8, 16, 32]},
                metric="f1", direction="maximize", trials=20, storage="search.log")
 
     Args:
-        make_trial: trains with settings, and gives figures. Its second argument is a callback for the trainer, which
+        make_trial: trains with settings, and returns metrics. Its second argument is a callback for the trainer, which
             ends a trial whose validations are worse than half of the others' at that step.
         space: of each setting a list to choose from, `{low, high}` (whole numbers or not, perhaps `log`, `step`), or
             one value that all trials have
-        metric: which of the figures counts · direction: "minimize" or "maximize"
+        metric: the metric to optimise · direction: "minimize" or "maximize"
         trials: how many there shall be in the file, those of earlier calls among them
-        storage: the file that holds them; where it exists, the search goes on · progress: told of each trial
+        storage: the file that holds them; where it exists, the search is resumed · progress: called with each trial
     Returns: all trials; settings that fail (an option that cannot be, no memory) are among them, with the reason.
-    Raises: ConfigError: a space that is none, or a file that holds another search. DataError: the file cannot be read.
+    Raises: ConfigError: an invalid space, or a file that holds another search. DataError: the file cannot be read.
         MissingExtraError: Optuna is not installed.
     """
     optuna = _optuna()
@@ -69,98 +69,102 @@ def search(
     if trials < 1:
         raise ConfigError(f"trials is {trials}; try at least 1")
     distributions = {name: _distribution(optuna, name, choice) for name, choice in space.items()}
-    said = optuna.logging.get_verbosity()
+    verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        study = _study(optuna, Path(storage), direction)
+        study = _open_study(optuna, Path(storage), direction)
         about = {"space": dict(space), "metric": metric, "direction": direction, "seed": seed}
         _check_same(study, about, storage)
-        _give_up_cut_ones(optuna, study)
-        while (done := len(_counted(study))) < trials:
-            study.sampler = optuna.samplers.TPESampler(seed=_mixed(seed, done))
+        _fail_interrupted_trials(optuna, study)
+        while (done := len(_finished_trials(study))) < trials:
+            study.sampler = optuna.samplers.TPESampler(seed=_trial_seed(seed, done))
             _run(optuna, study, study.ask(distributions), make_trial, metric)
-            progress(_counted(study)[-1])
-        return Search(metric, direction, _counted(study))
+            progress(_finished_trials(study)[-1])
+        return SearchResult(metric, direction, _finished_trials(study))
     finally:
-        optuna.logging.set_verbosity(said)
+        optuna.logging.set_verbosity(verbosity)
 
 
 # ------------------------------------------------------------------------------------------- one trial
 
 
-class _PrunedError(Exception):
-    """This trial has fallen behind."""
+class _TrialPrunedError(Exception):
+    """This trial is worse than others at the same step, and was pruned."""
 
 
-class _NoFigureError(ConfigError):
-    """Trials do not give the figure that was asked for."""
+class _MissingMetricError(ConfigError):
+    """Trials do not give the metric to optimise."""
 
 
-class _Watch(Callback):
+class _PruningCallback(Callback):
     """Reports a trial's validations, and ends it where they are worse than half of the others' at that step."""
 
     def __init__(self, trial: Any, metric: str) -> None:
         self.trial, self.metric = trial, metric
-        self.figures: dict[str, float] = {}
+        self.metrics: dict[str, float] = {}
 
-    def on_validation(self, trainer: Training, figures: Mapping[str, float]) -> None:
-        self.figures = dict(figures)
-        value = _figure(figures, self.metric)
+    def on_validation(self, trainer: TrainerView, metrics: Mapping[str, float]) -> None:
+        self.metrics = dict(metrics)
+        value = _metric_value(metrics, self.metric)
         if math.isfinite(value):
             self.trial.report(value, trainer.state.step)
             if self.trial.should_prune():
-                raise _PrunedError
+                raise _TrialPrunedError
 
 
 def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str) -> None:
-    """One trial; an error that is not due to its settings ends the search."""
-    watch, begun = _Watch(trial, metric), time.perf_counter()
+    """Run one trial; an error that is not due to its settings ends the search."""
+    watch, start = _PruningCallback(trial, metric), time.perf_counter()
     states = optuna.trial.TrialState
     state, value, error = states.FAIL, None, None
     try:
-        watch.figures = dict(make_trial(dict(trial.params), watch))
-        last = _figure(watch.figures, metric)
+        watch.metrics = dict(make_trial(dict(trial.params), watch))
+        last = _metric_value(watch.metrics, metric)
         if math.isfinite(last):
             state, value = states.COMPLETE, last
         else:
             error = f"{metric} is {last}"
-    except _PrunedError:
+    except _TrialPrunedError:
         state = states.PRUNED
     except Exception as problem:
-        if isinstance(problem, _NoFigureError) or not _due_to_settings(problem):
+        if isinstance(problem, _MissingMetricError) or not _due_to_hyperparameters(problem):
             raise
         error = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
     finally:  # also after Ctrl-C: a trial without an error that failed counts for nothing, and is tried again
-        seconds = time.perf_counter() - begun
-        trial.set_user_attr("told", strict({"figures": watch.figures, "error": error, "seconds": seconds}))
+        seconds = time.perf_counter() - start
+        trial.set_user_attr(
+            "told", json_value({"figures": watch.metrics, "error": error, "seconds": seconds})
+        )
         study.tell(trial, value, state=state)
 
 
-def _figure(figures: Mapping[str, float], metric: str) -> float:
-    if metric not in figures:
-        raise _NoFigureError(f"a trial gives no figure {metric!r}; it gives {', '.join(figures) or 'none'}")
-    return float(figures[metric])
+def _metric_value(metrics: Mapping[str, float], metric: str) -> float:
+    if metric not in metrics:
+        raise _MissingMetricError(
+            f"a trial gives no metric {metric!r}; it gives {', '.join(metrics) or 'none'}"
+        )
+    return float(metrics[metric])
 
 
-def _due_to_settings(problem: Exception) -> bool:
-    """Options that cannot be, a loss that became no number, or no memory: others may do better."""
-    stopped = isinstance(problem, Stopped)
+def _due_to_hyperparameters(problem: Exception) -> bool:
+    """Invalid options, a NaN loss, or out of memory: other settings may do better."""
+    stopped = isinstance(problem, TrainingStopped)
     return is_out_of_memory(problem) or (isinstance(problem, GlassformerError) and not stopped)
 
 
 # -------------------------------------------------------------------------------------------- the study
 
 
-def _study(optuna: Any, path: Path, direction: Direction) -> Any:
-    """The file of trials, made where it is missing: a log of what was asked and told."""
+def _open_study(optuna: Any, path: Path, direction: Direction) -> Any:
+    """Open the storage file of the trials; it is made where it is missing."""
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
     try:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size and b'"op_code"' not in path.read_bytes()[:200]:
-            raise DataError(f"{path}: is no file of a search; choose another place for it")
-        Journal(path).close()  # drops a last line that a kill has cut, which Optuna would write on
+            raise DataError(f"{path}: is no file of a search; choose another file")
+        EventLog(path).close()  # drops a last line that a kill has cut, to which Optuna would append
         backend = JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path)))
         return optuna.create_study(
             study_name="search",
@@ -170,71 +174,72 @@ def _study(optuna: Any, path: Path, direction: Direction) -> Any:
             pruner=optuna.pruners.MedianPruner(),
         )
     except (OSError, ValueError) as problem:
-        raise DataError(f"{path}: the trials cannot be kept here: {reason(problem)}") from problem
+        raise DataError(f"{path}: the trials cannot be stored here: {error_reason(problem)}") from problem
 
 
 def _check_same(study: Any, about: dict[str, Any], storage: str | Path) -> None:
-    """A file holds one search: in another space its trials would say something else.
+    """A file holds one search: in another space its trials would mean something else.
 
     Raises: ConfigError: what differs.
     """
-    wanted = json.loads(json.dumps(about))
+    expected = json.loads(json.dumps(about))
     if "about" not in study.user_attrs:
-        study.set_user_attr("about", wanted)
-    kept = study.user_attrs["about"]
-    for name, value in wanted.items():
-        if kept[name] != value:
+        study.set_user_attr("about", expected)
+    stored = study.user_attrs["about"]
+    for name, value in expected.items():
+        if stored[name] != value:
             raise ConfigError(
-                f"{storage}: holds another search: its {name} is {json.dumps(kept[name])}, not {json.dumps(value)}; "
+                f"{storage}: holds another search: its {name} is {json.dumps(stored[name])}, not {json.dumps(value)}; "
                 "choose another file"
             )
 
 
-def _give_up_cut_ones(optuna: Any, study: Any) -> None:
-    """Trials that a kill has cut are over; they count for nothing."""
+def _fail_interrupted_trials(optuna: Any, study: Any) -> None:
+    """Mark trials that a kill has cut as failed; they are not counted."""
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
 
-def _counted(study: Any) -> list[Trial]:
-    """The trials that came to an end of their own, numbered from 0."""
-    kinds = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-    told = [(each, each.user_attrs.get("told", {})) for each in study.trials]
-    ended = [(each, said) for each, said in told if each.state.name != "FAIL" or said.get("error")]
+def _finished_trials(study: Any) -> list[Trial]:
+    """The trials that were not interrupted, numbered from 0."""
+    states = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    outcomes = [(trial, trial.user_attrs.get("told", {})) for trial in study.trials]
+    # A trial that failed without an error was interrupted.
+    finished = [(trial, out) for trial, out in outcomes if trial.state.name != "FAIL" or out.get("error")]
     return [
         Trial(
-            number=place,
-            settings=dict(each.params),
-            figures={name: float(x) for name, x in said["figures"].items()},
-            state=kinds[each.state.name],  # type: ignore[arg-type]
-            seconds=said["seconds"],
-            error=said["error"],
+            number=number,
+            settings=dict(trial.params),
+            metrics={name: float(x) for name, x in out["figures"].items()},
+            state=states[trial.state.name],  # type: ignore[arg-type]
+            seconds=out["seconds"],
+            error=out["error"],
         )
-        for place, (each, said) in enumerate(ended)
+        for number, (trial, out) in enumerate(finished)
     ]
 
 
 def _distribution(optuna: Any, name: str, choice: Any) -> Any:
-    """What a setting is drawn from.
+    """The distribution of a hyperparameter.
 
-    Raises: ConfigError: nothing that one could draw from.
+    Raises: ConfigError: no list, range or value.
     """
     known = ("low", "high", "log", "step")
     if isinstance(choice, Mapping):
-        wrong = [key for key in choice if key not in known]
-        if wrong:
-            raise ConfigError(f"{name}: {wrong[0]!r} is no part of a range{nearest(str(wrong[0]), known)}")
+        unknown = [key for key in choice if key not in known]
+        if unknown:
+            raise ConfigError(f"{name}: {unknown[0]!r} is no key of a range{nearest(str(unknown[0]), known)}")
         low, high = (_as_number(name, choice.get(end), end) for end in ("low", "high"))
         step = None if choice.get("step") is None else _as_number(name, choice["step"], "step")
-        whole = all(isinstance(x, int) for x in (low, high, 1 if step is None else step))
-        kind = optuna.distributions.IntDistribution if whole else optuna.distributions.FloatDistribution
+        integers = all(isinstance(x, int) for x in (low, high, 1 if step is None else step))
+        kind = optuna.distributions.IntDistribution if integers else optuna.distributions.FloatDistribution
         try:
-            return kind(low, high, log=bool(choice.get("log")), step=(step or 1) if whole else step)
+            return kind(low, high, log=bool(choice.get("log")), step=(step or 1) if integers else step)
         except ValueError as problem:
             raise ConfigError(f"{name}: from {low} to {high} is no range: {problem}") from problem
     choices = list(choice) if isinstance(choice, list | tuple) else [choice]
-    odd = [x for x in choices if not (x is None or isinstance(x, bool | int | float | str))]
-    if odd or not choices:
+    invalid = [x for x in choices if not (x is None or isinstance(x, bool | int | float | str))]
+    if invalid or not choices:
         raise ConfigError(
             f"{name}: {choices!r} is nothing to choose from; give a list of numbers or texts, or {{low, high}}"
         )
@@ -253,8 +258,8 @@ def _as_number(name: str, x: Any, end: str) -> int | float:
     return x
 
 
-def _mixed(seed: int, number: int) -> int:
-    """A seed for each trial, so that what it is suggested does not hang on where the search was interrupted."""
+def _trial_seed(seed: int, number: int) -> int:
+    """A seed for each trial, so that its suggestion does not depend on where the search was interrupted."""
     import numpy as np
 
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
@@ -264,5 +269,5 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise MissingExtraError("optuna", "search", "a search for settings") from error
+        raise MissingExtraError("optuna", "search", "hyperparameter search") from error
     return optuna

@@ -1,11 +1,11 @@
-"""Ctrl-C that loses nothing: the first finishes the step and saves, the second stops at once.
+"""Graceful shutdown on Ctrl-C (SIGINT) and SIGTERM: the first finishes the step and saves, the second stops at once.
 
-with Stopping() as stop:
+with GracefulShutdown() as stop:
     while step < steps:
         train_step()
-        if stop.asked:
+        if stop.requested:
             save()
-            raise stop.stopped(step, "glassformer train …")
+            raise TrainingStopped("saved; the same command resumes")
 """
 
 from __future__ import annotations
@@ -18,50 +18,50 @@ from typing import Any, Self
 
 from glassformer.errors import GlassformerError
 
-EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: no failure; started again, it goes on
+EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: no failure; started again, the training resumes
 
 
-class Stopped(GlassformerError):
-    """Training stopped because it was asked to, and what is done is saved; the exit code is 75."""
+class TrainingStopped(GlassformerError):
+    """Training was stopped on request, and is saved; the exit code is 75."""
 
     exit_code = EXIT_CODE
 
 
-class Stopping:
-    """While it is entered, SIGINT and SIGTERM are requests to stop after the step.
+class GracefulShutdown:
+    """Context manager in which SIGINT and SIGTERM are requests to stop after the step.
 
     The second one stops at once, as it would a program that knows of no signals: SIGINT by a KeyboardInterrupt,
     SIGTERM by ending the program. A save it interrupts is as if it had not begun. Outside the main thread, where no
     signals arrive, nothing changes. On leaving, signals go where they went before.
 
-    asked: the name of the signal, `SIGINT` or `SIGTERM`; "" = go on
+    requested: the name of the signal, `SIGINT` or `SIGTERM`; "" = go on
     """
 
     def __init__(self) -> None:
-        self.asked = ""
-        self._before: dict[signal.Signals, Any] = {}
+        self.requested = ""
+        self._previous_handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 before = signal.getsignal(number)
                 if before is not None:  # None: set from outside Python, and not ours to give back
-                    self._before[number] = before
-                    signal.signal(number, self._hear)
+                    self._previous_handlers[number] = before
+                    signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while self._before:
-            signal.signal(*self._before.popitem())
+        while self._previous_handlers:
+            signal.signal(*self._previous_handlers.popitem())
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if self.asked:
+        if self.requested:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             raise SystemExit(128 + number)
-        self.asked = name
+        self.requested = name
         # Straight to the screen: a buffer may be half written where the signal came in.
         os.write(2, f"\n{name}: stopping after this step; once more stops at once\n".encode())

@@ -1,7 +1,7 @@
-"""Trackers on request: TensorBoard, Weights & Biases, trackio. The log of the run is there without any of them.
+"""Experiment trackers: TensorBoard, Weights & Biases, trackio. The event log of the run is there without any of them.
 
-Each goes on in the same run when a training is resumed. A tracker that fails (no network, no account) says so once and
-is silent from then on: training never stops for it. Figures are named `train/loss`, `validation/f1`, … in all of them.
+Each continues the same run when a training is resumed. A tracker that fails (no network, no account) warns once and is
+silent from then on: training never stops for it. Metrics are named `train/loss`, `validation/f1`, … in all of them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.errors import ConfigError, MissingExtraError, nearest
-from glassformer.training.callbacks import Callback, Report, Training
+from glassformer.training.callbacks import Callback, StepReport, TrainerView
 
 
 class Tracker(Callback, ABC):
-    """What trackers share: what is sent when, and that none of them ever stops a training.
+    """Base class of trackers: what is sent when, and that an error never stops a training.
 
-    NAME: what users call it, and the package that it needs · MODULE: what of it is imported
+    NAME: of the tracker, and of the package that it needs · MODULE: what of it is imported
     Raises: MissingExtraError: the package is not installed.
     """
 
@@ -37,42 +37,42 @@ class Tracker(Callback, ABC):
         self.failed = False
 
     @abstractmethod
-    def start(self, trainer: Training) -> None:
+    def start(self, trainer: TrainerView) -> None:
         """Open a run, or the one that this training had before it was interrupted."""
 
     @abstractmethod
-    def log(self, figures: dict[str, float], step: int) -> None:
-        """Send figures of a step."""
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        """Send the metrics of a step."""
 
     @abstractmethod
     def finish(self) -> None:
         """Close the run."""
 
-    def on_begin(self, trainer: Training) -> None:
+    def on_begin(self, trainer: TrainerView) -> None:
         self._try(self.start, trainer)
 
-    def on_step(self, trainer: Training, report: Report) -> None:
-        figures = asdict(report)
-        step = figures.pop("step")
-        self._try(self.log, {f"train/{name}": value for name, value in figures.items()}, step)
+    def on_step(self, trainer: TrainerView, report: StepReport) -> None:
+        metrics = asdict(report)
+        step = metrics.pop("step")
+        self._try(self.log, {f"train/{name}": value for name, value in metrics.items()}, step)
 
-    def on_validation(self, trainer: Training, figures: Mapping[str, float]) -> None:
-        named = {f"validation/{name}": value for name, value in figures.items()}
+    def on_validation(self, trainer: TrainerView, metrics: Mapping[str, float]) -> None:
+        named = {f"validation/{name}": value for name, value in metrics.items()}
         self._try(self.log, named, trainer.state.step)
 
-    def on_end(self, trainer: Training, result: Any) -> None:
+    def on_end(self, trainer: TrainerView, result: Any) -> None:
         self._try(self.finish)
 
-    def _try(self, act: Callable[..., None], *arguments: Any) -> None:
+    def _try(self, action: Callable[..., None], *arguments: Any) -> None:
         if self.failed:
             return
         try:
-            act(*arguments)
+            action(*arguments)
         except Exception as error:
             self.failed = True
             warnings.warn(
-                f"{self.NAME} failed ({type(error).__name__}: {error}); it hears no more of this run. Training goes "
-                "on, and its own log has everything",
+                f"{self.NAME} failed ({type(error).__name__}: {error}); it gets nothing more of this run. Training "
+                "goes on, and the event log has everything",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -84,25 +84,25 @@ class TensorBoard(Tracker):
     NAME = "tensorboard"
     MODULE = "torch.utils.tensorboard"
 
-    def start(self, trainer: Training) -> None:
+    def start(self, trainer: TrainerView) -> None:
         step = trainer.state.step
         self._writer = self.package.SummaryWriter(
             str(_folder(trainer) / "tensorboard"), purge_step=step + 1 if step else None
         )
 
-    def log(self, figures: dict[str, float], step: int) -> None:
-        for name, value in figures.items():
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        for name, value in metrics.items():
             self._writer.add_scalar(name, value, step)
 
     def finish(self) -> None:
         self._writer.close()
 
-    def on_checkpoint(self, trainer: Training, folder: Path | None) -> None:
-        self._try(lambda: self._writer.flush())  # what a checkpoint stands on, no kill takes away
+    def on_checkpoint(self, trainer: TrainerView, folder: Path | None) -> None:
+        self._try(lambda: self._writer.flush())  # no kill loses what was sent before a checkpoint
 
 
 class Wandb(Tracker):
-    """A run of Weights & Biases, whose id is kept in `RUN/wandb.id`; steps that it has already are ignored by it.
+    """A run of Weights & Biases, whose id is stored in `RUN/wandb.id`; it ignores steps that it has already.
 
     `WANDB_MODE=offline` needs no account; `WANDB_PROJECT` names the project, else the folder above the run does.
     """
@@ -110,7 +110,7 @@ class Wandb(Tracker):
     NAME = "wandb"
     MODULE = "wandb"
 
-    def start(self, trainer: Training) -> None:
+    def start(self, trainer: TrainerView) -> None:
         folder = _folder(trainer)
         self._run = self.package.init(
             id=_run_id(folder / "wandb.id", fresh=trainer.state.step == 0),
@@ -121,8 +121,8 @@ class Wandb(Tracker):
             settings=self.package.Settings(silent=True),
         )
 
-    def log(self, figures: dict[str, float], step: int) -> None:
-        self._run.log(figures, step=step)
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        self._run.log(metrics, step=step)
 
     def finish(self) -> None:
         self._run.finish()
@@ -131,14 +131,14 @@ class Wandb(Tracker):
 class Trackio(Tracker):
     """A run of trackio on this machine, of the same name as the run's folder.
 
-    It keeps every value it is sent: steps between the checkpoint and the interruption stand there twice, with the same
-    numbers.
+    It stores every value it is sent: steps between the checkpoint and the interruption are there twice, with equal
+    values.
     """
 
     NAME = "trackio"
     MODULE = "trackio"
 
-    def start(self, trainer: Training) -> None:
+    def start(self, trainer: TrainerView) -> None:
         folder = _folder(trainer).absolute()
         self.package.init(
             project=folder.parent.name or "glassformer",
@@ -147,18 +147,18 @@ class Trackio(Tracker):
             config=_options(trainer),
         )
 
-    def log(self, figures: dict[str, float], step: int) -> None:
-        self.package.log(figures, step=step)
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        self.package.log(metrics, step=step)
 
     def finish(self) -> None:
         self.package.finish()
 
 
-TRACKERS: dict[str, type[Tracker]] = {each.NAME: each for each in (TensorBoard, Wandb, Trackio)}
+TRACKERS: dict[str, type[Tracker]] = {tracker.NAME: tracker for tracker in (TensorBoard, Wandb, Trackio)}
 
 
 def by_name(names: Iterable[str]) -> list[Callback]:
-    """The trackers of these names, for the main process alone.
+    """Make the trackers of these names, for the main process alone.
 
     Raises: ConfigError: no such tracker. MissingExtraError: its package is not installed.
     """
@@ -170,20 +170,21 @@ def by_name(names: Iterable[str]) -> list[Callback]:
     return [TRACKERS[name]() for name in dict.fromkeys(names)]
 
 
-def _folder(trainer: Training) -> Path:
+def _folder(trainer: TrainerView) -> Path:
     if trainer.folder is None:
-        raise ConfigError("the training has no folder; give it one, so that a run can be found again")
+        raise ConfigError("the training has no folder; give one, so that the tracker can resume its run")
     return trainer.folder
 
 
-def _options(trainer: Training) -> dict[str, Any]:
+def _options(trainer: TrainerView) -> dict[str, Any]:
     options = trainer.options
     return asdict(options) if is_dataclass(options) and not isinstance(options, type) else dict(options)
 
 
 def _run_id(path: Path, *, fresh: bool) -> str:
-    """The id that a run keeps over interruptions; a run that begins anew has a new one."""
+    """The id of a run, the same when it is resumed; a run that starts anew has a new one."""
     if not fresh and path.is_file():
         return path.read_text("ascii").strip()
-    path.write_text(found := secrets.token_hex(4), "ascii")
-    return found
+    run_id = secrets.token_hex(4)
+    path.write_text(run_id, "ascii")
+    return run_id

@@ -1,4 +1,4 @@
-"""The trials of a search: each of them, the best, a table, and files of all that."""
+"""Trials of a hyperparameter search: the results of each, the best, a table, and their files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import DataError
-from glassformer.files import reason
-from glassformer.files.parsing import strict
+from glassformer.files import error_reason
+from glassformer.files.parsing import json_value
 from glassformer.pages.tables import html_table
 from glassformer.runs.charts import number
 
@@ -20,19 +20,23 @@ Direction = Literal["minimize", "maximize"]
 
 @dataclass(frozen=True)
 class Trial:
-    """One try. state: complete, pruned (it fell behind) or failed · figures: its last ones · error: why it failed"""
+    """One trial. state: complete, pruned (worse than others) or failed · metrics: the last · error: why it failed"""
 
     number: int
     settings: dict[str, Any]
-    figures: dict[str, float]
+    metrics: dict[str, float]
     state: Literal["complete", "pruned", "failed"]
     seconds: float
     error: str | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Names and values for JSON, where the metrics are called `figures`."""
+        return {"figures" if name == "metrics" else name: value for name, value in asdict(self).items()}
+
 
 @dataclass(frozen=True)
-class Search:
-    """What a search has found so far; shown in a notebook as its table."""
+class SearchResult:
+    """The results of a hyperparameter search so far; shown in a notebook as its table."""
 
     metric: str
     direction: Direction
@@ -40,20 +44,20 @@ class Search:
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the best figure, of those that came to their end."""
-        done = [trial for trial in self.trials if trial.state == "complete"]
+        """The complete trial with the best value of the metric."""
+        complete = [trial for trial in self.trials if trial.state == "complete"]
         sign = 1 if self.direction == "minimize" else -1
-        return min(done, key=lambda trial: sign * trial.figures[self.metric], default=None)
+        return min(complete, key=lambda trial: sign * trial.metrics[self.metric], default=None)
 
     def ranked(self) -> list[Trial]:
-        """Trials from the best to the worst; then those that were pruned, then those that failed."""
+        """Trials from the best to the worst; then the pruned ones, then the failed ones."""
         sign = 1 if self.direction == "minimize" else -1
-        kinds = ("complete", "pruned", "failed")
+        states = ("complete", "pruned", "failed")
         return sorted(
             self.trials,
             key=lambda t: (
-                kinds.index(t.state),
-                sign * t.figures.get(self.metric, math.inf) if t.state != "failed" else 0,
+                states.index(t.state),
+                sign * t.metrics.get(self.metric, math.inf) if t.state != "failed" else 0,
             ),
         )
 
@@ -63,8 +67,8 @@ class Search:
         rows = [
             [
                 str(trial.number),
-                *(_shown(trial.settings.get(name)) for name in names),
-                _shown(trial.figures.get(self.metric)),
+                *(_cell(trial.settings.get(name)) for name in names),
+                _cell(trial.metrics.get(self.metric)),
                 trial.state + (f": {trial.error}" if trial.error else ""),
                 f"{trial.seconds:.1f}",
             ]
@@ -73,17 +77,17 @@ class Search:
         return ["trial", *names, self.metric, "state", "seconds"], rows
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """All results, as strict JSON can hold them."""
         best = self.best
-        found: dict[str, Any] = strict(
+        values: dict[str, Any] = json_value(
             {
                 "metric": self.metric,
                 "direction": self.direction,
-                "best": None if best is None else asdict(best),
-                "trials": [asdict(trial) for trial in self.trials],
+                "best": None if best is None else best.to_dict(),
+                "trials": [trial.to_dict() for trial in self.trials],
             }
         )
-        return found
+        return values
 
     def save(self, folder: str | Path) -> None:
         """Write `trials.json`, `trials.html`, and of the best trial `best.yaml`, its settings alone.
@@ -92,8 +96,8 @@ class Search:
         """
         import yaml
 
+        from glassformer.files.atomic import atomic_file
         from glassformer.training.trials_page import trials_page
-        from glassformer.weights.write import atomic_file
 
         best = self.best
         files = {
@@ -107,11 +111,11 @@ class Search:
                 with atomic_file(Path(folder) / name) as stream:
                     stream.write(text.encode("utf-8", "replace"))
         except OSError as problem:
-            raise DataError(f"{folder}: the trials cannot be written: {reason(problem)}") from problem
+            raise DataError(f"{folder}: the trials cannot be written: {error_reason(problem)}") from problem
 
     def _repr_html_(self) -> str:
         return html_table(*self.table(), caption=f"Trials, by {escape(self.metric)}")
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     return number(value) if isinstance(value, float) else "–" if value is None else str(value)

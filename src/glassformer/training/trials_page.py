@@ -1,4 +1,4 @@
-"""The trials of a search as a page: each setting against the figure, and a table, the best first."""
+"""HTML page of a hyperparameter search: a chart of the metric over each setting, and a table of the trials."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from glassformer.runs.charts import COLUMNS, ROWS, number, ticks
 from glassformer.runs.curves import STATIC
 
 if TYPE_CHECKING:
-    from glassformer.training.trials import Search, Trial
+    from glassformer.training.trials import SearchResult, Trial
 
-LOG_FROM = 20  # a setting that spans so many times its lowest value is drawn on a logarithmic scale
+LOG_SCALE_RATIO = 20  # a setting whose highest value is so many times its lowest has a logarithmic axis
 
 
-def trials_page(found: Search) -> str:
-    """The whole page: no script, nothing from elsewhere."""
-    done = [trial for trial in found.trials if math.isfinite(trial.figures.get(found.metric, math.nan))]
-    best = found.best
+def trials_page(results: SearchResult) -> str:
+    """The page as one self-contained HTML file without a script."""
+    done = [trial for trial in results.trials if math.isfinite(trial.metrics.get(results.metric, math.nan))]
+    best = results.best
     counts = {
-        state: sum(t.state == state for t in found.trials) for state in ("complete", "pruned", "failed")
+        state: sum(t.state == state for t in results.trials) for state in ("complete", "pruned", "failed")
     }
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    names = list(dict.fromkeys(name for trial in found.trials for name in trial.settings))
-    places: dict[str, Callable[[Trial], Any]] = {"trial": lambda trial: trial.number}
-    places |= {name: lambda trial, name=name: trial.settings.get(name) for name in names}  # type: ignore[misc]
-    pictures = [_figure(name, place, done, found) for name, place in places.items()] if done else []
+    counted = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    names = list(dict.fromkeys(name for trial in results.trials for name in trial.settings))
+    settings: dict[str, Callable[[Trial], Any]] = {"trial": lambda trial: trial.number}
+    settings |= {name: lambda trial, name=name: trial.settings.get(name) for name in names}  # type: ignore[misc]
+    charts = [_chart(name, value_of, done, results) for name, value_of in settings.items()] if done else []
     body = [
-        f"<main><h1>Search for the {'lowest' if found.direction == 'minimize' else 'highest'} "
-        f"{escape(found.metric)}</h1><p class='dim'>{len(found.trials)} trials: {said or 'none yet'}</p>",
-        "" if best is None else f"<h2>Best</h2><p>{_best(best, found.metric)}</p>",
-        "<h2>Each setting</h2>" if pictures else "",
-        f'<div class="charts">{"".join(pictures)}</div>',
+        f"<main><h1>Search for the {'lowest' if results.direction == 'minimize' else 'highest'} "
+        f"{escape(results.metric)}</h1><p class='dim'>{len(results.trials)} trials: {counted or 'none yet'}</p>",
+        "" if best is None else f"<h2>Best</h2><p>{_best(best, results.metric)}</p>",
+        "<h2>Each setting</h2>" if charts else "",
+        f'<div class="charts">{"".join(charts)}</div>',
         '<p class="dim">Full dots: complete; rings: pruned, as they fell behind; the large one: the best.</p>'
-        if pictures
+        if charts
         else "",
         '<h2>All trials</h2><div class="scroll" tabindex="0" role="region" aria-label="all trials">'
-        f"{html_table(*found.table())}</div></main>",
+        f"{html_table(*results.table())}</div></main>",
     ]
     style = (STATIC / "page.css").read_text("utf-8")
-    return page(f"Search for {found.metric}", "\n".join(filter(None, body)), style=style)
+    return page(f"Search for {results.metric}", "\n".join(filter(None, body)), style=style)
 
 
 def _best(best: Trial, metric: str) -> str:
-    settings = ", ".join(f"{name} {_said(x)}" for name, x in best.settings.items())
-    return f"<b>{escape(metric)} {number(best.figures[metric])}</b>, trial {best.number}: {escape(settings)}"
+    settings = ", ".join(f"{name} {_text(x)}" for name, x in best.settings.items())
+    return f"<b>{escape(metric)} {number(best.metrics[metric])}</b>, trial {best.number}: {escape(settings)}"
 
 
-def _figure(name: str, place: Callable[[Trial], Any], done: Sequence[Trial], found: Search) -> str:
-    """A dot for each trial, over the values of a setting."""
-    across, marks = _scale([place(trial) for trial in done])
-    values = [trial.figures[found.metric] for trial in done]
+def _chart(name: str, value_of: Callable[[Trial], Any], done: Sequence[Trial], results: SearchResult) -> str:
+    """A scatter chart: a dot for each trial, over the values of a setting."""
+    across, marks = _scale([value_of(trial) for trial in done])
+    values = [trial.metrics[results.metric] for trial in done]
     room = (max(values) - min(values)) * 0.08 or 1.0
     low, high = min(values) - room, max(values) + room
     rows = "".join(
@@ -63,15 +63,15 @@ def _figure(name: str, place: Callable[[Trial], Any], done: Sequence[Trial], fou
         if (y := f"{100 * (high - tick) / (high - low):.2f}%")
     )
     columns = "".join(f'<text x="{x:.2f}%" y="100%" dy="18">{escape(text)}</text>' for x, text in marks)
-    best = found.best
+    best = results.best
     dots = "".join(
-        f'<circle class="c0 trial {trial.state}" cx="{across(place(trial)):.2f}%" '
+        f'<circle class="c0 trial {trial.state}" cx="{across(value_of(trial)):.2f}%" '
         f'cy="{100 * (high - value) / (high - low):.2f}%" r="{7 if trial is best else 4.5}">'
-        f"<title>trial {trial.number}: {escape(found.metric)} {number(value)}, "
-        f"{escape(name)} {escape(_said(place(trial)))}</title></circle>"
+        f"<title>trial {trial.number}: {escape(results.metric)} {number(value)}, "
+        f"{escape(name)} {escape(_text(value_of(trial)))}</title></circle>"
         for trial, value in zip(done, values, strict=True)
     )
-    label = f"{found.metric} of each trial over {name}; the table below has the numbers"
+    label = f"{results.metric} of each trial over {name}; the table below has the numbers"
     return (
         f'<figure class="chart"><figcaption><h3>{escape(name)}</h3></figcaption>'
         f'<div class="plot" role="img" aria-label="{escape(label)}">'
@@ -80,14 +80,14 @@ def _figure(name: str, place: Callable[[Trial], Any], done: Sequence[Trial], fou
 
 
 def _scale(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[tuple[float, str]]]:
-    """Where a value stands, in percent from the left, and the labels below."""
+    """The horizontal position of a value, in percent, and the tick labels."""
     numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in values)
     if not numbers or len(set(values)) == 1:
-        kinds = sorted(set(map(_said, values)))
-        at = {kind: 100 * (i + 0.5) / len(kinds) for i, kind in enumerate(kinds)}
-        return (lambda x: at[_said(x)]), [(at[kind], kind) for kind in kinds]
+        labels = sorted(set(map(_text, values)))
+        position = {label: 100 * (i + 0.5) / len(labels) for i, label in enumerate(labels)}
+        return (lambda x: position[_text(x)]), [(position[label], label) for label in labels]
     low, high = min(values), max(values)
-    log = low > 0 and high / low > LOG_FROM
+    log = low > 0 and high / low > LOG_SCALE_RATIO
     scale: Callable[[float], float] = math.log10 if log else float
     start, length = scale(low), scale(high) - scale(low)
 
@@ -96,13 +96,13 @@ def _scale(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[tuple[fl
 
     if log:
         powers = range(math.ceil(start), math.floor(start + length) + 1)
-        labels = [10.0**power for power in powers] or [low, high]
+        marks = [10.0**power for power in powers] or [low, high]
     else:
-        labels = ticks(low, high, COLUMNS)
+        marks = ticks(low, high, COLUMNS)
     if all(isinstance(x, int) for x in values):
-        labels = [x for x in labels if float(x).is_integer()]
-    return across, [(across(x), number(x)) for x in labels]
+        marks = [x for x in marks if float(x).is_integer()]
+    return across, [(across(x), number(x)) for x in marks]
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,8 +1,8 @@
-"""Pictures → arrays → what a network reads; knows no network and no weights.
+"""Image preprocessing: files or arrays to the input tensors of a model.
 
-pictures.py     a file, an array or an opened picture → upright RGB, one byte a channel
-settings.py     preprocessor_config.json → checked settings, every key accounted for
-processor.py    resize ─ crop ─ rescale ─ normalise ─> pixel_values, or colours ─> input_ids
+images.py       read a file, an array or a PIL image as upright RGB, one byte a channel
+settings.py     preprocessor_config.json → validated settings, every key accounted for
+processor.py    resize ─ crop ─ rescale ─ normalise ─> pixel_values, or colour clusters ─> input_ids
 """
 
 from glassformer.vision.processor import ImageProcessor

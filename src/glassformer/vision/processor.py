@@ -1,4 +1,4 @@
-"""ImageProcessor: pictures as people have them → numbers as a network was trained on."""
+"""ImageProcessor: images to input tensors, configured by the files of a model folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.text.files import read_json_object, read_optional_json_object
-from glassformer.vision.pictures import Picture, check_pixels, each, open_rgb
+from glassformer.vision.images import ImageInput, as_image_list, check_pixels, open_rgb
 from glassformer.vision.settings import read_settings
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class ImageProcessor:
-    """Turns pictures into `pixel_values`, or into the numbers of their colours as `input_ids`.
+    """Turns images into `pixel_values`, or into the indices of their colour clusters as `input_ids` (ImageGPT).
 
-        picture ─ RGB ─ resize ─ crop the centre ─ rescale ─ normalise ─┬─> pixel_values [N, 3, H, W]
-                                                                        └─ nearest colour ─> input_ids [N, H · W]
+        image ─ RGB ─ resize ─ center crop ─ rescale ─ normalise ─┬─> pixel_values [N, 3, H, W]
+                                                                  └─ nearest colour ─> input_ids [N, H · W]
 
-    What is done, and with which numbers, is `settings`. It never changes, so threads may share one.
+    The steps and their numbers are `settings`. They never change, so threads may share one processor.
 
-    Differs from the reference library: grey pictures become RGB whatever the file says; 16-bit grey keeps its shades,
-    where Pillow's conversion makes all above 255 white; an array of floats is refused instead of guessed at.
+    Differs from the reference library: greyscale images always become RGB; 16-bit greyscale is scaled, where Pillow's
+    conversion clips all above 255 to white; an array of floats is an error, its range is not guessed.
     """
 
     def __init__(self, config: Mapping[str, Any], *, model_type: str = "") -> None:
@@ -41,7 +41,7 @@ class ImageProcessor:
         """A processor with the settings of a preprocessor_config.json.
 
         Args:
-            model_type: of the model it belongs to ("vit"), for a config that does not name its kind.
+            model_type: of the model it belongs to ("vit"), for a config that does not name its processor class.
         Raises: ConfigError, UnsupportedError: as `read_settings`.
         """
         return cls(config, model_type=model_type)
@@ -66,7 +66,7 @@ class ImageProcessor:
         return cls.from_config(config, model_type=kind if isinstance(kind, str) else "")
 
     def save(self, folder: Path | str) -> None:
-        """Write preprocessor_config.json, as it was read.
+        """Write preprocessor_config.json as it was read.
 
         Raises: DataError: the folder cannot be written.
         """
@@ -80,41 +80,44 @@ class ImageProcessor:
                 f"the image processor cannot be written to {folder}: {error.strerror or error}"
             ) from error
 
-    def __call__(self, pictures: Picture | Sequence[Picture]) -> dict[str, Tensor]:
-        """Pictures → what the model reads.
+    def __call__(self, images: ImageInput | Sequence[ImageInput]) -> dict[str, Tensor]:
+        """Preprocess images into the input tensors of the model.
 
         Args:
-            pictures: one or a list of: paths, PIL pictures, arrays or tensors of bytes [H, W], [H, W, 3].
-        Returns: {"pixel_values": [N, 3, H, W] float32}, or {"input_ids": [N, H · W] int64} where there are colours.
-        Raises: DataError: no picture, a damaged or an enormous one; the file is named. MissingExtraError: no Pillow.
+            images: one or a list of: paths, PIL images, arrays or tensors of bytes [H, W], [H, W, 3].
+        Returns: {"pixel_values": [N, 3, H, W] float32}, or {"input_ids": [N, H · W] int64} with colour clusters.
+        Raises: DataError: not an image, a damaged or too large one; the file is named. MissingExtraError: no Pillow.
         """
-        arrays = [self._numbers(self._shaped(open_rgb(picture))) for picture in each(pictures)]
+        arrays = [
+            self._normalised(self._resized_and_cropped(open_rgb(image))) for image in as_image_list(images)
+        ]
         sizes = sorted({array.shape[1:] for array in arrays})
         if len(sizes) > 1:
             raise DataError(
-                f"after resizing the pictures have sizes {sizes}, which cannot stand in one batch; give them one by one"
+                f"after resizing the images have different sizes {sizes}, which cannot be one batch; "
+                "give them one by one"
             )
         if self.settings.colours is None:
             return {"pixel_values": torch.from_numpy(np.stack(arrays))}
-        return {"input_ids": torch.from_numpy(np.stack([self._nearest(array) for array in arrays]))}
+        return {"input_ids": torch.from_numpy(np.stack([self._nearest_colours(array) for array in arrays]))}
 
-    def picture(self, ids: Tensor) -> np.ndarray:
-        """The pictures whose colours these are, as bytes: the way back from `input_ids`.
+    def images_from_ids(self, ids: Tensor) -> np.ndarray:
+        """Decode `input_ids` (indices of colour clusters) back into images.
 
         Args:
-            ids: numbers of colours, row by row of a picture. [N, H · W]
+            ids: indices of colour clusters, row by row of an image. [N, H · W]
         Returns: uint8 [N, H, W, 3]
-        Raises: ConfigError: the processor has no colours. DataError: other ids, or another number of them.
+        Raises: ConfigError: the processor has no colour clusters. DataError: ids out of range or of another shape.
         """
         colours, size = self.settings.colours, self.settings.size
         if colours is None or not isinstance(size, tuple):
             raise ConfigError(
-                "this processor makes no ids of colours (preprocessor_config.json: clusters, size)"
+                "this processor makes no ids of colour clusters (preprocessor_config.json: clusters, size)"
             )
         height, width = size
         if ids.dim() != 2 or ids.shape[1] != height * width:
             raise DataError(
-                f"ids have shape {list(ids.shape)}; a picture of {height} × {width} has [N, {height * width}]"
+                f"ids have shape {list(ids.shape)}; an image of {height} × {width} has [N, {height * width}]"
             )
         if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(colours):
             raise DataError(
@@ -125,56 +128,56 @@ class ImageProcessor:
             pixels = pixels * np.array(self.settings.std) + np.array(self.settings.mean)
         if self.settings.scale:
             pixels = pixels / self.settings.scale
-        found: np.ndarray = np.rint(pixels).clip(0, 255).astype(np.uint8).reshape(-1, height, width, 3)
-        return found
+        images: np.ndarray = np.rint(pixels).clip(0, 255).astype(np.uint8).reshape(-1, height, width, 3)
+        return images
 
     # ----------------------------------------------------------------------------------------------- the steps
 
-    def _shaped(self, picture: Image) -> np.ndarray:
-        """Resized and cropped. [H, W, 3] uint8"""
+    def _resized_and_cropped(self, image: Image) -> np.ndarray:
+        """The image resized and cropped. [H, W, 3] uint8"""
         size = self.settings.size
         if size is not None:
-            height, width = size if isinstance(size, tuple) else _in_proportion(picture, size)
-            check_pixels("the resized picture", height, width)
-            picture = picture.resize((width, height), resample=self.settings.resample)
-        pixels = np.asarray(picture)
+            height, width = size if isinstance(size, tuple) else _scaled_size(image, size)
+            check_pixels("the resized image", height, width)
+            image = image.resize((width, height), resample=self.settings.resample)
+        pixels = np.asarray(image)
         if self.settings.crop is not None:
             for axis, length in enumerate(self.settings.crop):
-                pixels = _centre(pixels, axis, length)
+                pixels = _center_crop(pixels, axis, length)
         return pixels
 
-    def _numbers(self, pixels: np.ndarray) -> np.ndarray:
-        """Rescaled and normalised, channels first. [3, H, W] float32"""
+    def _normalised(self, pixels: np.ndarray) -> np.ndarray:
+        """The pixels rescaled and normalised, channels first. [3, H, W] float32"""
         settings = self.settings
         scale = 1.0 if settings.scale is None else settings.scale
-        numbers: np.ndarray = (pixels * scale).astype(np.float32)
+        scaled: np.ndarray = (pixels * scale).astype(np.float32)
         if settings.mean is not None and settings.std is not None:
-            numbers = (numbers - np.array(settings.mean, np.float32)) / np.array(settings.std, np.float32)
-        return np.ascontiguousarray(numbers.transpose(2, 0, 1), np.float32)
+            scaled = (scaled - np.array(settings.mean, np.float32)) / np.array(settings.std, np.float32)
+        return np.ascontiguousarray(scaled.transpose(2, 0, 1), np.float32)
 
-    def _nearest(self, numbers: np.ndarray) -> np.ndarray:
-        """The number of the nearest colour of each pixel, row by row. [3, H, W] → [H · W]"""
+    def _nearest_colours(self, scaled: np.ndarray) -> np.ndarray:
+        """The index of the nearest colour cluster of each pixel, row by row. [3, H, W] → [H · W]"""
         colours = self.settings.colours
-        assert colours is not None  # only then is it called
-        pixels = numbers.reshape(3, -1).T.astype(np.float64)  # [H · W, 3]
-        rows = [  # |pixel - colour|², less |pixel|², which is the same for all colours
+        assert colours is not None  # the caller checks
+        pixels = scaled.reshape(3, -1).T.astype(np.float64)  # [H · W, 3]
+        rows = [  # |pixel - colour|² without |pixel|², which does not change the argmin
             np.argmin((colours**2).sum(axis=1) - 2 * part @ colours.T, axis=1)
             for part in np.array_split(pixels, max(1, len(pixels) // 4096))
         ]
         return np.concatenate(rows).astype(np.int64)
 
 
-def _in_proportion(picture: Image, shorter: int) -> tuple[int, int]:
-    """Height and width of the picture when its shorter edge has this length."""
-    longer = int(shorter * max(picture.size) / min(picture.size))
-    return (longer, shorter) if picture.width <= picture.height else (shorter, longer)
+def _scaled_size(image: Image, shorter: int) -> tuple[int, int]:
+    """Height and width of the image scaled so that its shorter edge has this length."""
+    longer = int(shorter * max(image.size) / min(image.size))
+    return (longer, shorter) if image.width <= image.height else (shorter, longer)
 
 
-def _centre(pixels: np.ndarray, axis: int, length: int) -> np.ndarray:
-    """The middle `length` of an axis; black on both sides where it is shorter than that."""
+def _center_crop(pixels: np.ndarray, axis: int, length: int) -> np.ndarray:
+    """Center crop of an axis to `length`; padded with black on both sides where it is shorter."""
     start = (pixels.shape[axis] - length) // 2
     if start >= 0:
         return pixels.take(range(start, start + length), axis=axis)
-    missing = [(0, 0)] * pixels.ndim
-    missing[axis] = (-start, length - pixels.shape[axis] + start)
-    return np.pad(pixels, missing)
+    padding = [(0, 0)] * pixels.ndim
+    padding[axis] = (-start, length - pixels.shape[axis] + start)
+    return np.pad(pixels, padding)

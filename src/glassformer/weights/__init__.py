@@ -1,1 +1,1 @@
-"""Checkpoints: files of named tensors, read, checked, and fitted into a network by rules that can be turned around."""
+"""Checkpoint files: read, validated, loaded into a network by a table of weight names, and written again."""

@@ -1,11 +1,11 @@
-"""The header of a safetensors file, checked before a single tensor is allocated.
+"""Safetensors headers: parsed and validated before a single tensor is allocated.
 
     ┌─────────────┬──────────────────────────────┬──────────────────────────────┐
     │ n: 8 bytes, │ n bytes of JSON: name →      │ the numbers, one tensor      │
     │ little end  │ dtype, shape, data_offsets   │ after the other, no gaps     │
     └─────────────┴──────────────────────────────┴──────────────────────────────┘
 
-A file that passes holds exactly the bytes it declares: cut, padded or edited headers are found here, and
+A file that passes holds exactly the bytes it declares: truncated, padded or edited files are detected here, and
 nothing a header claims can make a reader allocate more than the file has.
 
 Source: the safetensors format, https://github.com/huggingface/safetensors#format
@@ -23,15 +23,15 @@ from typing import Any, BinaryIO
 import torch
 
 from glassformer.errors import WeightsError
-from glassformer.files import open_regular, reason, shown
-from glassformer.files.strict_json import parse_object
+from glassformer.files import error_reason, open_regular_file, safe_repr
+from glassformer.files.strict_json import parse_json_object
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 MAX_TENSORS = 100_000
 MAX_DIMENSIONS = 64  # torch's own limit for most operations
-_LARGEST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
-# In the order in which writers lay tensors out: widest first.
+# Widest first: the order in which writers lay tensors out, so that each is aligned to its element size.
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     {
         "I64": torch.int64,
@@ -53,7 +53,7 @@ DTYPE_NAMES: Mapping[torch.dtype, str] = MappingProxyType({dtype: name for name,
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What a file says of one tensor, known without allocating it."""
+    """Shape, dtype, size in bytes and file of a stored tensor, known without allocating it."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -63,7 +63,7 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """All that one file declares: its tensors by name, and the free text beside them."""
+    """The header of one file: its tensors by name, and its metadata."""
 
     tensors: dict[str, TensorInfo]
     metadata: dict[str, str]
@@ -74,12 +74,12 @@ def read_file_header(path: Path) -> Header:
 
     Raises: WeightsError: it cannot be opened, or is not a whole and consistent safetensors file.
     """
-    stream, file_bytes = open_regular(path)
+    stream, file_bytes = open_regular_file(path)
     with stream:
         try:
             return read_header(stream, file_bytes, path)
         except OSError as problem:
-            raise WeightsError(f"{path}: cannot be read: {reason(problem)}") from problem
+            raise WeightsError(f"{path}: cannot be read: {error_reason(problem)}") from problem
 
 
 def read_header(stream: BinaryIO, file_bytes: int, path: Path) -> Header:
@@ -113,7 +113,7 @@ def read_header(stream: BinaryIO, file_bytes: int, path: Path) -> Header:
     text = stream.read(header_bytes)
     if not text.startswith(b"{"):
         raise WeightsError(f"{path}: its header does not start with '{{'; it is damaged or another format")
-    entries = parse_object(text, f"{path}: header")
+    entries = parse_json_object(text, f"{path}: header")
     metadata = _metadata(entries.pop("__metadata__", {}), path)
     return Header(_tensors(entries, file_bytes - 8 - header_bytes, path), metadata)
 
@@ -138,10 +138,10 @@ def _tensors(entries: dict[str, Any], data_bytes: int, path: Path) -> dict[str, 
 
 
 def _tensor(name: str, entry: object, path: Path) -> tuple[TensorInfo, int]:
-    """One entry, checked by itself: what it declares, and the byte it begins at."""
+    """Validate one entry by itself. Returns: what it declares, and the byte offset it begins at."""
 
     def refuse(what: str) -> WeightsError:
-        return WeightsError(f"{path}: tensor {shown(name)}: {what}")
+        return WeightsError(f"{path}: tensor {safe_repr(name)}: {what}")
 
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise refuse("its entry must have dtype, shape and data_offsets, and nothing else")
@@ -152,40 +152,40 @@ def _tensor(name: str, entry: object, path: Path) -> tuple[TensorInfo, int]:
     dtype_name, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     dtype = DTYPES.get(dtype_name) if isinstance(dtype_name, str) else None
     if dtype is None:
-        raise refuse(f"dtype {shown(dtype_name)} is not one of {', '.join(DTYPES)}")
+        raise refuse(f"dtype {safe_repr(dtype_name)} is not one of {', '.join(DTYPES)}")
     if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS or not all(map(_is_size, shape)):
         raise refuse(
-            f"shape {shown(shape)} must be at most {MAX_DIMENSIONS} whole numbers from 0 to 2^63 - 1"
+            f"shape {safe_repr(shape)} must be at most {MAX_DIMENSIONS} whole numbers from 0 to 2^63 - 1"
         )
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
-        raise refuse(f"data_offsets {shown(offsets)} must be two whole numbers from 0 to 2^63 - 1")
+        raise refuse(f"data_offsets {safe_repr(offsets)} must be two whole numbers from 0 to 2^63 - 1")
     # Zeros are left out here: strides are products of sizes, and overflow beside a zero just the same.
-    if math.prod(size for size in shape if size) * dtype.itemsize > _LARGEST:
-        raise refuse(f"shape {shown(shape)} has more bytes than can be counted")
+    if math.prod(size for size in shape if size) * dtype.itemsize > _MAX_INT64:
+        raise refuse(f"shape {safe_repr(shape)} has more bytes than can be counted")
     needed, begin, end = math.prod(shape) * dtype.itemsize, offsets[0], offsets[1]
     if end - begin != needed:
         raise refuse(
-            f"shape {shown(shape)} of {dtype_name} needs {needed} bytes, "
+            f"shape {safe_repr(shape)} of {dtype_name} needs {needed} bytes, "
             f"data_offsets [{begin}, {end}] give {end - begin}"
         )
     return TensorInfo(tuple(shape), dtype, needed, path), begin
 
 
 def _is_size(value: object) -> bool:
-    return type(value) is int and 0 <= value <= _LARGEST  # `type`, since True is an int as well
+    return type(value) is int and 0 <= value <= _MAX_INT64  # `type`, since True is an int as well
 
 
 def _check_spans(spans: list[tuple[int, int, str]], data_bytes: int, path: Path) -> None:
-    """The tensors must lie one after the other, and fill the file to its last byte."""
-    filled, before = 0, ""
+    """Check that the tensors lie one after the other, and fill the file to its last byte."""
+    filled, previous = 0, ""
     for begin, end, name in spans:
         if begin < filled:
-            raise WeightsError(f"{path}: tensor {shown(name)} overlaps tensor {shown(before)}")
+            raise WeightsError(f"{path}: tensor {safe_repr(name)} overlaps tensor {safe_repr(previous)}")
         if begin > filled:
             raise WeightsError(
-                f"{path}: {begin - filled} bytes before tensor {shown(name)} belong to no tensor"
+                f"{path}: {begin - filled} bytes before tensor {safe_repr(name)} belong to no tensor"
             )
-        filled, before = end, name
+        filled, previous = end, name
     if filled > data_bytes:
         raise WeightsError(
             f"{path}: is cut short: the tensors need {filled} bytes, the file has {data_bytes}; fetch it again"

@@ -1,4 +1,4 @@
-"""Which files of a folder hold the weights: one file, or an index and the shards it names."""
+"""Find the weight files of a model folder: a single file, or an index and its shards."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.errors import WeightsError
-from glassformer.files import check_link, reason, shown
-from glassformer.files.strict_json import read_object
+from glassformer.files import check_link, error_reason, safe_repr
+from glassformer.files.strict_json import read_json_object
 from glassformer.weights.header import MAX_TENSORS
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -18,10 +18,10 @@ MAX_SHARDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The files that hold a folder's weights.
+class CheckpointLayout:
+    """The weight files of a model folder.
 
-    files       in the order in which they were found, all inside the folder
+    files       in the order of the index, all inside the folder
     weight_map  tensor name → the one of `files` that holds it; None where a single file holds all
     pickled     they are pickles, to be read by `pickled.py` alone
     """
@@ -31,40 +31,43 @@ class Layout:
     pickled: bool
 
 
-def find_weights(folder: Path, *, allow_pickle: bool = False) -> Layout:
-    """Find the weights in `folder`: safetensors first, pickles only where they are allowed.
+def find_weights(folder: Path, *, allow_pickle: bool = False) -> CheckpointLayout:
+    """Find the weight files in `folder`: safetensors first, pickles only where they are allowed.
 
     Raises: WeightsError: no such folder; no weights in it (what was looked for, what is there); only
         pickles, and they are not allowed; an index that is damaged or names files outside the folder.
     """
-    names = _names(folder)
+    names = _file_names(folder)
     if SINGLE in names:
-        return _one(folder, SINGLE, pickled=False)
+        return _single_file(folder, SINGLE, pickled=False)
     if INDEX in names:
-        return _many(folder, INDEX, ".safetensors", pickled=False)
+        return _sharded(folder, INDEX, ".safetensors", pickled=False)
     pickles = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
     if not pickles:
-        raise WeightsError(f"{folder}: holds no weights: looked for {SINGLE} and {INDEX}; {_contents(names)}")
+        raise WeightsError(
+            f"{folder}: holds no weights: looked for {SINGLE} and {INDEX}; {_describe_contents(names)}"
+        )
     if not allow_pickle:
         raise WeightsError(
-            f"{folder}: holds only pickled weights ({shown(pickles[0])}), refused because a pickle can run any code; "
+            f"{folder}: holds only pickled weights ({safe_repr(pickles[0])}), refused because a "
+            "pickle can run any code; "
             "if you trust where they come from, pass allow_pickle=True (--allow-pickle), and "
             "save_pretrained() then writes them as safetensors; else look for a safetensors copy"
         )
     if PICKLED_SINGLE in names:
-        return _one(folder, PICKLED_SINGLE, pickled=True)
+        return _single_file(folder, PICKLED_SINGLE, pickled=True)
     if PICKLED_INDEX in names:
-        return _many(folder, PICKLED_INDEX, ".bin", pickled=True)
+        return _sharded(folder, PICKLED_INDEX, ".bin", pickled=True)
     single = [name for name in pickles if name.endswith(".pt")]
     if len(single) == 1:
-        return _one(folder, single[0], pickled=True)
+        return _single_file(folder, single[0], pickled=True)
     raise WeightsError(
         f"{folder}: which weights to read is not clear: looked for {SINGLE}, {INDEX}, {PICKLED_SINGLE}, "
-        f"{PICKLED_INDEX} and a single *.pt; found {', '.join(map(shown, pickles[:5]))}"
+        f"{PICKLED_INDEX} and a single *.pt; found {', '.join(map(safe_repr, pickles[:5]))}"
     )
 
 
-def _names(folder: Path) -> frozenset[str]:
+def _file_names(folder: Path) -> frozenset[str]:
     try:
         return frozenset(os.listdir(folder))
     except FileNotFoundError:
@@ -72,53 +75,53 @@ def _names(folder: Path) -> frozenset[str]:
     except NotADirectoryError:
         raise WeightsError(f"{folder}: is a file; give the folder that holds it") from None
     except (OSError, ValueError) as problem:
-        raise WeightsError(f"{folder}: cannot be listed: {reason(problem)}") from problem
+        raise WeightsError(f"{folder}: cannot be listed: {error_reason(problem)}") from problem
 
 
-def _contents(names: frozenset[str]) -> str:
+def _describe_contents(names: frozenset[str]) -> str:
     if not names:
         return "the folder is empty"
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return "the folder has " + ", ".join(map(shown, sorted(names)[:8])) + more
+    return "the folder has " + ", ".join(map(safe_repr, sorted(names)[:8])) + more
 
 
-def _one(folder: Path, name: str, *, pickled: bool) -> Layout:
+def _single_file(folder: Path, name: str, *, pickled: bool) -> CheckpointLayout:
     check_link(folder, folder / name)
-    return Layout((folder / name,), None, pickled)
+    return CheckpointLayout((folder / name,), None, pickled)
 
 
-def _many(folder: Path, index: str, suffix: str, *, pickled: bool) -> Layout:
+def _sharded(folder: Path, index: str, suffix: str, *, pickled: bool) -> CheckpointLayout:
     path = folder / index
     check_link(folder, path)
-    weight_map = read_object(path).get("weight_map")
+    weight_map = read_json_object(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise WeightsError(f"{path}: needs a weight_map from tensor names to file names")
     if len(weight_map) > MAX_TENSORS:
         raise WeightsError(f"{path}: names {len(weight_map)} tensors; at most {MAX_TENSORS} are read")
     for tensor, shard in weight_map.items():
-        if not isinstance(shard, str) or not _is_plain(shard, suffix):
+        if not isinstance(shard, str) or not _is_base_name(shard, suffix):
             raise WeightsError(
-                f"{path}: tensor {shown(tensor)} is said to be in {shown(shard)}; "
+                f"{path}: the weight_map places tensor {safe_repr(tensor)} in {safe_repr(shard)}; "
                 f"it must be a plain file name that ends in {suffix}"
             )
     shards = {shard: folder / shard for shard in weight_map.values()}
     if len(shards) > MAX_SHARDS:
         raise WeightsError(f"{path}: names {len(shards)} files; at most {MAX_SHARDS} are read")
-    missing = [shard for shard, place in shards.items() if not place.exists()]
+    missing = [name for name, file in shards.items() if not file.exists()]
     if missing:
         raise WeightsError(
             f"{path}: names {len(missing)} files that are not there: "
-            f"{', '.join(map(shown, missing[:5]))}; fetch them again"
+            f"{', '.join(map(safe_repr, missing[:5]))}; fetch them again"
         )
-    for place in shards.values():
-        check_link(folder, place)
-    return Layout(
+    for file in shards.values():
+        check_link(folder, file)
+    return CheckpointLayout(
         tuple(shards.values()), {tensor: shards[shard] for tensor, shard in weight_map.items()}, pickled
     )
 
 
-def _is_plain(name: str, suffix: str) -> bool:
-    """Whether `name` is a basename on every system: no folder, no drive, no `..`, nothing unprintable."""
+def _is_base_name(name: str, suffix: str) -> bool:
+    """Whether `name` is a base name on every system: no folder, no drive, no `..`, nothing unprintable."""
     return (
         name.endswith(suffix)
         and len(name) <= 255

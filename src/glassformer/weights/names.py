@@ -1,18 +1,19 @@
-"""Their tensor names and ours, as data.
+"""Weight name mapping: a checkpoint's tensor names to parameter names, as rules that can be inverted.
 
-A recipe's table says, for each of our modules, where its tensors lie in a checkpoint. A rule speaks of a *stem* (a
-module); weight and bias follow. `{i}` and `{j}` stand for the numbers in a path.
+A recipe's table maps each of our modules to the tensors of a checkpoint. A rule names a *stem* (a module); weight and
+bias follow. `{i}` and `{j}` are placeholders for the numbers in a path.
 
     "blocks.{i}.attn.out": "encoder.layer.{i}.attention.output.dense"                     the same tensor
     "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj")                                 rows and columns swapped
     "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(768, 768, 768))      three of theirs, one of ours
-    "blocks.{i}.attn.qkv.bias": Gapped(("…query.bias", "…value.bias"), sizes=(…), gap=1)   the rows between are 0
-    "blocks.{i}.ffn.up": Part("h.{i}.mlp.gate_up", sizes=(96, 96), number=1)              some rows of one of theirs
+    "blocks.{i}.attn.qkv.bias": FusedNoKeyBias(("…query.bias", "…value.bias"), sizes=(…), gap=1)   rows between are 0
+    "blocks.{i}.ffn.up": Slice("h.{i}.mlp.gate_up", sizes=(96, 96), number=1)             some rows of one of theirs
     "head.decoder.weight": Tied("cls.predictions.decoder.weight")                          shared with another of ours
     "head.decoder": TiedUnlessStored("lm_head", "embed.tokens")                            the same, or else shared
-    "head.constant.values": OneRow("final_logits_bias")                                    a vector, a matrix there
+    "head.constant.values": Unsqueezed("final_logits_bias")                                a vector, a matrix there
 
-Every rule can be inverted, so that saving gives back the very bytes that were loaded.
+In this package `ours` is the name of a parameter or module, `theirs` that of a tensor in the checkpoint. As every rule
+can be inverted, saving gives back the very bytes that were loaded.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.deprecation import former_names
+
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Same:
-    """Their tensor is ours."""
+    """The same tensor under another name."""
 
     theirs: str
 
@@ -39,21 +42,24 @@ class Same:
         return (self.theirs,)
 
     def shapes(self, ours: Shape) -> list[Shape]:
-        """What shape each of their tensors must have, given ours."""
+        """The shapes that the checkpoint's tensors must have for a parameter of shape `ours`."""
         return [ours]
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The checkpoint's tensors → the parameter."""
         return tensors[0]
 
     def write(self, ours: Tensor) -> list[Tensor]:
+        """The parameter → the checkpoint's tensors: the inverse of `read`."""
         return [ours]
 
 
 @dataclass(frozen=True)
 class Transposed(Same):
-    """Their matrix has inputs as rows, ours has outputs as rows; vectors are the same.
+    """A transposed matrix: the checkpoint has inputs as rows (`Conv1D` of GPT-2), ours has outputs as rows.
 
-    Ours is a view of theirs, so that a mapped file stays mapped; products take either layout at the same speed.
+    Vectors are the same. Ours is a view, so that a memory-mapped file stays mapped; matrix products take either layout
+    at the same speed.
     """
 
     def shapes(self, ours: Shape) -> list[Shape]:
@@ -68,7 +74,7 @@ class Transposed(Same):
 
 @dataclass(frozen=True)
 class Fused:
-    """Several of their tensors, one below the other, are one of ours; `sizes` are their numbers of rows."""
+    """Several tensors concatenated along rows, such as q, k and v; `sizes` are their numbers of rows."""
 
     theirs: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -88,8 +94,8 @@ class Fused:
 
 
 @dataclass(frozen=True)
-class Gapped(Fused):
-    """As `Fused`, but part number `gap` of ours stands in no file: a bias that keys do not have.
+class FusedNoKeyBias(Fused):
+    """`Fused` biases of which part number `gap` is in no file, since the model's keys have no bias.
 
     It is 0, and not saved. What is added to all keys alike changes no softmax; but for rounding, its gradient is 0 too.
     """
@@ -100,8 +106,8 @@ class Gapped(Fused):
         return self._without_gap(super().shapes(ours))
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        zeros = tensors[0].new_zeros(self.sizes[self.gap], *tensors[0].shape[1:])
-        return super().read([*tensors[: self.gap], zeros, *tensors[self.gap :]])
+        zero_if_missing = tensors[0].new_zeros(self.sizes[self.gap], *tensors[0].shape[1:])
+        return super().read([*tensors[: self.gap], zero_if_missing, *tensors[self.gap :]])
 
     def write(self, ours: Tensor) -> list[Tensor]:
         return self._without_gap(super().write(ours))
@@ -111,10 +117,10 @@ class Gapped(Fused):
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of their tensors is several of ours, one below the other; ours is the one with this `number`.
+class Slice:
+    """A slice of the rows of a fused tensor, such as `gate_up_proj`: the one with this `number`.
 
-    sizes: the rows of each. `fit.gather` joins them again.
+    sizes: the rows of each slice. `export_weights` concatenates them again.
     """
 
     theirs: str
@@ -129,8 +135,8 @@ class Part:
         return [(sum(self.sizes), *ours[1:])]
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        parts: tuple[Tensor, ...] = tensors[0].split(list(self.sizes))
-        return parts[self.number]
+        slices: tuple[Tensor, ...] = tensors[0].split(list(self.sizes))
+        return slices[self.number]
 
     def write(self, ours: Tensor) -> list[Tensor]:
         return [ours]
@@ -138,19 +144,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Tied(Same):
-    """Our parameter is another name of one that is already read; theirs, where a file repeats it, is not."""
+    """Tied weights: the parameter is another name of one that is read already; a file's copy of it is not read."""
 
 
 @dataclass(frozen=True)
 class TiedUnlessStored(Same):
-    """Their tensor is ours; a file without it means that our module shares its weight with the module `ours`."""
+    """A tensor of its own where the file has one, else tied: shared with the module `ours`."""
 
     ours: str
 
 
 @dataclass(frozen=True)
-class OneRow(Same):
-    """Our vector is the only row of their matrix; or more such axes of length 1 stand before ours."""
+class Unsqueezed(Same):
+    """A tensor that the checkpoint stores with leading dimensions of size 1, `axes` of them."""
 
     axes: int = 1
 
@@ -165,20 +171,20 @@ class OneRow(Same):
 
 
 @dataclass(frozen=True)
-class Stacked:
-    """How newer files spell experts: one tensor for all of them, where older ones have some for each.
+class StackedExperts:
+    """Experts of newer checkpoints: one stacked tensor for all of them, where older ones have tensors for each.
 
         [X, parts · rows, columns]   ↔   for each expert j, its parts [rows, columns], one below the other
 
-    theirs: the older names of the parts, in full, with `{j}` for the expert
+    theirs: the older names of an expert's tensors, in full, with `{j}` for the expert
     """
 
     theirs: tuple[str, ...]
 
     def shapes(self, stacked: Shape) -> list[Shape] | None:
-        """The shapes of the parts, expert after expert; None where the stack cannot be cut so."""
+        """The shapes of the unstacked tensors, expert after expert; None where the stack cannot be cut so."""
         fits = len(stacked) == 3 and min(stacked) > 0 and stacked[1] % len(self.theirs) == 0
-        if not fits or stacked[0] > MOST_EXPERTS:
+        if not fits or stacked[0] > MAX_EXPERTS:
             return None
         return [(stacked[1] // len(self.theirs), stacked[2])] * (stacked[0] * len(self.theirs))
 
@@ -186,67 +192,75 @@ class Stacked:
         return [part for expert in stacked.unbind() for part in expert.chunk(len(self.theirs))]
 
     def write(self, parts: Sequence[Tensor]) -> Tensor:
-        each = len(self.theirs)
-        return torch.stack([torch.cat(list(parts[at : at + each])) for at in range(0, len(parts), each)])
+        count = len(self.theirs)  # of an expert
+        return torch.stack(
+            [torch.cat(list(parts[start : start + count])) for start in range(0, len(parts), count)]
+        )
 
 
-MOST_EXPERTS = 1024
-"""No published model has more in a layer; each costs time before the first tensor is read."""
+MAX_EXPERTS = 1024
+"""Limit on experts in a layer. No published model has more; each costs time before the first tensor is read."""
 
-Rule = Same | Transposed | Fused | Part | Tied
-Table = Mapping[str, "str | Rule"]
+Rule = Same | Transposed | Fused | Slice | Tied
+NameTable = Mapping[str, "str | Rule"]
 
 
 @dataclass(frozen=True)
-class Names:
-    """A family's whole table.
+class WeightNames:
+    """The weight names of a family: parameter or module → the rule for its tensors in a checkpoint.
 
     body: ours → theirs, below `prefix`, which files of a model with a head write and files of a bare body do not
     head: ours → theirs, by full name
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
-    newer: full names below `prefix` that newer files have → the older ones that the rest of the table speaks of
-    zeros: ours, by full name, that files may leave out because they are 0
+    renamed: full names below `prefix` that newer files have → the older ones in the rest of the table
+    zero_if_missing: parameters, by full name, that files may leave out because they are 0
     prefixed: files of a model with this head write the prefix; a table may know it only to read files of other heads
     """
 
-    body: Table
-    head: Table = field(default_factory=dict)
+    body: NameTable
+    head: NameTable = field(default_factory=dict)
     prefix: str = ""
     ignored: tuple[str, ...] = ()
-    newer: Mapping[str, str | Stacked] = field(default_factory=dict)
-    zeros: tuple[str, ...] = ()
+    renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
+    zero_if_missing: tuple[str, ...] = ()
     prefixed: bool = True
 
-    def with_head(self, parameters: Iterable[str]) -> Names:
-        """The table of this body with a head of the caller's own, whose parameters files hold by our names.
+    def with_head(self, parameters: Iterable[str]) -> WeightNames:
+        """The table of this body with a custom head, whose parameters have the same names in files.
 
         Args:
             parameters: the full names of the head's parameters, all below `head`.
         """
         body = {ours: theirs for ours, theirs in self.body.items() if not ours.startswith("head.")}
-        generals = (_generalised(name)[0] for name in parameters)
-        return replace(self, body=body, head={name: name for name in generals}, prefixed=True)
+        patterns = (_with_placeholders(name)[0] for name in parameters)
+        return replace(self, body=body, head={pattern: pattern for pattern in patterns}, prefixed=True)
 
     def find(self, ours: str, *, prefixed: bool) -> tuple[Rule, list[str]]:
-        """The rule of one of our parameters, and the full names of their tensors."""
+        """The rule of a parameter, and the full names of its tensors in the checkpoint.
+
+        Raises: KeyError: the table has no rule for it.
+        """
         stem, _, leaf = ours.rpartition(".")
         for table, prefix in (
             (self.head, ""),
             (self.body, f"{self.prefix}." if prefixed and self.prefix else ""),
         ):
             for key, tail in ((ours, ""), (stem, f".{leaf}")):
-                general, numbers = _generalised(key)
-                if general in table:
-                    entry = table[general]
+                pattern, numbers = _with_placeholders(key)
+                if pattern in table:
+                    entry = table[pattern]
                     rule = Same(entry) if isinstance(entry, str) else entry
                     return rule, [prefix + theirs.format(**numbers) + tail for theirs in rule.stems]
         raise KeyError(f"the recipe has no rule for its parameter {ours!r}")
 
-    def older(self, theirs: str, shape: Shape) -> tuple[Stacked | None, list[str]]:
-        """The names by which the table knows a tensor of a file: its own, or those that a newer spelling stands for."""
+    def table_names(self, theirs: str, shape: Shape) -> tuple[StackedExperts | None, list[str]]:
+        """The names in this table of a tensor in a file: its own, or the older ones that a newer name replaces.
+
+        Returns: how a stacked tensor is cut (None: it is not), and the names.
+        """
         bare = theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
-        general, numbers = _generalised(bare)
-        entry = self.newer.get(general)
+        pattern, numbers = _with_placeholders(bare)
+        entry = self.renamed.get(pattern)
         prefix = theirs.removesuffix(bare)
         if isinstance(entry, str):
             return None, [prefix + entry.format(**numbers)]
@@ -256,23 +270,26 @@ class Names:
         experts = range(len(shapes) // len(entry.theirs))
         return entry, [prefix + part.format(**numbers, j=j) for j in experts for part in entry.theirs]
 
-    def are_prefixed(self, theirs: Iterable[str]) -> bool:
-        """Do the names in a file stand below the prefix?"""
+    def has_prefix(self, theirs: Iterable[str]) -> bool:
+        """Whether the tensor names of a file begin with the prefix."""
         return any(name.startswith(f"{self.prefix}.") for name in theirs)
 
     def is_ignored(self, theirs: str) -> bool:
-        """Is this name in a file known to be no parameter?"""
+        """Whether a name in a file is known to be no parameter."""
         bare = theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
-        return _generalised(theirs)[0] in self.ignored or _generalised(bare)[0] in self.ignored
+        return _with_placeholders(theirs)[0] in self.ignored or _with_placeholders(bare)[0] in self.ignored
 
 
-def _generalised(path: str) -> tuple[str, dict[str, str]]:
+def _with_placeholders(path: str) -> tuple[str, dict[str, str]]:
     """`blocks.3.attn` → `blocks.{i}.attn` and {"i": "3"}; a second number becomes `{j}`."""
     numbers: dict[str, str] = {}
 
-    def letter(found: re.Match[str]) -> str:
+    def placeholder(match: re.Match[str]) -> str:
         name = "ij"[len(numbers)] if len(numbers) < 2 else f"k{len(numbers)}"
-        numbers[name] = found.group()
+        numbers[name] = match.group()
         return "{" + name + "}"
 
-    return re.sub(r"(?<![^.])\d+(?![^.])", letter, path), numbers
+    return re.sub(r"(?<![^.])\d+(?![^.])", placeholder, path), numbers
+
+
+__getattr__ = former_names(__name__)

@@ -1,13 +1,13 @@
-"""Old checkpoints (`.bin`, `.pt`): pickles, read where they can do no harm.
+"""Pickled checkpoints (`.bin`, `.pt`): converted to safetensors in a sandboxed child process.
 
 A pickle is a program. torch's `weights_only` unpickler runs a small, safe part of its language, but such
-fences have had holes. So the file is read by a child process that has nothing to gain:
+sandboxes have had holes. So the file is read by a child process that has nothing to gain:
 
     this process ── file name ──>  child: no secrets in its environment, bounded memory, time and output;
                                           no network, no process, no file but the one it writes
     header.py    <── safetensors ──┘      (torch.load, weights_only=True, always)
 
-What comes back is a safetensors file, checked like any other that nobody vouches for.
+What comes back is a safetensors file, validated like any other untrusted one.
 
 Both formats of `torch.save` are read: the zip archive (torch 1.6 on), and the plain pickle before it, which
 `weights_only` covers as well. The tar format of torch 0.1 and TorchScript archives are refused.
@@ -29,27 +29,25 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import WeightsError
-from glassformer.files import open_regular, reason, shown
-from glassformer.files.strict_json import parse_object
+from glassformer.files import error_reason, open_regular_file, safe_repr
+from glassformer.files.strict_json import parse_json_object
 from glassformer.weights.header import DTYPE_NAMES, MAX_TENSORS
 from glassformer.weights.write import write_tensors
 
 _TIES = "glassformer.ties"
 _ZIP = b"PK\x03\x04"
-_LEGACY = (
-    b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled number that begins files before torch 1.6
-)
+_LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # magic number of files before torch 1.6, pickled
 _STATE_KEYS = ("state_dict", "model_state_dict", "model")
-_MAX_RATIO = 20
-_HEADROOM_BYTES = 512 << 20
-_START = (
+_MAX_RATIO = 20  # of a zip member's size to its compressed size: weights hardly compress, zip bombs do
+_HEADROOM_BYTES = 512 << 20  # of address space, beyond what the process uses and three times the file
+_BOOTSTRAP = (
     "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
     "from glassformer.weights.pickled import main; main(*sys.argv[1:])"
 )
 
 
 def convert(source: Path, target: Path, *, timeout_s: float | None = None) -> None:
-    """Read the pickle `source` in a child process, and have it written to `target` as safetensors.
+    """Convert the pickle `source` to the safetensors file `target`, in a sandboxed child process.
 
     Args:
         source: a file written by `torch.save`: a state dict, or a dict that holds one under `state_dict`,
@@ -61,12 +59,13 @@ def convert(source: Path, target: Path, *, timeout_s: float | None = None) -> No
 
     Source: torch, "Serialization semantics", weights_only; CVE-2025-32434 and CVE-2026-24747 for its holes.
     """
-    stream, file_bytes = open_regular(source)
+    stream, file_bytes = open_regular_file(source)
     stream.close()
     if timeout_s is None:
         timeout_s = 60 + file_bytes / 10e6
-    places = [os.path.abspath(place) for place in sys.path if place]
-    command = [sys.executable, "-I", "-c", _START, os.pathsep.join(places)]
+    # Isolated mode (-I) drops PYTHONPATH and the current folder: the child gets this process's import path instead.
+    import_path = [os.path.abspath(folder) for folder in sys.path if folder]
+    command = [sys.executable, "-I", "-c", _BOOTSTRAP, os.pathsep.join(import_path)]
     command += [os.path.abspath(source), os.path.abspath(target), str(int(timeout_s) + 1)]
     try:
         child = subprocess.run(
@@ -84,39 +83,39 @@ def convert(source: Path, target: Path, *, timeout_s: float | None = None) -> No
         raise WeightsError(f"{source}: was not read within {timeout_s:.0f} s; given up") from None
     except (OSError, ValueError) as problem:
         raise WeightsError(
-            f"{source}: the process to read it cannot be started: {reason(problem)}"
+            f"{source}: the process to read it cannot be started: {error_reason(problem)}"
         ) from problem
     if child.returncode != 0 or not target.exists():
         raise WeightsError(f"{source}: {_failure(child.returncode, child.stderr)}")
 
 
 def read_ties(metadata: Mapping[str, str], source: Path) -> dict[str, str]:
-    """The names that share their numbers with another, from a converted file: name → name it was stored under.
+    """Tied tensors of a converted file: name → the name under which the shared tensor is stored.
 
-    Raises: WeightsError: the child wrote nonsense.
+    Raises: WeightsError: the child wrote invalid metadata.
     """
     if _TIES not in metadata:
         return {}
-    ties = parse_object(metadata[_TIES].encode("utf-8", "replace"), f"{source}: ties")
+    ties = parse_json_object(metadata[_TIES].encode("utf-8", "replace"), f"{source}: ties")
     if len(ties) > MAX_TENSORS or not all(isinstance(first, str) for first in ties.values()):
         raise WeightsError(f"{source}: its ties are damaged")
     return ties
 
 
 def _environment() -> dict[str, str]:
-    """What a child needs to run, and no more: keys, tokens and switches of this process stay here."""
-    kept = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
-    named = {name: os.environ[name] for name in kept if name in os.environ}
-    # One thread: the child may start none once it is fenced in.
-    return named | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    """The child's environment variables: what it needs to run; keys, tokens and switches of this process stay here."""
+    passed_on = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
+    inherited = {name: os.environ[name] for name in passed_on if name in os.environ}
+    # One thread: the child may start none once it is in the sandbox.
+    return inherited | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def _failure(code: int, output: bytes) -> str:
-    """One line for what the child died of: its own message, else the signal that stopped it."""
+    """Why the child failed, in one line: its own message, else the signal that stopped it."""
     lines = output[-4096:].decode("utf-8", "replace").strip().splitlines()
-    told = [line.removeprefix("reason: ") for line in lines if line.startswith("reason: ")]
-    if told:
-        return "".join(letter if letter.isprintable() else "?" for letter in told[-1])[:500]
+    reasons = [line.removeprefix("reason: ") for line in lines if line.startswith("reason: ")]
+    if reasons:
+        return "".join(char if char.isprintable() else "?" for char in reasons[-1])[:500]
     if code < 0:
         return f"the process that read it was stopped by signal {-code}, as by a limit on time or memory; it is refused"
     return f"the process that read it failed with code {code}; it is refused"
@@ -126,38 +125,40 @@ def _failure(code: int, output: bytes) -> str:
 
 
 def main(source: str, target: str, seconds: str) -> None:
-    """The child: fence in, read, write, and on any failure say why in one line."""
+    """Entry point of the child: enter the sandbox, read, write, and on any failure print the reason in one line."""
     try:
         torch.set_num_threads(1)
         torch.empty(0)
-        _fence_in(Path(source), Path(target), int(seconds))
-        _convert_here(Path(source), Path(target))
+        _sandbox(Path(source), Path(target), int(seconds))
+        _convert_in_child(Path(source), Path(target))
     except BaseException as problem:  # every failure, also of memory or recursion, becomes the one line
-        text = str(problem) if isinstance(problem, WeightsError) else _why(problem)
+        text = str(problem) if isinstance(problem, WeightsError) else _explain(problem)
         print("reason: " + " ".join(text.split()), file=sys.stderr, flush=True)
         os._exit(1)
     os._exit(0)  # nothing a pickle left behind is run on the way out
 
 
-def _why(problem: BaseException) -> str:
+def _explain(problem: BaseException) -> str:
     if isinstance(problem, MemoryError) or "can't allocate memory" in str(problem):
         return "it needs far more memory than its size explains; refused"
-    # torch's own text runs over pages and advises to switch the fence off; what it stopped at is all we want.
-    asked = re.search(r"GLOBAL (\S+)|Unsupported (?:operand|class|type) (\S+)", str(problem))
-    if asked:
-        return f"is refused: it asks for {asked[1] or asked[2]}, which plain tensors do not need"
-    first = str(problem).strip().splitlines()[:1] or [""]
-    return f"cannot be read as plain tensors, so it is refused ({type(problem).__name__}: {first[0][:200]})"
+    # torch's own message runs over pages and advises to turn weights_only off; only what it stopped at matters.
+    refused = re.search(r"GLOBAL (\S+)|Unsupported (?:operand|class|type) (\S+)", str(problem))
+    if refused:
+        return f"is refused: it asks for {refused[1] or refused[2]}, which plain tensors do not need"
+    first_line = str(problem).strip().splitlines()[:1] or [""]
+    return (
+        f"cannot be read as plain tensors, so it is refused ({type(problem).__name__}: {first_line[0][:200]})"
+    )
 
 
-def _fence_in(source: Path, target: Path, seconds: int) -> None:
+def _sandbox(source: Path, target: Path, seconds: int) -> None:
     """Give up what reading a file does not need; the limits hold for the rest of the process's life."""
     allowed = os.fspath(target)
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             name, mode, flags = arguments
-            writes = isinstance(mode, str) and any(letter in mode for letter in "wax+")
+            writes = isinstance(mode, str) and any(char in mode for char in "wax+")
             writes = writes or bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
             if writes and name != allowed:
                 raise PermissionError("it tried to write a file")
@@ -216,7 +217,7 @@ _REFUSED = (
 
 
 def _address_space_bytes() -> int | None:
-    """The size of this process's address space, where the system (Linux) tells."""
+    """Size of this process's address space in bytes; None where the system (other than Linux) does not report it."""
     try:
         pages = Path("/proc/self/statm").read_text().split()[0]
     except OSError:
@@ -224,7 +225,7 @@ def _address_space_bytes() -> int | None:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _convert_here(source: Path, target: Path) -> None:
+def _convert_in_child(source: Path, target: Path) -> None:
     with source.open("rb") as stream:
         start = stream.read(len(_LEGACY))
     if start.startswith(_ZIP):
@@ -236,18 +237,18 @@ def _convert_here(source: Path, target: Path) -> None:
     else:
         raise WeightsError("is not a file that torch.save writes; refused")
     loaded = torch.load(source, map_location="cpu", weights_only=True, mmap=mapped)
-    tensors = _state(loaded)
-    firsts, ties = _without_ties(tensors)
-    _check_total(firsts, source)
+    tensors = _state_dict(loaded)
+    firsts, ties = _split_ties(tensors)
+    _check_written_size(firsts, source)
     metadata = {_TIES: json.dumps(ties)} if ties else {}
     with open(target, "xb") as out:
         write_tensors(out, firsts, metadata)
 
 
 def _check_archive(source: Path) -> bool:
-    """Read the archive's table of contents; refuse one that declares more than it can honestly hold.
+    """Refuse zip bombs: read the archive's table of contents, and compare declared with stored sizes.
 
-    Returns: whether all is stored uncompressed, as torch does, so that it can be mapped.
+    Returns: whether all is stored uncompressed, as torch does, so that it can be memory-mapped.
     """
     try:
         with zipfile.ZipFile(source) as archive:
@@ -258,7 +259,7 @@ def _check_archive(source: Path) -> bool:
     for member in members:
         if member.file_size > _MAX_RATIO * max(member.compress_size, 1):
             raise WeightsError(
-                f"its member {shown(member.filename)} declares {member.file_size} bytes and stores "
+                f"its member {safe_repr(member.filename)} declares {member.file_size} bytes and stores "
                 f"{member.compress_size}: it would swell when read; refused"
             )
         if os.path.basename(member.filename) == "constants.pkl":
@@ -271,8 +272,8 @@ def _check_archive(source: Path) -> bool:
     return all(member.compress_type == zipfile.ZIP_STORED for member in members)
 
 
-def _state(loaded: object) -> dict[str, Tensor]:
-    """The one mapping of names to tensors in what was loaded, at the top or one step down."""
+def _state_dict(loaded: object) -> dict[str, Tensor]:
+    """The state dict in a loaded object, at the top or one level down."""
     if isinstance(loaded, Mapping):
         for key in _STATE_KEYS:
             if isinstance(loaded.get(key), Mapping):
@@ -286,22 +287,22 @@ def _state(loaded: object) -> dict[str, Tensor]:
     if others:
         raise WeightsError(
             f"must hold tensors by name; {len(others)} entries are something else: "
-            + ", ".join(map(shown, others[:5]))
+            + ", ".join(map(safe_repr, others[:5]))
         )
     if len(loaded) > MAX_TENSORS:
         raise WeightsError(f"holds {len(loaded)} tensors; at most {MAX_TENSORS} are read")
     for name, tensor in loaded.items():
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
-            raise WeightsError(f"tensor {shown(name)} is sparse, quantised or without numbers; refused")
+            raise WeightsError(f"tensor {safe_repr(name)} is sparse, quantised or without numbers; refused")
         if tensor.dtype not in DTYPE_NAMES:
             raise WeightsError(
-                f"tensor {shown(name)} is {tensor.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}"
+                f"tensor {safe_repr(name)} is {tensor.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}"
             )
     return {name: tensor.detach() for name, tensor in loaded.items()}
 
 
-def _without_ties(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors that are the very same numbers, once each; and name → name of the first for the others."""
+def _split_ties(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Deduplicate tensors that share memory: the first of each, and name → name of the first for the others."""
     first_of: dict[tuple[object, ...], str] = {}
     firsts: dict[str, Tensor] = {}
     ties: dict[str, str] = {}
@@ -315,8 +316,8 @@ def _without_ties(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dic
     return firsts, ties
 
 
-def _check_total(tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Views can repeat the same few bytes without end; what is written must stay near what was read."""
+def _check_written_size(tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Refuse views that repeat the same few bytes without end: what is written must stay near what was read."""
     total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if total > 2 * source.stat().st_size:
         raise WeightsError(

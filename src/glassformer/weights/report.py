@@ -1,4 +1,4 @@
-"""What became of every tensor when a checkpoint was loaded, as a table that folds a hundred layers into a line."""
+"""Load report: loaded, newly initialised and unused tensors of a checkpoint, with layers folded into one line."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 
-MOST_LINES = 20  # of a kind: a file may hold a million names
-MOST_SHAPES = 3  # of a line
-MOST_LETTERS = 200  # of a name
-NUMBER = "#"  # in the place of a layer's number
+MAX_LINES = 20  # a kind: a file may hold a million names
+MAX_SHAPES = 3  # a line
+MAX_NAME_CHARS = 200
+NUMBER = "#"  # instead of a layer's number
 
-MEANING = {
+MEANINGS = {
     "new": "not in the checkpoint, so initialised: train them before use",
     "unused": "in the checkpoint, not in this model, such as the head of another task",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Tensors with one beginning, the layers' numbers folded.
+class TensorGroup:
+    """Tensors whose names share a prefix, with layer numbers folded to a range.
 
     name: "cls.predictions.*", "layers.0-11.attn.*"; of a single tensor its own
-    tensors: how many · shapes: the different ones, in order
+    tensors: their number · shapes: the different ones, in order
     """
 
     name: str
@@ -31,20 +31,20 @@ class Group:
 
     @property
     def shape(self) -> str:
-        """The shapes in words: `768×768, 768`."""
-        shown = ["×".join(map(str, shape)) or "1" for shape in self.shapes[:MOST_SHAPES]]
-        return ", ".join(shown + ["…"] * (len(self.shapes) > MOST_SHAPES))
+        """The shapes as text: `768×768, 768`."""
+        texts = ["×".join(map(str, shape)) or "1" for shape in self.shapes[:MAX_SHAPES]]
+        return ", ".join(texts + ["…"] * (len(self.shapes) > MAX_SHAPES))
 
 
 @dataclass(repr=False)
 class LoadReport:
-    """What became of every tensor, in the file and in the network.
+    """Which parameters were loaded from a checkpoint, which are new, and which tensors are unused.
 
-    loaded: ours, filled from the file · new: ours, initialised, since only the asked-for task has them
-    unused: theirs, of no use to this network · warnings: config keys that nobody reads, and the like
+    loaded: parameters read from the file · new: parameters initialised, since only the requested task has them
+    unused: tensors of the file that this network has no use for · warnings: unused config keys, and the like
     shapes: of the new and the unused ones
 
-    Printed, it is a table; a notebook draws it.
+    Printed, it is a table; notebooks show it as HTML.
     """
 
     loaded: list[str] = field(default_factory=list)
@@ -53,9 +53,9 @@ class LoadReport:
     warnings: list[str] = field(default_factory=list)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def groups(self, kind: str) -> list[Group]:
-        """The tensors that are "new" or "unused", by how their names begin."""
-        return grouped(self.new if kind == "new" else self.unused, self.shapes)
+    def groups(self, kind: str) -> list[TensorGroup]:
+        """The tensors that are "new" or "unused", grouped by name prefix."""
+        return group_by_prefix(self.new if kind == "new" else self.unused, self.shapes)
 
     def __repr__(self) -> str:
         return (
@@ -65,87 +65,87 @@ class LoadReport:
 
     def __str__(self) -> str:
         lines = [f"loaded   {len(self.loaded):>5} tensors"]
-        for kind, meaning in MEANING.items():
+        for kind, meaning in MEANINGS.items():
             groups = self.groups(kind)
             if not groups:
                 continue
             lines.append(f"{kind:<8} {sum(g.tensors for g in groups):>5} tensors  {meaning}")
-            rows = [(clear(g.name), f"{g.tensors:,}", clear(g.shape)) for g in groups[:MOST_LINES]]
+            rows = [(printable(g.name), f"{g.tensors:,}", printable(g.shape)) for g in groups[:MAX_LINES]]
             first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
             lines += [
                 f"  {name:<{first}}  {count:>{second}}  {shape}".rstrip() for name, count, shape in rows
             ]
-            lines += [f"  {words}" for words in left_out(groups)]
-        return "\n".join(lines + [f"warning  {clear(warning)}" for warning in self.warnings])
+            lines += [f"  {line}" for line in omitted_line(groups)]
+        return "\n".join(lines + [f"warning  {printable(warning)}" for warning in self.warnings])
 
     def _repr_html_(self) -> str:
         rows = [_html_row("loaded", "", len(self.loaded), "", "")]
-        for kind, meaning in MEANING.items():
+        for kind, meaning in MEANINGS.items():
             groups = self.groups(kind)
-            for i, group in enumerate(groups[:MOST_LINES]):
+            for i, group in enumerate(groups[:MAX_LINES]):
                 rows.append(
                     _html_row("" if i else kind, group.name, group.tensors, group.shape, "" if i else meaning)
                 )
-            rows += [_html_row("", words, None, "", "") for words in left_out(groups)]
+            rows += [_html_row("", line, None, "", "") for line in omitted_line(groups)]
         rows += [_html_row("warning", warning, None, "", "") for warning in self.warnings]
         head = "".join(f"<th>{name}</th>" for name in ("", "name", "tensors", "shapes", ""))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def grouped(names: Iterable[str], shapes: dict[str, tuple[int, ...]]) -> list[Group]:
-    """Names by their beginning: two parts of it, or all parts up to a number and one more.
+def group_by_prefix(names: Iterable[str], shapes: dict[str, tuple[int, ...]]) -> list[TensorGroup]:
+    """Group tensor names by prefix: two parts of the name, or all parts up to a number and one more.
 
     cls.predictions.bias, cls.predictions.transform.dense.weight  →  cls.predictions.*  2
     layers.0.attn.k.weight, layers.1.attn.k.weight                →  layers.0-1.attn.k.weight  2
     """
-    found: dict[tuple[str, ...], list[str]] = {}
+    by_prefix: dict[tuple[str, ...], list[str]] = {}
     for name in names:
-        found.setdefault(_beginning(name), []).append(name)
-    return [_group(beginning, members, shapes) for beginning, members in found.items()]
+        by_prefix.setdefault(_prefix(name), []).append(name)
+    return [_group(prefix, members, shapes) for prefix, members in by_prefix.items()]
 
 
-def _beginning(name: str) -> tuple[str, ...]:
-    form = _form(name)
-    end = form.index(NUMBER) + 2 if NUMBER in form else 2
-    return form[: max(1, min(end, len(form) - 1))]
+def _prefix(name: str) -> tuple[str, ...]:
+    pattern = _pattern(name)
+    end = pattern.index(NUMBER) + 2 if NUMBER in pattern else 2
+    return pattern[: max(1, min(end, len(pattern) - 1))]
 
 
-def _form(name: str) -> tuple[str, ...]:
-    """The parts of a name, whatever its numbers."""
+def _pattern(name: str) -> tuple[str, ...]:
+    """The parts of a name, with `NUMBER` for each number."""
     return tuple(NUMBER if part.isdecimal() else part for part in name.split("."))
 
 
-def _group(beginning: tuple[str, ...], names: list[str], shapes: dict[str, tuple[int, ...]]) -> Group:
-    same = len({_form(name) for name in names}) == 1
-    shown = list(_form(names[0]) if same else beginning)
-    for place, part in enumerate(shown):
+def _group(prefix: tuple[str, ...], names: list[str], shapes: dict[str, tuple[int, ...]]) -> TensorGroup:
+    same = len({_pattern(name) for name in names}) == 1
+    parts = list(_pattern(names[0]) if same else prefix)
+    for i, part in enumerate(parts):
         if part == NUMBER:
-            shown[place] = _range({name.split(".")[place] for name in names})
-    return Group(
-        name=".".join(shown if same else [*shown, "*"]),
+            parts[i] = _range({name.split(".")[i] for name in names})
+    return TensorGroup(
+        name=".".join(parts if same else [*parts, "*"]),
         tensors=len(names),
         shapes=tuple(dict.fromkeys(shapes[name] for name in names if name in shapes)),
     )
 
 
 def _range(numbers: set[str]) -> str:
-    """{"0", "1", "5"} → "0-5"; some between may miss the tensor."""
+    """{"0", "1", "5"} → "0-5"; some layers between may lack the tensor."""
     ends = [end(numbers, key=lambda number: (len(number), number)) for end in (min, max)]
     return "-".join(dict.fromkeys(ends))
 
 
-def left_out(groups: list[Group]) -> list[str]:
-    """A line for what is not shown, where something is not."""
-    rest = groups[MOST_LINES:]
+def omitted_line(groups: list[TensorGroup]) -> list[str]:
+    """A line that counts the tensors left out of the table, if there are any."""
+    rest = groups[MAX_LINES:]
     return [f"… and {sum(g.tensors for g in rest):,} tensors more"] if rest else []
 
 
-def clear(text: str) -> str:
-    """Text with names from a file in it, safe to print and not endless."""
+def printable(text: str) -> str:
+    """Sanitise text with names from a file in it: printable, and not endless."""
     text = text if text.isprintable() else repr(text)[1:-1]
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 20]}…"
+    return text if len(text) <= MAX_NAME_CHARS else f"{text[: MAX_NAME_CHARS - 20]}…"
 
 
 def _html_row(kind: str, name: str, count: int | None, shape: str, meaning: str) -> str:
-    cells = (kind, clear(name), "" if count is None else f"{count:,}", shape, meaning)
+    cells = (kind, printable(name), "" if count is None else f"{count:,}", shape, meaning)
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

@@ -1,4 +1,4 @@
-"""Writing checkpoints so that a save cut short at any moment leaves the previous one whole.
+"""Write safetensors checkpoints atomically: a save interrupted at any moment leaves the previous one intact.
 
     write beside (.model.safetensors.3f9a.partial) → flush to the disk → rename over the old name
 
@@ -15,20 +15,20 @@ byte for byte with those the safetensors library writes.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import reason, shown
-from glassformer.files.strict_json import read_object
+from glassformer.errors import WeightsError
+from glassformer.files import safe_repr
+from glassformer.files.atomic import atomic_file, disk_errors, write_json
+from glassformer.files.strict_json import read_json_object
 from glassformer.weights.header import DTYPE_NAMES, DTYPES, MAX_HEADER_BYTES, MAX_TENSORS
 from glassformer.weights.layout import INDEX, SINGLE
 
@@ -42,7 +42,7 @@ def write_checkpoint(
     metadata: Mapping[str, str] | None = None,
     max_shard_bytes: int = 5_000_000_000,
 ) -> None:
-    """Write `tensors` to `folder` in the Hugging Face layout, replacing what was there in one step.
+    """Write a checkpoint to `folder` in the Hugging Face layout, replacing an older one atomically.
 
     One file `model.safetensors`, or where that would be larger than `max_shard_bytes`: shards
     `model-00001-of-00003.safetensors` and so on with `model.safetensors.index.json`.
@@ -63,42 +63,40 @@ def write_checkpoint(
     if max_shard_bytes < 1:
         raise WeightsError(f"max_shard_bytes must be at least 1, got {max_shard_bytes}")
     if not all(isinstance(text, str) for pair in texts.items() for text in pair):
-        raise WeightsError(f"metadata must map texts to texts, got {shown(dict(texts))}")
+        raise WeightsError(f"metadata must map texts to texts, got {safe_repr(dict(texts))}")
     for name, tensor in tensors.items():
         check_storable(name, tensor)
-    with _clear_refusal(folder):
+    with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        before = _shards_in_use(folder)
-        parts = _split(tensors, max_shard_bytes)
-        if len(parts) == 1:
+        old_shards = _shards_in_use(folder)
+        shards = _split_into_shards(tensors, max_shard_bytes)
+        if len(shards) == 1:
             with atomic_file(folder / SINGLE) as stream:
                 write_tensors(stream, tensors, texts)
-            # The single file counts first, so the old index is out of use from the rename on.
-            _remove(folder, [INDEX, *sorted(before)])
+            # The single file takes precedence, so the old index is out of use from the rename on.
+            _remove(folder, [INDEX, *sorted(old_shards)])
         else:
-            names = _write_shards(folder, parts, texts, before)
-            # A single file would count before the index: it goes when all else is in place.
-            _remove(folder, [SINGLE, *sorted(before - names)])
+            names = _write_shards(folder, shards, texts)
+            # A single file would take precedence over the index: it goes when all else is in place.
+            _remove(folder, [SINGLE, *sorted(old_shards - names)])
 
 
-def _write_shards(
-    folder: Path, parts: list[dict[str, Tensor]], texts: Mapping[str, str], before: set[str]
-) -> set[str]:
+def _write_shards(folder: Path, shards: list[dict[str, Tensor]], texts: Mapping[str, str]) -> set[str]:
     """Write shards under names that are free, then the index that puts them in use."""
-    names = [f"model-{number:05}-of-{len(parts):05}.safetensors" for number in range(1, len(parts) + 1)]
+    names = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
     if any((folder / name).exists() for name in names):
-        mark = secrets.token_hex(4)
-        names = [name.replace("model-", f"model-{mark}-", 1) for name in names]
+        suffix = secrets.token_hex(4)
+        names = [name.replace("model-", f"model-{suffix}-", 1) for name in names]
     try:
-        for name, part in zip(names, parts, strict=True):
+        for name, shard in zip(names, shards, strict=True):
             with atomic_file(folder / name) as stream:
-                write_tensors(stream, part, texts)
-        weight_map = {tensor: name for name, part in zip(names, parts, strict=True) for tensor in part}
-        total = sum(_bytes(tensor) for part in parts for tensor in part.values())
+                write_tensors(stream, shard, texts)
+        weight_map = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
+        total = sum(_byte_count(tensor) for shard in shards for tensor in shard.values())
         write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": weight_map})
     except BaseException:
-        # The index may be in place already, and only its flush have failed. Then the new checkpoint stands,
-        # unless the old single file, which counts first, is still there.
+        # The index may be in place already, and only its flush have failed. Then the new checkpoint stays,
+        # unless the old single file, which takes precedence, is still there.
         indexed = bool(_shards_in_use(folder) & set(names))
         if not indexed or (folder / SINGLE).exists():
             _remove(folder, [*([INDEX] if indexed else []), *names])
@@ -106,63 +104,10 @@ def _write_shards(
     return set(names)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write `value` to `path` as indented JSON, by the same rule: the old file or the new one, never a part.
-
-    Args:
-        path: such as `folder / "config.json"`; the folder is made where it is missing.
-        value: what JSON can hold; `NaN` and infinities are not JSON.
-
-    Raises:
-        ConfigError: `value` is not JSON.
-        WeightsError: the disk refuses; the old file is intact.
-    """
-    try:
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        data = text.encode("utf-8")
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise ConfigError(f"{path}: cannot be written as JSON: {problem}") from problem
-    with _clear_refusal(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as stream:
-            stream.write(data)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose bytes become the file `path` in one step when the block ends, and vanish if it fails.
-
-    Raises: OSError: as the system refuses; `path` is as it was then.
-    """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with open(partial, "xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        with suppress(FileNotFoundError):  # what failed may be that it could not be made
-            partial.unlink()
-        raise
-    flush_folder(path.parent)
-
-
-def flush_folder(folder: Path) -> None:
-    """Make renames and removals in `folder` outlast a power cut, on systems that can say so."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def write_tensors(stream: BinaryIO, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write one whole safetensors file to `stream`.
 
-    Widest numbers come first, then names in order, so that each tensor lies where kernels want it.
+    Widest dtypes come first, then names in order, so that each tensor is aligned.
 
     Raises:
         WeightsError: the header would be larger than the format allows, or is not valid Unicode.
@@ -174,7 +119,7 @@ def write_tensors(stream: BinaryIO, tensors: Mapping[str, Tensor], metadata: Map
     begin = 0
     for name in order:
         tensor = tensors[name]
-        end = begin + _bytes(tensor)
+        end = begin + _byte_count(tensor)
         header[name] = {
             "dtype": DTYPE_NAMES[tensor.dtype],
             "shape": list(tensor.shape),
@@ -185,7 +130,7 @@ def write_tensors(stream: BinaryIO, tensors: Mapping[str, Tensor], metadata: Map
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     except UnicodeEncodeError as problem:
         raise WeightsError(f"a name or metadata is not valid Unicode: {problem}") from None
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-len(text) % 8)  # the data begins at a multiple of 8 bytes, as the format asks for
     if len(text) > MAX_HEADER_BYTES:
         raise WeightsError(
             f"the names and metadata need {len(text)} bytes, at most {MAX_HEADER_BYTES} fit a header"
@@ -193,51 +138,56 @@ def write_tensors(stream: BinaryIO, tensors: Mapping[str, Tensor], metadata: Map
     stream.write(len(text).to_bytes(8, "little"))
     stream.write(text)
     for name in order:
-        numbers = tensors[name].detach().to("cpu").resolve_neg().contiguous()
-        stream.write(numbers.reshape(-1).view(torch.uint8).numpy().data)
+        values = tensors[name].detach().to("cpu").resolve_neg().contiguous()
+        stream.write(values.reshape(-1).view(torch.uint8).numpy().data)
 
 
-def _bytes(tensor: Tensor) -> int:
+def _byte_count(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
 def check_storable(name: str, tensor: Tensor) -> None:
-    """Refuse what the format cannot hold, before anything is written."""
+    """Check that the format can store a tensor, before anything is written.
+
+    Raises: WeightsError: its dtype, layout or device cannot be stored.
+    """
     if name == "__metadata__":
         raise WeightsError("no tensor can be named '__metadata__': the format uses that name itself")
     if tensor.dtype not in DTYPE_NAMES:
-        raise WeightsError(f"tensor {shown(name)} is {tensor.dtype}; a checkpoint holds {', '.join(DTYPES)}")
+        raise WeightsError(
+            f"tensor {safe_repr(name)} is {tensor.dtype}; a checkpoint holds {', '.join(DTYPES)}"
+        )
     if tensor.layout != torch.strided or tensor.is_quantized:
         raise WeightsError(
-            f"tensor {shown(name)} is sparse or quantised; make it dense first: to_dense(), dequantize()"
+            f"tensor {safe_repr(name)} is sparse or quantised; make it dense first: to_dense(), dequantize()"
         )
     if tensor.is_meta:
-        raise WeightsError(f"tensor {shown(name)} is on the meta device and has no numbers to write")
+        raise WeightsError(f"tensor {safe_repr(name)} is on the meta device and has no numbers to write")
 
 
-def _split(tensors: Mapping[str, Tensor], max_shard_bytes: int) -> list[dict[str, Tensor]]:
-    """Fill files in the order given; a tensor that does not fit in begins the next."""
+def _split_into_shards(tensors: Mapping[str, Tensor], max_shard_bytes: int) -> list[dict[str, Tensor]]:
+    """Split tensors into shards in the order given; one that does not fit begins the next shard."""
     if len(tensors) > MAX_TENSORS:
         raise WeightsError(f"{len(tensors)} tensors; a checkpoint holds at most {MAX_TENSORS}")
-    parts: list[dict[str, Tensor]] = [{}]
-    filled = 0
+    shards: list[dict[str, Tensor]] = [{}]
+    shard_bytes = 0
     for name, tensor in tensors.items():
-        if parts[-1] and filled + _bytes(tensor) > max_shard_bytes:
-            parts.append({})
-            filled = 0
-        parts[-1][name] = tensor
-        filled += _bytes(tensor)
-    return parts
+        if shards[-1] and shard_bytes + _byte_count(tensor) > max_shard_bytes:
+            shards.append({})
+            shard_bytes = 0
+        shards[-1][name] = tensor
+        shard_bytes += _byte_count(tensor)
+    return shards
 
 
 def _shards_in_use(folder: Path) -> set[str]:
-    """The shards of the checkpoint that is about to be replaced: only files named as this module names them."""
+    """The shards of the checkpoint about to be replaced: only files named as this module names them."""
     if not (folder / INDEX).exists():
         return set()
     try:
-        weight_map = read_object(folder / INDEX).get("weight_map")
+        weight_map = read_json_object(folder / INDEX).get("weight_map")
     except WeightsError:
-        return set()  # a damaged index is replaced; what it once named cannot be told and stays
+        return set()  # a damaged index is replaced; what it once named is unknown and stays
     names = weight_map.values() if isinstance(weight_map, dict) else ()
     return {name for name in names if isinstance(name, str) and _OWN_SHARD.fullmatch(name)}
 
@@ -246,13 +196,3 @@ def _remove(folder: Path, names: list[str]) -> None:
     for name in names:
         with suppress(FileNotFoundError):
             (folder / name).unlink()
-
-
-@contextmanager
-def _clear_refusal(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise WeightsError(
-            f"{place}: cannot be written: {reason(problem)}; no file is left half-written"
-        ) from problem

@@ -9,22 +9,22 @@ import pytest
 
 from glassformer import ConfigError, DataError
 from glassformer.cli.reproduce import reproduce as typed
-from glassformer.evaluation.book import chapters
-from glassformer.evaluation.book.chapters import (
-    CHAPTERS,
-    milliseconds_of,
-    of_baseline,
-    of_run,
-    runs_of,
-    size_of,
+from glassformer.evaluation.book import our_scores
+from glassformer.evaluation.book.chapters import CHAPTERS
+from glassformer.evaluation.book.our_scores import (
+    baseline_score,
+    find_runs,
+    model_size,
+    run_latency,
+    run_score,
 )
-from glassformer.evaluation.book.reproduce import Figure, Places, Reproduction, reproduce
-from glassformer.evaluation.runs import Run
+from glassformer.evaluation.book.reproduce import DataFolders, PublishedScore, Reproduction, reproduce
+from glassformer.evaluation.runs import TrainedRun
 from tests.evaluation.made import make_run
 
 
-def places(folder: Path) -> Places:
-    return Places(data=folder / "data", runs=folder)
+def places(folder: Path) -> DataFolders:
+    return DataFolders(data=folder / "data", runs=folder)
 
 
 def test_small_examples_are_computed_at_once(tmp_path: Path) -> None:
@@ -51,16 +51,18 @@ def test_figures_of_runs_are_means_over_their_seeds(tmp_path: Path) -> None:
         run = make_run(tmp_path / "emotion" / f"seed-{seed}", [i < right for i in range(20)], seed=seed)
         (run / "evaluation" / "validation").rename(run / "evaluation" / "fr")
         make_run(tmp_path / "one" / f"{seed}", [True]).rename(tmp_path / f"sized-{10 ** (1 + seed)}")
-    found = of_run("emotion", "accuracy", "fr", "make it")(places(tmp_path))
+    found = run_score("emotion", "accuracy", "fr", "make it")(places(tmp_path))
     assert found.value == 0.8 and found.half == pytest.approx(12.706 * 0.05, rel=1e-3)
-    with pytest.raises(DataError, match="not judged on it yet; make it"):
-        of_run("emotion", "accuracy", "it", "make it")(places(tmp_path))
+    with pytest.raises(DataError, match="not evaluated on it yet; make it"):
+        run_score("emotion", "accuracy", "it", "make it")(places(tmp_path))
     with pytest.raises(DataError, match="has no bleu; it has accuracy"):
-        of_run("sized", "bleu")(places(tmp_path))
-    assert [run.folder.name for run in runs_of(places(tmp_path), "sized", "")] == ["sized-100"], "the largest"
-    assert of_baseline("sized", "frequent", "accuracy")(places(tmp_path)).value == 0.25
+        run_score("sized", "bleu")(places(tmp_path))
+    assert [run.folder.name for run in find_runs(places(tmp_path), "sized", "")] == ["sized-100"], (
+        "the largest"
+    )
+    assert baseline_score("sized", "frequent", "accuracy")(places(tmp_path)).value == 0.25
     with pytest.raises(DataError, match="without a baseline of embedding"):
-        of_baseline("sized", "embedding", "accuracy")(places(tmp_path))
+        baseline_score("sized", "embedding", "accuracy")(places(tmp_path))
 
 
 def test_size_is_that_on_disk_and_latency_is_measured(
@@ -68,12 +70,12 @@ def test_size_is_that_on_disk_and_latency_is_measured(
 ) -> None:
     run = make_run(tmp_path / "small", [True], seconds=1)
     (run / "model" / "model.safetensors").write_bytes(b"0" * 2**21)
-    assert size_of("small")(places(tmp_path)) == pytest.approx(2, abs=0.001)
+    assert model_size("small")(places(tmp_path)) == pytest.approx(2, abs=0.001)
 
     asked = []
 
-    class Judge:
-        def records(self, rows: list[int]) -> list[int]:
+    class Task:
+        def predict(self, rows: list[int]) -> list[int]:
             asked.append(rows)
             return rows
 
@@ -81,32 +83,32 @@ def test_size_is_that_on_disk_and_latency_is_measured(
         def select(self, indices: list[int]) -> list[int]:
             return [self[i] for i in indices]
 
-    monkeypatch.setattr(Run, "parts", (None, Rows([5, 6, 7])))
-    monkeypatch.setattr(Run, "judge", lambda self: Judge())
-    assert milliseconds_of("small")(places(tmp_path)) < 10
+    monkeypatch.setattr(TrainedRun, "splits", (None, Rows([5, 6, 7])))
+    monkeypatch.setattr(TrainedRun, "task_for_evaluation", lambda self: Task())
+    assert run_latency("small")(places(tmp_path)) < 10
     assert len(asked) == 110 and asked[:4] == [[5], [6], [7], [5]], "another row each time"
-    monkeypatch.setattr(Run, "parts", (None, None))
+    monkeypatch.setattr(TrainedRun, "splits", (None, None))
     with pytest.raises(DataError, match="no validation rows"):
-        milliseconds_of("small")(places(tmp_path))
+        run_latency("small")(places(tmp_path))
 
 
 def test_what_counts_as_the_same(tmp_path: Path) -> None:
-    figure = Figure(
+    figure = PublishedScore(
         id="x", what="F1", book=0.91, notebook=0.9226, tolerance=0.01, ours=lambda _: 0.93, why="smaller"
     )
-    row = figure.row(places(tmp_path))
+    row = figure.reproduce(places(tmp_path))
     assert row.within and row.difference == pytest.approx(0.02), "to the book; the centre is the notebook's"
-    low = Figure(
+    low = PublishedScore(
         id="x", what="F1", book=0.91, notebook=0.9226, tolerance=0.01, ours=lambda _: 0.9, why="smaller"
     )
-    found = Reproduction(chapter="0", title="none", rows=[low.row(places(tmp_path))])
+    found = Reproduction(chapter="0", title="none", rows=[low.reproduce(places(tmp_path))])
     assert "-0.010 !" in str(found) and found.notes == ["F1: smaller"]
 
 
 def test_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no figures of chapter '9'; there are those of 2, 4"):
+    with pytest.raises(ConfigError, match="no scores of chapter '9'; there are those of 2, 4"):
         reproduce("9", data=tmp_path, runs=tmp_path)
-    chapters._intents.cache_clear()
+    our_scores._read_intents.cache_clear()
     (tmp_path / "clinc150").mkdir()
     (tmp_path / "clinc150" / "data.json.gz").write_bytes(b"\x1f\x8bno")
     rows = reproduce("8", data=tmp_path, runs=tmp_path).rows

@@ -11,16 +11,16 @@ from glassformer import ConfigError
 from glassformer.cli.compare_runs import compare_runs as typed_compare
 from glassformer.cli.compare_runs import whisker
 from glassformer.evaluation.compare.comparison import compare_runs
-from glassformer.evaluation.compare.page import page
-from glassformer.evaluation.runs import Run
+from glassformer.evaluation.compare.page import comparison_page
+from glassformer.evaluation.runs import TrainedRun
 from glassformer.tasks.metrics.bootstrap import differences
 from glassformer.tasks.metrics.intervals import Interval
-from tests.evaluation.made import Right, RightJudge, make_run
+from tests.evaluation.made import AccuracyTask, Right, make_run
 
 
 @pytest.fixture(autouse=True)
 def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "judge", lambda self, **options: RightJudge())
+    monkeypatch.setattr(TrainedRun, "task_for_evaluation", lambda self, **options: AccuracyTask())
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def two(tmp_path: Path) -> list[Path]:
 
 def test_the_same_rows_are_drawn_together(two: list[Path]) -> None:
     found = compare_runs(two, resamples=200)
-    small, large, dummy = found.standings
+    small, large, dummy = found.systems
     records = [open_records(folder) for folder in two]
     wanted = differences(Right(records[1]), Right(records[0]), 200)
     assert large.differences == wanted and large.differences["accuracy"].value == pytest.approx(0.25)
@@ -48,30 +48,30 @@ def test_the_same_rows_are_drawn_together(two: list[Path]) -> None:
 
 def test_other_rows_have_no_difference(two: list[Path], tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", [True] * 9, fingerprint="others")
-    standing = compare_runs([two[0], other], resamples=50).standings[1]
-    assert standing.differences == {} and standing.apart == "judged on other rows"
+    standing = compare_runs([two[0], other], resamples=50).systems[1]
+    assert standing.differences == {} and standing.apart == "evaluated on other rows"
     (two[1] / "evaluation" / "validation" / "examples.jsonl").unlink()
-    assert compare_runs(two, resamples=50).standings[1].apart == "what it said of each row is not kept"
+    assert compare_runs(two, resamples=50).systems[1].apart == "its predictions were not saved"
 
 
 def test_several_seeds_beside_several(tmp_path: Path) -> None:
     for name, counts in (("a", (10, 12, 14)), ("b", (15, 16, 18))):
         for seed, right in enumerate(counts):
             make_run(tmp_path / name / f"seed-{seed}", [i < right for i in range(20)], seed=seed, seconds=30)
-    a, b, _ = compare_runs([tmp_path / "a", tmp_path / "b"]).standings
-    assert a.seeds == 3 and a.figures["accuracy"].value == pytest.approx(0.6)
+    a, b, _ = compare_runs([tmp_path / "a", tmp_path / "b"]).systems
+    assert a.seeds == 3 and a.metrics["accuracy"].value == pytest.approx(0.6)
     difference = b.differences["accuracy"]
     assert difference.value == pytest.approx(49 / 60 - 0.6) and difference.leaves_out_zero
     mixed = compare_runs([tmp_path / "a", tmp_path / "b" / "seed-0"])
-    one = mixed.standings[1]
-    assert "a (3 seeds), b, seed 0;" in mixed.headed and "over rows, or over seeds" in mixed.headed
+    one = mixed.systems[1]
+    assert "a (3 seeds), b, seed 0;" in mixed.caption and "over rows, or over seeds" in mixed.caption
     assert one.apart == "one run beside several seeds"
 
 
 def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:
     found = compare_runs([two[0] / "evaluation" / "validation", two[1], two[1]], resamples=50)
-    assert [one.name for one in found.standings[:3]] == ["small, validation", "large", "large (2)"]
-    assert "accuracy" in found.standings[1].differences
+    assert [one.name for one in found.systems[:3]] == ["small, validation", "large", "large (2)"]
+    assert "accuracy" in found.systems[1].differences
 
 
 def test_a_run_that_was_not_evaluated_is_evaluated_first(
@@ -84,8 +84,8 @@ def test_a_run_that_was_not_evaluated_is_evaluated_first(
         def save(self, folder: Path) -> None:
             kept.rename(folder)
 
-    monkeypatch.setattr(Run, "evaluate", lambda self, **options: Evaluated())
-    assert compare_runs(two, resamples=50).standings[1].figures["accuracy"].value == 0.75
+    monkeypatch.setattr(TrainedRun, "evaluate", lambda self, **options: Evaluated())
+    assert compare_runs(two, resamples=50).systems[1].metrics["accuracy"].value == 0.75
 
 
 def test_what_cannot_be_compared(two: list[Path], tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_on_the_screen_and_as_a_page(
     assert html.count("<circle") == 3 and "<b>+0.250" in html
     typed_compare([str(two[0]), str(evil)], json=True)
     assert json.loads(capsys.readouterr().out)["metric"] == "accuracy"
-    assert page(compare_runs(two[:1], resamples=50)), "one alone is drawn too"
+    assert comparison_page(compare_runs(two[:1], resamples=50)), "one alone is drawn too"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,6 @@ def test_whiskers(interval: Interval, drawn: str) -> None:
 
 
 def open_records(folder: Path) -> list:  # type: ignore[type-arg]
-    from glassformer.tasks.predictions import read_records
+    from glassformer.tasks.predictions import read_predictions
 
-    return read_records(folder / "evaluation" / "validation" / "examples.jsonl")
+    return read_predictions(folder / "evaluation" / "validation" / "examples.jsonl")

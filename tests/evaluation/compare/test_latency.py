@@ -14,9 +14,9 @@ from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.evaluation.compare.latency import (
     Latency,
     compare_variants,
-    contender,
-    rows_for,
-    table,
+    load_compared_model,
+    shared_rows,
+    variants_table,
     weight_bytes,
 )
 from tests.e2e.tiny_models import word_tokenizer
@@ -30,7 +30,7 @@ BERT = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a moment."""
-    from glassformer.runs.config import config_of
+    from glassformer.runs.config import parse_config
     from glassformer.training.run import make_trainer
 
     place = tmp_path_factory.mktemp("bench")
@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "data": {"train": str(place / "rows.csv"), "validation": 0.4, "columns": {"label": "mood"}},
         "training": {"steps": 2, "batch_size": 8},
     }
-    make_trainer(config_of(values)).train()
+    make_trainer(parse_config(values)).train()
     return place / "run"
 
 
@@ -73,35 +73,35 @@ def test_latency_is_what_numpy_says() -> None:
 @pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
 def test_a_row_for_each_model_and_precision(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, other = (
-        contender(str(run)),
-        contender(str(run / "model"), task="classify", columns={"label": "mood"}),
+        load_compared_model(str(run)),
+        load_compared_model(str(run / "model"), task="classify", columns={"label": "mood"}),
     )
-    rows = rows_for([mine, other], None)
+    rows = shared_rows([mine, other], None)
     asked: list[int] = []
-    records = type(mine.judge).records
+    predict = type(mine.task).predict
 
-    def counted(judge: Any, some: Any, progress: Any = None) -> Any:
-        if judge is mine.judge:
+    def counted(task: Any, some: Any, progress: Any = None) -> Any:
+        if task is mine.task:
             asked.append(len(some))
-        return records(judge, some, progress)
+        return predict(task, some, progress)
 
-    monkeypatch.setattr(type(mine.judge), "records", counted)
+    monkeypatch.setattr(type(mine.task), "predict", counted)
     found = list(compare_variants([mine, other], rows, ["fp32", "bf16"], runs=5, warm_up=2))
     assert asked == [*[1] * 7, 12, *[1] * 7, 12]
     assert [(each.model, each.precision) for each in found] == [
         ("run", "fp32"), ("run", "bf16"), ("model", "fp32"), ("model", "bf16")
     ]  # fmt: skip
     first, _, same, _ = found
-    assert first.difference is None and first.figure == same.figure and first.latency.runs == 5
+    assert first.difference is None and first.value == same.value and first.latency.runs == 5
     assert same.difference is not None and same.difference.value == 0
     assert first.disk == (run / "model" / "model.safetensors").stat().st_size and first.weights < first.disk
-    assert prepared_precision(mine.judge.model.network) is None
-    headings, lines = table(found)
+    assert prepared_precision(mine.task.model.network) is None
+    headings, lines = variants_table(found)
     assert len(lines) == 4 and all(len(line) == len(headings) for line in lines)
 
 
 def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
-    network = contender(str(run)).judge.model.network
+    network = load_compared_model(str(run)).task.model.network
     whole = sum(x.numel() for x in network.parameters()) * 4
     assert weight_bytes(network) == whole
     prepare(network, "fp16")
@@ -121,9 +121,9 @@ def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code == 0 and "30 rows, 2 of them timed" in out and "model in fp32" in err
     for words, message in (
         ((run, "--task", "tag"), "is a run of 'classify'"),
-        ((run / "model", "--task", "classify"), "no rows to ask about"),
+        ((run / "model", "--task", "classify"), "there are no rows; give --data"),
         ((run / "model", "--task", "clasify"), "nearest: 'classify'"),
-        ((run / "model", *data), "say what the model is asked for"),
+        ((run / "model", *data), "name the task of the model"),
         ((run, "--precision", "int3"), "precision is 'int3'"),
     ):
         code, _, err = typed(capsys, *words)
@@ -132,13 +132,13 @@ def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_evaluating_a_part_of_the_rows(run: Path) -> None:
     from glassformer.evaluation.runs import open_run
-    from glassformer.evaluation.slices import drawn
+    from glassformer.runs.data import sample_rows
 
     opened = open_run(run)
     few, again, other = (
-        opened.evaluate(drawn(opened.rows(), 6, seed), baselines=False) for seed in (42, 42, 1)
+        opened.evaluate(sample_rows(opened.read_rows(), 6, seed), baselines=False) for seed in (42, 42, 1)
     )
-    assert len(few.records) == 6 and few.report.data["rows"] == 6
+    assert len(few.predictions) == 6 and few.report.data["rows"] == 6
     assert (
         few.report.data["fingerprint"] == again.report.data["fingerprint"] != other.report.data["fingerprint"]
     )

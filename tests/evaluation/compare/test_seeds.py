@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from glassformer import ConfigError, DataError
-from glassformer.evaluation.compare.costs import cost_of, summed
+from glassformer.evaluation.compare.costs import read_cost, summarise_latency
 from glassformer.evaluation.compare.seeds import (
-    Seeds,
+    SeedSummary,
     difference_of,
-    judged_seed,
+    load_seed_run,
     mean_of,
-    seed_numbers,
-    summarise,
+    parse_seeds,
+    summarise_seeds,
 )
 from glassformer.evaluation.runs import open_run
 from glassformer.runs.folder import seed_folders
@@ -58,14 +58,14 @@ def test_means_and_differences_are_those_of_scipy() -> None:
 
 def test_a_folder_of_seeds(three: Path) -> None:
     assert [path.name for path in seed_folders(three)] == ["seed-0", "seed-1", "seed-2"]
-    found = summarise(three)
+    found = summarise_seeds(three)
     assert found.means["accuracy"].written() == "0.817 ± 0.190"  # 49/60; 4.3027 · 0.0764 / √3
     assert found.baselines["<most> frequent"]["accuracy"].value == 0.25
     assert found.seconds is not None and found.seconds.value == 61
     for words in ("3 seeds", "seed 2", "0.900 [", "training, CPU minutes  2.0", "20 rows of a.csv"):
         assert words in str(found), words
 
-    kept = Seeds.load(three / "seeds.json")
+    kept = SeedSummary.load(three / "seeds.json")
     assert kept.to_dict() == found.to_dict() and len(json.dumps(found.to_dict())) < 6_000
     assert json.loads((three / "seeds.json").read_text())["means"]["accuracy"]["half"] == pytest.approx(
         0.1897, abs=1e-4
@@ -73,53 +73,53 @@ def test_a_folder_of_seeds(three: Path) -> None:
 
 
 def test_seeds_of_several_machines_add_up(three: Path, tmp_path: Path) -> None:
-    found = summarise(three)
+    found = summarise_seeds(three)
     other = [
-        judged_seed(open_run(make_run(tmp_path / f"run-{seed}", [True] * 20, seed=seed))) for seed in (2, 9)
+        load_seed_run(open_run(make_run(tmp_path / f"run-{seed}", [True] * 20, seed=seed))) for seed in (2, 9)
     ]
-    merged = found.merged(Seeds(name="elsewhere", runs=other))
+    merged = found.merged(SeedSummary(name="elsewhere", runs=other))
     assert merged.name == "mood" and merged.seeds == [0, 1, 2, 9]
-    assert [run.report.figures["accuracy"].value for run in merged.runs] == [0.75, 0.8, 1.0, 1.0]
+    assert [run.report.metrics["accuracy"].value for run in merged.runs] == [0.75, 0.8, 1.0, 1.0]
 
 
 def test_what_cannot_be_summarised(three: Path, tmp_path: Path) -> None:
-    runs = summarise(three).runs
-    with pytest.raises(ConfigError, match="seeds 0, 0; one of them stands there twice"):
-        Seeds(name="x", runs=[runs[0], runs[0]])
-    other = judged_seed(open_run(make_run(tmp_path / "tags", [True], task="tag", seed=5)))
+    runs = summarise_seeds(three).runs
+    with pytest.raises(ConfigError, match="seeds 0, 0; one of them is there twice"):
+        SeedSummary(name="x", runs=[runs[0], runs[0]])
+    other = load_seed_run(open_run(make_run(tmp_path / "tags", [True], task="tag", seed=5)))
     with pytest.raises(ConfigError, match="classify by accuracy and tag by accuracy"):
-        Seeds(name="x", runs=[runs[0], other])
+        SeedSummary(name="x", runs=[runs[0], other])
     with pytest.raises(ConfigError, match="holds no run"):
-        summarise(tmp_path / "nowhere")
+        summarise_seeds(tmp_path / "nowhere")
     (three / "seeds.json").write_text('{"format": 1, "runs": [{"report": 3}]}')
     with pytest.raises(DataError, match=r"seeds\.json"):
-        Seeds.load(three / "seeds.json")
+        SeedSummary.load(three / "seeds.json")
     (tmp_path / "tags" / "model").mkdir()
     (tmp_path / "tags" / "model" / "metrics.json").write_text('{"seconds": "long"}')
     with pytest.raises(ConfigError, match="seconds is 'long'"):
-        cost_of(tmp_path / "tags")
+        read_cost(tmp_path / "tags")
 
 
 def test_rows_that_differ_from_seed_to_seed_are_told(three: Path) -> None:
     make_run(three / "seed-3", [True] * 20, seed=3, fingerprint="others")
-    assert "each seed was judged on other rows" in str(summarise(three))
+    assert "each seed was evaluated on other rows" in str(summarise_seeds(three))
 
 
 @pytest.mark.parametrize(
     ("text", "numbers"), [("3", [0, 1, 2]), ("0,5", [0, 5]), ("7,", [7]), (" 1 , 2 ", [1, 2])]
 )
 def test_seeds_as_they_are_typed(text: str, numbers: list[int]) -> None:
-    assert seed_numbers(text) == numbers
+    assert parse_seeds(text) == numbers
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1,1", "a", "1,a", "1.5", ",", "99999999", "³"])
 def test_what_are_no_seeds(text: str) -> None:
     with pytest.raises(ConfigError, match="give how many"):
-        seed_numbers(text)
+        parse_seeds(text)
 
 
 def test_latencies_are_summed() -> None:
-    found = summed([10.0, 20.0, 30.0, 40.0])
+    found = summarise_latency([10.0, 20.0, 30.0, 40.0])
     assert (found.mean, found.median, found.asked) == (25, 25, 4) and found.p95 == pytest.approx(38.5)
     assert str(found).startswith("25.0 ± 11.2 ms")
 
@@ -134,7 +134,7 @@ def test_one_command_for_several_seeds(
     first = (run / "seed-0" / "journal.jsonl").read_bytes()
     assert {path.name for path in run.iterdir()} == {"seed-0", "seed-1", "seeds.json"}
     assert "seed: 1" in (run / "seed-1" / "config.yaml").read_text()
-    cost = cost_of(run / "seed-0")
+    cost = read_cost(run / "seed-0")
     assert cost.seconds and cost.cpu_seconds and cost.steps == 3
 
     code, out, _ = typed(capsys, *words, "0,1,2", "--json")

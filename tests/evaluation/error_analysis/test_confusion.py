@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.error_analysis.confusion import confusion_of
+from glassformer.evaluation.error_analysis.confusion import confusion_matrix
 from tests.evaluation.judged_run import EVIL, NAMES, classified, tagged
 
 
@@ -17,23 +17,23 @@ from tests.evaluation.judged_run import EVIL, NAMES, classified, tagged
 def test_the_numbers_are_those_of_the_package(normalise: Literal["true", "said"] | None) -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install scikit-learn")
     records, names = classified(), [*NAMES, "nobody's"]
-    found = confusion_of(records, names)
+    found = confusion_matrix(records, names)
     assert found is not None
     theirs = metrics.confusion_matrix(
-        [x.label for x in records], [x.said for x in records], labels=names,
+        [x.label for x in records], [x.predicted for x in records], labels=names,
         normalize={None: None, "true": "true", "said": "pred"}[normalise],
     )  # fmt: skip
     np.testing.assert_allclose(found.shares(normalise), theirs)
 
 
 def test_what_is_confused_most() -> None:
-    found = confusion_of(classified())
+    found = confusion_matrix(classified())
     assert found is not None and found.pairs() == [("anger", "joy", 4, 0.4)]
     assert found.to_dict()["counts"][0] == [6, 4, 0]
 
 
 def test_words_that_were_not_read_do_not_count() -> None:
-    found = confusion_of(tagged())
+    found = confusion_matrix(tagged())
     assert found is not None and found.names == ["O", "B-LOC", "B-PER"]
     assert found.counts.tolist() == [[2, 0, 0], [1, 1, 0], [0, 1, 1]]
 
@@ -41,7 +41,7 @@ def test_words_that_were_not_read_do_not_count() -> None:
 @pytest.mark.parametrize("count", [2, 8, 20, 21, 150])
 def test_the_picture(count: int) -> None:
     names = [f"{EVIL} {i}" for i in range(count)]
-    found = confusion_of(classified(3 * count, names))
+    found = confusion_matrix(classified(3 * count, names))
     assert found is not None
     tree = xml.fromstring(found.svg("true"))
     cells = list(tree.iter("{http://www.w3.org/2000/svg}g"))
@@ -53,14 +53,14 @@ def test_the_picture(count: int) -> None:
 
 
 def test_in_the_terminal() -> None:
-    lines = str(confusion_of(classified())).splitlines()
+    lines = str(confusion_matrix(classified())).splitlines()
     assert lines[1].split() == ["anger", "▓", "6", "▒", "4", "0"] and "█" in lines[2]
 
 
 def test_what_is_refused() -> None:
-    found = confusion_of(classified())
+    found = confusion_matrix(classified())
     assert found is not None
     with pytest.raises(ConfigError, match="normalise is 'all'"):
         found.shares("all")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="'love'"):
-        confusion_of(classified(), ["anger", "joy"])
+        confusion_matrix(classified(), ["anger", "joy"])

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from glassformer.evaluation.error_analysis.errors import Group, errors_of, loss_of
-from glassformer.tasks.predictions import Record
+from glassformer.evaluation.error_analysis.errors import ErrorGroup, analyse_errors, total_loss
+from glassformer.tasks.predictions import Prediction
 from tests.evaluation.judged_run import EVIL, classified, tagged
 
 
 def test_rows_by_loss_both_ways() -> None:
     records = classified()
-    found = errors_of(records, top=3)
+    found = analyse_errors(records, top=3)
     losses = [x.loss for x in records]
     assert [x.loss for x in found.worst] == sorted(losses, reverse=True)[:3]
     assert [x.loss for x in found.best] == sorted(losses)[:3]
-    assert found.count == 30 and found.wrong == sum(not x.right for x in records) == 4
+    assert found.count == 30 and found.wrong == sum(not x.correct for x in records) == 4
     assert [x.index for x in found.confident] == [27, 18, 9], "the surest of those that are wrong"
     anger = next(group for group in found.labels if group.name == "anger")
     held = [x for x in records if x.label == "anger"]
@@ -28,10 +28,10 @@ def test_rows_by_loss_both_ways() -> None:
 
 def test_words_that_are_tagged() -> None:
     records = tagged()
-    found = errors_of(records)
+    found = analyse_errors(records)
     assert found.kind == "tags"
-    assert [loss_of(x) for x in found.worst] == [2.75, 1.375], "the sum over its words"
-    assert found.words[0] == Group("Rome", 2, 2.25, 1), "wherever it stands"
+    assert [total_loss(x) for x in found.worst] == [2.75, 1.375], "the sum over its words"
+    assert found.words[0] == ErrorGroup("Rome", 2, 2.25, 1), "wherever it stands"
     assert {g.name: (g.count, g.total, g.wrong) for g in found.labels} == {
         "B-PER": (2, 1.5, 1), "B-LOC": (2, 2.25, 1), "O": (2, 0.375, 0)
     }  # fmt: skip
@@ -40,21 +40,28 @@ def test_words_that_are_tagged() -> None:
 
 def test_several_labels_numbers_and_texts() -> None:
     first = classified(1)[0]
-    several = errors_of([replace(first, label=["bug", "docs"], said=["docs"], right=False, details={})])
+    several = analyse_errors(
+        [replace(first, label=["bug", "docs"], predicted=["docs"], correct=False, details={})]
+    )
     assert {g.name: g.wrong for g in several.labels} == {"bug": 1, "docs": 0}
-    assert errors_of([replace(first, label=3.5, said=2.0, right=None)]).kind == "number"
+    assert analyse_errors([replace(first, label=3.5, predicted=2.0, correct=None)]).kind == "number"
     texts = [
-        Record(
-            index=i, where="x", row={"source": "a"}, label=["b"], said="c", details={"figures": {"chrF": i}}
+        Prediction(
+            index=i,
+            where="x",
+            row={"source": "a"},
+            label=["b"],
+            predicted="c",
+            details={"figures": {"chrF": i}},
         )
         for i in range(3)
     ]
-    assert [x.index for x in errors_of(texts).worst] == [0, 1, 2], (
+    assert [x.index for x in analyse_errors(texts).worst] == [0, 1, 2], (
         "without a loss the lowest figure comes first"
     )
 
 
 def test_texts_steer_neither_terminal_nor_notebook() -> None:
-    found = errors_of(classified(4, text=f"\x1b[31m{EVIL}"))
+    found = analyse_errors(classified(4, text=f"\x1b[31m{EVIL}"))
     assert "\x1b" not in str(found) and "flies" not in str(found)
     assert "<img" not in found._repr_html_() and "&lt;img" in found._repr_html_()

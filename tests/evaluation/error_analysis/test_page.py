@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.evaluation.error_analysis.page import MOST_ROWS, ErrorsPage
-from glassformer.tasks.predictions import Record
+from glassformer.evaluation.error_analysis.page import MAX_ROWS, ErrorsPage
+from glassformer.tasks.predictions import Prediction
 from tests.evaluation.judged_run import EVIL, NAMES, classified, report, tagged
 
 
@@ -21,7 +21,7 @@ def held(text: str) -> dict[str, object]:
     return dict(json.loads(found[1]))
 
 
-def page(records: list[Record], name: str = "mood") -> str:
+def page(records: list[Prediction], name: str = "mood") -> str:
     task = "tag" if "tokens" in records[0].row else "classify"
     return ErrorsPage(report(task, records, name=name), records).standalone()
 
@@ -42,7 +42,7 @@ def test_of_very_many_rows_the_worst_and_the_best_are_kept() -> None:
     records = classified(6_000)
     text = page(records)
     rows = held(text)["rows"]
-    assert isinstance(rows, list) and len(rows) == MOST_ROWS
+    assert isinstance(rows, list) and len(rows) == MAX_ROWS
     assert "1,000 between them are left out" in text
     losses = sorted((x.loss for x in records if x.loss is not None), reverse=True)
     assert rows[0]["loss"] == pytest.approx(losses[0], 1e-4)
@@ -51,10 +51,15 @@ def test_of_very_many_rows_the_worst_and_the_best_are_kept() -> None:
 
 def test_every_kind_of_label_has_a_page() -> None:
     first = classified(1)[0]
-    several = replace(first, label=["bug"], said=[], right=False, details={"scores": {"bug": 0.2}})
-    number = replace(first, label=3.5, said=2.0, right=None, details={})
-    text = Record(
-        index=0, where="x", row={"source": "a"}, label=["b"], said="c", details={"figures": {"chrF": 9.0}}
+    several = replace(first, label=["bug"], predicted=[], correct=False, details={"scores": {"bug": 0.2}})
+    number = replace(first, label=3.5, predicted=2.0, correct=None, details={})
+    text = Prediction(
+        index=0,
+        where="x",
+        row={"source": "a"},
+        label=["b"],
+        predicted="c",
+        details={"figures": {"chrF": 9.0}},
     )
     for records, kind in [([several], "labels"), ([number], "number"), ([text], "texts"), (tagged(), "tags")]:
         assert held(page(records))["kind"] == kind

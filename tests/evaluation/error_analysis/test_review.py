@@ -22,15 +22,15 @@ from glassformer.data.rows import read_rows
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.evaluation.error_analysis.review import (
     Corrections,
-    applied,
-    protected,
+    apply_corrections,
+    escape_formula,
     read_sheet,
-    unprotected,
+    unescape_formula,
     write_sheet,
 )
 from glassformer.evaluation.runs import open_run
-from glassformer.runs.config import config_of
-from glassformer.tasks.predictions import Record, write_records
+from glassformer.runs.config import parse_config
+from glassformer.tasks.predictions import Prediction, write_predictions
 from tests.evaluation.judged_run import NAMES, classified, report, tagged, write_run
 
 Line = dict[str, str]
@@ -58,8 +58,8 @@ def sheet(tmp_path: Path) -> Path:
 
 @given(some.text())
 def test_no_cell_is_a_formula_and_all_read_back(text: str) -> None:
-    assert not protected(text).startswith(("=", "+", "-", "@", "\t", "\r"))
-    assert unprotected(protected(text)) == text
+    assert not escape_formula(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert unescape_formula(escape_formula(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_there_and_back(sheet: Path, delimiter: str, encoding: str, end: str) ->
     assert found.labels == {first: "love"} and found.dropped == {dropped} and found.unchanged == 4
     assert found.comments == [(records[first].where, "=what(1)")]
     rows = [{"text": x.row["text"], "label": x.label, "id": x.index} for x in records]
-    new = list(applied(rows, records, found, "label"))
+    new = list(apply_corrections(rows, records, found, "label"))
     assert new == [
         row | ({"label": "love"} if row["id"] == first else {}) for row in rows if row["id"] != dropped
     ]
@@ -100,7 +100,9 @@ def test_words_there_and_back(tmp_path: Path) -> None:
         {"tokens": x.row["tokens"], "tags": [["O", "B-PER", "B-LOC"].index(t) for t in x.label]}
         for x in tagged()
     ]
-    assert next(applied(numbered, tagged(), found, "tags"))["tags"] == [1, 0, 1], "by number, as they were"
+    assert next(apply_corrections(numbered, tagged(), found, "tags"))["tags"] == [1, 0, 1], (
+        "by number, as they were"
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,15 +119,15 @@ def test_words_there_and_back(tmp_path: Path) -> None:
 def test_other_labels(
     tmp_path: Path, label: Any, said: Any, correction: str, value: Any, written: Any
 ) -> None:
-    first = replace(classified(1)[0], label=label, said=said)
-    other = replace(classified(2)[1], label="0", said="0") if label == "1" else None
+    first = replace(classified(1)[0], label=label, predicted=said)
+    other = replace(classified(2)[1], label="0", predicted="0") if label == "1" else None
     records = [first, *([other] if other else [])]
     write_sheet(tmp_path / "sheet.csv", records)
     lines = lines_of(tmp_path / "sheet.csv")
     next(line for line in lines if line["index"] == "0")["correction"] = correction
     write(tmp_path / "sheet.csv", lines)
     found = read_sheet(tmp_path / "sheet.csv", records, ["bug", "docs", "0", "1"])
-    assert next(applied([{"y": value}, {"y": 0}], records, found, "y"))["y"] == written
+    assert next(apply_corrections([{"y": value}, {"y": 0}], records, found, "y"))["y"] == written
 
 
 Edit = Callable[[list[Line]], Any]
@@ -141,9 +143,9 @@ Edit = Callable[[list[Line]], Any]
         (lambda x: x[1].update(text="another"), "line 3 has another text than the row: 'another'"),
         (lambda x: x[1].update(label="hate"), "line 3 has 'hate' as label, .*column 'correction'"),
         (lambda x: x[1].update(row="r123"), "line 3 is about another row than val.csv: line"),
-        (lambda x: x[1].update(index="77"), "line 3 has '77' as index; no such row"),
-        (lambda x: x[1].update(index="²"), "line 3 has '²' as index; no such row"),
-        (lambda x: x.append(x[0]), "line 8 is about what line 2 is about"),
+        (lambda x: x[1].update(index="77"), "line 3 has '77' as index; there is no such row"),
+        (lambda x: x[1].update(index="²"), "line 3 has '²' as index; there is no such row"),
+        (lambda x: x.append(x[0]), "line 8 repeats line 2"),
         (lambda x: [line.pop("row") for line in x], "lacks the column 'row'"),
     ],
 )
@@ -159,7 +161,7 @@ def test_what_is_unclear_is_said_with_its_line(sheet: Path, edit: Edit, said: st
     ("content", "said"),
     [
         (b"", "lacks the column 'index'"),
-        (b"PK\x03\x04\xff", "a spreadsheet's own file; save it as CSV"),
+        (b"PK\x03\x04\xff", "a spreadsheet file; save it as CSV"),
         ("index,row".encode("utf-16"), "no UTF-8 text; save it as CSV"),
         (b'index,row,text,label,correction\n1,"2', "line 2 cannot be read as a row"),
         (b"index,row,text,label,correction,row\n", "has the column 'row' twice"),
@@ -178,7 +180,7 @@ def test_new_labels_are_asked_for_and_texts_have_no_sheet(sheet: Path, tmp_path:
     assert [*read_sheet(sheet, classified(), NAMES, new_labels=True).labels.values()] == ["awe"]
     with pytest.raises(DataError, match="is there already, perhaps with somebody's work"):
         write_sheet(sheet, classified())
-    text = Record(index=0, where="x", row={"source": "a"}, label=["b"], said="c", loss=1.0)
+    text = Prediction(index=0, where="x", row={"source": "a"}, label=["b"], predicted="c", loss=1.0)
     with pytest.raises(UnsupportedError, match="labels"):
         write_sheet(tmp_path / "texts.csv", [text])
 
@@ -217,7 +219,7 @@ def test_the_whole_way(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     ]
     assert (tmp_path / "val.jsonl").read_bytes() == original
     code, _, err = run(capsys, "review", "in", judged, sheet, "-o", tmp_path / "val.jsonl")
-    assert code == 2 and "is there already" in err and (tmp_path / "val.jsonl").read_bytes() == original
+    assert code == 2 and "already exists" in err and (tmp_path / "val.jsonl").read_bytes() == original
 
 
 def test_rows_of_a_file_of_their_own(
@@ -255,21 +257,21 @@ def test_data_that_were_changed_since(
     with (tmp_path / "val.jsonl").open("a") as file:
         file.write('{"text": "more", "label": "joy"}\n')
     code, _, err = run(capsys, "review", "in", judged, sheet, "-o", tmp_path / "new.jsonl")
-    assert code == 2 and "its rows are not those that were judged" in err
+    assert code == 2 and "its rows are not those that were evaluated" in err
 
 
 def test_errors_in_the_terminal_and_as_json(
     judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = run(capsys, "errors", judged, "--print", "--top", 2)
-    assert code == 0 and "30 rows, 4 of them wrong" in out and "true \\ said" in out
+    assert code == 0 and "30 rows, 4 of them wrong" in out and "true \\ predicted" in out
     code, out, _ = run(capsys, "errors", judged, "--json")
     assert code == 0 and json.loads(out)["confusion"]["names"] == NAMES
     code, out, _ = run(capsys, "errors", judged, "--html", tmp_path / "pages", "--look", 0, "--top", 1)
     assert code == 0 and (tmp_path / "pages" / "errors.html").read_text().startswith("<!doctype html>")
     for arguments, said in [
         ([tmp_path], "holds no run"),
-        ([judged, "--part", "vlidation"], "no part 'vlidation'"),
+        ([judged, "--part", "vlidation"], "no split 'vlidation'"),
         ([judged, "--html", tmp_path / "no" / "page.html"], "no such folder"),
     ]:
         code, _, err = run(capsys, "errors", *arguments)
@@ -277,25 +279,25 @@ def test_errors_in_the_terminal_and_as_json(
 
 
 def test_a_share_that_was_held_out_is_mended_in_its_file(tmp_path: Path) -> None:
-    from glassformer.evaluation.error_analysis.corrected import again, write_corrected
-    from glassformer.evaluation.splits import Part
+    from glassformer.evaluation.error_analysis.corrected import retrain_command, write_corrected
+    from glassformer.evaluation.splits import EvaluatedSplit
 
     rows = [{"text": f"t {i}", "label": NAMES[i % 3]} for i in range(30)]
     run = open_run(write_run(tmp_path / "home", "classify", rows, classified(), NAMES, validation=0.2))
-    held = run.parts[1]
+    held = run.splits[1]
     assert held is not None
     records = [
-        Record(
+        Prediction(
             index=i,
             where=held.where(i),
             row={"text": held[i]["text"]},
             label=held[i]["label"],
-            said="joy",
+            predicted="joy",
             loss=1.0,
         )
         for i in range(len(held))
     ]
-    part = Part(run, "validation", None, report("classify", records, held.fingerprint), records)
+    part = EvaluatedSplit(run, "validation", None, report("classify", records, held.fingerprint), records)
     written = write_corrected(part, Corrections({0: "awe"}, {1}), tmp_path / "new.jsonl")
     after = [json.loads(x) for x in (tmp_path / "new.jsonl").read_text().splitlines()]
     expected = [
@@ -304,9 +306,9 @@ def test_a_share_that_was_held_out_is_mended_in_its_file(tmp_path: Path) -> None
         if row["text"] != held[1]["text"]
     ]
     assert after == expected and written.rows == 29
-    assert f"--data {tmp_path / 'new.jsonl'}" in again(part, written) and "--validation" not in again(
+    assert f"--data {tmp_path / 'new.jsonl'}" in retrain_command(
         part, written
-    )
+    ) and "--validation" not in retrain_command(part, written)
 
 
 def test_a_part_of_a_file_is_mended_into_files_of_their_own(
@@ -323,14 +325,17 @@ def test_a_part_of_a_file_is_mended_into_files_of_their_own(
         "validation_format": {"part": "val"},
     }
     folder = write_run(tmp_path / "home", "classify", rows, classified(), NAMES, **reading)
-    judged_rows = open_run(folder).rows()
+    judged_rows = open_run(folder).read_rows()
     records = [
-        Record(index=i, where=judged_rows.where(i), row={"text": row["text"]}, label=row["label"], said="joy", loss=1.0)
+        Prediction(
+            index=i, where=judged_rows.where(i), row={"text": row["text"]}, label=row["label"],
+            predicted="joy", loss=1.0,
+        )
         for i, row in enumerate(rows)
     ]  # fmt: skip
     place = folder / "evaluation" / "validation"
     report("classify", records, judged_rows.fingerprint).save(place / "report.json")
-    write_records(place / "examples.jsonl", records)
+    write_predictions(place / "examples.jsonl", records)
 
     sheet = tmp_path / "sheet.csv"
     assert run(capsys, "review", "out", folder, sheet, "--worst", 3)[0] == 0
@@ -340,5 +345,5 @@ def test_a_part_of_a_file_is_mended_into_files_of_their_own(
     words = shlex.split(command.removeprefix("then: glassformer "))
     code, out, err = run(capsys, *words, "--show")
     assert code == 0, err
-    data = config_of(yaml.safe_load(out)).data
+    data = parse_config(yaml.safe_load(out)).data
     assert len(data.read(data.train)) == len(data.read(data.validation, data.validation_format)) == 30

@@ -64,7 +64,7 @@ def tab(chromium: Any) -> Iterator[Callable[..., Tab]]:
 
     yield make
     complaints = [error for one in opened for error in one.errors]
-    elsewhere = [url for one in opened for url in one.elsewhere]
+    elsewhere = [url for one in opened for url in one.foreign_requests]
     for one in opened:
         one.close()
     assert not elsewhere, f"the page asked for something elsewhere: {elsewhere}"
@@ -82,13 +82,13 @@ def check() -> Check:
     def run(page: Any, where: str) -> None:
         page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
         options = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": STANDARD}}
-        found = axe.run(page, options=options).response["violations"]
-        told = [
+        result = axe.run(page, options=options).response["violations"]
+        text = [
             f"{each['id']}: {node['html'][:160]}\n    {node['failureSummary'].splitlines()[-1].strip()}"
-            for each in found
+            for each in result
             for node in each["nodes"][:3]
         ]
-        assert not found, f"{where}:\n" + "\n".join(told)
+        assert not result, f"{where}:\n" + "\n".join(text)
 
     return run
 

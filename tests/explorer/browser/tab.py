@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from glassformer.explorer.frames import Frame, decode
+from glassformer.explorer.binary_frames import BinaryFrame, decode
 from glassformer.explorer.look import Look
 
 PATIENCE = 20_000
 """Milliseconds until something that should be on the page counts as missing: machines that test are slow at times."""
 
-DRAWN = {
+VIEW_READY = {
     "model": "!document.querySelector('.model-view canvas[data-empty]')"
     " && document.querySelectorAll('.model-view [data-cell] canvas').length > 0",
     "head": "/^[1-9]/.test(document.querySelector('.head-status')?.innerText ?? '')"
@@ -28,6 +28,9 @@ DRAWN = {
 
 PIXELS = "new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)"
 """Of a canvas c: one number a pixel."""
+
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+"""Pixels by which the page is wider than the screen."""
 
 TEXTS_REFUSED = ".texts [role=alert], section.banners .banner"
 """Where the page says why it does not take a text."""
@@ -52,8 +55,8 @@ class Tab:
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         self.context.set_default_timeout(PATIENCE)
         self.errors: list[str] = []
-        self.elsewhere: list[str] = []
-        self.asked: list[str] = []
+        self.foreign_requests: list[str] = []
+        self.requested_urls: list[str] = []
         self._expect, self._allow = expect, allow
         self.context.on("page", self._listen)
         self.context.on("request", lambda request: self._note(request.url))
@@ -64,7 +67,10 @@ class Tab:
 
     def _listen(self, page: Any) -> None:
         page.on("pageerror", lambda error: self._complain(error.stack or str(error)))
-        page.on("console", lambda said: self._complain(said.text) if said.type == "error" else None)
+        page.on(
+            "console",
+            lambda message: self._complain(message.text) if message.type == "error" else None,
+        )
         page.on("dialog", self._dismiss)
 
     def _dismiss(self, dialog: Any) -> None:
@@ -76,31 +82,31 @@ class Tab:
             self.errors.append(text)
 
     def _note(self, url: str) -> None:
-        self.asked.append(url)
+        self.requested_urls.append(url)
         parts = urlsplit(url)
         if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != self._allow:
-            self.elsewhere.append(url)
+            self.foreign_requests.append(url)
 
     # ------------------------------------------------------------------------------------------------ going there
 
-    def goto(self, place: Look | Path, **state: Any) -> Any:
+    def goto(self, target: Look | Path, **state: Any) -> Any:
         """Go to a served page with its token, or to a file, in a state."""
-        wanted = urlencode({"v": 1} | state, safe=",") if state else ""
-        if isinstance(place, Look):
-            self.page.goto(place.url + (f"&{wanted}" if wanted else ""))
+        fragment = urlencode({"v": 1} | state, safe=",") if state else ""
+        if isinstance(target, Look):
+            self.page.goto(target.url + (f"&{fragment}" if fragment else ""))
         else:
-            self.page.goto(place.as_uri() + (f"#{wanted}" if wanted else ""))
+            self.page.goto(target.as_uri() + (f"#{fragment}" if fragment else ""))
         return self.page
 
-    def open(self, place: Look | Path, **state: Any) -> Any:
+    def open(self, target: Look | Path, **state: Any) -> Any:
         """Go there, and wait until the view has its numbers."""
-        self.goto(place, **state)
-        return self.drawn(state.get("view", "model"))
+        self.goto(target, **state)
+        return self.wait_for_view(state.get("view", "model"))
 
-    def drawn(self, view: str) -> Any:
+    def wait_for_view(self, view: str) -> Any:
         """Wait until a view is on screen with its numbers."""
         self.page.wait_for_selector(f"#tab-{view}[aria-selected=true]")
-        self.until(DRAWN[view])
+        self.until(VIEW_READY[view])
         return self.page
 
     def until(self, condition: str, x: Any = None) -> None:
@@ -110,7 +116,7 @@ class Tab:
     def go(self, view: str) -> Any:
         """Choose a view by its tab."""
         self.page.locator(f"#tab-{view}").click()
-        return self.drawn(view)
+        return self.wait_for_view(view)
 
     # --------------------------------------------------------------------------------------------------- reading it
 
@@ -120,38 +126,38 @@ class Tab:
         return {name: values[0] for name, values in parse_qs(urlsplit(self.page.url).fragment).items()}
 
     @property
-    def said(self) -> str:
+    def announcement(self) -> str:
         """The last sentence of the live region."""
         return str(self.page.locator(".said").inner_text())
 
-    def hears(self, pattern: str) -> str:
+    def wait_for_announcement(self, pattern: str) -> str:
         """Wait until the live region says something like this; gives what it says."""
         self.until("new RegExp(x).test(document.querySelector('.said')?.textContent ?? '')", pattern)
-        return self.said
+        return self.announcement
 
     @property
     def messages(self) -> str:
         """What stands in the banners."""
         return str(self.page.get_by_label("Messages").inner_text())
 
-    def told(self, pattern: str) -> str:
+    def wait_for_banner(self, pattern: str) -> str:
         """Wait until a banner says something like this; gives all that they say."""
         self.until("new RegExp(x).test(document.querySelector('section.banners')?.innerText ?? '')", pattern)
         return self.messages
 
-    def said_of_texts(self) -> str:
+    def text_error(self) -> str:
         """What stands beside the text fields, or in a banner, once there is something."""
         self.until("(document.querySelector(x)?.innerText ?? '') !== ''", TEXTS_REFUSED)
         return str(self.page.locator(TEXTS_REFUSED).first.inner_text())
 
     def colours(self, selector: str) -> list[int]:
         """How many different colours each canvas has."""
-        found: list[int] = self.page.eval_on_selector_all(
+        values: list[int] = self.page.eval_on_selector_all(
             selector, f"canvases => canvases.map(c => new Set({PIXELS}).size)"
         )
-        return found
+        return values
 
-    def painted(self, selector: str, colours: int) -> None:
+    def wait_for_colours(self, selector: str, colours: int) -> None:
         """Wait until a canvas has at least so many colours; it is drawn a frame after its numbers are there."""
         self.until(
             f"(c => c && c.width && new Set({PIXELS}).size >= {colours})(document.querySelector(x))", selector
@@ -159,7 +165,7 @@ class Tab:
 
     def brightest(self, selector: str) -> list[int]:
         """The brightest pixel of each canvas, by its place; -1 where a pixel is clear."""
-        found: list[int] = self.page.eval_on_selector_all(
+        values: list[int] = self.page.eval_on_selector_all(
             selector,
             f"""canvases => canvases.map((c) => {{
                 const pixels = {PIXELS};
@@ -168,12 +174,12 @@ class Tab:
                 return red.indexOf(Math.max(...red));
             }})""",
         )
-        return found
+        return values
 
     @contextmanager
-    def frames(self, kind: str) -> Iterator[list[Frame]]:
+    def frames(self, kind: str) -> Iterator[list[BinaryFrame]]:
         """The answers of a kind that the page itself fetches meanwhile: at least one."""
-        got: list[Frame] = []
+        got: list[BinaryFrame] = []
         with self.page.expect_response(lambda answer: f"/api/{kind}?" in answer.url) as first:
             yield got
         got.append(decode(first.value.body()))
@@ -188,6 +194,14 @@ class Tab:
         with self.page.expect_download() as download:
             self.share(words)
         return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+def fits(page: Any, where: str) -> None:
+    """Wait until nothing is wider than the screen: after a resize, the page is laid out anew one frame later."""
+    try:
+        page.wait_for_function(f"() => {OVERFLOW} <= 0")
+    except Exception as error:
+        raise AssertionError(f"{where}: {page.evaluate(OVERFLOW)} pixels sideways") from error
 
 
 def value(text: str) -> float:

@@ -11,12 +11,11 @@ import pytest
 
 from glassformer.explorer.look import Look
 from tests.explorer.browser.conftest import Check
-from tests.explorer.browser.tab import Tab
+from tests.explorer.browser.tab import Tab, fits
 
 VIEWS = ("model", "head", "matrix", "neuron")
 THEMES = ("light", "dark")
 WIDTHS = {1440: 900, 390: 844}
-SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 MOVING = """() => [...document.querySelectorAll("*")].flatMap((e) => {
     const { transitionDuration, animationDuration, animationName, scrollBehavior } = getComputedStyle(e);
     const long = (text) => text.split(",").some((part) => parseFloat(part) > 0.01);
@@ -65,7 +64,7 @@ def test_what_is_written(tab: Tabs, story: Look, check: Check, writing: dict[str
             check(page, f"{writing}, {theme}, {width} wide")
     for width in (320, 720):
         page.set_viewport_size({"width": width, "height": 640})
-        assert page.evaluate(SIDEWAYS) <= 0, f"{width} wide"
+        fits(page, f"{width} wide")
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -114,8 +113,8 @@ def test_320_pixels_need_no_scrolling_sideways(tab: Tabs, served: Look) -> None:
         one.go(view)
         for width in (320, 720):
             page.set_viewport_size({"width": width, "height": 640})
-            one.drawn(view)
-            assert page.evaluate(SIDEWAYS) <= 0, f"{view}, {width} wide"
+            one.wait_for_view(view)
+            fits(page, f"{view}, {width} wide")
 
 
 def test_who_wants_no_movement_gets_none(tab: Tabs, served: Look) -> None:
@@ -134,7 +133,7 @@ def test_who_wants_no_movement_gets_none(tab: Tabs, served: Look) -> None:
 def test_each_view_has_its_table(tab: Tabs, served: Look) -> None:
     one = tab()
     page = one.open(served, l=4, h=11, q=3, k=2)
-    tokens = len(served.session.sides["text"])
+    tokens = len(served.session.streams["text"])
     for view, size in {"model": 72, "head": tokens + 1, "matrix": tokens, "neuron": tokens}.items():
         one.go(view)
         button = page.locator("#view").get_by_role("button", name=TABLE)
@@ -161,36 +160,38 @@ def test_arrow_keys_speak_in_the_model_view(tab: Tabs, served: Look) -> None:
     one = tab()
     page = one.open(served)
     page.locator(".model-view [role=gridcell][tabindex='0']").focus()
-    for key, place in (
+    for key, position in (
         ("ArrowRight", "layer 0 · head 1"),
         ("ArrowDown", "layer 1 · head 1"),
         ("Home", "layer 0 · head 0"),
     ):
         page.keyboard.press(key)
         name = page.evaluate("document.activeElement.getAttribute('aria-label')")
-        assert name.startswith(f"{place}: ") and len(name) > len(place) + 8
-        assert place in page.get_by_role("complementary", name="The head pointed at").inner_text()
+        assert name.startswith(f"{position}: ") and len(name) > len(position) + 8
+        assert position in page.get_by_role("complementary", name="The head pointed at").inner_text()
 
 
 def test_arrow_keys_speak_in_the_head_view(tab: Tabs, served: Look) -> None:
     one = tab()
     page = one.open(served, view="head", l=4, h=11)
-    tokens = [token.text for token in served.session.sides["text"]]
+    tokens = [token.text for token in served.session.streams["text"]]
     page.locator(".head-tokens.query [tabindex='0']").focus()
-    for place in (1, 2, 3):
+    for position in (1, 2, 3):
         page.keyboard.press("ArrowDown")
-        one.hears(rf"layer 4 head 11, from “{tokens[place]}” to .* rank 1 of {len(tokens)}")
+        one.wait_for_announcement(
+            rf"layer 4 head 11, from “{tokens[position]}” to .* rank 1 of {len(tokens)}"
+        )
 
 
 def test_arrow_keys_speak_in_the_matrix_view(tab: Tabs, served: Look) -> None:
     one = tab()
     page = one.open(served, view="matrix", l=4, h=11)
-    tokens = [token.text for token in served.session.sides["text"]]
+    tokens = [token.text for token in served.session.streams["text"]]
     page.get_by_role("application").focus()
     page.keyboard.press("ArrowRight")
-    one.hears(rf"from {tokens[1]} to {tokens[1]}, .* rank \d+ of {len(tokens)}")
+    one.wait_for_announcement(rf"from {tokens[1]} to {tokens[1]}, .* rank \d+ of {len(tokens)}")
     page.keyboard.press("ArrowDown")
-    one.hears(rf"from {tokens[2]} to {tokens[1]}, .* rank \d+ of {len(tokens)}")
+    one.wait_for_announcement(rf"from {tokens[2]} to {tokens[1]}, .* rank \d+ of {len(tokens)}")
 
 
 def test_arrow_keys_speak_in_the_neuron_view(tab: Tabs, served: Look) -> None:
@@ -201,6 +202,6 @@ def test_arrow_keys_speak_in_the_neuron_view(tab: Tabs, served: Look) -> None:
     name = page.evaluate("document.activeElement.getAttribute('aria-label')")
     assert re.search(r"^key 1, .*: score .*, probability", name)
     page.keyboard.press("ArrowRight")
-    assert "times k" in one.hears("dimension 0: q")
+    assert "times k" in one.wait_for_announcement("dimension 0: q")
     page.keyboard.press("ArrowRight")
-    one.hears("dimension 1: q")
+    one.wait_for_announcement("dimension 1: q")

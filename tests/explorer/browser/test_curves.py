@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from glassformer.runs.curves import write_page
-from glassformer.training.trials import Search, Trial
+from glassformer.training.trials import SearchResult, Trial
 from glassformer.training.trials_page import trials_page
 from tests.explorer.browser.conftest import Check
-from tests.explorer.browser.tab import Tab
+from tests.explorer.browser.tab import Tab, fits
 from tests.training.a_run import write_run
 
 Tabs = Callable[..., Tab]
-SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 PATH = "() => document.querySelector('[data-chart=\"0\"] path.smooth').getAttribute('d')"
 
 
@@ -46,7 +45,7 @@ def test_anyone_can_use_it_at_any_width(
     for width, theme in zip((1440, 390), themes, strict=True):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme)
-        assert page.evaluate(SIDEWAYS) == 0, width
+        fits(page, f"{width} wide")
         check(page, f"{which}, {theme}, {width} wide")
 
 
@@ -61,12 +60,12 @@ def test_the_trials_of_a_search(tab: Tabs, tmp_path: Path, check: Check) -> None
         )
         for i, state in enumerate(("complete", "pruned", "complete"))
     ]
-    (tmp_path / "trials.html").write_text(trials_page(Search("f1", "maximize", trials)), "utf-8")
+    (tmp_path / "trials.html").write_text(trials_page(SearchResult("f1", "maximize", trials)), "utf-8")
     page = tab(color_scheme="dark").goto(tmp_path / "trials.html")
     assert page.locator("circle").count() == 3 * 4
     for width in (1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate(SIDEWAYS) == 0, width
+        fits(page, f"{width} wide")
     check(page, "trials")
 
 
@@ -88,8 +87,8 @@ def test_the_script_draws_what_stood_there(tab: Tabs, pages: dict[str, Path]) ->
     still = tab(java_script_enabled=False).goto(pages["one"])
     alive = tab().goto(pages["one"])
     for selector in ("path.smooth", "path.points", ".best", ".skip", ".saved"):
-        said = [page.locator(f".plot {selector}").first.get_attribute("d") for page in (still, alive)]
-        ours, theirs = ([float(x) for x in re.findall(r"-?[\d.]+", each)] for each in said)
+        spoken_text = [page.locator(f".plot {selector}").first.get_attribute("d") for page in (still, alive)]
+        ours, theirs = ([float(x) for x in re.findall(r"-?[\d.]+", each)] for each in spoken_text)
         assert ours == pytest.approx(theirs, abs=1.0), selector
     for selector in (".y text", ".x text"):
         assert still.locator(selector).all_text_contents() == alive.locator(selector).all_text_contents()
@@ -116,8 +115,8 @@ def test_pointing_tells_the_numbers_of_a_step_everywhere(tab: Tabs, pages: dict[
 def test_dragging_zooms_all_and_back(tab: Tabs, pages: dict[str, Path]) -> None:
     page = tab().goto(pages["one"])
     before = page.evaluate(PATH)
-    whole = page.get_by_role("button", name="Whole run")
-    assert whole.is_disabled()
+    full = page.get_by_role("button", name="Whole run")
+    assert full.is_disabled()
     box = page.locator(".plot").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 50)
     page.mouse.down()
@@ -127,7 +126,7 @@ def test_dragging_zooms_all_and_back(tab: Tabs, pages: dict[str, Path]) -> None:
     for chart in range(5):
         ticks = [int(x) for x in page.locator(f'[data-chart="{chart}"] .x text').all_text_contents()]
         assert ticks and min(ticks) >= 150 and max(ticks) <= 184
-    whole.click()
+    full.click()
     assert page.evaluate(PATH) == before
 
 
@@ -154,12 +153,12 @@ def test_the_keyboard_does_all_of_it(tab: Tabs, pages: dict[str, Path]) -> None:
 def test_a_log_scale_is_a_log_scale(tab: Tabs, pages: dict[str, Path]) -> None:
     page = tab().goto(pages["one"])
     page.get_by_role("button", name="Loss: log scale").click()
-    places = page.eval_on_selector_all(
+    positions = page.eval_on_selector_all(
         '[data-chart="0"] .y text',
         "all => all.map(e => [Number(e.textContent), parseFloat(e.getAttribute('y'))])",
     )
-    assert len(places) >= 3
-    (a, y), (b, z), *_, (c, w) = places
+    assert len(positions) >= 3
+    (a, y), (b, z), *_, (c, w) = positions
     from math import log
 
     assert (z - y) / (w - y) == pytest.approx(log(b / a) / log(c / a), abs=0.01)

@@ -10,20 +10,19 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from glassformer.evaluation.error_analysis.confusion import confusion_of
+from glassformer.evaluation.error_analysis.confusion import confusion_matrix
 from glassformer.evaluation.error_analysis.page import ErrorsPage
 from glassformer.evaluation.error_analysis.served import ServedErrors
 from glassformer.model import Model
-from glassformer.tasks.predictions import Record
+from glassformer.tasks.predictions import Prediction
 from tests.evaluation.judged_run import EVIL, classified, report, tagged
 from tests.explorer.browser.conftest import Check
-from tests.explorer.browser.tab import Tab
+from tests.explorer.browser.tab import Tab, fits
 
 Tabs = Callable[..., Tab]
-SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def errors_page(records: list[Record], **options: Any) -> ErrorsPage:
+def errors_page(records: list[Prediction], **options: Any) -> ErrorsPage:
     task = "tag" if "tokens" in records[0].row else "classify"
     return ErrorsPage(report(task, records), records, **options)
 
@@ -39,8 +38,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def opened(tab: Tabs, place: Path, **options: Any) -> Any:
-    page = tab(**options).goto(place)
+def opened(tab: Tabs, position: Path, **options: Any) -> Any:
+    page = tab(**options).goto(position)
     page.wait_for_selector(".row")
     return page
 
@@ -60,7 +59,7 @@ def test_anyone_can_use_it_at_any_width(
     for width, theme in zip((1440, 390), themes, strict=True):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme)
-        assert page.evaluate(SIDEWAYS) == 0, width
+        fits(page, f"{width} wide")
         check(page, f"{which}, {theme}, {width} wide")
 
 
@@ -88,7 +87,7 @@ def test_rows_are_ordered_filtered_and_searched(tab: Tabs, pages: dict[str, Path
 
 def test_a_cell_chooses_its_rows_by_mouse_and_keyboard(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
-    cell = page.get_by_role("button", name="true anger, said joy: 7", exact=True)
+    cell = page.get_by_role("button", name="true anger, predicted joy: 7", exact=True)
     cell.click()
     assert told(page).startswith("7 of 60") and cell.get_attribute("aria-pressed") == "true"
     assert page.locator(".row").first.locator(".chip.said").inner_text().endswith("joy")
@@ -101,17 +100,17 @@ def test_a_cell_chooses_its_rows_by_mouse_and_keyboard(tab: Tabs, pages: dict[st
 
 def test_the_script_writes_the_numbers_of_the_picture(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["classes"])
-    found = confusion_of(classified(60))
-    assert found is not None
-    for words, how in (("% of true", "true"), ("% of said", "said"), ("counts", None)):
+    result = confusion_matrix(classified(60))
+    assert result is not None
+    for words, how in (("% of true", "true"), ("% of predicted", "said"), ("counts", None)):
         page.get_by_role("button", name=words).click()
-        ours = Page(page)
-        (theirs := tab().page).set_content(found.svg(how))  # type: ignore[arg-type]
-        assert ours.cells == Page(theirs).cells, words
+        ours = MatrixCells(page)
+        (theirs := tab().page).set_content(result.svg(how))  # type: ignore[arg-type]
+        assert ours.cells == MatrixCells(theirs).cells, words
 
 
-class Page:
-    """The cells of a picture: number and strength."""
+class MatrixCells:
+    """The cells of a confusion matrix: number and opacity."""
 
     def __init__(self, page: Any) -> None:
         self.cells = page.eval_on_selector_all(
@@ -128,7 +127,7 @@ def test_words_and_their_tags(tab: Tabs, pages: dict[str, Path]) -> None:
         ["Rome", "✗", "said", "O", "✓", "true", "B-LOC", "loss", "2.00"],
         ["=Jeff", "✗", "said", "B-LOC", "✓", "true", "B-PER", "loss", "1.00"],
     ]
-    page.get_by_role("button", name="true B-PER, said B-LOC: 1").click()
+    page.get_by_role("button", name="true B-PER, predicted B-LOC: 1").click()
     assert told(page).startswith("1 of 2") and page.locator(".word.found").count() == 1
     assert page.locator(".word.silent").get_attribute("title").startswith("not judged")
 

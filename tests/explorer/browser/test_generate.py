@@ -21,7 +21,7 @@ from tests.explorer.browser.tab import Tab, value
 Tabs = Callable[..., Tab]
 N = 16
 """Tokens that are written here."""
-WRITTEN = ".gen-word[data-step]"
+OPTIONS = ".gen-word[data-step]"
 
 
 @pytest.fixture(scope="session")
@@ -38,14 +38,14 @@ def greedy(teller: Model) -> Any:
     return teller.generate(STORY, max_new_tokens=N, return_scores=True)
 
 
-def write(one: Tab, place: Look | Path, **state: Any) -> Any:
+def write(one: Tab, position: Look | Path, **state: Any) -> Any:
     """Open the view, and wait until all is written."""
-    return one.open(place, **{"view": "generate", "g.max_new_tokens": N} | state)
+    return one.open(position, **{"view": "generate", "g.max_new_tokens": N} | state)
 
 
 def text_of(one: Tab) -> str:
     """The written tokens as they stand on the page, the sign for a lone space left out."""
-    return "".join(one.page.locator(WRITTEN).all_text_contents()).replace("␣", "")
+    return "".join(one.page.locator(OPTIONS).all_text_contents()).replace("␣", "")
 
 
 def joined(text: str) -> str:
@@ -78,14 +78,14 @@ def test_shades_are_not_all_there_is(tab: Tabs, story: Look) -> None:
     one = tab(accept_downloads=True)
     page = write(one, story)
     rows = table(one)
-    word = page.locator(WRITTEN)
+    word = page.locator(OPTIONS)
     surprised = max(range(N), key=lambda at: -rows[at]["log-probability"])
     sure = max(range(N), key=lambda at: rows[at]["log-probability"])
     colours = [word.nth(at).evaluate("e => getComputedStyle(e).backgroundColor") for at in (sure, surprised)]
     assert colours[0] != colours[1]
     name = word.nth(surprised).get_attribute("aria-label") or ""
-    shown = re.search(r"([\d.]+)%, the likeliest", name)
-    assert shown and float(shown[1]) / 100 == pytest.approx(rows[surprised]["probability"], rel=0.06)
+    displayed = re.search(r"([\d.]+)%, the likeliest", name)
+    assert displayed and float(displayed[1]) / 100 == pytest.approx(rows[surprised]["probability"], rel=0.06)
     word.nth(surprised).hover()
     page.get_by_role("heading", name=f"Step {surprised + 1} ").wait_for()
 
@@ -93,35 +93,38 @@ def test_shades_are_not_all_there_is(tab: Tabs, story: Look) -> None:
 def test_it_can_be_stopped_and_keeps_what_is_there(tab: Tabs, story: Look) -> None:
     one = tab()
     page = one.goto(story, **{"view": "generate", "g.max_new_tokens": 450})
-    page.locator(WRITTEN).nth(3).wait_for()
+    page.locator(OPTIONS).nth(3).wait_for()
     page.get_by_role("button", name="Stop").click()
-    one.drawn("generate")
-    assert 4 <= page.locator(WRITTEN).count() < 450
+    one.wait_for_view("generate")
+    assert 4 <= page.locator(OPTIONS).count() < 450
     assert "stopped" in page.locator(".gen-texts").inner_text()
 
 
 def test_what_cannot_be_written_is_a_sentence(tab: Tabs, translation: Look) -> None:
     one = tab(expect="400")
     page = one.goto(translation, **{"view": "generate", "g.num_beams": 32})
-    said = page.get_by_role("alert")
-    said.wait_for()
-    assert re.search(r"num_beams is 32.*vocabulary", said.inner_text()) and "Error" not in said.inner_text()
+    spoken_text = page.get_by_role("alert")
+    spoken_text.wait_for()
+    assert (
+        re.search(r"num_beams is 32.*vocabulary", spoken_text.inner_text())
+        and "Error" not in spoken_text.inner_text()
+    )
     for name, number in (("new tokens", "5"), ("beams", "2")):
         field = page.get_by_role("spinbutton", name=name)
         field.fill(number)
         field.press("Tab")
     page.get_by_role("button", name="Write").first.click()
-    one.drawn("generate")
-    assert page.locator(WRITTEN).count() == 5
-    assert said.count() == 0
+    one.wait_for_view("generate")
+    assert page.locator(OPTIONS).count() == 5
+    assert spoken_text.count() == 0
 
 
 def test_it_goes_on_where_it_was_only_long_enough(tab: Tabs, story: Look, teller: Model) -> None:
     one = tab()
     page = write(one, story)
     page.get_by_role("button", name="Write on", exact=True).click()
-    page.locator(WRITTEN).nth(2 * N - 1).wait_for()
-    one.drawn("generate")
+    page.locator(OPTIONS).nth(2 * N - 1).wait_for()
+    one.wait_for_view("generate")
     assert joined(text_of(one)) == joined(teller.generate(STORY, max_new_tokens=2 * N))
     assert page.locator(".gen-texts li").count() == 1
 
@@ -133,7 +136,7 @@ def test_another_text_is_written_on_anew(tab: Tabs, story: Look, teller: Model) 
     page.get_by_label("text", exact=True).fill("The dog")
     page.get_by_role("button", name="Run").click()
     one.until("document.querySelector('.gen-prompt').textContent.includes('dog')")
-    one.drawn("generate")
+    one.wait_for_view("generate")
     assert joined(text_of(one)) == joined(teller.generate("The dog", max_new_tokens=N))
     assert "at" not in one.state and one.state["g.max_new_tokens"] == str(N)
 
@@ -141,9 +144,9 @@ def test_another_text_is_written_on_anew(tab: Tabs, story: Look, teller: Model) 
 def test_a_model_that_only_reads_has_no_such_view(tab: Tabs, tiny: Look) -> None:
     one = tab()
     page = one.goto(tiny, view="generate")
-    one.drawn("model")
+    one.wait_for_view("model")
     assert page.get_by_role("tab", name="Generation").count() == 0
-    assert "generate" in one.told("not here")
+    assert "generate" in one.wait_for_banner("not here")
 
 
 # ------------------------------------------------------------------------------------------------------- the choice
@@ -174,15 +177,15 @@ def test_sliders_do_what_the_filters_do(tab: Tabs, story: Look, teller: Model, g
         set_range(page, "temperature", temperature)
         set_range(page, "top-k", MARKS.index(k))
         set_range(page, "top-p", p)
-        wanted = filters.temperature(temperature)(ids, logits)
+        expected = filters.temperature(temperature)(ids, logits)
         for change in ([filters.top_k(k)] if k else []) + [filters.top_p(p)]:
-            wanted = change(ids, wanted)
-        probs = wanted.softmax(-1)[0]
-        kept = page.locator(".gen-facts b").first.inner_text()
-        assert int(kept) == int((probs > 0).sum()), (temperature, k, p)
+            expected = change(ids, expected)
+        probs = expected.softmax(-1)[0]
+        stored = page.locator(".gen-facts b").first.inner_text()
+        assert int(stored) == int((probs > 0).sum()), (temperature, k, p)
         bars = page.locator(".gen-bar").evaluate_all("all => all.map(e => [e.title, 'cut' in e.dataset])")
-        shown = torch.tensor([value(re.split("[:,]", title)[0]) for title, _ in bars]).double()
-        torch.testing.assert_close(shown, probs[listed], atol=1e-5, rtol=0)
+        displayed = torch.tensor([value(re.split("[:,]", title)[0]) for title, _ in bars]).double()
+        torch.testing.assert_close(displayed, probs[listed], atol=1e-5, rtol=0)
         assert [cut for _, cut in bars] == (probs[listed] == 0).tolist(), (temperature, k, p)
 
 
@@ -195,11 +198,11 @@ def test_presets_and_writing_again_with_them(tab: Tabs, story: Look, teller: Mod
     page.get_by_role("button", name="0.7 / 0.9").click()
     page.get_by_role("button", name="Write with these").click()
     one.until("location.hash.includes('g.seed=')")
-    one.drawn("generate")
+    one.wait_for_view("generate")
     state = one.state
     assert (state["g.do_sample"], state["g.temperature"], state["g.top_p"]) == ("true", "0.7", "0.9")
-    asked = {"do_sample": True, "temperature": 0.7, "top_k": 0, "top_p": 0.9, "seed": int(state["g.seed"])}
-    assert joined(text_of(one)) == joined(teller.generate(STORY, max_new_tokens=N, **asked))
+    request = {"do_sample": True, "temperature": 0.7, "top_k": 0, "top_p": 0.9, "seed": int(state["g.seed"])}
+    assert joined(text_of(one)) == joined(teller.generate(STORY, max_new_tokens=N, **request))
 
 
 # ------------------------------------------------------------------------------------------------------- branches
@@ -209,17 +212,17 @@ def test_a_branch_is_taken_kept_left_and_removed(tab: Tabs, story: Look, teller:
     one = tab(accept_downloads=True)
     page = write(one, story)
     first = text_of(one)
-    page.locator(WRITTEN).nth(4).click()
+    page.locator(OPTIONS).nth(4).click()
     assert one.state["at"] == "5"
     other = page.locator(".gen-bar:not([aria-current])").nth(1)
     other.click()
     page.get_by_role("button", name=re.compile("Remove the branch step 5")).wait_for()
-    one.drawn("generate")
+    one.wait_for_view("generate")
     rows = table(one)
     assert rows[4]["chosen"] == "by hand" and {row["chosen"] for row in rows[5:]} == {"by the method"}
     forced = teller.tokenizer.encode(STORY) + [row["id"] for row in rows[:5]]
-    wanted = teller.generate(torch.tensor([forced]), max_new_tokens=len(rows) - 5)
-    assert [row["id"] for row in rows[5:]] == wanted[0, len(forced) :].tolist()
+    expected = teller.generate(torch.tensor([forced]), max_new_tokens=len(rows) - 5)
+    assert [row["id"] for row in rows[5:]] == expected[0, len(forced) :].tolist()
     branch = text_of(one)
     assert branch != first
 
@@ -227,9 +230,9 @@ def test_a_branch_is_taken_kept_left_and_removed(tab: Tabs, story: Look, teller:
     link = page.url
     page.goto("about:blank")
     page.goto(link)
-    one.drawn("generate")
+    one.wait_for_view("generate")
     one.until("document.querySelector('.gen-hand') !== null")
-    one.drawn("generate")
+    one.wait_for_view("generate")
     assert text_of(one) == branch
     assert page.locator(".gen-word.gen-pinned").get_attribute("data-step") == "5"
 
@@ -250,16 +253,16 @@ def test_all_of_it_by_keyboard(tab: Tabs, story: Look) -> None:
     page = write(one, story)
     press = page.keyboard.press
     page.keyboard.press("1")
-    one.drawn("model")
+    one.wait_for_view("model")
     page.locator("body").press("5")
-    one.drawn("generate")
-    page.locator(f"{WRITTEN}[tabindex='0']").focus()
+    one.wait_for_view("generate")
+    page.locator(f"{OPTIONS}[tabindex='0']").focus()
     press("Home")
     press("ArrowRight")
     press("ArrowRight")
     page.get_by_role("heading", name="Step 3 ").wait_for()
     press("Enter")
-    one.hears("Pinned step 3")
+    one.wait_for_announcement("Pinned step 3")
     assert one.state["at"] == "3"
     for _ in range(40):
         press("Tab")
@@ -268,8 +271,8 @@ def test_all_of_it_by_keyboard(tab: Tabs, story: Look) -> None:
     press("ArrowDown")
     press("Enter")
     page.locator(".gen-word.gen-hand").wait_for()
-    one.drawn("generate")
-    one.hears("Written:")
+    one.wait_for_view("generate")
+    one.wait_for_announcement("Written:")
     page.locator(".gen-tree [tabindex='0']").focus()
     press("ArrowDown")
     assert "step" in (page.evaluate("document.activeElement.getAttribute('aria-label')") or "")
@@ -283,23 +286,25 @@ def test_all_of_it_by_keyboard(tab: Tabs, story: Look) -> None:
 def test_the_tree_of_beams(tab: Tabs, story: Look, teller: Model) -> None:
     one = tab(accept_downloads=True)
     page = write(one, story, **{"g.num_beams": 4})
-    found = teller.generate(STORY, max_new_tokens=N, num_beams=4, num_return_sequences=4, return_scores=True)
+    result = teller.generate(STORY, max_new_tokens=N, num_beams=4, num_return_sequences=4, return_scores=True)
     texts = page.locator(".gen-texts li")
     assert texts.count() == 4
-    for at, (text, score) in enumerate(zip(found.texts, found.scores.tolist(), strict=True)):
-        said = texts.nth(at).inner_text()
-        assert text.strip() in said
-        told = re.search(r"score −([\d.]+)", said)
+    for at, (text, score) in enumerate(zip(result.texts, result.scores.tolist(), strict=True)):
+        spoken_text = texts.nth(at).inner_text()
+        assert text.strip() in spoken_text
+        told = re.search(r"score −([\d.]+)", spoken_text)
         assert told and -float(told[1]) == pytest.approx(score, rel=1e-3)
     assert "given back" in texts.first.inner_text() and "given back" not in texts.nth(1).inner_text()
     marks = page.locator(".gen-chip b")
     assert sorted(marks.all_inner_texts()) == ["1", "2", "3", "4"]
     assert page.locator(".gen-chip.dead").count() > 4, "beams that were given up"
-    places = page.locator(".gen-chip").evaluate_all("all => all.map(e => `${e.style.left} ${e.style.top}`)")
-    assert len(places) == len(set(places)), "no two in one place"
+    positions = page.locator(".gen-chip").evaluate_all(
+        "all => all.map(e => `${e.style.left} ${e.style.top}`)"
+    )
+    assert len(positions) == len(set(positions)), "no two in one place"
     texts.nth(2).get_by_role("button").first.click()
-    assert joined(text_of(one)) == joined(found.texts[2])
-    assert page.locator(".gen-chip.on").count() == page.locator(WRITTEN).count()
+    assert joined(text_of(one)) == joined(result.texts[2])
+    assert page.locator(".gen-chip.on").count() == page.locator(OPTIONS).count()
 
 
 # -------------------------------------------------------------------------------------------------------- attention
@@ -313,11 +318,11 @@ def test_where_it_looked(tab: Tabs, story: Look, teller: Model) -> None:
     one.until("document.querySelector('.gen-key') !== null")
     writing = teller.writing(STORY)
     session = writing.session(writing.write(max_new_tokens=N).answers[0].node)
-    row = len(writing.before) + step - 2
+    row = len(writing.prefix) + step - 2
     told = page.locator(".gen-shades .gen-said").inner_text()
     shares = session.head(layer, head).probs(row)[0]
     best = int(shares.argmax())
-    assert session.sides["text"][best].text in told
+    assert session.streams["text"][best].text in told
     assert re.search(rf"{float(shares[best]) * 100:.0f}%", told)
 
     page.locator(".gen-shades select").last.select_option("mean")
@@ -329,12 +334,12 @@ def test_where_it_looked(tab: Tabs, story: Look, teller: Model) -> None:
     )
     page.locator(".gen-shades select").last.select_option(str(head))
     page.get_by_role("button", name="Head view").click()
-    one.drawn("head")
+    one.wait_for_view("head")
     assert (one.state["l"], one.state["h"], one.state["q"]) == (str(layer), str(head), str(row))
     page.locator("#tab-generate").click()
-    one.drawn("generate")
+    one.wait_for_view("generate")
     assert page.get_by_label("text", exact=True).input_value() == STORY, "back at the prompt, nothing is lost"
-    assert page.locator(WRITTEN).count() == N
+    assert page.locator(OPTIONS).count() == N
 
 
 def test_an_encoder_decoder_answers_what_it_reads(
@@ -345,8 +350,8 @@ def test_an_encoder_decoder_answers_what_it_reads(
     one.until("document.querySelector('.gen-key') !== null")
     source = " ".join(page.locator(".gen-source span").all_text_contents())
     assert joined(TRANSLATION[0]) in joined(source)
-    wanted = models["transformer"].generate(TRANSLATION[0], max_new_tokens=N)
-    assert joined(wanted) in joined(text_of(one))
+    expected = models["transformer"].generate(TRANSLATION[0], max_new_tokens=N)
+    assert joined(expected) in joined(text_of(one))
     shades = page.locator(".gen-source span").evaluate_all("all => all.map(e => e.style.background)")
     assert any(shades)
 
@@ -396,11 +401,11 @@ def test_one_file_holds_what_was_written(
     path = tmp_path / "page.html"
     teller.look(STORY, html=path, view="generate", options={"max_new_tokens": N, "num_beams": 3})
     page = offline.goto(path)
-    offline.drawn("generate")
+    offline.wait_for_view("generate")
     best = teller.generate(STORY, max_new_tokens=N, num_beams=3)
     assert joined(text_of(offline)) == joined(best)
     assert page.locator(".gen-texts li").count() == 3
-    page.locator(WRITTEN).nth(5).click()
+    page.locator(OPTIONS).nth(5).click()
     offline.until("document.querySelector('.gen-facts') !== null")
     page.get_by_role("button", name="T → 0").click()
     assert page.locator(".gen-facts").inner_text().startswith("1 of 512 left")
@@ -411,8 +416,10 @@ def test_one_file_holds_what_was_written(
     page.locator(".gen-shades select").first.select_option("1")
     for one in (served, offline):
         one.until("document.querySelector('.gen-key') !== null")
-    said = ".gen-shades .gen-said"
-    offline.until(f"document.querySelector('{said}').innerText === x", other.locator(said).inner_text())
+    spoken_text = ".gen-shades .gen-said"
+    offline.until(
+        f"document.querySelector('{spoken_text}').innerText === x", other.locator(spoken_text).inner_text()
+    )
 
     page.locator(".gen-bar:not([aria-current])").nth(1).click()
     page.get_by_role("status").filter(has_text="glassformer look").wait_for()
@@ -425,9 +432,9 @@ def test_a_file_without_a_writing_says_how_to_add_it(offline: Tab, teller: Model
     teller.look(STORY, html=path)
     page = offline.open(path)
     page.locator("#tab-generate").click()
-    said = page.get_by_role("status").filter(has_text="glassformer look")
-    said.wait_for()
-    assert "--view generate" in said.inner_text()
+    spoken_text = page.get_by_role("status").filter(has_text="glassformer look")
+    spoken_text.wait_for()
+    assert "--view generate" in spoken_text.inner_text()
 
 
 def test_the_page_saves_what_is_written_into_one_file(
@@ -438,5 +445,5 @@ def test_the_page_saves_what_is_written_into_one_file(
     path = tmp_path / "saved.html"
     path.write_bytes(one.saved("one HTML file")[1])
     offline.goto(path)
-    offline.drawn("generate")
+    offline.wait_for_view("generate")
     assert text_of(offline) == text_of(one)

@@ -50,22 +50,22 @@ def marked(page: Any) -> bool:
 def focus(page: Any) -> dict[str, str | None]:
     """What has the focus: its role or element, and its name."""
     assert page.evaluate(FOCUSED) is None, page.evaluate(FOCUSED)
-    found: dict[str, str | None] = page.evaluate(
+    result: dict[str, str | None] = page.evaluate(
         """() => {
             const { id, tagName, ariaLabel, textContent, role } = document.activeElement;
             return { id, role: role ?? tagName.toLowerCase(), name: ariaLabel ?? textContent.trim() };
         }"""
     )
-    return found
+    return result
 
 
-def tab_to(page: Any, role: str, most: int = 40) -> None:
+def tab_to(page: Any, role: str, largest: int = 40) -> None:
     """Press Tab until something of this role has the focus."""
-    for _ in range(most):
+    for _ in range(largest):
         page.keyboard.press("Tab")
         if focus(page)["role"] == role:
             return
-    raise AssertionError(f"{most} times Tab lead to no {role}")
+    raise AssertionError(f"{largest} times Tab lead to no {role}")
 
 
 def test_from_load_to_a_pin_and_back(tab: Tabs, served: Look) -> None:
@@ -79,12 +79,12 @@ def test_from_load_to_a_pin_and_back(tab: Tabs, served: Look) -> None:
     press("ArrowRight")
     assert (focus(page)["name"] or "").startswith("layer 2 · head 1:")
     press("Enter")
-    one.drawn("head")
+    one.wait_for_view("head")
     assert (one.state["l"], one.state["h"]) == ("2", "1")
 
     for key, view in (("3", "matrix"), ("4", "neuron"), ("1", "model"), ("2", "head")):
         press(key)
-        one.drawn(view)
+        one.wait_for_view(view)
     press("]")
     press("]")
     press("[")
@@ -94,13 +94,13 @@ def test_from_load_to_a_pin_and_back(tab: Tabs, served: Look) -> None:
     press(",")
     assert one.state["h"] == "2"
     press("1")
-    one.drawn("model")
+    one.wait_for_view("model")
     press(",")
     press(",")
     press(",")
     assert one.state["h"] == "11", "before the first head comes the last"
     press("2")
-    one.drawn("head")
+    one.wait_for_view("head")
 
     page.locator("body").evaluate("body => document.activeElement.blur()")
     tab_to(page, "option")
@@ -177,10 +177,10 @@ def test_a_token_is_found_and_pinned(tab: Tabs, served: Look) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     field.wait_for(state="hidden")
-    tokens = [token.text for token in served.session.sides["text"]]
+    tokens = [token.text for token in served.session.streams["text"]]
     second = tokens.index("flies", tokens.index("flies") + 1)
     one.until("new URLSearchParams(location.hash.slice(1)).get('q') === x", str(second))
-    one.hears("layer 4 head 11, from “flies”|[Pp]inned")
+    one.wait_for_announcement("layer 4 head 11, from “flies”|[Pp]inned")
 
 
 def test_a_new_text_is_run_with_enter(tab: Tabs, tiny: Look) -> None:
@@ -195,9 +195,9 @@ def test_a_new_text_is_run_with_enter(tab: Tabs, tiny: Look) -> None:
     page.keyboard.press("Delete")
     page.keyboard.press("Enter")
     one.until("location.hash.includes('x=')")
-    one.drawn("head")
-    shown = page.locator(".head-tokens.query .head-token").all_inner_texts()
-    assert "banana" in shown and "arrow" in shown
+    one.wait_for_view("head")
+    displayed = page.locator(".head-tokens.query .head-token").all_inner_texts()
+    assert "banana" in displayed and "arrow" in displayed
     assert focus(page)["role"] == "textarea", "who writes goes on writing"
 
 
@@ -206,7 +206,7 @@ def test_the_tabs_are_one_stop(tab: Tabs, tiny: Look) -> None:
     page = one.open(tiny)
     tab_to(page, "tab")
     page.keyboard.press("ArrowRight")
-    one.drawn("head")
+    one.wait_for_view("head")
     assert focus(page)["id"] == "tab-head"
     page.keyboard.press("Tab")
     assert focus(page)["role"] != "tab"

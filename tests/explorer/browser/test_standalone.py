@@ -40,12 +40,12 @@ def sentence(one: Tab, look: Look | Path, state: dict[str, Any]) -> str:
     """What the head view says of token 2 → 4."""
     page = one.open(look, view="head", **state, q=2)
     page.locator(".head-tokens.key [data-token='4']").hover()
-    return one.hears("rank .* of")
+    return one.wait_for_announcement("rank .* of")
 
 
-def listed(one: Tab, place: Look | Path, state: dict[str, Any]) -> list[str]:
+def listed(one: Tab, position: Look | Path, state: dict[str, Any]) -> list[str]:
     """Tokens, shares and scores of a row in the matrix view's table."""
-    page = one.open(place, view="matrix", **state, q=2)
+    page = one.open(position, view="matrix", **state, q=2)
     page.get_by_role("button", name="Data table").click()
     return list(page.get_by_role("table").locator("tbody tr").all_inner_texts())
 
@@ -67,7 +67,7 @@ def test_every_view_opens_from_disk(offline: Tab, file: Path) -> None:
     assert len(pixels) == 72 and -1 not in pixels
     for view in VIEWS:
         offline.go(view)
-    assert {url.partition(":")[0] for url in offline.asked} <= {"file", "data", "blob"}
+    assert {url.partition(":")[0] for url in offline.requested_urls} <= {"file", "data", "blob"}
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_its_numbers_are_the_served_ones(
     look = request.getfixturevalue(fixture)
     look.save(tmp_path / "page.html")
     online = tab()
-    said = sentence(online, look, state)
-    assert SENTENCE.search(said)
-    assert sentence(offline, tmp_path / "page.html", state) == said
+    spoken_text = sentence(online, look, state)
+    assert SENTENCE.search(spoken_text)
+    assert sentence(offline, tmp_path / "page.html", state) == spoken_text
     here, there = listed(offline, tmp_path / "page.html", state), listed(online, look, state)
     assert len(here) == len(there)
     for mine, theirs in zip(here, there, strict=True):
@@ -120,8 +120,8 @@ def test_it_may_run_nothing_else_and_ask_nobody(offline: Tab, file: Path) -> Non
         }"""
     )
     assert refused == [None, "refused"]
-    assert [url for url in offline.elsewhere if "example.org" not in url] == []
-    offline.elsewhere.clear()
+    assert [url for url in offline.foreign_requests if "example.org" not in url] == []
+    offline.foreign_requests.clear()
 
 
 def test_its_size(file: Path) -> None:
@@ -136,22 +136,26 @@ def test_layers_that_are_not_in_it_are_greyed_with_the_command(
 ) -> None:
     path = tmp_path / "page.html"
     page_of = served.save(path, layers=[1])
-    assert page_of.held == {"self": [1]}
+    assert page_of.exact_layers == {"self": [1]}
     canvases = ".model-view [role=gridcell] canvas"
     page = offline.open(path)
     assert len(offline.colours(canvases)) == 72, "all thumbnails always"
-    for view, place in (("head", ".head-absent"), ("matrix", ".matrix-absent"), ("neuron", ".neuron-absent")):
+    for view, position in (
+        ("head", ".head-absent"),
+        ("matrix", ".matrix-absent"),
+        ("neuron", ".neuron-absent"),
+    ):
         offline.open(path, view=view, l=1)
         page.keyboard.press("]")
-        page.wait_for_selector(place)
-        told = page.locator(place).inner_text()
+        page.wait_for_selector(position)
+        told = page.locator(position).inner_text()
         assert re.search(r"glassformer look .* --layers (\d,)*2\b", told), told
         if view == "head":  # what stands there from before is grey, and out of reach
             grey = page.locator(".head-content")
             assert grey.evaluate("e => e.inert && Number(getComputedStyle(e).opacity) < 1")
         page.keyboard.press("[")
-        page.wait_for_selector(place, state="detached")
-        offline.drawn(view)
+        page.wait_for_selector(position, state="detached")
+        offline.wait_for_view(view)
 
 
 def test_it_takes_no_other_text(offline: Tab, file: Path) -> None:
@@ -166,7 +170,7 @@ def test_a_link_into_it_and_its_first_view(offline: Tab, encoder: Model, tmp_pat
     path = tmp_path / "page.html"
     encoder.look(TEXTS, html=path, view="neuron", layer=2, heads=[9], theme="dark")
     offline.goto(path)
-    page = offline.drawn("neuron")
+    page = offline.wait_for_view("neuron")
     assert (offline.state["l"], offline.state["h"]) == ("2", "9")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     offline.open(path, view="head", l=5, h=1)
@@ -188,21 +192,21 @@ def test_a_text_that_is_markup_is_text(
 ) -> None:
     """In pieces, and where `<script>` is one token; a dialog or an error in the console fails the test."""
     if model == "words":
-        found, texts = request.getfixturevalue("models")["bert"], ["time <script> flies", "</script> <!--"]
+        result, texts = request.getfixturevalue("models")["bert"], ["time <script> flies", "</script> <!--"]
     else:
-        found, texts = request.getfixturevalue("encoder"), HOSTILE
-    made = look(found, *texts)
-    place: Look | Path = made
+        result, texts = request.getfixturevalue("encoder"), HOSTILE
+    made = look(result, *texts)
+    position: Look | Path = made
     if host == "standalone":
         made.save(tmp_path / "page.html")
-        place = tmp_path / "page.html"
+        position = tmp_path / "page.html"
     one = tab()
     scripts = None
     for view in VIEWS:
-        page = one.open(place, view=view, l=1, h=0, q=2, k=4)
+        page = one.open(position, view=view, l=1, h=0, q=2, k=4)
         scripts = scripts or page.locator("script").count()
         assert page.locator("script").count() == scripts, "a token has become an element"
         assert [field.input_value() for field in page.locator(".texts textarea").all()] == texts
         if view == "head":
-            shown = page.locator(".head-tokens.query .head-token").all_inner_texts()
-            assert shown == [token.text for token in made.session.sides["text"]]
+            displayed = page.locator(".head-tokens.query .head-token").all_inner_texts()
+            assert displayed == [token.text for token in made.session.streams["text"]]

@@ -12,7 +12,7 @@ import torch
 
 import glassformer
 from glassformer.explorer.look import Look
-from glassformer.explorer.runs import Runs
+from glassformer.explorer.session_runs import SessionRuns
 from glassformer.model import Model
 from tests.explorer.browser.conftest import TEXTS
 from tests.explorer.browser.tab import Tab
@@ -28,7 +28,7 @@ def serve(models: dict[str, Model]) -> Iterator[Callable[..., Look]]:
     served: list[Look] = []
 
     def start(*texts: str, model: Model = models["bert"], **options: Any) -> Look:
-        made = Look(Runs(model, **options), texts or TEXTS)
+        made = Look(SessionRuns(model, **options), texts or TEXTS)
         made.serve()
         served.append(made)
         return made
@@ -60,11 +60,11 @@ def test_the_program_ends_while_the_page_is_open(tab: Tabs, serve: Callable[...,
     before = tokens(one)
     look.close()
     page.keyboard.press("]")
-    told = one.told("has ended")
+    told = one.wait_for_banner("has ended")
     assert "glassformer look" in told, "the command that starts it again"
     assert tokens(one) == before
     one.page.get_by_role("button", name="Try again").click()
-    one.told("has ended")
+    one.wait_for_banner("has ended")
     assert tokens(one) == before
 
 
@@ -72,13 +72,13 @@ def test_the_program_ends_while_the_page_is_open(tab: Tabs, serve: Callable[...,
 def test_who_has_no_right_token_is_told_so(tab: Tabs, tiny: Look, token: str) -> None:
     one = tab(expect=REFUSED)
     one.page.goto(tiny.address + token)
-    assert "address" in one.told("key|token")
+    assert "address" in one.wait_for_banner("key|token")
     assert one.page.get_by_role("tab").count() == 0
     assert "Traceback" not in one.page.inner_text("body")
 
 
 def test_a_session_that_was_let_go_is_run_again(tab: Tabs, serve: Callable[..., Look]) -> None:
-    look = serve(most=1)
+    look = serve(max_stored=1)
     one, other = tab(expect=REFUSED), tab()
     page = one.open(look, view="head", q=1)
     before = tokens(one)
@@ -86,13 +86,13 @@ def test_a_session_that_was_let_go_is_run_again(tab: Tabs, serve: Callable[..., 
     write(other, "an arrow flies")  # takes the only place
     other.until("location.hash.includes('x=')")
     page.keyboard.press("3")
-    one.told("run the text again|Run it again")
+    one.wait_for_banner("run the text again|Run it again")
     page.keyboard.press("2")
     assert tokens(one) == before
     page.get_by_role("button", name="Run it again").click()
     one.until("document.querySelector('.banner') === null")
     page.keyboard.press("3")
-    one.drawn("matrix")
+    one.wait_for_view("matrix")
     assert one.state["q"] == "1"
 
 
@@ -104,13 +104,13 @@ def test_two_tabs_keep_their_texts(tab: Tabs, tiny: Look) -> None:
     write(other, "fruit flies", "a banana")
     for tabbed in (one, other):
         tabbed.until("location.hash.includes('x=')")
-        tabbed.drawn("head")
+        tabbed.wait_for_view("head")
     assert tokens(one) == ["[CLS]", "an", "arrow", "[SEP]"]
     assert tokens(other) == ["[CLS]", "fruit", "flies", "[SEP]", "a", "banana", "[SEP]"]
     one.page.keyboard.press("Escape")
     for tabbed in (one, other):
         tabbed.page.reload()
-        tabbed.drawn("head")
+        tabbed.wait_for_view("head")
     assert tokens(one) == ["[CLS]", "an", "arrow", "[SEP]"]
     assert tokens(other)[1] == "fruit"
 
@@ -124,13 +124,13 @@ def test_a_text_that_is_too_long_says_so_where_it_was_written(tab: Tabs, tiny: L
     before = tokens(one)
     text = "time flies " * 40
     write(one, text)
-    told = one.said_of_texts()
+    told = one.text_error()
     assert re.search(r"\b16\b", told) and re.search(r"\b82\b", told), f"how long it may be, and is: {told}"
     assert page.locator(".texts textarea").first.input_value() == text, "what was written is not lost"
     assert tokens(one) == before
     page.get_by_role("tab", name="Matrix").click()
-    one.drawn("matrix")
-    assert one.said_of_texts() == told, "it stays until it is dealt with"
+    one.wait_for_view("matrix")
+    assert one.text_error() == told, "it stays until it is dealt with"
     assert f"{len(before)} tokens" in page.locator(".provenance").inner_text()
 
 
@@ -140,7 +140,7 @@ def test_no_text_at_all(tab: Tabs, tiny: Look, texts: list[str]) -> None:
     one.open(tiny, view="head")
     before = tokens(one)
     write(one, *texts)
-    one.hears("Write something")
+    one.wait_for_announcement("Write something")
     assert tokens(one) == before
 
 
@@ -155,7 +155,7 @@ def test_a_paste_of_four_megabytes_is_refused_kindly(tab: Tabs, tiny: Look) -> N
         }"""
     )
     page.get_by_role("button", name="Run", exact=True).click()
-    told = one.said_of_texts()
+    told = one.text_error()
     assert "too long" in told
     assert tokens(one) == before
     assert page.get_by_role("button", name="Run", exact=True).is_enabled()
@@ -176,12 +176,12 @@ def test_a_pass_that_fails_midway_shows_why(
     network: Any = model.network
     hook = network.blocks[1].register_forward_pre_hook(fail)
     write(one, "an arrow flies")
-    assert "not enough memory" in one.said_of_texts()
+    assert "not enough memory" in one.text_error()
     assert tokens(one) == before
     hook.remove()
     page.get_by_role("button", name="Run", exact=True).click()
     one.until("location.hash.includes('x=')")
-    one.drawn("head")
+    one.wait_for_view("head")
     assert tokens(one) == ["[CLS]", "an", "arrow", "flies", "[SEP]"]
     assert one.messages == ""
 
@@ -189,6 +189,6 @@ def test_a_pass_that_fails_midway_shows_why(
 def test_a_link_whose_text_was_cut_short(tab: Tabs, tiny: Look) -> None:
     one = tab()
     one.goto(tiny, view="head", x="eJyLVkrMUtJRSiwqyi9XiN")
-    one.drawn("head")
+    one.wait_for_view("head")
     assert "cannot be read" in one.messages
     assert tokens(one)[1] == "time"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.explorer.frames import Frame
+from glassformer.explorer.binary_frames import BinaryFrame
 from glassformer.explorer.look import Look
 from glassformer.inspect.session import Session
 from tests.explorer.browser.samples import shaped, words
@@ -50,17 +50,17 @@ def head_of(session: Session, state: dict[str, Any]) -> Any:
     return session.head(state["l"], state["h"], state["map"])
 
 
-def close(array: np.ndarray, wanted: Tensor, bound: float, relative: float = 0.0) -> None:
+def close(array: np.ndarray, expected: Tensor, bound: float, relative: float = 0.0) -> None:
     """Every number of a frame is the session's to a bound, and of its type; what is hidden is hidden in both."""
-    assert array.dtype == (np.float64 if wanted.dtype == torch.float64 else np.float32)
-    assert array.shape == tuple(wanted.shape)
+    assert array.dtype == (np.float64 if expected.dtype == torch.float64 else np.float32)
+    assert array.shape == tuple(expected.shape)
     ours = torch.from_numpy(array.copy()).double()
-    if wanted.dtype == torch.float64:
+    if expected.dtype == torch.float64:
         bound, relative = DOUBLE, 0.0
-    hidden = wanted == float("-inf")
+    hidden = expected == float("-inf")
     assert torch.equal(hidden, ours == float("-inf"))
-    gap = (ours - wanted.double()).abs()[~hidden]
-    assert bool((gap <= bound + relative * wanted.double().abs()[~hidden]).all()), float(gap.max())
+    gap = (ours - expected.double()).abs()[~hidden]
+    assert bool((gap <= bound + relative * expected.double().abs()[~hidden]).all()), float(gap.max())
 
 
 def test_the_models_have_something_to_show(scattered: Look, double: Look) -> None:
@@ -89,14 +89,14 @@ def test_what_the_page_fetches(tab: Tabs, truth: tuple[Look, dict[str, Any]]) ->
     assert neuron.fields["kv_head"] == head.kv_head
     assert neuron.fields["scale"] == pytest.approx(head.scale, abs=1e-12)
     close(neuron.arrays["probs"], head.probs(query)[0], PROBS)
-    for name, wanted in {
+    for name, expected in {
         "scores": head.scores(query)[0],
         "q": head.q[query],
         "k": head.k[some],
         "v": head.v[some],
         "z": head.z(query)[0],
     }.items():
-        close(neuron.arrays[name], wanted, OTHERS, RELATIVE)
+        close(neuron.arrays[name], expected, OTHERS, RELATIVE)
 
     with one.frames("tile") as tiles:
         one.go("matrix")
@@ -107,23 +107,23 @@ def test_what_the_page_fetches(tab: Tabs, truth: tuple[Look, dict[str, Any]]) ->
     check_tile(tiles[0], head.probs())
 
 
-def check_tile(tile: Frame, probs: Tensor) -> None:
+def check_tile(tile: BinaryFrame, probs: Tensor) -> None:
     """Right to 1/255 of its own largest."""
     assert tile.fields["level"] == 0
     scale = tile.fields["scale"]
     assert scale == pytest.approx(float(probs.max()), abs=PROBS)
     share = torch.from_numpy(tile.arrays["tile"].copy()).double() / 255
-    shown = scale * (share**2 if tile.fields["companding"] == "sqrt" else share)
-    assert float((shown - probs.double()).abs().max()) <= scale / 255
+    displayed = scale * (share**2 if tile.fields["companding"] == "sqrt" else share)
+    assert float((displayed - probs.double()).abs().max()) <= scale / 255
 
 
 # ---------------------------------------------------------------------------------------- what people can read
 
 
-def check_number(text: str, wanted: float) -> None:
+def check_number(text: str, expected: float) -> None:
     """Four significant digits of a probability."""
-    assert value(text) == pytest.approx(wanted, rel=READ, abs=1e-7), text
-    assert wanted == 0 or significant(text) == 4, text
+    assert value(text) == pytest.approx(expected, rel=READ, abs=1e-7), text
+    assert expected == 0 or significant(text) == 4, text
 
 
 def rank_of(probs: Tensor, key: int) -> int:
@@ -141,12 +141,12 @@ def test_a_link_pointed_at_is_said_exactly(tab: Tabs, truth: tuple[Look, dict[st
     keys = page.locator(".head-tokens.key")
     for key in (0, 2, 3):
         keys.locator(f"[data-token='{key}']").hover()
-        name = re.escape(session.sides[about.keys][key].text)
-        said = one.hears(rf"to “{name}”, .*rank")
-        match = SENTENCE.search(said)
-        assert match, said
+        name = re.escape(session.streams[about.keys][key].text)
+        spoken_text = one.wait_for_announcement(rf"to “{name}”, .*rank")
+        match = SENTENCE.search(spoken_text)
+        assert match, spoken_text
         probs = head.probs(query)[0]
-        assert match["query"] == session.sides[about.queries][query].text
+        assert match["query"] == session.streams[about.queries][query].text
         check_number(match["p"], float(probs[key]))
         assert int(match["of"]) == int(torch.isfinite(head.scores(query)[0]).sum())
         assert int(match["rank"]) == rank_of(probs, key)
@@ -181,27 +181,27 @@ def check_cells(one: Tab, look: Look, state: dict[str, Any]) -> None:
     """Wherever the pointer is on the heat map, the tip has the session's numbers of the cell that it names."""
     one.open(look, view="matrix", **state)
     head = head_of(look.session, state)
-    seen = set()
+    visible = set()
     for query, key, tip in cells_under(one, 5):
-        seen.add((query, key))
+        visible.add((query, key))
         score = float(head.scores(query)[0, key])
         if "hidden" in tip:
             assert score == float("-inf"), (query, key)
             continue
         probs = head.probs(query)[0]
-        found = re.search(r"([\d.e−]+) rank (\d+) of (\d+)\s+score ([−\d.e]+)", tip)
-        assert found, tip
-        check_number(found[1], float(probs[key]))
-        assert int(found[2]) == rank_of(probs, key)
-        assert value(found[4]) == pytest.approx(score, rel=READ, abs=1e-6)
-    assert len(seen) >= 8, "the pointer was over too few cells"
+        result = re.search(r"([\d.e−]+) rank (\d+) of (\d+)\s+score ([−\d.e]+)", tip)
+        assert result, tip
+        check_number(result[1], float(probs[key]))
+        assert int(result[2]) == rank_of(probs, key)
+        assert value(result[4]) == pytest.approx(score, rel=READ, abs=1e-6)
+    assert len(visible) >= 8, "the pointer was over too few cells"
 
 
 def test_what_is_painted_is_what_is_largest(tab: Tabs, served: Look) -> None:
     """Of the heat map as it stands on screen: under the brightest pixel lies a cell of the largest probability."""
     one = tab()
     page = one.open(served, view="matrix", map="self", l=4, h=11)
-    one.painted(".matrix-plot canvas", 9)
+    one.wait_for_colours(".matrix-plot canvas", 9)
     at = page.eval_on_selector(
         ".matrix-plot canvas",
         """canvas => {
@@ -275,9 +275,9 @@ def test_every_head_of_the_model_view_says_what_the_session_says(tab: Tabs, serv
     names = [
         cell.get_attribute("aria-label") for cell in page.locator(".model-view").get_by_role("gridcell").all()
     ]
-    wanted = [
+    expected = [
         f"layer {layer} · head {head}: {summary}"
         for layer in range(6)
         for head, summary in enumerate(served.session.overview(layer).summaries)
     ]
-    assert names == wanted
+    assert names == expected

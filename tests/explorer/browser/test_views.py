@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.explorer.describe import facts_of
+from glassformer.explorer.describe import model_facts
 from glassformer.explorer.look import Look
 from glassformer.model import Model
 from tests.explorer.browser.conftest import TEXTS
@@ -54,7 +54,7 @@ def test_a_click_on_a_head_opens_its_lines(tab: Tabs, served: Look) -> None:
     page = one.open(served)
     page.get_by_role("gridcell", name="layer 4 · head 11").click()
     page.mouse.move(0, 0)  # else it may point at a token of the next view
-    one.drawn("head")
+    one.wait_for_view("head")
     assert (one.state["l"], one.state["h"]) == ("4", "11")
     assert page.get_by_label("Numbers").get_by_text("head 11").is_visible()
 
@@ -70,13 +70,13 @@ def check_view(one: Tab, view: str) -> None:
     elif view == "head":
         for column in page.locator(".head-stage").get_by_role("listbox").all():
             assert column.get_by_role("option").count() > 3
-        one.painted(".head-stage canvas", 5)
+        one.wait_for_colours(".head-stage canvas", 5)
     elif view == "matrix":
-        one.painted(".matrix-plot canvas", 9)
+        one.wait_for_colours(".matrix-plot canvas", 9)
         shares = [value(text) for text in page.locator(".matrix-strongest .matrix-p").all_inner_texts()]
         assert shares == sorted(shares, reverse=True) and 0 < shares[0] <= 1
     else:
-        one.painted(".neuron-z canvas", 3)
+        one.wait_for_colours(".neuron-z canvas", 3)
         assert len(re.findall(r"\d[.]\d+", page.locator(".neuron-rows").inner_text())) > 6
 
 
@@ -112,7 +112,7 @@ def test_encoder_decoder_and_cross_attention(tab: Tabs, translation: Look, view:
     for name in ("decoder", "cross"):
         page.get_by_role("radio", name=name, exact=True).check()
         one.until("location.hash.includes(`map=${x}`)", name)
-        one.drawn(view)
+        one.wait_for_view(view)
         check_view(one, view)
     session = translation.session
     about = session.maps["cross"]
@@ -121,12 +121,12 @@ def test_encoder_decoder_and_cross_attention(tab: Tabs, translation: Look, view:
         columns = page.locator(".head-stage").get_by_role("listbox").all()
         for column, side in zip(columns, ("target", "source"), strict=True):
             assert side in (column.get_attribute("aria-label") or "")
-            assert column.get_by_role("option").count() == len(session.sides[side])
+            assert column.get_by_role("option").count() == len(session.streams[side])
 
 
 def test_each_word_of_a_long_map_has_a_row_that_can_be_read(tab: Tabs, lecture: Look) -> None:
     about = lecture.session.maps["cross"]
-    queries, keys = (len(lecture.session.sides[side]) for side in (about.queries, about.keys))
+    queries, keys = (len(lecture.session.streams[side]) for side in (about.queries, about.keys))
     assert keys > 3 * queries
     one = tab(accept_downloads=True)
     one.open(lecture, view="matrix", map="cross")
@@ -173,15 +173,15 @@ def test_back_and_forward_go_from_view_to_view(tab: Tabs, served: Look) -> None:
     page = one.open(served)
     page.get_by_role("gridcell", name="layer 3 · head 2").click()
     page.mouse.move(0, 0)
-    one.drawn("head")
+    one.wait_for_view("head")
     one.go("matrix")
     page.go_back()
-    one.drawn("head")
+    one.wait_for_view("head")
     assert (one.state["l"], one.state["h"]) == ("3", "2")
     page.go_back()
-    one.drawn("model")
+    one.wait_for_view("model")
     page.go_forward()
-    one.drawn("head")
+    one.wait_for_view("head")
     assert (one.state["l"], one.state["h"]) == ("3", "2")
 
 
@@ -203,7 +203,7 @@ def test_what_a_link_asks_for_and_is_not_here(
 ) -> None:
     one = tab()
     one.goto(served, **asked)
-    one.drawn(shown["view"])
+    one.wait_for_view(shown["view"])
     assert told in one.messages
     assert shown.items() <= one.state.items()
     assert "q" not in one.state
@@ -219,7 +219,7 @@ def test_the_token_leaves_the_address_at_once_and_is_in_no_link(tab: Tabs, tiny:
     assert "token" not in one.state
     one.context.grant_permissions(["clipboard-read", "clipboard-write"])
     one.share("Copy a link")
-    one.hears("copied")
+    one.wait_for_announcement("copied")
     link = page.evaluate("navigator.clipboard.readText()")
     assert link == page.url
     assert token not in link
@@ -259,7 +259,7 @@ def test_another_text_is_run_and_shown(tab: Tabs, tiny: Look) -> None:
     link = page.url
     one.page.goto("about:blank")
     page.goto(link)
-    one.drawn("head")
+    one.wait_for_view("head")
     assert page.get_by_label("text", exact=True).input_value() == "an arrow flies"
 
 
@@ -299,7 +299,7 @@ def test_pictures_drawings_and_tables(tab: Tabs, served: Look, view: str) -> Non
     texts = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
     session = served.session
     if view != "model":  # which has no tokens in it
-        for token in session.sides["text"][1:4]:
+        for token in session.streams["text"][1:4]:
             assert any(token.text in text for text in texts), token.text
     assert any("float32" in text for text in texts), "the picture says what it was made from"
 
@@ -380,7 +380,7 @@ def test_the_theme_can_be_chosen_and_is_remembered(tab: Tabs, tiny: Look) -> Non
     button.click()  # → dark
     assert "dark" in (button.get_attribute("aria-label") or "")
     page.reload()
-    one.drawn("model")
+    one.wait_for_view("model")
     assert brightness(page.evaluate("getComputedStyle(document.documentElement).backgroundColor")) < 60
 
 
@@ -393,10 +393,10 @@ def test_the_status_line_says_where_the_numbers_come_from(tab: Tabs, encoder: Mo
     one = tab()
     page = one.open(served)
     line = page.locator(".provenance").inner_text()
-    facts = facts_of(encoder)
+    facts = model_facts(encoder)
     assert facts.revision in line and facts.name in line and "float32" in line
     text_hash = hashlib.sha256(json.dumps(TEXTS).encode()).hexdigest()[:8]
     assert f"text {text_hash}" in line
-    assert f"{len(served.session.sides['text'])} tokens" in line
+    assert f"{len(served.session.streams['text'])} tokens" in line
     assert re.search(r"Python keeps [\d.]+ [kM]B", line)
     assert re.search(r"pass [\d.]+ s", line)

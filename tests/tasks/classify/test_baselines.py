@@ -16,14 +16,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 
 from glassformer import Model
-from glassformer.data.rows import Rows, read_rows
+from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import DataError, MissingExtraError, UnsupportedError
 from glassformer.tasks import baselines as learning
+from glassformer.tasks.base import Baseline
 from glassformer.tasks.classify.baselines import class_baselines
 from glassformer.tasks.classify.feature_classifier import FeatureClassifier
 from glassformer.tasks.classify.labels import labels_of
-from glassformer.tasks.evaluator import Baseline
-from glassformer.tasks.predictions import Record
+from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.tag.baselines import tag_baselines
 from glassformer.tasks.tag.task import tags_of
 from tests.tasks.bodies import tiny_body
@@ -33,7 +33,7 @@ COLUMNS = {"text": "text", "pair": "text_pair", "label": "label"}
 LEFT_OUT = "the baseline of embeddings is left out"
 
 
-def rows_of(count: int, seed: int = 0, **label: Any) -> Rows:
+def rows_of(count: int, seed: int = 0, **label: Any) -> RowSequence:
     """Texts of four words; a text with a banana is glad, mostly."""
     draw = np.random.default_rng(seed)
     texts = [" ".join(draw.choice(WORDS, 4)) for _ in range(count)]
@@ -44,14 +44,14 @@ def mood(text: str) -> str:
     return "joy" if "banana" in text else "fear" if text.startswith("time") else "anger"
 
 
-def asked_of(rows: Rows, roles: Sequence[str] = ("text",)) -> list[Record]:
+def asked_of(rows: RowSequence, roles: Sequence[str] = ("text",)) -> list[Prediction]:
     return [
-        Record(
+        Prediction(
             index=i,
             where=rows.where(i),
             row={role: row[COLUMNS[role]] for role in roles},
             label=row["label"],
-            said="?",
+            predicted="?",
             loss=9.0,
             details={"old": 1},
         )
@@ -59,7 +59,9 @@ def asked_of(rows: Rows, roles: Sequence[str] = ("text",)) -> list[Record]:
     ]
 
 
-def found_of(train: Rows, records: Sequence[Record], body: Any = None, **named: Any) -> dict[str, Baseline]:
+def found_of(
+    train: RowSequence, records: Sequence[Prediction], body: Any = None, **named: Any
+) -> dict[str, Baseline]:
     objective: Any = SimpleNamespace(kind=labels_of(train, "label", **named), columns=COLUMNS)
     return {each.name: each for each in class_baselines(objective, train, records, body)}
 
@@ -70,7 +72,7 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 def said(baseline: Baseline) -> list[Any]:
-    return [record.said for record in baseline.records]
+    return [record.predicted for record in baseline.predictions]
 
 
 def test_classes(body: Model) -> None:
@@ -89,8 +91,10 @@ def test_classes(body: Model) -> None:
     learner.fit(bag.fit_transform(texts), labels)
     assert said(found["bag of words"]) == learner.predict(bag.transform(new)).tolist()
     likely = dict(zip(learner.classes_, learner.predict_proba(bag.transform(new[:1]))[0], strict=True))
-    first = found["bag of words"].records[0]
-    assert first.loss == pytest.approx(-math.log(likely[true[0]])) and first.right == (first.said == true[0])
+    first = found["bag of words"].predictions[0]
+    assert first.loss == pytest.approx(-math.log(likely[true[0]])) and first.correct == (
+        first.predicted == true[0]
+    )
     assert first.details == {"scores": pytest.approx(likely)} and first.row == records[0].row
     assert "scikit-learn" in found["bag of words"].about
 
@@ -108,9 +112,9 @@ def test_several_labels() -> None:
         found = found_of(train, asked_of(held_out))
     often = max([["banana"], ["time"], ["banana", "time"], []], key=[row["label"] for row in train].count)
     assert said(found["most frequent"]) == [often] * 30
-    words = found["bag of words"].records
-    assert sum(record.said == record.label for record in words) >= 28 == sum(map(bool, words)) - 2
-    assert all(record.right == (record.said == record.label) for record in words)
+    words = found["bag of words"].predictions
+    assert sum(record.predicted == record.label for record in words) >= 28 == sum(map(bool, words)) - 2
+    assert all(record.correct == (record.predicted == record.label) for record in words)
     scores = words[0].details["scores"]
     p = [scores[name] if name in words[0].label else 1 - scores[name] for name in ("banana", "time")]
     assert words[0].loss == pytest.approx(-np.log(p).mean())
@@ -125,7 +129,7 @@ def test_numbers() -> None:
         found = found_of(train, asked_of(held_out))
     mean = float(np.mean([row["label"] for row in train], dtype=np.float32))
     assert said(found["mean"]) == pytest.approx([mean] * 30)
-    assert found["mean"].records[0].loss == pytest.approx((mean - held_out[0]["label"]) ** 2)
+    assert found["mean"].predictions[0].loss == pytest.approx((mean - held_out[0]["label"]) ** 2)
     bag = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
     ridge = Ridge().fit(bag.fit_transform([row["text"] for row in train]), [row["label"] for row in train])
     plain = ridge.predict(bag.transform([row["text"] for row in held_out]))
@@ -138,8 +142,8 @@ def test_pairs_are_read_as_pairs(body: Model) -> None:
     rows = read_rows([{"text": a, "text_pair": b, "label": "same" if a == b else "other"} for a, b in made])
     found = found_of(rows[:200], asked_of(rows[200:], ("text", "pair")), lambda: body)
     for name in ("bag of words", "embeddings + logistic regression"):  # neither text alone says it
-        right = [bool(record.right) for record in found[name].records]
-        assert np.mean(right) > 0.95 > np.mean([bool(r.right) for r in found["most frequent"].records])
+        right = [bool(record.correct) for record in found[name].predictions]
+        assert np.mean(right) > 0.95 > np.mean([bool(r.correct) for r in found["most frequent"].predictions])
 
 
 def test_what_cannot_be_learnt_is_left_out_and_said(body: Model) -> None:
@@ -188,13 +192,13 @@ TAGGED = [
 ] * 3
 
 
-def tagged(pairs: Sequence[tuple[list[str], list[str]]], train: Rows | None) -> Iterator[Baseline]:
+def tagged(pairs: Sequence[tuple[list[str], list[str]]], train: RowSequence | None) -> Iterator[Baseline]:
     rows = read_rows([{"tokens": words, "tags": tags} for words, tags in TAGGED])
     objective: Any = SimpleNamespace(
         tags=tags_of(train or rows), columns={"tokens": "tokens", "tags": "tags"}
     )
     records = [
-        Record(index=i, where="", row={"tokens": words}, label=tags, said=[])
+        Prediction(index=i, where="", row={"tokens": words}, label=tags, predicted=[])
         for i, (words, tags) in enumerate(pairs)
     ]
     return tag_baselines(objective, train, records)
@@ -206,11 +210,11 @@ def test_tags_of_entities() -> None:
     found = {each.name: each for each in tagged(pairs, train)}
     assert list(found) == ["all O", "dictionary", "words and shapes"]
     assert said(found["all O"]) == [["O"] * 3, ["O"] * 4]
-    assert [record.right for record in found["all O"].records] == [False, True]
+    assert [record.correct for record in found["all O"].predictions] == [False, True]
     # Lee is I-PER most often, and nobody goes on here: it begins.
     assert said(found["dictionary"]) == [["B-PER", "O", "B-PER"], ["O", "O", "O", "B-LOC"]]
-    learnt = found["words and shapes"].records
-    assert learnt[1].said[:3] == ["B-PER", "I-PER", "O"], "names that are new, by their shape and place"
+    learnt = found["words and shapes"].predictions
+    assert learnt[1].predicted[:3] == ["B-PER", "I-PER", "O"], "names that are new, by their shape and place"
     assert learnt[0].loss == pytest.approx(np.mean(learnt[0].details["losses"]))
     assert {each.name: each for each in tagged(pairs, train)} == found, "the same each time"
     assert [each.name for each in tagged(pairs, None)] == ["all O"]

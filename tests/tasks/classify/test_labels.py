@@ -10,21 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.rows import Rows, read_rows
+from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.classify.labels import (
-    AnyOf,
-    Number,
-    OneOf,
-    head_config,
-    kind_of,
-    labels_of,
-    names_in,
-    relabelled,
-)
+from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget, SingleLabel, label_names
+from glassformer.tasks.classify.labels import label_kind_of, labels_of, relabelled
 
 
-def rows_of(*labels: Any) -> Rows:
+def rows_of(*labels: Any) -> RowSequence:
     return read_rows([{"text": "t", "label": label} for label in labels])
 
 
@@ -40,7 +32,7 @@ def rows_of(*labels: Any) -> Rows:
 def test_classes_are_in_order_whatever_the_order_of_rows(labels: list[Any], names: tuple[str, ...]) -> None:
     for order in (labels, labels[::-1]):
         kind = labels_of(rows_of(*order), "label")
-        assert type(kind) is OneOf and kind.names == names
+        assert type(kind) is SingleLabel and kind.names == names
         assert kind.read(order[0]) == names.index(str(order[0]).lower())
     assert kind.config() == {
         "id2label": {"0": names[0], "1": names[1]},
@@ -52,7 +44,7 @@ def test_classes_are_in_order_whatever_the_order_of_rows(labels: list[Any], name
 
 def test_several_labels() -> None:
     kind = labels_of(rows_of(["bug"], [], ["docs", "bug"], ["docs"]), "label")
-    assert type(kind) is AnyOf and kind.names == ("bug", "docs") and torch.float32 == kind.DTYPE
+    assert type(kind) is MultiLabel and kind.names == ("bug", "docs") and torch.float32 == kind.DTYPE
     assert kind.read(["docs"]).tolist() == [0, 1] and kind.read([]).tolist() == [0, 0]
     assert kind.config()["problem_type"] == "multi_label_classification"
     assert kind.read(["docs"]).dtype == np.float32
@@ -65,15 +57,15 @@ def test_several_labels() -> None:
 def test_numbers() -> None:
     for labels in ((3.8, 1.0, 4.5), ("3.8", "1", "4.5")):
         kind = labels_of(rows_of(*labels), "label")
-        assert type(kind) is Number and kind.read(labels[0]) == np.float32(3.8)
+        assert type(kind) is RegressionTarget and kind.read(labels[0]) == np.float32(3.8)
         assert kind.config() == {
             "id2label": {"0": "label"},
             "label2id": {"label": 0},
             "num_labels": 1,
             "problem_type": "regression",
         }
-    assert type(labels_of(rows_of(1, 2, 1, 2), "label")) is OneOf
-    assert type(labels_of(rows_of(1, 2, 1, 2), "label", problem="regression")) is Number
+    assert type(labels_of(rows_of(1, 2, 1, 2), "label")) is SingleLabel
+    assert type(labels_of(rows_of(1, 2, 1, 2), "label", problem="regression")) is RegressionTarget
 
 
 def test_a_class_with_one_row_is_told(tmp_path: Path) -> None:
@@ -119,15 +111,15 @@ def test_a_config_alone_says_the_same() -> None:
             labels_of(rows_of(["a"], ["b"]), "label"),
             labels_of(rows_of(0.5, 1), "label"),
         ):
-            again = kind_of(kind.config())
+            again = label_kind_of(kind.config())
             assert type(again) is type(kind) and again.names == kind.names
-    assert type(kind_of({"id2label": {0: "NEGATIVE", 1: "POSITIVE"}})) is OneOf
-    assert type(kind_of({"num_labels": 1})) is Number
-    assert names_in({}) == ["LABEL_0", "LABEL_1"]
+    assert type(label_kind_of({"id2label": {0: "NEGATIVE", 1: "POSITIVE"}})) is SingleLabel
+    assert type(label_kind_of({"num_labels": 1})) is RegressionTarget
+    assert label_names({}) == ["LABEL_0", "LABEL_1"]
 
 
 def test_a_label_that_no_training_row_has() -> None:
-    kind = OneOf(["anger", "joy"])
+    kind = SingleLabel(["anger", "joy"])
     with pytest.raises(
         DataError, match=r"the label 'jou' is none of the 2 .* nearest: 'joy': anger, joy; correct"
     ):
@@ -135,24 +127,24 @@ def test_a_label_that_no_training_row_has() -> None:
 
 
 def test_numbers_are_places_where_no_class_is_called_by_a_number() -> None:
-    own = OneOf(["NEGATIVE", "POSITIVE"])  # the checkpoint's head, and rows of 0 and 1
+    own = SingleLabel(["NEGATIVE", "POSITIVE"])  # the checkpoint's head, and rows of 0 and 1
     assert [int(own.read(value)) for value in (0, "1", "NEGATIVE")] == [0, 1, 0]
     with pytest.raises(DataError, match="'2' is none"):
         own.read(2)
     with pytest.raises(DataError, match="'0' is none"):
-        OneOf(["1", "2"]).read(0)
+        SingleLabel(["1", "2"]).read(0)
 
 
 def test_the_checkpoints_own_head_is_kept_where_it_knows_all_labels() -> None:
     own = {"model_type": "bert", "id2label": {"0": "NEGATIVE", "1": "POSITIVE"}}
     kept = {**own, "problem_type": "single_label_classification"}
-    assert relabelled(own, OneOf(["NEGATIVE", "POSITIVE"]), own=True) == kept
-    assert relabelled(own, OneOf(["0", "1"]), own=True) == kept
-    assert relabelled(own, OneOf(["a", "b"]), own=True)["id2label"] == {"0": "a", "1": "b"}
-    assert relabelled(own, OneOf(["0", "1"]), own=False)["id2label"] == {"0": "0", "1": "1"}
-    assert relabelled(own, Number(["score"]), own=True)["num_labels"] == 1
+    assert relabelled(own, SingleLabel(["NEGATIVE", "POSITIVE"]), own=True) == kept
+    assert relabelled(own, SingleLabel(["0", "1"]), own=True) == kept
+    assert relabelled(own, SingleLabel(["a", "b"]), own=True)["id2label"] == {"0": "a", "1": "b"}
+    assert relabelled(own, SingleLabel(["0", "1"]), own=False)["id2label"] == {"0": "0", "1": "1"}
+    assert relabelled(own, RegressionTarget(["score"]), own=True)["num_labels"] == 1
     one = {"num_labels": 1}
-    assert relabelled(one, Number(["score"]), own=True) == {**one, "problem_type": "regression"}
+    assert relabelled(one, RegressionTarget(["score"]), own=True) == {**one, "problem_type": "regression"}
 
 
 @pytest.mark.parametrize(
@@ -161,9 +153,9 @@ def test_the_checkpoints_own_head_is_kept_where_it_knows_all_labels() -> None:
         ({"id2label": {"0": "a", "2": "b"}}, "id2label has no name for 1; it must name 0 to 1"),
         ({"id2label": {"0": "a", "1": "a"}}, "gives two numbers one name"),
         ({"problem_type": "ranking"}, "problem_type is 'ranking'; it must be one of"),
-        ({**head_config("ab"), "problem_type": "regression"}, "a regression says one number"),
+        ({**SingleLabel("ab").config(), "problem_type": "regression"}, "a regression says one number"),
     ],
 )
 def test_configs_that_make_no_sense(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        kind_of(config)
+        label_kind_of(config)

@@ -120,12 +120,11 @@ def test_labels_that_hold_together(place: Callable[..., Path]) -> None:
     for text in TEXTS:
         everything = {one.label: one.score for one in classify(text, top_k=None)}
         for threshold in (0.5, 0.2, 0.999):
-            best = max(everything, key=everything.__getitem__)
-            holds = {name for name, score in everything.items() if score > threshold} or {best}
+            holds = {name for name, score in everything.items() if score > threshold}  # none, too
             asked = {} if threshold == 0.5 else {"threshold": threshold}
             assert {one.label for one in classify(text, **asked)} == holds
     strict = glassformer.pipeline("classify", folder, threshold=0.999)
-    assert len(strict("a", top_k=3)) == 3 and len(strict("a")) == 1  # a call wins over what was said before
+    assert len(strict("a", top_k=3)) == 3 and strict("a") == []  # a call wins over what was said before
     assert strict.texts(["a"], top_k=2)[0].count(", ") == 1
 
 
@@ -146,7 +145,7 @@ def test_long_texts_are_cut_and_counted(place: Callable[..., Path]) -> None:
         found = classify(["a", long, "b", long, long + "flies"], batch_size=2)  # one word for all batches
     assert len(caught) == 1
     with pytest.warns(UserWarning, match="1 of 1 texts were cut"):
-        assert classify(long) == found[1]
+        close(classify(long), found[1])  # another batch: equal but for rounding
     with pytest.warns(UserWarning, match="1 of 1 texts were cut"):
         next(iter(classify(iter([long, "a"]), batch_size=1)))  # who stops early hears it, too
     with pytest.raises(
@@ -187,7 +186,7 @@ def test_decoders_and_encoder_decoders(folder_of: Folders) -> None:
         ("\ud800", {}, DataError, "half of a surrogate pair"),
         ("a", {"top_k": 0}, ConfigError, "top_k is 0"),
         ("a", {"topk": 1}, ConfigError, "takes no 'topk'; nearest: 'top_k'"),
-        ("a", {"threshold": 0.3}, ConfigError, "this model says one"),
+        ("a", {"threshold": 0.3}, ConfigError, "this model predicts one"),
         ("a", {"threshold": 1.5}, ConfigError, "threshold is 1.5; it must be a number from 0 up to"),
         ("a", {"truncation": "longest_first"}, ConfigError, "it must be True .* or False"),
     ],

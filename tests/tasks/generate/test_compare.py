@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from glassformer import ConfigError, DataError
-from glassformer.generation.sample import Interrupted
+from glassformer.generation.decoding import Interrupted
 from glassformer.tasks.generate.compare import System, compare
 from glassformer.tasks.generate.lead import Lead
 from glassformer.tasks.generate.rows import Row
@@ -31,13 +31,13 @@ def test_figures_are_those_of_each_system_alone() -> None:
     from glassformer.tasks.metrics.rouge import rouge
 
     found = compare(ROWS, LEADS, batch=3)
-    assert found.rows == 10 and [standing.name for standing in found.standings] == ["lead-3", "lead-1"]
-    for standing, system in zip(found.standings, LEADS, strict=True):
+    assert found.rows == 10 and [system.name for system in found.systems] == ["lead-3", "lead-1"]
+    for scores, system in zip(found.systems, LEADS, strict=True):
         alone = rouge(system.write([row.text for row in ROWS]), [row.references for row in ROWS])
-        assert standing.figures["ROUGE-1 f"] == alone.rouge1.f
-        assert standing.figures["ROUGE-Lsum recall"] == alone.rougeLsum.recall
-        assert standing.seconds > 0
-    first, second = found.standings
+        assert scores.figures["ROUGE-1 f"] == alone.rouge1.f
+        assert scores.figures["ROUGE-Lsum recall"] == alone.rougeLsum.recall
+        assert scores.seconds > 0
+    first, second = found.systems
     assert (first.words, second.words, found.words) == (11, 5, 5)
     assert first.differences == {}
     gap = second.figures["ROUGE-2 f"].value - first.figures["ROUGE-2 f"].value
@@ -63,7 +63,7 @@ def test_translations_are_judged_by_bleu_and_chrf() -> None:
     ]
     found = compare(rows, [good], task="translation")
     outputs, references = good.write(["", ""]), [row.references for row in rows]
-    assert found.standings[0].figures == {
+    assert found.systems[0].figures == {
         "BLEU": bleu(outputs, references).score,
         "chrF": chrf(outputs, references).score,
     }
@@ -82,23 +82,23 @@ def test_ctrl_c_keeps_what_was_judged() -> None:
 
     found = compare(ROWS, [LEADS[0], System("slow", write)], batch=3)
     assert found.interrupted and found.rows == 6 and "judged before Ctrl-C" in repr(found)
-    assert found.standings[0].figures == compare(ROWS[:6], LEADS).standings[0].figures
+    assert found.systems[0].figures == compare(ROWS[:6], LEADS).systems[0].figures
 
 
 def test_ctrl_c_while_rows_are_counted_leaves_no_half_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.tasks.metrics.rouge import RougeTally
+    from glassformer.tasks.metrics.rouge import RougeMetric
 
     added = 0
-    add = RougeTally.add
+    add = RougeMetric.add
 
-    def interrupted(self: RougeTally, output: str, references: str | Sequence[str]) -> None:
+    def interrupted(self: RougeMetric, output: str, references: str | Sequence[str]) -> None:
         nonlocal added
         added += 1
         if added == 9:  # the first row of the second batch was counted for one system
             raise KeyboardInterrupt
         add(self, output, references)
 
-    monkeypatch.setattr(RougeTally, "add", interrupted)
+    monkeypatch.setattr(RougeMetric, "add", interrupted)
     found = compare(ROWS, LEADS, batch=3)
     assert found.rows == 3 and found.interrupted
 
@@ -134,9 +134,7 @@ def test_the_result_is_readable_and_data() -> None:
     )
     assert "difference" not in repr(compare(ROWS, LEADS[:1]))
     data = json.loads(json.dumps(found.to_dict()))
-    assert (
-        data["standings"][1]["figures"]["ROUGE-1 f"]["value"] == found.standings[1].figures["ROUGE-1 f"].value
-    )
+    assert data["systems"][1]["figures"]["ROUGE-1 f"]["value"] == found.systems[1].figures["ROUGE-1 f"].value
     assert "<table>" in found._repr_html_()
 
 

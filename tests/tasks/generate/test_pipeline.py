@@ -296,7 +296,7 @@ def test_bad_requests(gpt2: Path, t5: Path) -> None:
             lambda: write("x", max_lenght=3),
             "the task 'text-generation' takes no 'max_lenght'; nearest: 'max_length'",
         ),
-        (lambda: write("x", streamer=1), "yields pieces as they come"),
+        (lambda: write("x", streamer=1), "yields pieces of text"),
         (lambda: write("x", prefix=5), "prefix is 5; it must be a text"),
         (lambda: write("x", max_length=1, max_new_tokens=1), "give one of them"),
         (lambda: write(TEXTS[2], max_length=2), "counts the .* tokens that the row begins with"),

@@ -81,9 +81,9 @@ def test_rows_come_one_by_one_and_no_more_than_asked(tmp_path: Path) -> None:
         ("rows.csv", "", "holds no row"),
         ("rows.csv", "article,highlights\n", "holds no row"),
         ("rows.csv", b"article,highlights\na,\xff\n", "line 2 is not UTF-8"),
-        ("rows.jsonl", '{"article": "a", "highlights": "b"}\n{"article"', "line 2 is no JSON: "),
-        ("rows.jsonl", "[" * 100_000, "line 1 is no JSON"),
-        ("rows.jsonl", "[1]", "line 1 is no JSON object, but \\[1\\]"),
+        ("rows.jsonl", '{"article": "a", "highlights": "b"}\n{"article"', "line 2 is not valid JSON: "),
+        ("rows.jsonl", "[" * 100_000, "line 1 is not valid JSON"),
+        ("rows.jsonl", "[1]", "line 1 is not a JSON object, but \\[1\\]"),
         ("rows.jsonl", '{"article": "a", "highlights": 5}', "line 1: 'highlights' is 5; it must be a text"),
         ("rows.jsonl", '{"article": "a", "highlights": []}', "line 1: 'highlights' is \\[\\]"),
         ("rows.jsonl", '{"article": "a"}', "line 1: no column 'highlights'; there are: 'article'"),
@@ -102,7 +102,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.csv"):
         rows(tmp_path / "a.csv")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
-    with pytest.raises(DataError, match=r"b\.csv\.gz: cannot be read behind line"):
+    with pytest.raises(DataError, match=r"b\.csv\.gz: cannot be read after line"):
         rows(tmp_path / "b.csv.gz")
     with pytest.raises(DataError, match="the limit is 0"):
         rows(put(tmp_path / "c.csv", CSV), 0)

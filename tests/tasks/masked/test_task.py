@@ -10,7 +10,7 @@ from tokenizers import models, pre_tokenizers, processors
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.masked.task import Masked, Masking
-from glassformer.text.special import Settings
+from glassformer.text.settings import TokenizerSettings
 from glassformer.text.tokenizer import Tokenizer
 from tests.parity.families import BY_FAMILY
 from tests.parity.sides import load_ours, load_theirs, make
@@ -72,9 +72,9 @@ def test_rates_over_a_million_tokens() -> None:
 def test_the_draw_decides_and_nothing_else() -> None:
     """The same generator hides the same, as a validation wants it; another one hides others."""
     objective = Masked(tiny("bert", "fill-mask", "bert"))
-    example = objective.examples(ROWS)[0]
+    example = objective.encode(ROWS)[0]
     before = example["input_ids"].copy()
-    first, again, other = (objective.varied(example, drawing(seed)) for seed in (3, 3, 4))
+    first, again, other = (objective.augment(example, drawing(seed)) for seed in (3, 3, 4))
     assert (first["input_ids"] == again["input_ids"]).all() and (first["labels"] == again["labels"]).all()
     assert (first["labels"] != other["labels"]).any()
     assert (example["input_ids"] == before).all(), "the example stays as it was"
@@ -89,17 +89,17 @@ def pieces_tokenizer() -> Tokenizer:
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
     engine.add_special_tokens(SPECIAL[:5])
-    return Tokenizer(engine, Settings(roles={"mask": "[MASK]", "cls": "[CLS]", "sep": "[SEP]"}))
+    return Tokenizer(engine, TokenizerSettings(roles={"mask": "[MASK]", "cls": "[CLS]", "sep": "[SEP]"}))
 
 
 def test_whole_words_are_hidden_whole() -> None:
     model = tiny("bert", "fill-mask", "bert", tokenizer=pieces_tokenizer())
     objective = Masked(model, whole_words=True, rate=0.4)
-    example = objective.examples(texts("unbelievable cat sat unbelievable"))[0]
+    example = objective.encode(texts("unbelievable cat sat unbelievable"))[0]
     assert example["words"].tolist() == [-1, 0, 0, 0, 1, 2, 2, 3, 3, 3, -1]
     draw, chosen = drawing(), np.zeros(11)
     for _ in range(4_000):
-        places = objective.varied(example, draw)["labels"] != -100
+        places = objective.augment(example, draw)["labels"] != -100
         for word in range(4):
             assert len(set(places[example["words"] == word])) == 1
         chosen += places
@@ -109,20 +109,20 @@ def test_whole_words_are_hidden_whole() -> None:
 
 def test_long_texts_go_on() -> None:
     objective = Masked(tiny("bert", "fill-mask", "bert"), max_tokens=6)
-    examples = objective.examples(texts("the cat sat on the red mat", "", "we saw it"))
+    examples = objective.encode(texts("the cat sat on the red mat", "", "we saw it"))
     assert [words_of(examples[i]["input_ids"]) for i in range(len(examples))] == [
         "[CLS] the cat sat on [SEP]",
         "[CLS] the red mat [SEP]",
         "[CLS] we saw it [SEP]",
     ]
     whole = Masked(tiny("bert", "fill-mask", "bert"), max_tokens=6, whole_words=True)
-    assert whole.examples(texts("the cat sat on the red mat"))[1]["words"].tolist() == [-1, 4, 5, 6, -1]
+    assert whole.encode(texts("the cat sat on the red mat"))[1]["words"].tolist() == [-1, 4, 5, 6, -1]
 
 
 def test_both_layouts_have_one_loss() -> None:
     objective = Masked(tiny("bert", "fill-mask", "bert"))
     rows = texts("the cat sat on the mat", "time flies like an arrow and a banana", "we saw it run home")
-    packed, padded = both_layouts(objective, shown(objective, objective.examples(rows), 5))
+    packed, padded = both_layouts(objective, shown(objective, objective.encode(rows), 5))
     torch.testing.assert_close(packed, padded)
 
 
@@ -133,10 +133,8 @@ def test_the_loss_is_the_references(tmp_path: Path) -> None:
     model._tokenizer = word_tokenizer("bert")
     objective = Masked(model)
     objective.packs = False
-    examples = objective.examples(
-        texts("the cat sat on the mat", "time flies like an arrow", "we saw it run")
-    )
-    item = objective.passed(shown(objective, examples, 2))
+    examples = objective.encode(texts("the cat sat on the mat", "time flies like an arrow", "we saw it run"))
+    item = objective.collate(shown(objective, examples, 2))
     assert isinstance(item.labels, torch.Tensor) and item.flow.keep is not None
     assert (item.labels != -100).any()
     reference = theirs(
@@ -146,19 +144,19 @@ def test_the_loss_is_the_references(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_said() -> None:
-    unmasked = Tokenizer(word_tokenizer("none").engine, Settings(roles={"unk": "[UNK]"}))
+    unmasked = Tokenizer(word_tokenizer("none").engine, TokenizerSettings(roles={"unk": "[UNK]"}))
     gpt = tiny("bert", "fill-mask", "none", tokenizer=unmasked)
     with pytest.raises(ConfigError, match="no mask token"):
         Masked(gpt)
     with pytest.raises(ConfigError, match="rate is 1"):
         Masked(tiny("bert", "fill-mask", "bert"), rate=1.0)
     with pytest.raises(DataError, match="must not be blank"):
-        Masked(tiny("bert", "fill-mask", "bert")).examples(texts(" ", ""))
+        Masked(tiny("bert", "fill-mask", "bert")).encode(texts(" ", ""))
     with pytest.raises(ConfigError, match="no room"):
         Masked(tiny("bert", "fill-mask", "bert"), max_tokens=2)
 
 
 def test_it_learns() -> None:
     objective = Masked(tiny("bert", "fill-mask", "bert"))
-    losses = list(trained(objective, objective.examples(ROWS), 50, 5e-3))
+    losses = list(trained(objective, objective.encode(ROWS), 50, 5e-3))
     assert sum(losses[-5:]) < sum(losses[:5]) / 2

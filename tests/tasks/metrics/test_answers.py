@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.heads import Span
-from glassformer.core.masks import Segments
+from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError
-from glassformer.tasks.metrics.answers import Answers, best_spans, overlap
-from glassformer.tasks.span.task import SpanPass
+from glassformer.tasks.metrics.answers import SpanMetric, best_spans, overlap
+from glassformer.tasks.span.task import SpanBatch
 
 
 @settings(max_examples=60, deadline=None)
@@ -58,7 +58,7 @@ def test_shared_tokens() -> None:
     assert overlap([0, 0], [1, 3]) == overlap([1, 3], [0, 0]) == 0
 
 
-def judged(spans: list[tuple[int, int]], answers: list[list[list[int]]], *, packs: bool) -> Answers:
+def judged(spans: list[tuple[int, int]], answers: list[list[list[int]]], *, packs: bool) -> SpanMetric:
     """A meter of texts of 4, 5, … tokens, all but the first of the context, of which `spans` were said."""
     lengths = [4 + i for i in range(len(spans))]
     logits = torch.zeros(2, len(spans), max(lengths))
@@ -67,29 +67,30 @@ def judged(spans: list[tuple[int, int]], answers: list[list[list[int]]], *, pack
     keep = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     flow = Flow(keep=keep[:, None])
     if packs:
-        flow = Flow(segments=Segments(tuple(lengths)))
+        flow = Flow(packing=Packing(tuple(lengths)))
         logits = logits[:, keep][:, None]
     labels = {
         name: torch.tensor([each[0][i] for each in answers])
         for i, name in enumerate(("start_positions", "end_positions"))
     }
-    meter = Answers(Span(3))
-    item = SpanPass(
+    metric = SpanMetric(SpanClassifier(3))
+    item = SpanBatch(
         Batch(),
         flow,
         labels,
         context=torch.tensor([[1, length - 1] for length in lengths]),
         answers=tuple(answers),
     )
-    meter.add(Output(start_logits=logits[0], end_logits=logits[1]), item)
-    return meter
+    output = Output(start_logits=logits[0], end_logits=logits[1])
+    metric.update(SpanClassifier.one_text_per_row(output, flow), item)
+    return metric
 
 
 @pytest.mark.parametrize("packs", [True, False])
 def test_figures(packs: bool) -> None:
     said = [(1, 2), (2, 3), (0, 0), (0, 0)]
     true = [[[1, 2]], [[4, 4], [3, 4]], [[0, 0]], [[1, 1]]]
-    figures = judged(said, true, packs=packs).figures()
+    figures = judged(said, true, packs=packs).compute()
     assert figures["exact_match"] == 2 / 4
     assert figures["f1"] == pytest.approx((1 + 0.5 + 1 + 0) / 4)
     # Padding is no place to begin: of texts of 4 to 7 tokens, each has a loss over its own.
@@ -109,4 +110,4 @@ def test_states_of_two_processes_add_up() -> None:
     first = judged(said, true, packs=False)
     for name in first.state:
         first.state[name] += whole.state[name]
-    assert first.figures() == pytest.approx(whole.figures())
+    assert first.compute() == pytest.approx(whole.compute())

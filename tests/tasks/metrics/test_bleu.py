@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer import ConfigError, MissingExtraError
-from glassformer.tasks.metrics.bleu import SMOOTHING, TOKENIZE, BleuTally, bleu, chrf
+from glassformer.tasks.metrics.bleu import SMOOTHING, TOKENIZE, BleuMetric, bleu, chrf
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="needs sacrebleu: pip install 'glassformer[evaluate]'")
 
@@ -64,10 +64,10 @@ def test_tokenizers_and_case(tokenize: str, lowercase: bool) -> None:
 def test_the_interval_is_that_of_whole_samples() -> None:
     """A sample's BLEU is that of its rows put together, not a mean over them."""
     outputs = [CAT, "the cat is on mat", "a cat sat on the mat today", "mat the on is cat the"] * 3
-    tally = BleuTally()
+    text_metric = BleuMetric()
     for output in outputs:
-        tally.add(output, CAT)
-    found = tally.result(resamples=40, seed=7)
+        text_metric.add(output, CAT)
+    found = text_metric.result(resamples=40, seed=7)
     generator = np.random.default_rng(7)
     metric = sacrebleu.metrics.BLEU()
     drawn = [

@@ -12,30 +12,30 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.metrics.bootstrap import Means, Sampled, differences, intervals
-from glassformer.tasks.metrics.classes import SaidClasses, SaidLabels, undefined
-from glassformer.tasks.metrics.entities import SaidEntities
-from glassformer.tasks.metrics.regression import SaidNumbers
+from glassformer.tasks.metrics.bootstrap import Bootstrap, BootstrapMeans, differences, intervals
+from glassformer.tasks.metrics.classes import ClassificationScores, MultiLabelScores, undefined_scores
+from glassformer.tasks.metrics.entities import EntityScores
+from glassformer.tasks.metrics.regression import RegressionScores
 
 TAGS = ["O", "B-PER", "I-PER", "E-PER", "S-LOC", "B-LOC", "I-LOC"]
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def drawn(seed: int, kind: str) -> Sampled:
+def drawn(seed: int, kind: str) -> Bootstrap:
     """Something said at random."""
     draw = np.random.default_rng(seed)
     classes, rows = (int(draw.integers(1, most)) for most in (8, 20))
     if kind == "classes":
-        return SaidClasses(list("abcdefg"[:classes]), *draw.integers(0, classes, (2, rows)))
+        return ClassificationScores(list("abcdefg"[:classes]), *draw.integers(0, classes, (2, rows)))
     if kind == "labels":
-        return SaidLabels(list("abcdefg"[:classes]), *(draw.random((2, rows, classes)) < draw.random()))
+        return MultiLabelScores(list("abcdefg"[:classes]), *(draw.random((2, rows, classes)) < draw.random()))
     if kind == "numbers":
-        return SaidNumbers(
+        return RegressionScores(
             draw.integers(0, classes, rows), draw.normal(size=rows).round(int(draw.integers(3)))
         )
     lengths = draw.integers(1, 6, rows)
     true, said = ([[TAGS[i] for i in draw.integers(0, len(TAGS), n)] for n in lengths] for _ in range(2))
-    return SaidEntities(TAGS, true, said)
+    return EntityScores(TAGS, true, said)
 
 
 @settings(max_examples=40, deadline=None)
@@ -45,94 +45,101 @@ def test_ours_are_those_of_the_packages(seed: int, kind: str) -> None:
     judged = drawn(seed, kind)
     values = judged.values()
     assert set(values) == set(judged.methods)
-    nothing = isinstance(judged, SaidEntities) and all(row["f1"] is None for row in judged.each().values())
+    nothing = isinstance(judged, EntityScores) and all(
+        row["f1"] is None for row in judged.per_class().values()
+    )
     # seqeval has no macro mean where there is no entity at all
-    assert set(judged.packaged()) == set(values) - ({"f1_macro"} if nothing else set())
+    assert set(judged.reference_scores()) == set(values) - ({"f1_macro"} if nothing else set())
     draw = np.random.default_rng(seed)
     picks = draw.integers(0, len(judged), len(judged))
-    if isinstance(judged, SaidNumbers):
-        again: Sampled = SaidNumbers(judged.true[picks], judged.said[picks])
-    elif isinstance(judged, SaidClasses | SaidLabels):
-        again = type(judged)(judged.names, judged.true[picks], judged.said[picks])
+    if isinstance(judged, RegressionScores):
+        again: Bootstrap = RegressionScores(judged.true[picks], judged.predicted[picks])
+    elif isinstance(judged, ClassificationScores | MultiLabelScores):
+        again = type(judged)(judged.names, judged.true[picks], judged.predicted[picks])
     else:
-        assert isinstance(judged, SaidEntities)
-        again = SaidEntities(TAGS, [judged.true[i] for i in picks], [judged.said[i] for i in picks])
+        assert isinstance(judged, EntityScores)
+        again = EntityScores(TAGS, [judged.true[i] for i in picks], [judged.predicted[i] for i in picks])
     times = np.bincount(picks, minlength=len(judged))[None]
-    sampled = {name: float(figure[0]) for name, figure in judged.figures(times).items()}
+    sampled = {name: float(figure[0]) for name, figure in judged.scores(times).items()}
     assert sampled == pytest.approx(again.values(), abs=1e-9)
 
 
 def test_by_hand() -> None:
-    said = SaidClasses(["a", "b", "c"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
+    said = ClassificationScores(["a", "b", "c"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
     values = said.values()
     assert values["accuracy"] == 0.75 and values["f1_weighted"] == pytest.approx((2 / 3 + 4 / 5) / 2)
-    assert said.confusion() == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
-    assert said.each()["a"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}
-    assert said.each()["c"] == {"precision": None, "recall": None, "f1": None, "support": 0}
-    labels = SaidLabels(["a", "b"], np.array([[1, 0], [1, 1]], bool), np.array([[1, 0], [0, 1]], bool))
+    assert said.confusion_matrix() == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
+    assert said.per_class()["a"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}
+    assert said.per_class()["c"] == {"precision": None, "recall": None, "f1": None, "support": 0}
+    labels = MultiLabelScores(["a", "b"], np.array([[1, 0], [1, 1]], bool), np.array([[1, 0], [0, 1]], bool))
     assert labels.values()["subset_accuracy"] == 0.5 and labels.values()["f1_micro"] == 0.8
 
 
 def test_words_are_drawn_with_their_row() -> None:
     """Three words in two rows: a sample of the first row twice has four words."""
-    said = SaidClasses(["a", "b"], np.array([0, 1, 0]), np.array([0, 0, 0]), np.array([0, 0, 1]))
+    said = ClassificationScores(["a", "b"], np.array([0, 1, 0]), np.array([0, 0, 0]), np.array([0, 0, 1]))
     assert len(said) == 2 and said.values()["accuracy"] == pytest.approx(2 / 3)
-    assert said.figures(np.array([[2, 0]]))["accuracy"][0] == 0.5
+    assert said.scores(np.array([[2, 0]]))["accuracy"][0] == 0.5
 
 
 def test_partly_found_is_not_found() -> None:
     true = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
     said = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
-    found = SaidEntities(["O", "B-MISC", "I-MISC", "B-PER", "I-PER"], true, said)
+    found = EntityScores(["O", "B-MISC", "I-MISC", "B-PER", "I-PER"], true, said)
     assert found.values() == {"f1": 0.5, "precision": 0.5, "recall": 0.5, "f1_macro": 0.5, "accuracy": 0.8}
-    assert found.each()["MISC"]["f1"] == 0 and found.each()["PER"]["f1"] == 1
-    nothing = SaidEntities(["O", "B-PER"], [["O"]], [["O"]])
-    assert nothing.values()["f1"] == 0 and nothing.each()["PER"]["f1"] is None
+    assert found.per_class()["MISC"]["f1"] == 0 and found.per_class()["PER"]["f1"] == 1
+    nothing = EntityScores(["O", "B-PER"], [["O"]], [["O"]])
+    assert nothing.values()["f1"] == 0 and nothing.per_class()["PER"]["f1"] is None
 
 
 def test_many_classes_take_seconds_and_agree_with_a_plain_loop() -> None:
     draw = np.random.default_rng(0)
     true, said = draw.integers(0, 151, (2, 3_000))
-    judged = SaidClasses([str(i) for i in range(151)], true, np.where(draw.random(3_000) < 0.8, true, said))
+    judged = ClassificationScores(
+        [str(i) for i in range(151)], true, np.where(draw.random(3_000) < 0.8, true, said)
+    )
     found = intervals(judged, resamples=200)["f1_weighted"]
     samples = [draw.integers(0, 3_000, 3_000) for _ in range(60)]
     loop = [
-        metrics.f1_score(judged.true[p], judged.said[p], average="weighted", zero_division=0) for p in samples
+        metrics.f1_score(judged.true[p], judged.predicted[p], average="weighted", zero_division=0)
+        for p in samples
     ]
     assert found.low is not None and found.high is not None and found.low < found.value < found.high
     assert found.high - found.low == pytest.approx(2 * 1.96 * np.std(loop), rel=0.35)
 
 
 def test_numbers_that_do_not_vary() -> None:
-    flat = SaidNumbers(np.array([1.0, 2.0, 3.0]), np.full(3, 0.1))
-    assert flat.values()["pearson"] == flat.values()["spearman"] == 0 and flat.constant() == ["said"]
+    flat = RegressionScores(np.array([1.0, 2.0, 3.0]), np.full(3, 0.1))
+    assert flat.values()["pearson"] == flat.values()["spearman"] == 0 and flat.constant() == ["predicted"]
     assert all(math.isfinite(x.low) for x in intervals(flat, 50).values() if x.low is not None)
-    ranks = SaidNumbers(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 10.0, 100.0, 1e6]))
+    ranks = RegressionScores(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 10.0, 100.0, 1e6]))
     assert ranks.values()["spearman"] == 1 > ranks.values()["pearson"]
     tied = np.array([1.0, 1.0, 2.0, 5.0])
-    assert SaidNumbers(tied, tied[::-1]).values()["spearman"] == scipy.stats.spearmanr(tied, tied[::-1])[0]
+    assert (
+        RegressionScores(tied, tied[::-1]).values()["spearman"] == scipy.stats.spearmanr(tied, tied[::-1])[0]
+    )
 
 
 def test_differences_are_of_the_same_rows() -> None:
     draw = np.random.default_rng(1)
     hard = draw.random(400)
     mine, theirs = (
-        Means({"score": (hard < share).astype(float)}, {"score": "ours"}) for share in (0.55, 0.5)
+        BootstrapMeans({"score": (hard < share).astype(float)}, {"score": "ours"}) for share in (0.55, 0.5)
     )
     found = differences(mine, theirs, 300)["score"]
     alone = intervals(mine, 300)["score"]
     assert found.leaves_out_zero and found.high - found.low < alone.high - alone.low  # type: ignore[operator]
     with pytest.raises(DataError, match="400 rows, the other on 3"):
-        differences(mine, Means({"score": np.ones(3)}, {}))
+        differences(mine, BootstrapMeans({"score": np.ones(3)}, {}))
     with pytest.raises(ConfigError, match="resamples is 0"):
         intervals(mine, 0)
     with pytest.raises(DataError, match="no row"):
-        intervals(Means({"score": np.ones(0)}, {}))
+        intervals(BootstrapMeans({"score": np.ones(0)}, {}))
 
 
 def test_a_package_that_disagrees_is_a_bug_of_ours() -> None:
-    class Wrong(Means):
-        def packaged(self) -> dict[str, float]:
+    class Wrong(BootstrapMeans):
+        def reference_scores(self) -> dict[str, float]:
             return {"score": 0.5}
 
     with pytest.raises(RuntimeError, match=r"score is 0\.5 by theirs 1\.0, and 1\.0 by our counts"):
@@ -140,11 +147,11 @@ def test_a_package_that_disagrees_is_a_bug_of_ours() -> None:
 
 
 def test_what_is_not_defined_is_said() -> None:
-    each = SaidClasses(list("abc"), np.array([0, 0, 2]), np.array([0, 1, 0])).each()
-    assert undefined(each, "no row is", left_out=True) == [
+    each = ClassificationScores(list("abc"), np.array([0, 0, 2]), np.array([0, 1, 0])).per_class()
+    assert undefined_scores(each, "no row is", left_out=True) == [
         "no row is 'b': recall is not defined there and counts as 0 in the macro mean",
-        "never said: 'c': precision is not defined there and counts as 0 in the macro and weighted means",
+        "never predicted: 'c': precision is not defined there and counts as 0 in the macro and weighted means",
     ]
-    many = SaidClasses([f"k{i}" for i in range(9)], np.array([0]), np.array([0])).each()
-    (said,) = undefined(many, "no row is", left_out=False)
-    assert "… (8 in all), and none was said to be: counts as 0" in said
+    many = ClassificationScores([f"k{i}" for i in range(9)], np.array([0]), np.array([0])).per_class()
+    (said,) = undefined_scores(many, "no row is", left_out=False)
+    assert "… (8 in all), and none was predicted to be: counts as 0" in said

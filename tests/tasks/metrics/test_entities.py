@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seqeval import metrics
 
+from glassformer.core.classification_heads import TokenClassifier
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.heads import Tagger
-from glassformer.core.masks import Segments
-from glassformer.tasks.metrics.entities import Entities, marks_entities
-from glassformer.tasks.microbatch import Pass, joined, padded
+from glassformer.core.masks import Packing
+from glassformer.tasks.metrics.classes import per_class
+from glassformer.tasks.metrics.entities import EntityMetric, marks_entities
+from glassformer.tasks.microbatch import MicroBatch, joined, padded
 
 NAMES = ["O", "B-PER", "I-PER", "E-PER", "S-PER", "B-LOC", "I-LOC", "B-a-b", "I-a-b"]
 TEXTS = st.lists(
@@ -24,18 +25,18 @@ TEXTS = st.lists(
 Text = list[tuple[int, int]]
 
 
-def meter_of(texts: list[Text], *, packs: bool, names: list[str] = NAMES) -> Entities:
+def meter_of(texts: list[Text], *, packs: bool, names: list[str] = NAMES) -> EntityMetric:
     """A meter that has seen texts of (true, said) tags, between tokens that do not count."""
-    meter = Entities(Tagger(3, len(names)), names)
+    metric = EntityMetric(TokenClassifier(3, len(names)), names)
     labels = [[-100, *(true for true, _ in text), -100] for text in texts]
     said = [[1, *(said for _, said in text), 1] for text in texts]
     if packs:
-        flow, tensors = Flow(segments=Segments(tuple(map(len, labels)))), (joined(labels), joined(said))
+        flow, tensors = Flow(packing=Packing(tuple(map(len, labels)))), (joined(labels), joined(said))
     else:
         flow, tensors = Flow(), (padded(labels, -100), padded(said, 0))
     logits = torch.nn.functional.one_hot(tensors[1], len(names)).float()
-    meter.add(Output(logits=logits), Pass(Batch(), flow, tensors[0]))
-    return meter
+    metric.update(Output(logits=logits), MicroBatch(Batch(), flow, tensors[0]))
+    return metric
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,12 +54,12 @@ def test_as_seqeval(texts: list[Text], packs: bool) -> None:
             "accuracy": metrics.accuracy_score(true, said),
         }
         table = metrics.classification_report(true, said, output_dict=True, zero_division=0)
-    figures = found.figures()
+    figures = found.compute()
     assert {name: figures[name] for name in wanted} == pytest.approx(wanted)
-    for kind, row in found.each().items():
+    for kind, row in per_class(found.names, *found.counts()).items():
         if row["support"] or kind in table:
             theirs = table[kind]
-            assert row == pytest.approx(
+            assert {name: score or 0.0 for name, score in row.items()} == pytest.approx(
                 {
                     "precision": theirs["precision"],
                     "recall": theirs["recall"],
@@ -69,7 +70,7 @@ def test_as_seqeval(texts: list[Text], packs: bool) -> None:
 
 
 def test_one_wrong_word_spoils_an_entity_but_not_a_tag() -> None:
-    figures = meter_of([[(1, 1), (2, 0), (0, 0), (0, 0), (5, 5)]], packs=True).figures()
+    figures = meter_of([[(1, 1), (2, 0), (0, 0), (0, 0), (5, 5)]], packs=True).compute()
     assert figures["accuracy"] == 0.8
     assert figures["f1"] == 0.5
 
@@ -77,16 +78,16 @@ def test_one_wrong_word_spoils_an_entity_but_not_a_tag() -> None:
 def test_an_entity_ends_with_its_text() -> None:
     """Side by side in a packed row, B-PER | I-PER are two, and not one."""
     for packs in (True, False):
-        assert meter_of([[(1, 1)], [(2, 2)]], packs=packs).each()["PER"]["support"] == 2
+        assert meter_of([[(1, 1)], [(2, 2)]], packs=packs).counts()[2].sum() == 2
 
 
 def test_states_of_two_processes_add_up() -> None:
     texts: list[Text] = [[(1, 1), (2, 2)], [(5, 0), (0, 5)], [(7, 7)]]
-    whole = meter_of(texts, packs=True).figures()
+    whole = meter_of(texts, packs=True).compute()
     first, second = meter_of(texts[:1], packs=True), meter_of(texts[1:], packs=False)
     for name in first.state:
         first.state[name] += second.state[name]
-    assert first.figures() == pytest.approx(whole)
+    assert first.compute() == pytest.approx(whole)
 
 
 def test_which_names_are_tags_of_entities() -> None:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from glassformer import ConfigError, DataError
-from glassformer.tasks.metrics import intervals
-from glassformer.tasks.metrics.intervals import Interval, Tally, judge_all, resampled
+from glassformer.tasks.metrics import bootstrap
+from glassformer.tasks.metrics.intervals import Interval
+from glassformer.tasks.metrics.text_metric import TextMetric, add_all
 
 
-class Length(Tally):
+class Length(TextMetric):
     """The mean length of outputs."""
 
     def __init__(self) -> None:
@@ -25,28 +26,40 @@ class Length(Tally):
     def method(self) -> str:
         return "letters"
 
-    def figures(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
+    def scores(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
         return {"length": sums[:, 0] / rows}
 
 
 def of(lengths: Sequence[int]) -> Length:
-    tally = Length()
-    judge_all(tally, ["x" * length for length in lengths], ["y"] * len(lengths))
-    return tally
+    text_metric = Length()
+    add_all(text_metric, ["x" * length for length in lengths], ["y"] * len(lengths))
+    return text_metric
+
+
+def resampled_sums(rows: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """The sums of each resample, as `intervals` computes scores from them. [S, K]"""
+    sums: list[np.ndarray] = []
+
+    def keep(of_resamples: np.ndarray) -> dict[str, np.ndarray]:
+        sums.append(of_resamples)
+        return {"first": of_resamples[:, 0]}
+
+    bootstrap.intervals(bootstrap.BootstrapSums(rows, keep, {}), resamples, seed)
+    return np.concatenate(sums[1:])  # the first are those of the rows as they are
 
 
 def test_sums_are_those_of_rows_drawn_one_by_one() -> None:
     rows = np.random.default_rng(1).normal(size=(7, 3))
     generator = np.random.default_rng(5)
     wanted = np.stack([rows[generator.integers(7, size=7)].sum(axis=0) for _ in range(20)])
-    np.testing.assert_allclose(resampled(rows, 20, 5), wanted, atol=1e-12)
+    np.testing.assert_allclose(resampled_sums(rows, 20, 5), wanted, atol=1e-12)
 
 
 def test_sums_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.arange(12.0).reshape(6, 2)
-    whole = resampled(rows, 50, 3)
-    monkeypatch.setattr(intervals, "PICKS_AT_ONCE", 7)
-    np.testing.assert_array_equal(resampled(rows, 50, 3), whole)
+    whole = resampled_sums(rows, 50, 3)
+    monkeypatch.setattr(bootstrap, "CELLS_AT_ONCE", 7)
+    np.testing.assert_array_equal(resampled_sums(rows, 50, 3), whole)
 
 
 def test_the_interval_of_a_mean_is_what_theory_says() -> None:
@@ -59,8 +72,8 @@ def test_the_interval_of_a_mean_is_what_theory_says() -> None:
 
 
 def test_a_seed_repeats_and_another_does_not() -> None:
-    tally = of(list(range(0, 99, 3)))
-    assert tally.intervals(seed=1) == tally.intervals(seed=1) != tally.intervals(seed=2)
+    text_metric = of(list(range(0, 99, 3)))
+    assert text_metric.intervals(seed=1) == text_metric.intervals(seed=1) != text_metric.intervals(seed=2)
 
 
 def test_what_makes_rows_hard_for_both_cancels_out() -> None:
@@ -83,24 +96,24 @@ def test_as_text() -> None:
 
 
 def test_rows_are_forgotten_from_the_end() -> None:
-    tally = of([1, 2, 3])
-    tally.shorten(2)
-    assert len(tally) == 2 and tally.rows.tolist() == [[1], [2]]
+    text_metric = of([1, 2, 3])
+    text_metric.shorten(2)
+    assert len(text_metric) == 2 and text_metric.rows.tolist() == [[1], [2]]
 
 
 def test_what_cannot_be_judged() -> None:
-    with pytest.raises(DataError, match="no row was judged"):
+    with pytest.raises(DataError, match="no row was evaluated"):
         Length().intervals()
     with pytest.raises(ConfigError, match="resamples is 0"):
         of([1, 2]).intervals(resamples=0)
-    with pytest.raises(DataError, match="judged on 2 rows, the other on 1"):
+    with pytest.raises(DataError, match="evaluated on 2 rows, the other on 1"):
         of([1, 2]).differences(of([1]))
     with pytest.raises(DataError, match="row 1 has no reference"):
-        judge_all(Length(), ["a", "b"], ["a"])
+        add_all(Length(), ["a", "b"], ["a"])
     with pytest.raises(DataError, match="row 0 has no output"):
-        judge_all(Length(), [], ["a"])
+        add_all(Length(), [], ["a"])
     with pytest.raises(DataError, match="put a single text into a list"):
-        judge_all(Length(), "a", "a")
+        add_all(Length(), "a", "a")
     for wrong in ([], 5, [None]):
         with pytest.raises(DataError, match="reference"):
             Length().add("a", wrong)  # type: ignore[arg-type]

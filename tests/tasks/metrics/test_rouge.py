@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from glassformer import ConfigError, DataError, MissingExtraError
 from glassformer.tasks.metrics import rouge as module
-from glassformer.tasks.metrics.rouge import KINDS, RougeTally, rouge
+from glassformer.tasks.metrics.rouge import KINDS, RougeMetric, rouge
 from glassformer.text.sentences import split_sentences
 from tests.e2e.test_offline import BLOCKED
 
@@ -70,7 +70,7 @@ def test_of_several_references_the_best_counts() -> None:
 
 def test_intervals_and_differences() -> None:
     outputs, references = ["a b", "a c", "d e", "a"], ["a b"] * 4
-    good, bad = RougeTally(), RougeTally()
+    good, bad = RougeMetric(), RougeMetric()
     for output, reference in zip(outputs, references, strict=True):
         good.add(reference, reference)
         bad.add(output, reference)
@@ -80,10 +80,10 @@ def test_intervals_and_differences() -> None:
 
 
 def test_texts_are_not_kept() -> None:
-    tally = RougeTally()
-    tally.add("a secret " * 50, "a secret")
-    assert tally.rows.shape == (1, 12)
-    assert not any("secret" in repr(value) for value in vars(tally).values())
+    text_metric = RougeMetric()
+    text_metric.add("a secret " * 50, "a secret")
+    assert text_metric.rows.shape == (1, 12)
+    assert not any("secret" in repr(value) for value in vars(text_metric).values())
 
 
 def test_the_result_is_readable_and_data() -> None:
@@ -109,7 +109,7 @@ def test_too_long_for_a_table_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_wrong_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="language 'xx'"):
-        RougeTally(language="xx")
+        RougeMetric(language="xx")
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     with pytest.raises(MissingExtraError, match=r"glassformer\[evaluate\]"):
         rouge(["a"], ["a"])

@@ -40,10 +40,14 @@ def test_the_fewest_errors(rows: list[tuple[str, str]]) -> None:
     if all(said):
         assert found.wer.value == pytest.approx(jiwer.wer(said, heard))
     for utterance in found.utterances:
-        assert " ".join(filter(None, (word for word, _, _ in utterance.alignment))) == utterance.said
-        assert " ".join(filter(None, (word for _, word, _ in utterance.alignment))) == utterance.heard
+        assert (
+            " ".join(filter(None, (word for word, _, _ in utterance.alignment))) == utterance.reference_text
+        )
+        assert " ".join(filter(None, (word for _, word, _ in utterance.alignment))) == utterance.hypothesis
         assert sum(bool(mark) for _, _, mark in utterance.alignment) == utterance.errors
-        assert utterance.hits + utterance.substitutions + utterance.deletions == len(utterance.said.split())
+        assert utterance.hits + utterance.substitutions + utterance.deletions == len(
+            utterance.reference_text.split()
+        )
 
 
 def test_an_utterance_can_be_read() -> None:

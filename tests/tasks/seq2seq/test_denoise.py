@@ -37,11 +37,11 @@ def t5(kind: type[TwoSided] = SpanCorruption, family: str = "t5", **options: Any
 
 def test_infilling_and_permutation_and_the_whole_text_again() -> None:
     objective = bart()
-    example = objective.examples(ROWS)[0]
+    example = objective.encode(ROWS)[0]
     assert example["sentences"].tolist() == [6, 5, 7]
     draw = drawing()
     for _ in range(60):
-        pair = objective.varied(example, draw)
+        pair = objective.augment(example, draw)
         assert words_of(pair["labels"]) == f"<s> {TEXT} </s>".replace("\n", " ")
         assert words_of(pair["input_ids"][[0, -1]]) == "<s> </s>"
         kept = pair["input_ids"][1:-1]
@@ -51,10 +51,10 @@ def test_infilling_and_permutation_and_the_whole_text_again() -> None:
 @pytest.mark.parametrize("noise", ["infill", "hide", "delete", "rotate", "permute"])
 def test_each_noise_by_its_name(noise: str) -> None:
     objective = bart(noises=(noise,))
-    examples = objective.examples(texts(TEXT, TEXT.replace("time", "fruit")))
+    examples = objective.encode(texts(TEXT, TEXT.replace("time", "fruit")))
     ids, seen = sorted(ids_of(TEXT)), set()
     for seed in range(5):
-        pair = objective.varied(examples[0], drawing(seed))
+        pair = objective.augment(examples[0], drawing(seed))
         read = pair["input_ids"][1:-1].tolist()
         seen.add(tuple(read))
         if noise in ("rotate", "permute"):
@@ -67,8 +67,8 @@ def test_each_noise_by_its_name(noise: str) -> None:
 
 def test_span_corruption_as_in_the_papers_figure() -> None:
     objective = t5(rate=0.3, mean=2.0)
-    examples = objective.examples(texts("time flies like an arrow and the bird eats figs"))
-    pair = objective.varied(examples[0], drawing(5))
+    examples = objective.encode(texts("time flies like an arrow and the bird eats figs"))
+    pair = objective.augment(examples[0], drawing(5))
     read, said = words_of(pair["input_ids"]), words_of(pair["labels"])
     assert read.endswith(" </s>") and said.endswith(" </s>")
     assert said.count("<extra_id_") == read.count("<extra_id_") + 1
@@ -80,7 +80,7 @@ def test_span_corruption_as_in_the_papers_figure() -> None:
 
 def test_long_texts_go_on_and_keep_to_the_limit() -> None:
     objective = t5(max_source=8, max_target=6)
-    examples = objective.examples(texts(TEXT, "", "yes"))
+    examples = objective.encode(texts(TEXT, "", "yes"))
     assert [words_of(examples[i]["input_ids"]) for i in range(len(examples))] == [
         "time flies like an arrow . the",
         "bird eats figs . a cat sat",
@@ -91,7 +91,7 @@ def test_long_texts_go_on_and_keep_to_the_limit() -> None:
             assert len(pair["input_ids"]) <= 8 and len(pair["labels"]) <= 6
     bounded = bart(max_source=9, max_target=9)
     for seed in range(20):
-        for pair in shown(bounded, bounded.examples(ROWS), seed):
+        for pair in shown(bounded, bounded.encode(ROWS), seed):
             assert len(pair["input_ids"]) <= 9 and len(pair["labels"]) <= 9
 
 
@@ -99,12 +99,12 @@ def test_gap_sentences_are_the_target() -> None:
     objective = t5(GapSentences, "pegasus")
     said = "the cat sat on a mat ."
     rows = texts(f"the cat sat .\n{said}\nfigs .\non a mat we saw it .")
-    example = objective.examples(rows)[0]
+    example = objective.encode(rows)[0]
     assert words_of(example["labels"]) == f"{said} </s>"
     assert words_of(example["input_ids"]) == "the cat sat . <mask_1> figs . on a mat we saw it . </s>"
-    assert objective.varied(example, drawing()) is example, "nothing is drawn"
+    assert objective.augment(example, drawing()) is example, "nothing is drawn"
     with pytest.warns(UserWarning, match="1 of 1 targets were cut to 4 tokens"):
-        short = t5(GapSentences, "pegasus", max_target=4).examples(rows)
+        short = t5(GapSentences, "pegasus", max_target=4).encode(rows)
     assert words_of(short[0]["labels"]) == "the cat sat </s>"
 
 
@@ -115,13 +115,13 @@ def test_gap_sentences_are_the_target() -> None:
 )
 def test_a_toy_run_learns(objective: Any, steps: int) -> None:
     learner = objective()
-    losses = np.array(list(trained(learner, learner.examples(ROWS), steps, 5e-3)))
+    losses = np.array(list(trained(learner, learner.encode(ROWS), steps, 5e-3)))
     assert losses[-5:].mean() < losses[:5].mean() * 0.7
 
 
 def test_the_pass_is_that_of_a_translation() -> None:
     objective = t5()
-    item = objective.passed(shown(objective, objective.examples(ROWS)))
+    item = objective.collate(shown(objective, objective.encode(ROWS)))
     assert isinstance(item.labels, torch.Tensor) and item.batch.decoder_input_ids is not None
     assert (item.batch.decoder_input_ids[:, 0] == PAD).all()
     assert (item.labels[:, 0] == NUMBER["<extra_id_0>"]).all()
@@ -135,8 +135,8 @@ def test_what_cannot_be_is_said() -> None:
     with pytest.raises(ConfigError, match=r"mean 0\.5"):
         t5(mean=0.5)
     with pytest.raises(DataError, match="two sentences"):
-        t5(GapSentences, "pegasus").examples(texts("the cat sat ."))
+        t5(GapSentences, "pegasus").encode(texts("the cat sat ."))
     with pytest.raises(DataError, match="two tokens"):
-        t5().examples(texts("yes", ""))
+        t5().encode(texts("yes", ""))
     with pytest.raises(DataError, match="must not be blank"):
-        bart().examples(texts("", " \n"))
+        bart().encode(texts("", " \n"))

@@ -7,10 +7,10 @@ import pytest
 import torch
 from tokenizers import processors
 
-from glassformer.core.masks import Pattern
+from glassformer.core.masks import AttentionPattern
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.seq2seq.task import SequenceToSequence, Step, teacher_forcing
-from glassformer.text.special import Settings
+from glassformer.tasks.seq2seq.task import SequenceToSequence, TeacherForcingStep, teacher_forcing
+from glassformer.text.settings import TokenizerSettings
 from glassformer.text.tokenizer import Tokenizer
 from tests.parity.families import BY_FAMILY
 from tests.parity.sides import load_ours, load_theirs, make
@@ -61,8 +61,8 @@ def learner(family: str, **options: Any) -> SequenceToSequence:
 def test_the_decoder_reads_the_target_shifted_right(family: str) -> None:
     objective = learner(family)
     _, _, read, say = FAMILIES[family]
-    examples = objective.examples(ROWS)
-    item = objective.passed([examples[2]])
+    examples = objective.encode(ROWS)
+    item = objective.collate([examples[2]])
     assert item.batch.decoder_input_ids is not None and isinstance(item.labels, torch.Tensor)
     assert words_of(item.batch.decoder_input_ids[0]) == read
     assert words_of(item.labels[0]) == say
@@ -72,7 +72,7 @@ def test_the_decoder_reads_the_target_shifted_right(family: str) -> None:
 def test_what_the_decoder_begins_with_is_not_said_again() -> None:
     model = tiny("transformer", "translation", "bart", decoder_start_token_id=BOS)
     objective = SequenceToSequence(model)
-    item = objective.passed([objective.examples(ROWS)[2]])
+    item = objective.collate([objective.encode(ROWS)[2]])
     assert item.batch.decoder_input_ids is not None and isinstance(item.labels, torch.Tensor)
     assert words_of(item.batch.decoder_input_ids[0]) == "<s> yes"
     assert words_of(item.labels[0]) == "yes </s>"
@@ -83,12 +83,12 @@ def test_what_the_decoder_begins_with_is_not_said_again() -> None:
 def test_padding_changes_nothing(family: str) -> None:
     """Sources and targets of different lengths in one pass: the sum of what each loses alone."""
     objective = learner(family)
-    examples = objective.examples(ROWS)
-    item = objective.passed([examples[i] for i in range(3)], indices=[0, 1, 2])
+    examples = objective.encode(ROWS)
+    item = objective.collate([examples[i] for i in range(3)], indices=[0, 1, 2])
     assert isinstance(item.labels, torch.Tensor) and item.flow.keep is not None and item.indices == (0, 1, 2)
     assert (item.labels == -100).any() and item.tokens == int(examples.lengths.sum())
-    counts = [int((objective.passed([examples[i]]).labels != -100).sum()) for i in range(3)]  # type: ignore[union-attr]
-    alone = [loss_of(objective, objective.passed([examples[i]])) * counts[i] for i in range(3)]
+    counts = [int((objective.collate([examples[i]]).labels != -100).sum()) for i in range(3)]  # type: ignore[union-attr]
+    alone = [loss_of(objective, objective.collate([examples[i]])) * counts[i] for i in range(3)]
     torch.testing.assert_close(loss_of(objective, item), sum(alone) / sum(counts))
     assert judged(objective, [item])["loss"] == pytest.approx(float(sum(alone)) / sum(counts), rel=1e-5)
 
@@ -108,8 +108,8 @@ def test_the_loss_is_the_references(family: str, tmp_path: Path) -> None:
     else:
         theirs.config.decoder_start_token_id = objective.start
     theirs.config.pad_token_id = PAD
-    examples = objective.examples(ROWS)
-    item = objective.passed([examples[i] for i in range(3)])
+    examples = objective.encode(ROWS)
+    item = objective.collate([examples[i] for i in range(3)])
     assert isinstance(item.labels, torch.Tensor) and item.flow.keep is not None
     said = theirs(
         input_ids=item.batch.input_ids, attention_mask=item.flow.keep[:, 0].long(), labels=item.labels
@@ -119,13 +119,13 @@ def test_the_loss_is_the_references(family: str, tmp_path: Path) -> None:
 
 def test_a_prefix_tells_the_task() -> None:
     objective = learner("t5", prefix="why is this : ")
-    assert words_of(objective.examples(ROWS)[2]["input_ids"]) == "why is this [UNK] we saw it </s>"
+    assert words_of(objective.encode(ROWS)[2]["input_ids"]) == "why is this [UNK] we saw it </s>"
 
 
 def test_both_sides_are_cut_and_counted() -> None:
     objective = learner("bart", max_source=5, max_target=4)
     with pytest.warns(UserWarning) as told:
-        examples = objective.examples(ROWS)
+        examples = objective.encode(ROWS)
     assert [str(warning.message) for warning in told] == [
         "1 of 3 sources were cut to 5 tokens",
         "2 of 3 targets were cut to 4 tokens",
@@ -142,10 +142,10 @@ def test_languages_of_source_and_target(frame: str) -> None:
     engine.post_processor = processors.TemplateProcessing(
         single=frame.replace("a", "one"), special_tokens=[("one", NUMBER["one"]), ("</s>", EOS)]
     )
-    tokenizer = Tokenizer(engine, Settings(roles={"pad": "[PAD]", "unk": "[UNK]", "eos": "</s>"}))
+    tokenizer = Tokenizer(engine, TokenizerSettings(roles={"pad": "[PAD]", "unk": "[UNK]", "eos": "</s>"}))
     model = tiny("mbart", "translation", "none", tokenizer=tokenizer, decoder_start_token_id=EOS)
     objective = SequenceToSequence(model, target_language="two")
-    item = objective.passed([objective.examples(ROWS)[2]])
+    item = objective.collate([objective.encode(ROWS)[2]])
     assert item.batch.decoder_input_ids is not None and isinstance(item.labels, torch.Tensor)
     read, say = words_of(item.batch.decoder_input_ids[0]), words_of(item.labels[0])
     if frame.startswith("$A"):
@@ -160,20 +160,20 @@ def test_the_table_of_shifted_labels() -> None:
     tokenizer = word_tokenizer("t5")
     labels = [NUMBER["a"], NUMBER["cat"], EOS, -100, -100]
     assert teacher_forcing(labels, tokenizer, start=PAD, padding=PAD) == [
-        Step(("[PAD]",), "a"),
-        Step(("[PAD]", "a"), "cat"),
-        Step(("[PAD]", "a", "cat"), "</s>"),
-        Step(("[PAD]", "a", "cat", "</s>"), None),
-        Step(("[PAD]", "a", "cat", "</s>", "[PAD]"), None),
+        TeacherForcingStep(("[PAD]",), "a"),
+        TeacherForcingStep(("[PAD]", "a"), "cat"),
+        TeacherForcingStep(("[PAD]", "a", "cat"), "</s>"),
+        TeacherForcingStep(("[PAD]", "a", "cat", "</s>"), None),
+        TeacherForcingStep(("[PAD]", "a", "cat", "</s>", "[PAD]"), None),
     ]
 
 
 def test_nobody_looks_ahead() -> None:
     """What the decoder says at a place does not change with what comes after it."""
-    assert not Pattern(causal=True).keep(3, 3)[0, 1]
+    assert not AttentionPattern(causal=True).keep(3, 3)[0, 1]
     objective = learner("t5")
-    examples = objective.examples(ROWS)
-    item = objective.passed([examples[1]])
+    examples = objective.encode(ROWS)
+    item = objective.collate([examples[1]])
     assert item.batch.decoder_input_ids is not None
     with torch.no_grad():
         before = objective.model.network(item.batch, item.flow).logits
@@ -194,12 +194,12 @@ def test_nobody_looks_ahead() -> None:
 )
 def test_bad_rows_are_said(rows: Listed, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        learner("t5", prefix="why ").examples(rows)
+        learner("t5", prefix="why ").encode(rows)
 
 
 def test_it_learns() -> None:
     objective = learner("t5")
-    losses = list(trained(objective, objective.examples(ROWS), 40, 1e-2))
+    losses = list(trained(objective, objective.encode(ROWS), 40, 1e-2))
     assert losses[-1] < losses[0] / 2
 
 
@@ -211,7 +211,7 @@ def test_marian_writes_with_pieces_of_its_own(tmp_path: Path) -> None:
     model = tiny("marian", "translation", "t5", tokenizer=source, eos_token_id=source.eos_token_id, **size)
     model.folder = folder
     texts = ["the head of a layer", "time flies like an arrow"]
-    examples = SequenceToSequence(model).examples(pairs(*zip(texts, texts, strict=True)))
+    examples = SequenceToSequence(model).encode(pairs(*zip(texts, texts, strict=True)))
     assert target is not None
     assert [examples[i]["input_ids"].tolist() for i in range(2)] == source(texts)["input_ids"]
     assert [examples[i]["labels"].tolist() for i in range(2)] == target(texts)["input_ids"]

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
-from glassformer.core.heads import Span
-from glassformer.data.rows import Rows, read_rows
+from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.squad import read_squad
 from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.span.task import Answer, answers_of, span_of
-from tests.training.learners import NUMBER, check_passes, families_for, learner
+from tests.training.learners import NUMBER, check_passes, families_for, training_module
 
-TASK = "question-answering"
+HEAD = "question-answering"
 LONG = "a banana works . a fruit flies . an arrow flies . time flies like an arrow"
 ROWS: list[dict[str, Any]] = [
     {"question": "time ?", "context": "jeff deans works at fruit", "answers": "deans", "answer_start": 5},
@@ -27,18 +27,18 @@ ROWS: list[dict[str, Any]] = [
 
 
 def reader(family: str = "bert", *, max_tokens: int = 14, stride: int = 3, **options: Any) -> Answer:
-    return Answer(learner(family, TASK), max_tokens=max_tokens, stride=stride, **options)
+    return Answer(training_module(family, HEAD), max_tokens=max_tokens, stride=stride, **options)
 
 
-def rows_of(*rows: dict[str, Any]) -> Rows:
+def rows_of(*rows: dict[str, Any]) -> RowSequence:
     return read_rows(list(rows) or ROWS)
 
 
-@pytest.mark.parametrize("family", families_for(TASK))
+@pytest.mark.parametrize("family", families_for(HEAD))
 def test_every_family_learns_spans(family: str) -> None:
     objective = reader(family)
-    assert isinstance(objective.head, Span)
-    check_passes(objective, objective.examples(rows_of()))
+    assert isinstance(objective.head, SpanClassifier)
+    check_passes(objective, objective.encode(rows_of()))
 
 
 def test_the_padded_layout_has_the_same_losses() -> None:
@@ -46,16 +46,16 @@ def test_the_padded_layout_has_the_same_losses() -> None:
     padded.packs = False
     losses = []
     for objective in (packed, padded):
-        examples = objective.examples(rows_of())
-        item = objective.passed([examples[i] for i in range(len(examples))])
-        sums = objective.model.network.learn(item.batch, item.flow, item.labels)
+        examples = objective.encode(rows_of())
+        item = objective.collate([examples[i] for i in range(len(examples))])
+        sums = objective.model.network.loss_sums(item.batch, item.flow, item.labels)
         losses.append({name: float(x.detach()) for name, x in sums.items()})
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    check_passes(padded, padded.examples(rows_of()))
+    check_passes(padded, padded.encode(rows_of()))
 
 
 def test_what_an_example_is() -> None:
-    examples = reader().examples(rows_of())
+    examples = reader().encode(rows_of())
     words = "[CLS] time ? [SEP] jeff dean ##s works at fruit [SEP]".split()
     assert examples[0]["input_ids"].tolist() == [NUMBER[word] for word in words]
     assert examples[0]["token_type_ids"].tolist() == [0] * 4 + [1] * 7
@@ -65,7 +65,7 @@ def test_what_an_example_is() -> None:
 
 
 def test_a_long_context_falls_into_windows() -> None:
-    examples = reader().examples(rows_of(ROWS[2]))
+    examples = reader().encode(rows_of(ROWS[2]))
     windows = [[list(NUMBER)[i] for i in examples[n]["input_ids"]] for n in range(len(examples))]
     assert all(window[:4] == "[CLS] an ? [SEP]".split() and len(window) <= 14 for window in windows)
     texts = [window[4:-1] for window in windows]
@@ -79,10 +79,10 @@ def test_a_long_context_falls_into_windows() -> None:
 def test_the_answer_is_found_again_in_real_texts(minilm: Path, shared: Path) -> None:
     import glassformer
 
-    model = glassformer.load(minilm, task=TASK)
+    model = glassformer.load(minilm, task=HEAD)
     questions = read_squad(shared / "data" / "xquad" / "xquad.en.shared.json.gz")[:60]
     objective = Answer(model, max_tokens=128, stride=32)
-    examples = objective.examples(questions)
+    examples = objective.encode(questions)
     wanted = {row["answers"][0]["text"].lower().replace(" ", "") for row in questions}
     found = set()
     for example in (examples[i] for i in range(len(examples))):
@@ -96,15 +96,15 @@ def test_the_answer_is_found_again_in_real_texts(minilm: Path, shared: Path) -> 
 
 def test_what_is_said_is_judged() -> None:
     objective = reader()
-    item = objective.passed([objective.examples(rows_of())[i] for i in range(2)])
+    item = objective.collate([objective.encode(rows_of())[i] for i in range(2)])
     moved = item.to(torch.device("meta"))
     assert moved.labels["start_positions"].is_meta and moved.answers == item.answers  # type: ignore[index]
     start, end = torch.zeros(1, 20), torch.zeros(1, 20)
     start[0, 5], end[0, 5] = 9, 9  # dean, and not ##s
     start[0, 11], end[0, 11] = 9, 9
-    meter = objective.meter()
-    meter.add(Output(start_logits=start, end_logits=end), item)
-    figures = meter.figures()
+    metric = objective.metric()
+    metric.update(objective.split_packed(Output(start_logits=start, end_logits=end), item), item)
+    figures = metric.compute()
     assert figures["exact_match"] == 0.5 and figures["f1"] == pytest.approx((2 / 3 + 1) / 2)
 
 
@@ -119,7 +119,7 @@ def test_each_of_several_answers_is_right() -> None:
     ):
         row = {"question": "time ?", "context": "jeff deans works", "answers": given}
         objective = reader()
-        example = objective.examples(rows_of(row))[0]
+        example = objective.encode(rows_of(row))[0]
         assert example["answers"].tolist() == [[4, 6], [5, 6]]
         assert (example["start_positions"], example["end_positions"]) == (4, 6)  # the first is learned
 
@@ -142,7 +142,7 @@ def test_each_of_several_answers_is_right() -> None:
 )
 def test_rows_that_do_not_fit(change: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=f"row 0: .*{message}"):
-        reader().examples(rows_of({**ROWS[0], **change}))
+        reader().encode(rows_of({**ROWS[0], **change}))
 
 
 def test_answers_may_come_from_a_table() -> None:

@@ -122,7 +122,7 @@ def test_a_word_has_the_tag_that_training_judges(place: Callable[..., Path]) -> 
     runs = tag({"tokens": words})
     marked = {i for one in runs for i in range(one.start, one.end)}
     assert marked == {i for i, name in enumerate(said) if name != "O"}
-    assert isinstance(tag.objective, Tag)
+    assert isinstance(tag.task_object, Tag)
 
 
 # ------------------------------------------------------------------------------ whole entities, whatever the tokenizer
@@ -142,9 +142,9 @@ def oracle(text: str, wanted: dict[str, str], tag: Any) -> Callable[..., list[to
         tags.append("B-LOC" if first is None else starts[first])
     edge = [[0.0] * len(TAGS)]
     logits = torch.tensor([[9.0 * (name == each) for name in TAGS] for each in tags])
-    before, after = tag.model.tokenizer.around
+    before, after = tag.model.tokenizer.prefix_and_suffix
 
-    def said(objective: Any, examples: Any) -> list[torch.Tensor]:
+    def logits_of(task: Any, examples: Any) -> list[torch.Tensor]:
         return [
             torch.cat(
                 [
@@ -155,7 +155,7 @@ def oracle(text: str, wanted: dict[str, str], tag: Any) -> Callable[..., list[to
             )
         ]
 
-    return said
+    return logits_of
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_entities_are_whole_in_every_family(
     monkeypatch.setattr(tagger, "_tokenizer", Tokenizer.from_folder(folder, model_type=family))
     tag = glassformer.pipeline("tag", tagger)
     monkeypatch.setattr(tag, "limit", None)
-    monkeypatch.setattr(tagging, "said", oracle(GERMAN, NAMES, tag))
+    monkeypatch.setattr(tagging, "logits_of", oracle(GERMAN, NAMES, tag))
     found = tag(GERMAN)
     assert [(one.word, one.entity_group) for one in found] == [
         ("Jeff Dean", "PER"),
@@ -201,11 +201,11 @@ def test_chinese(tagger: Any, bert_folder: Path, tmp_path: Path, monkeypatch: An
     tag = glassformer.pipeline("tag", tagger)
     monkeypatch.setattr(tag, "limit", None)
 
-    def said(objective: Any, examples: Any) -> list[torch.Tensor]:
+    def logits_of(task: Any, examples: Any) -> list[torch.Tensor]:
         names = ["O", "O", "O", "B-PER", "I-PER", "B-ORG", *["B-LOC"] * 5, "O", "O"]
         return [torch.tensor([[9.0 * (name == each) for name in TAGS] for each in names])]
 
-    monkeypatch.setattr(tagging, "said", said)
+    monkeypatch.setattr(tagging, "logits_of", logits_of)
     assert [(one.word, one.entity_group) for one in tag(text)] == [("北京", "PER"), ("Google", "ORG")]
 
     from glassformer.tasks.tag.words import joined

@@ -1,5 +1,5 @@
 /**
- * Attention in the browser: what a head's queries make of its keys, from q, k and v.
+ * Scaled dot-product attention in the browser: scores, softmax and outputs of a head, from q, k and v.
  *
  *     q · k · scale + bias ──hidden → −∞──> scores ──softmax──> probabilities ──Σ p v──> z
  *
@@ -7,7 +7,7 @@
  * map of T × S never exists as a whole.
  */
 
-import { seen } from "./mask";
+import { visibleKeys } from "./mask";
 import type { Companding } from "./types";
 
 export type Floats = Float32Array | Float64Array;
@@ -55,7 +55,7 @@ export function scores(layer: Layer, head: number, query: number): Float64Array 
   const bias = biasOf(layer, head, query);
   const from = (head * layer.queries + query) * width;
   const group = kvHead(layer, head) * layer.keys;
-  const [first, end] = seen(layer, layer.queries, layer.keys, query);
+  const [first, end] = visibleKeys(layer, layer.queries, layer.keys, query);
   for (let key = first; key < end; key++) {
     const to = (group + key) * width;
     let sum = 0;
@@ -78,7 +78,7 @@ export function softmax(scores: Float64Array): Float64Array {
 }
 
 /** z: the values, each as much as its probability. [E] */
-export function mixed(layer: Layer, head: number, probs: Floats): Float64Array {
+export function weightedValues(layer: Layer, head: number, probs: Floats): Float64Array {
   const z = new Float64Array(layer.width);
   const group = kvHead(layer, head) * layer.keys;
   for (let key = 0; key < layer.keys; key++) {
@@ -95,7 +95,7 @@ export function mixed(layer: Layer, head: number, probs: Floats): Float64Array {
  *
  * `other` is what the keys not listed add up to, those that are not allowed among them.
  */
-export function strongest(values: Floats, count: number, allowed?: (key: number) => boolean): { keys: number[]; probs: number[]; other: number } {
+export function topKeys(values: Floats, count: number, allowed?: (key: number) => boolean): { keys: number[]; probs: number[]; other: number } {
   const keys: number[] = [];
   const probs: number[] = [];
   let total = 0;
@@ -116,7 +116,7 @@ export function strongest(values: Floats, count: number, allowed?: (key: number)
 }
 
 /** Raise each pixel of a row of a tile to the largest of the 2^level cells of this row that it stands for. */
-export function poolInto(pixels: Float32Array, row: Floats, start: number, level: number): void {
+export function maxPoolInto(pixels: Float32Array, row: Floats, start: number, level: number): void {
   for (let key = start, end = Math.min(start + (pixels.length << level), row.length); key < end; key++) {
     const at = (key - start) >> level;
     if (row[key] > pixels[at]) pixels[at] = row[key];
@@ -124,7 +124,7 @@ export function poolInto(pixels: Float32Array, row: Floats, start: number, level
 }
 
 /** Probabilities as bytes, against their own maximum: p = byte / 255 · scale, or (byte / 255)² · scale. */
-export function companded(pixels: Float32Array, companding: Companding): { values: Uint8Array; scale: number } {
+export function quantize(pixels: Float32Array, companding: Companding): { values: Uint8Array; scale: number } {
   let scale = 0;
   for (const p of pixels) if (p > scale) scale = p;
   const values = new Uint8Array(pixels.length);

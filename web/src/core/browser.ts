@@ -1,4 +1,4 @@
-/** What a browser may refuse: in a notebook's sandboxed frame there is no storage, and the address cannot be changed. */
+/** Browser APIs that may be denied: in a notebook's sandboxed iframe there is no storage, and the URL cannot be changed. */
 
 /** Do it where it is allowed; say whether it was. */
 function allowed(act: () => void): boolean {
@@ -11,20 +11,20 @@ function allowed(act: () => void): boolean {
   }
 }
 
-export type Keeper = "sessionStorage" | "localStorage";
+export type StorageName = "sessionStorage" | "localStorage";
 
-export function keep(where: Keeper, name: string, value: string): void {
+export function storeItem(where: StorageName, name: string, value: string): void {
   allowed(() => window[where].setItem(name, value));
 }
 
-export function kept(where: Keeper, name: string): string | null {
+export function storedItem(where: StorageName, name: string): string | null {
   let value: string | null = null;
   allowed(() => (value = window[where].getItem(name)));
   return value;
 }
 
 /** Put a fragment in the address; an empty one takes the "#" away too. */
-export function address(how: "replaceState" | "pushState", fragment: string): void {
+export function setFragment(how: "replaceState" | "pushState", fragment: string): void {
   allowed(() => history[how](null, "", fragment ? `#${fragment}` : location.pathname + location.search));
 }
 

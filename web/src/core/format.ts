@@ -1,4 +1,4 @@
-/** Numbers as people read them. */
+/** Number formatting. */
 
 const MINUS = "\u2212";
 
@@ -37,9 +37,9 @@ export function plural(n: number, one: string, many = `${one}s`): string {
 
 /** The place of values[index] among all, the largest first; equals share the better place. Counted from 1. */
 export function rank(values: ArrayLike<number>, index: number): number {
-  let place = 1;
-  for (let i = 0; i < values.length; i++) if (values[i] > values[index]) place++;
-  return place;
+  let position = 1;
+  for (let i = 0; i < values.length; i++) if (values[i] > values[index]) position++;
+  return position;
 }
 
 /** A size of memory: 812 B, 3.4 MB. */

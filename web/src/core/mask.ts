@@ -1,8 +1,8 @@
-/** Who may look at whom. */
+/** Attention masks: causal, and sliding window. */
 
 import type { AttentionMap } from "./types";
 
-/** What a layer hides: what comes later, and what is `window` tokens away or more. */
+/** Attention mask of a layer: `causal` hides later keys, `window` those that many tokens away or more. */
 export interface Mask {
   causal: boolean;
   window: number | null;
@@ -11,7 +11,7 @@ export interface Mask {
 export const maskOf = (map: AttentionMap, layer: number): Mask => ({ causal: map.causal, window: map.windows[layer] ?? null });
 
 /**
- * The keys that a query may look at, half open: the last query stands at the last key.
+ * Range of the keys visible to a query, half open: the last query is at the position of the last key.
  *
  *     causal        window = 2, causal        window = 2
  *     1 . . .       1 . . .                   1 1 . .
@@ -19,9 +19,9 @@ export const maskOf = (map: AttentionMap, layer: number): Mask => ({ causal: map
  *     1 1 1 .       . 1 1 .                   . 1 1 1
  *     1 1 1 1       . . 1 1                   . . 1 1
  */
-export function seen(mask: Mask, queries: number, keys: number, query: number): [first: number, end: number] {
-  const place = query + keys - queries;
+export function visibleKeys(mask: Mask, queries: number, keys: number, query: number): [first: number, end: number] {
+  const position = query + keys - queries;
   const reach = mask.window ?? Infinity;
-  const end = mask.causal ? place + 1 : Math.min(place + reach, keys);
-  return [Math.min(Math.max(place - reach + 1, 0), keys), Math.min(Math.max(end, 0), keys)];
+  const end = mask.causal ? position + 1 : Math.min(position + reach, keys);
+  return [Math.min(Math.max(position - reach + 1, 0), keys), Math.min(Math.max(end, 0), keys)];
 }

@@ -1,4 +1,4 @@
-/** Colours with a meaning: cividis for attention (the same for people who see colours differently), one hue a head for lines. */
+/** Colour maps: cividis for attention (safe for colour vision deficiency), one hue a head for lines. */
 
 // Cividis at 33 even steps. Nuñez, Anderton, Renslow 2018, "Optimizing colormaps with consideration for color vision deficiency".
 const STOPS = (

@@ -1,30 +1,30 @@
-/** What the page knows: the pass, what is on screen, the overviews that have come, and what to tell the person. */
+/** Application state: the session, the URL state, the overviews that have arrived, and messages to the user. */
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import { address } from "./browser";
-import { mapOf, packTexts, pairsOf, read, settle, unpackTexts, write } from "./state";
-import { type Overview, type Progress, Refusal, type Session, type State, type Transport } from "./types";
+import { setFragment } from "./browser";
+import { mapOf, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState } from "./url-state";
+import { type Overview, type Progress, UserError, type Session, type State, type Transport } from "./types";
 
-/** Something that stands in the way, and stays until it is dealt with. */
-export interface Obstacle {
-  kind: Refusal["kind"];
+/** An error message that stays until it is dealt with. */
+export interface ErrorNotice {
+  kind: UserError["kind"];
   message: string;
 }
 
-/** Overviews asked for side by side. */
+/** Overviews fetched in parallel. */
 const AT_ONCE = 3;
 
 export const overviewKey = (map: string, layer: number) => `${map}/${layer}`;
 
 export class Store {
-  /** The pass on screen; null until the first one is ready. */
+  /** The session on screen; null until the first one is ready. */
   readonly session: Signal<Session | null> = signal(null);
-  /** How far the pass under way is; null when none is. */
+  /** Progress of the running forward pass; null when none is running. */
   readonly progress: Signal<Progress | null> = signal(null);
-  readonly obstacle: Signal<Obstacle | null> = signal(null);
+  readonly obstacle: Signal<ErrorNotice | null> = signal(null);
   /** One line that goes away when it is closed or the state changes by hand. */
   readonly notice: Signal<string | null> = signal(null);
-  readonly said: Signal<string> = signal("");
+  readonly announcement: Signal<string> = signal("");
   readonly overviews: Signal<ReadonlyMap<string, Overview>> = signal(new Map());
   readonly refining: Signal<boolean> = signal(false);
   readonly state: ReadonlySignal<State>;
@@ -62,9 +62,9 @@ export class Store {
     try {
       const session = await this.transport.run(texts, (at) => !signal.aborted && (this.progress.value = at), signal);
       if (signal.aborted) return;
-      const written = JSON.stringify(session.texts);
-      if (texts === null) this.openedWith = written;
-      const packed = written === this.openedWith || this.transport.host === "page" ? null : await packTexts(session.texts);
+      const location = JSON.stringify(session.texts);
+      if (texts === null) this.openedWith = location;
+      const packed = location === this.openedWith || this.transport.host === "page" ? null : await packTexts(session.texts);
       if (!signal.aborted) this.open(session, packed);
     } catch (error) {
       if (!signal.aborted) this.refuse(error);
@@ -78,7 +78,7 @@ export class Store {
     const session = this.session.value;
     const before = this.current.value;
     if (!session || !before) return;
-    const after = settle({ ...before, ...change }, session);
+    const after = clampState({ ...before, ...change }, session);
     this.current.value = after;
     this.address(after.view === before.view ? "replaceState" : "pushState");
     if (after.map !== before.map) void this.load();
@@ -86,12 +86,12 @@ export class Store {
 
   /** Look at a pass that is there already, in a state changed by this. */
   async adopt(session: Session, change: Partial<State>): Promise<void> {
-    const written = JSON.stringify(session.texts);
-    const packed = written === this.openedWith || this.transport.host === "page" ? null : await packTexts(session.texts);
+    const location = JSON.stringify(session.texts);
+    const packed = location === this.openedWith || this.transport.host === "page" ? null : await packTexts(session.texts);
     batch(() => {
       this.packed = packed;
       this.overviews.value = new Map();
-      this.current.value = settle({ ...this.state.value, ...change }, session);
+      this.current.value = clampState({ ...this.state.value, ...change }, session);
       this.session.value = session;
     });
     this.address("pushState");
@@ -106,25 +106,25 @@ export class Store {
   }
 
   say(sentence: string): void {
-    this.said.value = sentence;
+    this.announcement.value = sentence;
   }
 
   refuse(error: unknown): void {
     if (error instanceof DOMException && error.name === "AbortError") return;
-    if (!(error instanceof Refusal)) console.error(error);
+    if (!(error instanceof UserError)) console.error(error);
     const message = error instanceof Error ? error.message : String(error);
-    if (error instanceof Refusal && ["token", "gone", "unreachable"].includes(error.kind)) this.obstacle.value = { kind: error.kind, message };
+    if (error instanceof UserError && ["token", "gone", "unreachable"].includes(error.kind)) this.obstacle.value = { kind: error.kind, message };
     else this.notice.value = message;
   }
 
-  /** The address of exactly this, without any key. */
+  /** The link to this state, without the access token. */
   link(): string {
-    return `${location.origin === "null" || location.protocol === "file:" ? location.href.split("#")[0] : location.origin + location.pathname}#${write(this.state.value, this.packed)}`;
+    return `${location.origin === "null" || location.protocol === "file:" ? location.href.split("#")[0] : location.origin + location.pathname}#${formatState(this.state.value, this.packed)}`;
   }
 
   private open(session: Session, packed: string | null): void {
     const before = this.current.value;
-    const { state, notices } = before ? { state: settle(before, session), notices: [] } : read(this.asked(session), session);
+    const { state, notices } = before ? { state: clampState(before, session), notices: [] } : parseState(this.requested(session), session);
     batch(() => {
       this.packed = packed;
       this.obstacle.value = null;
@@ -139,7 +139,7 @@ export class Store {
   }
 
   /** What to open with: the address, or what a standalone page was saved with. */
-  private asked(session: Session): URLSearchParams {
+  private requested(session: Session): URLSearchParams {
     const pairs = pairsOf(location.hash);
     return pairs.has("v") ? pairs : pairsOf(session.start ?? "");
   }
@@ -152,7 +152,7 @@ export class Store {
     const packed = pairs.get("x");
     this.notice.value = null;
     if (packed !== this.packed && this.transport.host === "server") await this.runLink(packed);
-    const { state, notices } = read(pairs, this.session.value ?? session);
+    const { state, notices } = parseState(pairs, this.session.value ?? session);
     const map = this.current.value?.map;
     batch(() => {
       this.current.value = state;
@@ -169,7 +169,7 @@ export class Store {
   }
 
   private address(how: "replaceState" | "pushState"): void {
-    address(how, write(this.state.value, this.packed));
+    setFragment(how, formatState(this.state.value, this.packed));
   }
 
   /** Fetch the overviews of the map on screen, the layers on screen first; `exact`: those that are samples, with every row. */
@@ -179,12 +179,12 @@ export class Store {
     this.loading.abort();
     const { signal } = (this.loading = new AbortController());
     const { map: name, layers: [first, last] } = this.state.value;
-    const wanted = (layer: number) => {
-      const held = this.overviews.value.get(overviewKey(name, layer));
-      return !held || (exact && held.rows_used < held.rows_total);
+    const target = (layer: number) => {
+      const cached = this.overviews.value.get(overviewKey(name, layer));
+      return !cached || (exact && cached.rows_used < cached.rows_total);
     };
-    const seen = (layer: number) => (layer >= first && layer <= last ? 0 : 1);
-    const layers = Array.from({ length: mapOf(session, name).layers }, (_, layer) => layer).filter(wanted).sort((a, b) => seen(a) - seen(b) || a - b);
+    const shown = (layer: number) => (layer >= first && layer <= last ? 0 : 1);
+    const layers = Array.from({ length: mapOf(session, name).layers }, (_, layer) => layer).filter(target).sort((a, b) => shown(a) - shown(b) || a - b);
     const fetchNext = async () => {
       const layer = layers.shift();
       if (layer === undefined || signal.aborted) return false;

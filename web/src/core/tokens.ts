@@ -1,4 +1,4 @@
-/** What kinds of tokens there are. */
+/** Token types. */
 
 import type { Token } from "./types";
 

@@ -1,43 +1,43 @@
-/** What the page and whoever answers it (the local server, or the data inside a standalone page) agree on. */
+/** Types shared by the page and its server (or the data inside a standalone page); see explorer/describe.py. */
 
 import type { ReadonlySignal } from "@preact/signals";
-import type { Options, WritingState } from "./recipe";
+import type { Options, GenerationState } from "./generation-options";
 
-/** A piece of text as the model sees it. */
+/** A token of the input. */
 export interface Token {
-  /** What people read: the characters it stands for; a special token's own name. */
+  /** Display text: the characters it stands for; a special token's own name. */
   text: string;
-  /** As the vocabulary spells it: `##ana`, `Ġflies`. */
+  /** Vocabulary entry: `##ana`, `Ġflies`. */
   piece: string;
   id: number;
-  /** Which text it comes from; null where the tokenizer added it. */
+  /** Index of its text; null where the tokenizer added it. */
   segment: number | null;
   special: boolean;
-  /** It goes on in the word that the token before it began. */
+  /** Continues the word that the token before it began. */
   continues: boolean;
 }
 
-/** One family of attention in the network: `self`, or `encoder`, `decoder` and `cross`. */
+/** An attention map, one family of attention layers: `self`, or `encoder`, `decoder` and `cross`. */
 export interface AttentionMap {
   name: string;
-  /** For people: "self-attention", "cross-attention: target to source". */
+  /** Display title: "self-attention", "cross-attention: target to source". */
   title: string;
   layers: number;
   heads: number;
-  /** How many heads have keys and values of their own; fewer than `heads` where they are shared. */
+  /** Number of key/value heads; fewer than `heads` in grouped-query attention. */
   kv_heads: number;
   head_width: number;
-  /** Names of sides: whose tokens look, and whose are looked at. */
+  /** Names of the token streams of the queries and of the keys. */
   queries: string;
   keys: string;
   causal: boolean;
-  /** How far each layer sees, in tokens; null = as far as there are tokens. */
+  /** Sliding window of each layer, in tokens; null = unlimited. */
   windows: (number | null)[];
   rotary: boolean;
   biased: boolean;
 }
 
-/** One pass of one model over one text, or two. */
+/** An inspection session: one forward pass of one model over one text, or two. */
 export interface Session {
   id: string;
   model: {
@@ -49,33 +49,33 @@ export interface Session {
     dtype: string;
     parameters: number;
     max_tokens: number | null;
-    /** What the first text names the file of; null where it is a text. */
-    opens: "picture" | "sound" | null;
-    /** Has it a head that writes? And does it answer what it reads (an encoder-decoder), instead of going on with it? */
-    writes: boolean;
-    answers: boolean;
+    /** The kind of file that the first text names; null where it is a text. */
+    modality: "picture" | "sound" | null;
+    /** Has it a language modelling head? Is it an encoder-decoder, which answers its input instead of continuing it? */
+    can_generate: boolean;
+    is_encoder_decoder: boolean;
   };
   texts: string[];
   text_hash: string;
-  /** What each text field is called: ["text", "second text"], ["source", "target"], ["picture", "text"]. */
+  /** Labels of the text fields: ["text", "second text"], ["source", "target"], ["picture", "text"]. */
   fields: string[];
-  sides: Record<string, Token[]>;
+  streams: Record<string, Token[]>;
   maps: AttentionMap[];
-  /** What Python keeps of the pass, in bytes. */
+  /** RAM that the session takes in Python, in bytes. */
   nbytes: number;
-  /** How long the pass took. */
+  /** Duration of the forward pass. */
   seconds: number;
-  /** The command that makes this page again. */
+  /** The command line that reproduces this page. */
   command: string;
-  /** In a standalone page: the layers whose exact numbers it holds, by map, and how to get the others. */
-  held?: Record<string, number[]>;
-  /** In a standalone page: the state it opens with, as a fragment without "#". */
+  /** In a standalone page: attention map → layers whose exact numbers it holds. */
+  exact_layers?: Record<string, number[]>;
+  /** In a standalone page: the initial state, as a URL fragment without "#". */
   start?: string;
-  /** Of a pass over what was written: up to which node, and where the first written token stands. */
-  written?: { w: string; node: number; side: string; begun: number };
+  /** Of a session over generated text: its trace, last node, token stream, and number of tokens before the first generated one. */
+  generated?: { w: string; node: number; stream: string; prefix_length: number };
 }
 
-/** One layer of a map: every head as a thumbnail of at most 64 × 64, pooled by maximum. */
+/** Overview of one layer: every head as a thumbnail of at most 64 × 64, max-pooled. */
 export interface Overview {
   map: string;
   layer: number;
@@ -85,9 +85,9 @@ export interface Overview {
   /** One byte a pixel, heads one after another: probability = byte / 255 · scale[head]. */
   thumbnails: Uint8Array;
   scale: Float32Array;
-  /** How many query and key tokens a pixel stands for. */
+  /** Query and key tokens per pixel. */
   bins: [number, number];
-  /** Fewer rows used than there are: a sample. */
+  /** Fewer rows used than total: a sample. */
   rows_used: number;
   rows_total: number;
   stats: Record<string, Float32Array>;
@@ -111,16 +111,16 @@ export interface LinesQuery {
   keys?: string[];
 }
 
-/** The strongest links of each query. Entry (m, r, i) is at (m · rows + r) · count + i. */
+/** Top-k attention links of each query. Entry (m, r, i) is at (m · rows + r) · count + i. */
 export interface Lines {
   query: LinesQuery;
-  /** What each of the maps shown is; empty when they are mixed into one. */
+  /** Layer and head of each map; empty when they are combined into one. */
   members: [layer: number, head: number][];
   maps: number;
   count: number;
   keys: Uint32Array;
   probs: Float32Array;
-  /** What the links not listed add up to. [maps · rows] */
+  /** Total probability of the links that are not listed. [maps · rows] */
   other: Float32Array;
 }
 
@@ -130,7 +130,7 @@ export interface TileQuery {
   map: string;
   layer: number;
   head: number;
-  /** A pixel stands for 2^level × 2^level cells, by maximum. */
+  /** Zoom level: a pixel is the maximum of 2^level × 2^level cells. */
   level: number;
   row: number;
   column: number;
@@ -146,7 +146,7 @@ export interface Tile {
   scale: number;
 }
 
-/** One query's scores and probabilities over all keys, exact. Hidden keys have the score -Infinity. */
+/** One query's exact scores and probabilities over all keys. Masked keys have the score -Infinity. */
 export interface Row {
   map: string;
   layer: number;
@@ -156,9 +156,9 @@ export interface Row {
   probs: Float32Array | Float64Array;
 }
 
-/** Everything that makes one query's row: exact. */
+/** All numbers of the computation of one query's row, exact. */
 export interface Neuron extends Row {
-  /** Key tokens for which `k` and `v` are here, half open. */
+  /** Range of the keys for which `k` and `v` are here, half open. */
   keys: [number, number];
   scale: number;
   kv_head: number;
@@ -173,21 +173,21 @@ export interface Neuron extends Row {
   bias?: Float32Array | Float64Array;
 }
 
-/** What is written behind one prompt: a tree of tokens, node 0 being the prompt. */
-export interface Writing {
+/** Generation trace of one prompt: a tree of tokens; node 0 is the prompt. */
+export interface GenerationTrace {
   id: string;
   prompt: string;
-  /** As they hold, defaults filled in. */
+  /** Generation options, defaults filled in. */
   options: Options;
-  /** On which side of an attended session the written tokens stand, and how many tokens stand there before the first. */
-  side: string;
-  begun: number;
-  before: Token[];
+  /** Token stream of the generated tokens in a session, and the number of tokens before the first of them. */
+  stream: string;
+  prefix_length: number;
+  prefix: Token[];
   vocabulary: number;
   max_tokens: number | null;
 }
 
-/** A written token. */
+/** A generated token, a node of the tree. */
 export interface TreeNode {
   id: number;
   /** 0 = the prompt. */
@@ -195,42 +195,42 @@ export interface TreeNode {
   /** Counted from 1. */
   depth: number;
   token: number;
-  /** The characters that it completes behind its path. */
+  /** The characters that it completes after its path. */
   text: string;
   piece: string;
   special: boolean;
-  /** As the model has it; and as it was chosen from, -Infinity where the method would never have chosen it. */
+  /** Log-probability of the model; and after logits processors and sampling filters, -Infinity where it was removed. */
   logprob: number;
   filtered_logprob: number;
   /** The sum of log-probabilities from the prompt to here. */
   total: number;
-  /** Among the vocabulary, 1 = the likeliest. */
+  /** Rank in the vocabulary; 1 = most probable. */
   rank: number;
   chosen: "method" | "hand";
 }
 
-/** A token that could have followed. */
+/** A candidate for the next token. */
 export interface Candidate {
   token: number;
   text: string;
   piece: string;
   logprob: number;
-  /** -Infinity = cut by the options. */
+  /** -Infinity = removed by the options. */
   filtered_logprob: number;
 }
 
-/** What could follow a node. */
+/** The next-token distribution at a node, in brief. */
 export interface Choice {
   at: number;
-  /** In nats, of the model's own distribution. */
+  /** Entropy of the model's own distribution, in nats. */
   entropy: number;
   kept: number;
-  /** The likeliest first. */
+  /** Most probable first. */
   top: Candidate[];
 }
 
-/** A path from the prompt to a node, and how good the method holds it. */
-export interface Place {
+/** The end of a path from the prompt, with its score. */
+export interface Leaf {
   node: number;
   score: number;
   reason?: string;
@@ -238,62 +238,62 @@ export interface Place {
   text?: string;
 }
 
-/** One step of the model. */
-export interface WritingStep {
+/** One decoding step. */
+export interface TraceStep {
   nodes: TreeNode[];
   choices: Choice[];
-  live: Place[];
-  ended: Place[];
+  live: Leaf[];
+  ended: Leaf[];
 }
 
-export interface WritingReady {
-  answers: Place[];
-  ended: Place[];
+export interface TraceResult {
+  answers: Leaf[];
+  ended: Leaf[];
   seconds: number;
   count: number;
 }
 
-/** A line of a writing as it comes. */
-export type WritingLine = { writing: Writing } | { step: WritingStep } | { ready: WritingReady };
+/** A line of the stream of a generation. */
+export type TraceLine = { trace: GenerationTrace } | { step: TraceStep } | { ready: TraceResult };
 
-/** JSON has no infinity: a log-probability or a score that is null there is that of what cannot be. */
-export const unsaid = (name: string, value: unknown): unknown => (value === null && /logprob$|^(score|total)$/.test(name) ? -Infinity : value);
+/** JSON reviver: JSON has no infinity, so a log-probability or a score of null is -Infinity. */
+export const nullToMinusInfinity = (name: string, value: unknown): unknown => (value === null && /logprob$|^(score|total)$/.test(name) ? -Infinity : value);
 
-/** Begin to write behind a prompt (null: the one that the page was opened with), or behind a node, with these tokens first. */
-export type WritingOrder = { prompt: string | null; options: Options } | { w: string; node: number; tokens: number[] };
+/** Generate from a prompt (null: the one that the page was opened with), or branch from a node, with forced tokens first. */
+export type GenerationRequest = { prompt: string | null; options: Options } | { w: string; node: number; tokens: number[] };
 
-/** Every token that could follow a node, the likeliest first; those that are not listed are in bins. */
+/** Next-token distribution at a node, most probable first; tokens that are not listed are in a histogram. */
 export interface Distribution {
   node: number;
   ids: Uint32Array;
   logprobs: Float32Array | Float64Array;
-  /** The same after rules (bans, penalties, forced tokens), where there are some; not normalised. */
+  /** Log-probabilities after logits processors (bans, penalties, forced tokens), where there are any; not normalised. */
   ruled?: Float32Array | Float64Array;
   rest_logprobs: Float32Array | Float64Array;
   rest_counts: Uint32Array;
   vocabulary: number;
-  /** Texts of the first of them. */
+  /** Texts of the first tokens. */
   tokens: [text: string, piece: string][];
 }
 
-/** How far a pass has come: blocks done, of how many. */
+/** Progress of a forward pass: blocks done, and in total. */
 export interface Progress {
   done: number;
   of: number;
 }
 
-/** Something a person can do something about; shown as it stands. */
-export class Refusal extends Error {
+/** An error that the user can act on; its message is shown as it is. */
+export class UserError extends Error {
   constructor(
     message: string,
-    /** What kind it is: "token" (open the printed address), "gone" (run the text again), "unreachable", "absent" (not in this file), "request". */
+    /** Error kind: "token" (open the printed address), "gone" (run the text again), "unreachable", "absent" (not in this file), "request". */
     readonly kind: "token" | "gone" | "unreachable" | "absent" | "request",
   ) {
     super(message);
   }
 }
 
-/** Who answers: the local server, or the data inside this page. All may reject with a Refusal. */
+/** Data source of the page: the local server, or the data inside a standalone page. All calls may reject with a UserError. */
 export interface Transport {
   readonly host: "server" | "page";
   /** Run the model on texts, or wait for the text that the page was opened for. */
@@ -303,20 +303,20 @@ export interface Transport {
   tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<Tile>;
   row(session: Session, map: string, layer: number, head: number, query: number, signal?: AbortSignal): Promise<Row>;
   neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number], signal?: AbortSignal): Promise<Neuron>;
-  /** Write, or write on; what comes is heard line by line. */
-  write(order: WritingOrder, heard: (line: WritingLine) => void, signal?: AbortSignal): Promise<void>;
-  /** End a writing after its step. */
+  /** Generate, or branch; calls back with each line. */
+  write(request: GenerationRequest, onLine: (line: TraceLine) => void, signal?: AbortSignal): Promise<void>;
+  /** Stop a generation after its current step. */
   stop(w: string): Promise<void>;
   distribution(w: string, node: number, signal?: AbortSignal): Promise<Distribution>;
-  /** A pass over the prompt and what was written up to a node. */
+  /** A session over the prompt and the generated text up to a node. */
   attend(w: string, node: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session>;
-  /** The whole session, and a writing, as one HTML file; absent in a page that is one already. */
-  page?(session: Session, written?: Written): Promise<Blob>;
+  /** The session, and a generation trace, as one HTML file; absent in a page that is one already. */
+  page?(session: Session, location?: TraceLocation): Promise<Blob>;
 }
 
 export type ViewName = "model" | "head" | "matrix" | "neuron" | "generate";
 
-/** What is on screen; the same object is the URL's fragment. */
+/** View state; serialised as the URL fragment. */
 export interface State {
   view: ViewName;
   map: string;
@@ -328,25 +328,25 @@ export interface State {
   /** The pinned query and key tokens. */
   query: number | null;
   key: number | null;
-  /** Pair filter: types of the tokens that look and of those looked at, "" = any. */
+  /** Pair filter: token types of the queries and of the keys, "" = any. */
   from: string;
   to: string;
   /** Are special tokens shown? */
   special: boolean;
   sort: string;
   companding: Companding;
-  /** What is written, and which place of it is looked at. */
-  writing: WritingState;
+  /** Generation options, branch, and selected step. */
+  generation: GenerationState;
 }
 
-/** What every view gets. */
+/** Props of every view. */
 export interface ViewProps {
   transport: Transport;
   session: Session;
   state: ReadonlySignal<State>;
-  /** Change some of the state; the address follows. */
+  /** Change some of the state; the URL follows. */
   set(change: Partial<State>): void;
-  /** Look at another pass, such as one over what was written. */
+  /** Show another session, such as one over generated text. */
   adopt(session: Session, change: Partial<State>): void;
   /** Is the page dark? */
   dark: ReadonlySignal<boolean>;
@@ -354,24 +354,24 @@ export interface ViewProps {
   overviews: ReadonlySignal<ReadonlyMap<string, Overview>>;
   /** A sentence for the live region and the status line. */
   say(sentence: string): void;
-  /** Something went wrong that the person should see. */
+  /** Show an error to the user. */
   refuse(error: unknown): void;
-  /** A view says how to export what it shows; called by the export menu. */
+  /** Register how to export what the view shows, for the share menu. */
   exports(make: Exports | null): void;
 }
 
-/** A writing, and the node that ends the text of it on screen. */
-export interface Written {
+/** A generation trace, and the last node of its text on screen. */
+export interface TraceLocation {
   w: string;
   node: number;
 }
 
-/** What is on screen, as files. */
+/** Export of a view as files. */
 export interface Exports {
   /** For file names: "head-layer4-head11". */
   readonly name: string;
-  /** What was written, for a page that is saved; only the generation view has it. */
-  readonly written?: Written;
+  /** The generated text to save with the page; only the generation view has it. */
+  readonly location?: TraceLocation;
   /** Drawn at twice the size. */
   png(): Promise<Blob>;
   /** Vector lines and text; heat maps as an embedded image. */

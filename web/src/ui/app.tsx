@@ -1,24 +1,24 @@
-/** The whole page: bar, texts, banners, navigator and view, status line. */
+/** App component: top bar, text inputs, banners, navigator, view, status bar. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../core/store";
 import type { Exports, Session, ViewProps } from "../core/types";
 import { GenerateView } from "../views/generate";
-import { Scribe } from "../views/generate/scribe";
+import { GenerationStore } from "../views/generate/generation-store";
 import { HeadView } from "../views/head";
 import { MatrixView } from "../views/matrix";
 import { ModelView } from "../views/model";
 import { NeuronView } from "../views/neuron";
 import { Banners, Running } from "./banners";
 import { Intro } from "./intro";
-import { KeysDialog, useKeys } from "./keys";
-import { Mark } from "./mark";
+import { KeysDialog, useKeys } from "./keyboard-shortcuts";
+import { Logo } from "./logo";
 import { MapChoice, Navigator } from "./navigator";
 import { Pins } from "./pins";
 import { Search } from "./search";
-import { Status } from "./status";
-import { Texts } from "./texts";
+import { Status } from "./status-bar";
+import { Texts } from "./text-inputs";
 import { dark } from "./theme";
 import { TopBar } from "./topbar";
 
@@ -42,7 +42,7 @@ export function App({ store }: { store: Store }) {
         </>
       ) : (
         <div class="opening">
-          <Mark />
+          <Logo />
           <Running store={store} />
           <Banners store={store} />
         </div>
@@ -66,7 +66,7 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     refuse: (error) => store.refuse(error),
     exports,
   }), [store, session]);
-  const scribe = useScribe(props);
+  const generation = useGenerationStore(props);
   const alone = view === "model" || view === "generate";
   return (
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
@@ -79,26 +79,26 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
         {view === "head" && <HeadView {...props} />}
         {view === "matrix" && <MatrixView {...props} />}
         {view === "neuron" && <NeuronView {...props} />}
-        {view === "generate" && scribe && <GenerateView key={scribe.session.id} {...props} scribe={scribe} />}
+        {view === "generate" && generation && <GenerateView key={generation.session.id} {...props} generation={generation} />}
       </section>
     </main>
   );
 }
 
 /** What was written stays while other views look at it, and while its own pass is on screen; another text begins anew. */
-function useScribe(props: ViewProps): Scribe | null {
+function useGenerationStore(props: ViewProps): GenerationStore | null {
   const { session, state, adopt } = props;
-  const held = useRef<Scribe | null>(null);
+  const reference = useRef<GenerationStore | null>(null);
   const here = state.value.view === "generate";
-  const same = held.current && (session.id === held.current.session.id || (session.written && session.written.w === held.current.writing.peek()?.id));
+  const same = reference.current && (session.id === reference.current.session.id || (session.generated && session.generated.w === reference.current.trace.peek()?.id));
   if (!same) {
-    held.current?.close();
-    held.current = session.model.writes ? new Scribe(props, session, held.current === null) : null;
+    reference.current?.close();
+    reference.current = session.model.can_generate ? new GenerationStore(props, session, reference.current === null) : null;
   }
   // Back from a pass over what was written: the prompt is the text again.
   useEffect(() => {
-    const own = held.current?.session;
+    const own = reference.current?.session;
     if (here && own && own.id !== session.id) adopt(own, { query: null, key: null });
   }, [here, session]);
-  return held.current;
+  return reference.current;
 }

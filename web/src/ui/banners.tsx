@@ -1,6 +1,6 @@
-/** What stands in the way, and what goes on: nothing on screen is lost by either. */
+/** Error banners, notices and the progress of a forward pass; none of them hides what is on screen. */
 
-import type { Obstacle, Store } from "../core/store";
+import type { ErrorNotice, Store } from "../core/store";
 import { Icon } from "./icons";
 
 export function Banners({ store }: { store: Store }) {
@@ -8,7 +8,7 @@ export function Banners({ store }: { store: Store }) {
   const notice = store.notice.value;
   return (
     <section class="banners" aria-label="Messages" aria-live="polite">
-      {obstacle && <Standing store={store} obstacle={obstacle} />}
+      {obstacle && <ErrorBanner store={store} obstacle={obstacle} />}
       {notice && (
         <div class="banner notice">
           <p>{sentence(notice)}</p>
@@ -19,7 +19,7 @@ export function Banners({ store }: { store: Store }) {
   );
 }
 
-function Standing({ store, obstacle }: { store: Store; obstacle: Obstacle }) {
+function ErrorBanner({ store, obstacle }: { store: Store; obstacle: ErrorNotice }) {
   const session = store.session.value;
   const again = () => void store.run(session?.texts ?? null);
   const label = { gone: "Run it again", unreachable: "Try again", token: null, absent: null, request: null }[obstacle.kind];

@@ -1,4 +1,4 @@
-/** Small drawings on buttons; the button says in words what it does. */
+/** Button icons; every button also has an accessible name. */
 
 const PATHS = {
   auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",

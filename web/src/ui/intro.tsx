@@ -1,4 +1,4 @@
-/** What each view shows, in a sentence, and a small drawing that says how to read it. */
+/** Introduction of each view: one sentence, and a diagram that explains how to read it. */
 
 import type { ComponentChildren } from "preact";
 import type { ViewName } from "../core/types";

@@ -1,7 +1,7 @@
-/** What the colours mean; always on screen. */
+/** Colour legend; always on screen. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { paintMap } from "../core/paint";
+import { paintMap } from "../core/heatmap";
 
 export function Legend() {
   const bar = useRef<HTMLCanvasElement>(null);

@@ -1,14 +1,14 @@
-/** Every head of the map as a small grid beside the other views: where one is, and the way to any other. */
+/** Head navigator: a small grid of every head of the map beside the other views. */
 
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { mapOf } from "../core/state";
+import { mapOf } from "../core/url-state";
 import { overviewKey, type Store } from "../core/store";
 import type { AttentionMap, Session } from "../core/types";
-import { type HeadActions, HeadCell, withHead } from "./cell";
+import { type HeadActions, HeadCell, withHead } from "./head-cell";
 import { Icon } from "./icons";
-import { rove } from "./roving";
-import { headName } from "./words";
+import { moveFocus } from "./roving-tabindex";
+import { headName } from "./head-stats";
 
 export function Navigator({ store, session }: { store: Store; session: Session }) {
   const { map: name, layers, heads } = store.state.value;
@@ -40,7 +40,7 @@ function Grid({ store, map, actions }: { store: Store; map: AttentionMap; action
   const focus = useComputed<[number, number]>(() => [store.state.value.layers[0], store.state.value.heads[0]]);
   const overviews = store.overviews.value;
   return (
-    <div class="heads" role="grid" aria-label="All heads: rows are layers, columns are heads" onKeyDown={rove}>
+    <div class="heads" role="grid" aria-label="All heads: rows are layers, columns are heads" onKeyDown={moveFocus}>
       {Array.from({ length: map.layers }, (_, layer) => (
         <div role="row" key={layer}>
           <span role="rowheader" aria-label={`layer ${layer}`}>{layer}</span>

@@ -1,7 +1,7 @@
-/** Which tokens are pinned; the same in every view. The line is always there, so that a pin moves nothing below it. */
+/** Pinned tokens; the same in every view. The line is always there, so that a pin causes no layout shift. */
 
 import { visible } from "../core/format";
-import { mapOf } from "../core/state";
+import { mapOf } from "../core/url-state";
 import type { Store } from "../core/store";
 import type { Session } from "../core/types";
 import { Icon } from "./icons";
@@ -11,8 +11,8 @@ export function Pins({ store, session }: { store: Store; session: Session }) {
   const map = mapOf(session, name);
   const chip = (what: string, side: string, at: number, change: object) => (
     <span class="pin">
-      {what} <b class="token">{visible(session.sides[side][at].text)}</b> <small>{at}</small>
-      <button class="quiet" aria-label={`Unpin ${visible(session.sides[side][at].text)}`} title="Unpin" onClick={() => store.set(change)}><Icon name="close" /></button>
+      {what} <b class="token">{visible(session.streams[side][at].text)}</b> <small>{at}</small>
+      <button class="quiet" aria-label={`Unpin ${visible(session.streams[side][at].text)}`} title="Unpin" onClick={() => store.set(change)}><Icon name="close" /></button>
     </span>
   );
   return (

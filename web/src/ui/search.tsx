@@ -1,33 +1,33 @@
-/** Find a token by what it says, and pin it. */
+/** Token search dialog: find a token by its text, and pin it. */
 
 import { useMemo, useState } from "preact/hooks";
 import { visible } from "../core/format";
-import { mapOf } from "../core/state";
+import { mapOf } from "../core/url-state";
 import type { Store } from "../core/store";
 import type { Session, Token } from "../core/types";
-import { useDialog } from "./keys";
+import { useDialog } from "./keyboard-shortcuts";
 
 /** A token that can be pinned, and as what. */
-interface Found {
+interface Match {
   side: string;
   pin: "query" | "key";
   index: number;
   token: Token;
 }
 
-const MOST = 50;
+const MAX_MATCHES = 50;
 
 export function Search({ store, session, open, close }: { store: Store; session: Session; open: boolean; close(): void }) {
   const dialog = useDialog(open);
-  const [wanted, setWanted] = useState("");
+  const [query, setQuery] = useState("");
   const [at, setAt] = useState(0);
   const map = mapOf(session, store.state.value.map);
   const all = useMemo(() => tokens(session, map.queries, map.keys), [session, map]);
-  const needle = wanted.trim().toLowerCase();
-  const found = all.filter(({ token, index }) => token.text.toLowerCase().includes(needle) || String(index) === needle);
-  const shown = found.slice(0, MOST);
+  const needle = query.trim().toLowerCase();
+  const matches = all.filter(({ token, index }) => token.text.toLowerCase().includes(needle) || String(index) === needle);
+  const shown = matches.slice(0, MAX_MATCHES);
 
-  const pick = (one: Found | undefined, asKey: boolean) => {
+  const pick = (one: Match | undefined, asKey: boolean) => {
     if (!one) return;
     const pin = asKey && map.queries === map.keys ? "key" : one.pin;
     store.set(pin === "query" ? { query: one.index } : { key: one.index });
@@ -45,9 +45,9 @@ export function Search({ store, session, open, close }: { store: Store; session:
     <dialog ref={dialog} onClose={close} class="search" aria-label="Find a token">
       <input
         type="text" role="combobox" aria-expanded="true" aria-controls="found" aria-autocomplete="list" aria-label="Find a token"
-        aria-activedescendant={shown.length ? `found-${at}` : undefined} placeholder="Find a token" value={wanted} spellcheck={false} onKeyDown={typed}
+        aria-activedescendant={shown.length ? `found-${at}` : undefined} placeholder="Find a token" value={query} spellcheck={false} onKeyDown={typed}
         onInput={(event) => {
-          setWanted(event.currentTarget.value);
+          setQuery(event.currentTarget.value);
           setAt(0);
         }}
       />
@@ -63,7 +63,7 @@ export function Search({ store, session, open, close }: { store: Store; session:
         ))}
       </ul>
       <p>
-        {found.length === 0 ? "No token says that." : found.length > MOST ? `The first ${MOST} of ${found.length}. ` : ""}
+        {matches.length === 0 ? "No token says that." : matches.length > MAX_MATCHES ? `The first ${MAX_MATCHES} of ${matches.length}. ` : ""}
         <kbd>Enter</kbd> pins it as the token that looks{map.queries === map.keys && <>, <kbd>Shift Enter</kbd> as the one looked at</>}.
       </p>
     </dialog>
@@ -75,7 +75,7 @@ function intoView(item: HTMLElement | null): void {
 }
 
 /** Each token once; of two sides, the one that looks first. */
-function tokens(session: Session, queries: string, keys: string): Found[] {
-  const side = (name: string, pin: Found["pin"]) => session.sides[name].map((token, index) => ({ side: name, pin, index, token }));
+function tokens(session: Session, queries: string, keys: string): Match[] {
+  const side = (name: string, pin: Match["pin"]) => session.streams[name].map((token, index) => ({ side: name, pin, index, token }));
   return queries === keys ? side(queries, "query") : [...side(queries, "query"), ...side(keys, "key")];
 }

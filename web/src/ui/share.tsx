@@ -1,10 +1,10 @@
-/** Take away what is on screen: a link, a page, a picture, a table. */
+/** Share menu: copy a link; save the page, an image, a table. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { download } from "../core/browser";
 import type { Store } from "../core/store";
-import { csv, records } from "../core/tables";
+import { csv, records } from "../core/csv";
 import type { Exports, Session } from "../core/types";
 import { Icon } from "./icons";
 
@@ -27,7 +27,7 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
   };
   const page = async () => {
     store.say("Putting the page together…");
-    const file = await store.transport.page!(session, exports.value?.written);
+    const file = await store.transport.page!(session, exports.value?.location);
     return save(`${fileName(session.model.name)}.html`, file);
   };
   const view = (ending: string, make: (shown: Exports) => Blob | Promise<Blob>) => async () => {

@@ -1,7 +1,7 @@
-/** Light or dark: as the system has it, until somebody chooses. */
+/** Light and dark theme: that of the system, until the user chooses one. */
 
 import { computed, effect, signal } from "@preact/signals";
-import { keep, kept } from "../core/browser";
+import { storeItem, storedItem } from "../core/browser";
 
 export type Theme = "auto" | "light" | "dark";
 
@@ -19,7 +19,7 @@ export function followTheme(): void {
   const query = matchMedia("(prefers-color-scheme: dark)");
   system.value = query.matches;
   query.addEventListener("change", () => (system.value = query.matches));
-  theme.value = known(kept("localStorage", NAME));
+  theme.value = known(storedItem("localStorage", NAME));
   effect(() => {
     if (theme.value === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme.value;
@@ -29,7 +29,7 @@ export function followTheme(): void {
 /** Choose a theme, by its name in a link or on the command line; it is remembered. */
 export function chooseTheme(name: string): void {
   theme.value = known(name);
-  keep("localStorage", NAME, theme.value);
+  storeItem("localStorage", NAME, theme.value);
 }
 
 /** The next of auto, light and dark. */

@@ -1,7 +1,7 @@
-/** One head as a small heat map. */
+/** Thumbnail heat map of one attention head. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { paintMap } from "../core/paint";
+import { paintMap } from "../core/heatmap";
 import type { Overview } from "../core/types";
 
 /** The bytes of one head: [height · width]. */

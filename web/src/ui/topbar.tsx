@@ -1,13 +1,13 @@
-/** The bar on top: whose model this is, the views, and what goes for all of them. */
+/** Top bar: facts about the model, tabs of the views, global actions. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { count } from "../core/format";
-import { mapOf, viewsOf } from "../core/state";
+import { mapOf, viewsOf } from "../core/url-state";
 import type { Store } from "../core/store";
 import type { Exports, Session, ViewName } from "../core/types";
 import { Icon } from "./icons";
-import { Mark } from "./mark";
+import { Logo } from "./logo";
 import { Share } from "./share";
 import { nextTheme, theme } from "./theme";
 
@@ -18,7 +18,7 @@ export function TopBar({ store, exports, help }: { store: Store; exports: Readon
   return (
     <header class="top">
       <div class="brand">
-        <Mark />
+        <Logo />
         <h1>glassformer</h1>
       </div>
       {session && <Facts session={session} map={store.state.value.map} />}

@@ -1,69 +1,69 @@
-/** The generation view: the text as it is written, the choice at each step, what else could have been, and where the model looked. */
+/** Generation view: the generated text, the token distribution at each step, the token tree, and the attention of each step. */
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { number, plural } from "../core/format";
 import type { ViewProps } from "../core/types";
-import { ChoiceCard } from "./generate/choice";
+import { ChoiceCard } from "./generate/distribution-panel";
 import { Controls } from "./generate/controls";
 import { exportsOf } from "./generate/exports";
-import { Paper } from "./generate/paper";
-import { TreePicture } from "./generate/picture";
-import type { Scribe } from "./generate/scribe";
-import { ShadesBar } from "./generate/shades";
+import { TextView } from "./generate/text-view";
+import { TreeFigure } from "./generate/tree-figure";
+import type { GenerationStore } from "./generate/generation-store";
+import { ShadesBar } from "./generate/shading-controls";
 import { Table } from "./generate/table";
-import { Texts } from "./generate/texts";
+import { Texts } from "./generate/text-list";
 import "./generate.css";
 
-export function GenerateView({ scribe, exports, say }: ViewProps & { scribe: Scribe }) {
+export function GenerateView({ generation, exports, say }: ViewProps & { generation: GenerationStore }) {
   const host = useRef<HTMLDivElement>(null);
   const tabled = useSignal(false);
-  useEffect(() => scribe.begin(), [scribe]);
-  useSignalEffect(() => scribe.want());
-  useSignalEffect(() => scribe.gaze.want());
+  useEffect(() => generation.startOnce(), [generation]);
+  useSignalEffect(() => generation.loadDistribution());
+  useSignalEffect(() => generation.attention.load());
   useEffect(() => {
-    exports(exportsOf(scribe, () => host.current!));
+    exports(exportsOf(generation, () => host.current!));
     return () => exports(null);
-  }, [scribe]);
+  }, [generation]);
   useSignalEffect(() => {
-    const sentence = scribe.problem.value ?? scribe.absent.value;
+    const sentence = generation.problem.value ?? generation.unavailable.value;
     if (sentence) say(sentence);
   });
-  const path = scribe.path.value;
+  const path = generation.path.value;
   return (
-    <div class="gen" ref={host} data-busy={scribe.busy.value ? "" : undefined}>
-      <Controls scribe={scribe} />
-      <Trouble scribe={scribe} />
+    <div class="gen" ref={host} data-busy={generation.busy.value ? "" : undefined}>
+      <Controls store={generation} />
+      <Trouble generation={generation} />
       <div class="gen-body">
         <div class="gen-main">
           <section class="gen-card" aria-label="The text">
-            <ShadesBar scribe={scribe} />
-            <Paper scribe={scribe} />
+            <ShadesBar store={generation} />
+            <TextView store={generation} />
             <footer class="gen-foot">
-              <Told scribe={scribe} />
-              {scribe.open && <button class="quiet" onClick={() => void scribe.more()}>Write on</button>}
+              <Facts generation={generation} />
+              {generation.open && <button class="quiet" onClick={() => void generation.extend()}>Write on</button>}
               {path.length > 0 && <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>}
             </footer>
           </section>
-          {tabled.value && <Table scribe={scribe} />}
+          {tabled.value && <Table store={generation} />}
           <section class="gen-card" aria-label="The tree">
             <header>
               <h3>The tree</h3>
               <p>Each line is a text; the thick one is on screen. Dashed: given up. Numbers: the texts below.</p>
             </header>
-            <TreePicture scribe={scribe} />
-            <Texts scribe={scribe} />
+            <TreeFigure store={generation} />
+            <Texts store={generation} />
           </section>
         </div>
-        <ChoiceCard scribe={scribe} />
+        <ChoiceCard store={generation} />
       </div>
     </div>
   );
 }
 
 /** What went wrong, or cannot be done here; what was written stays on screen. */
-function Trouble({ scribe }: { scribe: Scribe }) {
-  const { problem, absent } = scribe;
+function Trouble({ generation }: { generation: GenerationStore }) {
+  const { problem, unavailable: absent } = generation;
   if (problem.value) return <p class="gen-trouble" role="alert">{problem.value}</p>;
   if (!absent.value) return null;
   const at = absent.value.lastIndexOf("glassformer look");
@@ -71,15 +71,15 @@ function Trouble({ scribe }: { scribe: Scribe }) {
 }
 
 /** How far it has come, or how it ended. */
-function Told({ scribe }: { scribe: Scribe }) {
-  const path = scribe.path.value;
-  const seconds = scribe.seconds.value;
+function Facts({ generation }: { generation: GenerationStore }) {
+  const path = generation.path.value;
+  const seconds = generation.seconds.value;
   const sum = path.reduce((all, { logprob }) => all + logprob, 0);
   const rate = seconds && path.length ? `, ${number(path.length / seconds, 2)} a second` : "";
-  if (path.length === 0) return <p class="hint" role="status">{scribe.busy.value ? "Reading the prompt…" : ""}</p>;
+  if (path.length === 0) return <p class="hint" role="status">{generation.busy.value ? "Reading the prompt…" : ""}</p>;
   return (
     <p class="hint">
-      {scribe.busy.value ? "Writing… " : ""}{plural(path.length, "token")}{rate} · log-probability {number(sum)} · perplexity {number(Math.exp(-sum / path.length), 3)}
+      {generation.busy.value ? "Writing… " : ""}{plural(path.length, "token")}{rate} · log-probability {number(sum)} · perplexity {number(Math.exp(-sum / path.length), 3)}
     </p>
   );
 }

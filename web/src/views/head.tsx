@@ -1,5 +1,5 @@
 /**
- * The head view: tokens that look on the left, tokens looked at on the right, and a line for each link between them.
+ * Head view: query tokens on the left, key tokens on the right, and a line for each attention link between them.
  *
  *     time ────┐  ┌─── time          colour = head; thickness and opacity = probability
  *     flies ───┼──┘  · flies         grey = what is not drawn
@@ -8,13 +8,13 @@
 import { batch, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { percent, plural } from "../core/format";
-import { mapOf } from "../core/state";
+import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { middle } from "./head/columns";
-import { type Theme, columnWidth, pageOf, sceneOf, tableOf, themeOf } from "./head/compose";
+import { type Theme, columnWidth, pageOf, sceneOf, tableOf, themeOf } from "./head/layout";
 import { Controls } from "./head/controls";
 import { Details } from "./head/details";
-import { MAPS, Picture, type Side } from "./head/picture";
+import { MAPS, HeadController, type Side } from "./head/head-controller";
 import { draw, svg } from "./head/scene";
 import { Table } from "./head/table";
 import { Tokens } from "./head/tokens";
@@ -30,46 +30,46 @@ export function HeadView(props: ViewProps) {
 }
 
 function Head(props: ViewProps) {
-  const picture = useMemo(() => new Picture(props), []);
+  const controller = useMemo(() => new HeadController(props), []);
   const tabled = useSignal(false);
-  useEffect(() => picture.start(), []);
+  useEffect(() => controller.start(), []);
   useSignalEffect(() => {
-    const sentence = picture.sentence.value;
+    const sentence = controller.sentence.value;
     if (sentence) props.say(sentence);
   });
   return (
     <div class="head">
-      <Controls picture={picture} />
+      <Controls controller={controller} />
       <div class="head-body">
         <div class="head-picture">
-          <Stage picture={picture} />
+          <Stage controller={controller} />
           <p class="head-status">
-            <Status picture={picture} />
+            <Status controller={controller} />
             <button class="quiet" aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>data table</button>
           </p>
-          {tabled.value && <Table picture={picture} />}
+          {tabled.value && <Table controller={controller} />}
         </div>
-        <Details picture={picture} />
+        <Details controller={controller} />
       </div>
     </div>
   );
 }
 
 /** Columns and lines, in a part of the page that scrolls by itself where the text is long. */
-function Stage({ picture }: { picture: Picture }) {
+function Stage({ controller }: { controller: HeadController }) {
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = useSignal<Theme | null>(null);
-  const { width, height } = picture.size.value;
-  const content = picture.contentHeight.value;
+  const { width, height } = controller.size.value;
+  const content = controller.contentHeight.value;
 
   useLayoutEffect(() => {
     const element = scroller.current!;
     const measure = () => {
       const above = element.getBoundingClientRect().top + window.scrollY;
       batch(() => {
-        picture.room.value = Math.max(LEAST, matchMedia(NARROW).matches ? SHARE * window.innerHeight : window.innerHeight - above - BELOW);
-        picture.size.value = { width: element.clientWidth, height: Math.min(picture.contentHeight.value, picture.room.value) };
+        controller.room.value = Math.max(LEAST, matchMedia(NARROW).matches ? SHARE * window.innerHeight : window.innerHeight - above - BELOW);
+        controller.size.value = { width: element.clientWidth, height: Math.min(controller.contentHeight.value, controller.room.value) };
       });
     };
     measure();
@@ -84,7 +84,7 @@ function Stage({ picture }: { picture: Picture }) {
   }, [content]);
 
   useSignalEffect(() => {
-    void picture.props.dark.value;
+    void controller.props.dark.value;
     const frame = requestAnimationFrame(() => {
       if (scroller.current) theme.value = themeOf(scroller.current); // the page has changed its colours by then
     });
@@ -92,9 +92,9 @@ function Stage({ picture }: { picture: Picture }) {
   });
 
   useSignalEffect(() => {
-    if (!theme.value || !picture.size.value.width) return;
+    if (!theme.value || !controller.size.value.width) return;
     const { sans, mono } = theme.value;
-    const scene = sceneOf(picture, theme.value);
+    const scene = sceneOf(controller, theme.value);
     const frame = requestAnimationFrame(() => {
       const element = canvas.current;
       if (!element) return; // an effect ends only after the frame in which its view has gone
@@ -105,12 +105,12 @@ function Stage({ picture }: { picture: Picture }) {
   });
 
   useSignalEffect(() => {
-    const { layers, heads } = picture.asked.value;
+    const { layers, heads } = controller.request.value;
     const fonts = () => themeOf(scroller.current!);
-    picture.props.exports({
+    controller.props.exports({
       name: `head-layer${layers[0] === layers[1] ? layers[0] : layers.join("-")}-head${heads.length > 4 ? `s${heads.length}` : heads.join("-")}`,
       png: () => {
-        const page = pageOf(picture, fonts());
+        const page = pageOf(controller, fonts());
         const sheet = new OffscreenCanvas(2 * page.width, 2 * page.height);
         const context = sheet.getContext("2d")!;
         context.fillStyle = fonts().panel;
@@ -119,14 +119,14 @@ function Stage({ picture }: { picture: Picture }) {
         draw(context, page, fonts());
         return sheet.convertToBlob({ type: "image/png" });
       },
-      svg: () => svg(pageOf(picture, fonts()), fonts().panel, fonts()),
-      table: () => tableOf(picture),
+      svg: () => svg(pageOf(controller, fonts()), fonts().panel, fonts()),
+      table: () => tableOf(controller),
     });
-    return () => picture.props.exports(null);
+    return () => controller.props.exports(null);
   });
 
   const reveal = (side: Side, token: number) => {
-    const column = side === "query" ? picture.queries.value : picture.keys.value;
+    const column = side === "query" ? controller.queries.value : controller.keys.value;
     const at = middle(column, token);
     const element = scroller.current!;
     if (at === null) return;
@@ -137,15 +137,15 @@ function Stage({ picture }: { picture: Picture }) {
 
   // What is pinned elsewhere, or by a link, comes to the screen; a click here is on the screen already.
   useSignalEffect(() => {
-    const { query, key } = picture.props.state.value;
-    if (!picture.size.value.height) return;
+    const { query, key } = controller.props.state.value;
+    if (!controller.size.value.height) return;
     if (key !== null && query === null) reveal("key", key);
     if (query !== null) reveal("query", query);
   });
 
-  const { queries, keys } = picture.map.value;
+  const { queries, keys } = controller.map.value;
   const one = queries === keys;
-  const numbers = (side: Side) => picture.shares.value?.side === side && <small>{picture.subject.value}</small>;
+  const numbers = (side: Side) => controller.shares.value?.side === side && <small>{controller.subject.value}</small>;
   return (
     <>
       <div class="head-titles" style={{ "--column": `${columnWidth(width)}px` }} aria-hidden="true">
@@ -153,38 +153,38 @@ function Stage({ picture }: { picture: Picture }) {
         <span><span>{one ? "is looked at" : <b>{keys}</b>}</span>{numbers("key")}</span>
       </div>
       <div
-        ref={scroller} class="head-stage" style={{ height: height ? `${height}px` : undefined, "--column": `${columnWidth(width)}px` }} data-tall={picture.rowHeight.value >= 28 ? "" : undefined}
-        data-stale={picture.stale.value ? "" : undefined} data-absent={picture.absent.value ? "" : undefined} onScroll={(event) => (picture.scroll.value = event.currentTarget.scrollTop)}
+        ref={scroller} class="head-stage" style={{ height: height ? `${height}px` : undefined, "--column": `${columnWidth(width)}px` }} data-tall={controller.rowHeight.value >= 28 ? "" : undefined}
+        data-stale={controller.stale.value ? "" : undefined} data-absent={controller.absent.value ? "" : undefined} onScroll={(event) => (controller.scroll.value = event.currentTarget.scrollTop)}
       >
-        <div class="head-content" inert={picture.absent.value !== null} style={{ height: `${content}px` }}>
+        <div class="head-content" inert={controller.absent.value !== null} style={{ height: `${content}px` }}>
           <canvas ref={canvas} aria-hidden="true" />
-          <Tokens picture={picture} side="query" label={one ? "Tokens that look" : `${queries}: tokens that look`} reveal={reveal} />
-          <Tokens picture={picture} side="key" label={one ? "Tokens looked at" : `${keys}: tokens looked at`} reveal={reveal} />
+          <Tokens controller={controller} side="query" label={one ? "Tokens that look" : `${queries}: tokens that look`} reveal={reveal} />
+          <Tokens controller={controller} side="key" label={one ? "Tokens looked at" : `${keys}: tokens looked at`} reveal={reveal} />
         </div>
       </div>
-      <Empty picture={picture} />
+      <Empty controller={controller} />
     </>
   );
 }
 
 /** Why there is nothing to see. */
-function Empty({ picture }: { picture: Picture }) {
-  const absent = picture.absent.value;
+function Empty({ controller }: { controller: HeadController }) {
+  const absent = controller.absent.value;
   if (absent) {
-    const [words, options] = absent.split(picture.session.command);
-    return <p class="head-absent" role="status">{words}{options !== undefined && <code>{picture.session.command}{options}</code>}</p>;
+    const [words, options] = absent.split(controller.session.command);
+    return <p class="head-absent" role="status">{words}{options !== undefined && <code>{controller.session.command}{options}</code>}</p>;
   }
-  const maps = picture.mapsAsked.value;
+  const maps = controller.mapCount.value;
   return maps > MAPS ? <p class="head-absent" role="status">{plural(maps, "head")} are more than can be drawn at once ({MAPS}): choose fewer layers or heads.</p> : null;
 }
 
 /** How much is drawn, and how much is not. */
-function Status({ picture }: { picture: Picture }) {
-  const { links, hidden, strongest } = picture.drawn.value;
-  const { count } = picture.asked.value;
-  if (picture.waiting.value) return <span>fetching lines…</span>;
+function Status({ controller }: { controller: HeadController }) {
+  const { links, hidden, strongest } = controller.visibleLinks.value;
+  const { count } = controller.request.value;
+  if (controller.waiting.value) return <span>fetching lines…</span>;
   const rest = hidden > 0 ? ` · ${plural(hidden, "fainter one")} hidden, the strongest ${percent(strongest)}` : "";
-  const listed = count < picture.keyTokens.value.length ? ` · of each token the ${count} strongest` : "";
+  const listed = count < controller.keyTokens.value.length ? ` · of each token the ${count} strongest` : "";
   return <span>{plural(links.length, "line")}{rest}{listed} · <i class="head-stub" aria-hidden="true" /> not drawn</span>;
 }
 

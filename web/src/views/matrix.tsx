@@ -1,11 +1,11 @@
-/** The matrix view: one head's probabilities, every query against every key, as a heat map to zoom into. */
+/** Matrix view: the attention probabilities of one head, queries × keys, as a heat map with zoom. */
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { number } from "../core/format";
-import { mapOf } from "../core/state";
+import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
-import { Board } from "./matrix/board";
+import { HeatmapController } from "./matrix/heatmap-controller";
 import type { Caption } from "./matrix/draw";
 import { zoom } from "./matrix/geometry";
 import { Legend, Strongest, Table, tableOf, Whole } from "./matrix/panel";
@@ -19,58 +19,58 @@ export function MatrixView(props: ViewProps) {
 
 function Matrix(props: ViewProps) {
   const { state, set } = props;
-  const board = useMemo(() => new Board(props, state.peek().map), []);
+  const controller = useMemo(() => new HeatmapController(props, state.peek().map), []);
   const figure = useRef<Figure | null>(null);
   const tabled = useSignal(false);
-  useEffect(() => () => board.close(), [board]);
+  useEffect(() => () => controller.close(), [controller]);
 
   // Another head: what this page does not hold of the one before may be there for this one.
   useSignalEffect(() => {
-    void board.head.value;
-    board.absent.value = null;
+    void controller.head.value;
+    controller.absent.value = null;
   });
 
   useSignalEffect(() => {
-    void board.news.value;
-    const cell = board.spoken.value;
-    const reading = cell && board.read(cell);
+    void controller.version.value;
+    const cell = controller.announced.value;
+    const reading = cell && controller.read(cell);
     if (!reading) return;
-    board.spoken.value = null;
-    props.say(board.sentence(reading));
+    controller.announced.value = null;
+    props.say(controller.sentence(reading));
   });
 
   useSignalEffect(() => {
-    const { layer, head } = board.head.value;
+    const { layer, head } = controller.head.value;
     const { model, text_hash } = props.session;
     const caption = (): Caption => ({
-      scale: ["0", `${number(board.top(), 3)}${state.peek().companding === "sqrt" ? ", colours by square root" : ""}`],
-      lines: [board.sentenceOfHead(), `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`],
+      scale: ["0", `${number(controller.top(), 3)}${state.peek().companding === "sqrt" ? ", colours by square root" : ""}`],
+      lines: [controller.sentenceOfHead(), `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`],
     });
     props.exports({
-      name: `matrix-${board.map.name}-layer${layer}-head${head}`,
+      name: `matrix-${controller.map.name}-layer${layer}-head${head}`,
       png: () => figure.current!.png(caption()),
       svg: () => figure.current!.svg(caption()),
-      table: () => tableOf(board),
+      table: () => tableOf(controller),
     });
     return () => props.exports(null);
   });
 
   const step = (factor: number) => {
-    const plot = board.plot.peek();
-    board.go(zoom(board.aim(), factor, plot.width / 2, plot.height / 2, plot, board.matrix));
+    const plot = controller.plot.peek();
+    controller.go(zoom(controller.aim(), factor, plot.width / 2, plot.height / 2, plot, controller.matrix));
   };
   const root = state.value.companding === "sqrt";
   return (
     <div class="matrix">
       <header>
-        <h2>{board.sentenceOfHead()}</h2>
-        <p>{board.overview.value?.summaries[board.head.value.head]}</p>
+        <h2>{controller.sentenceOfHead()}</h2>
+        <p>{controller.overview.value?.summaries[controller.head.value.head]}</p>
       </header>
       <div class="matrix-tools">
         <div class="matrix-zoom" role="group" aria-label="zoom">
-          <button onClick={() => step(0.5)} disabled={board.whole.value} aria-label="zoom out" title="Zoom out (−)">−</button>
+          <button onClick={() => step(0.5)} disabled={controller.whole.value} aria-label="zoom out" title="Zoom out (−)">−</button>
           <button onClick={() => step(2)} aria-label="zoom in" title="Zoom in (+)">+</button>
-          <button onClick={() => board.reset()} disabled={board.whole.value} title="The whole matrix (0, or double-click)">whole</button>
+          <button onClick={() => controller.reset()} disabled={controller.whole.value} title="The whole matrix (0, or double-click)">whole</button>
         </div>
         <label title="Colours follow the square root of the probability, so that faint cells can be told apart">
           <input type="checkbox" checked={root} onChange={() => set({ companding: root ? "linear" : "sqrt" })} />
@@ -80,25 +80,25 @@ function Matrix(props: ViewProps) {
       </div>
       <div class="matrix-body">
         <div class="matrix-figure">
-          <Plot board={board} figure={figure} />
+          <Plot controller={controller} figure={figure} />
           <p id="matrix-keys" class="matrix-hint">
             Wheel or drag: zoom. Shift-drag: move. Click: pin. Double-click: whole. Keys: arrows, + − 0, Enter, Home, End.
           </p>
         </div>
         <aside class="matrix-aside" aria-label="legend and numbers">
-          <Legend board={board} />
-          <Whole board={board} />
-          {board.absent.value && (
+          <Legend controller={controller} />
+          <Whole controller={controller} />
+          {controller.absent.value && (
             <p class="matrix-absent">
-              {board.absent.value}
+              {controller.absent.value}
               <br />
               The map drawn here is this head's thumbnail: the largest probability of each square of tokens.
             </p>
           )}
-          <Strongest board={board} />
+          <Strongest controller={controller} />
         </aside>
       </div>
-      {tabled.value && <Table board={board} />}
+      {tabled.value && <Table controller={controller} />}
     </div>
   );
 }

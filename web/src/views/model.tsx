@@ -1,11 +1,11 @@
-/** The model view: every head of the map at once, in order of depth or of what it does; one of them in words beside it. */
+/** Model view: every head of an attention map, by layer or sorted by a statistic, with a preview of one. */
 
 import { useComputed, useSignal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { mapOf } from "../core/state";
+import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
-import { type HeadActions, withHead } from "../ui/cell";
-import { ORDERS, sampled } from "../ui/words";
+import { type HeadActions, withHead } from "../ui/head-cell";
+import { ORDERS, samplingNote } from "../ui/head-stats";
 import "./model.css";
 import { modelExports } from "./model/exports";
 import { HeadGrid } from "./model/grid";
@@ -75,12 +75,12 @@ export function ModelView(props: ModelProps) {
 
 /** Says that rows were sampled, and computes the others when asked. */
 function Sample({ all, refine, refining }: ModelProps & { all: Head[] }) {
-  const samples = all.filter((head) => head.overview && sampled(head.overview));
+  const samples = all.filter((head) => head.overview && samplingNote(head.overview));
   if (!samples.length) return null;
   const layers = new Set(samples.map((head) => head.layer)).size;
   return (
     <button class="badge" onClick={refine} disabled={refining.value}>
-      {sampled(samples[0].overview!)}: {refining.value ? `computing the others, ${layers} layer${layers === 1 ? "" : "s"} to go` : "compute them all"}
+      {samplingNote(samples[0].overview!)}: {refining.value ? `computing the others, ${layers} layer${layers === 1 ? "" : "s"} to go` : "compute them all"}
     </button>
   );
 }

@@ -1,17 +1,17 @@
-/** The neuron view: how one query's attention is made, from q, k and v to z, with the model's own numbers. */
+/** Neuron view: the computation of one query's attention, from q, k and v to z, with the model's own numbers. */
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { number, visible } from "../core/format";
-import { mapOf } from "../core/state";
+import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { products, root, sharing, sum, whyHidden } from "./neuron/arithmetic";
-import { diverging } from "./neuron/colours";
+import { diverging } from "./neuron/diverging-colours";
 import { Pages, Picker, Sweep } from "./neuron/picker";
-import { picture, scales, toPng, toSvg } from "./neuron/picture";
+import { neuronFigure, scales, toPng, toSvg } from "./neuron/figure";
 import { shape, Strip } from "./neuron/strip";
-import { type Numbers, Study } from "./neuron/study";
-import { shared, Working } from "./neuron/working";
+import { type Numbers, NeuronController } from "./neuron/neuron-controller";
+import { shared, Computation } from "./neuron/computation";
 import "./neuron.css";
 
 export function NeuronView(props: ViewProps) {
@@ -20,30 +20,30 @@ export function NeuronView(props: ViewProps) {
 }
 
 function Neuron(props: ViewProps) {
-  const study = useMemo(() => new Study(props, props.state.peek().map), []);
+  const controller = useMemo(() => new NeuronController(props, props.state.peek().map), []);
   const host = useRef<HTMLDivElement>(null);
   const tabled = useSignal(false);
-  const numbers = study.numbers.value;
-  const { layer, head, query } = study.at.value;
+  const numbers = controller.numbers.value;
+  const { layer, head, query } = controller.at.value;
 
-  useEffect(() => () => study.close(), [study]);
+  useEffect(() => () => controller.close(), [controller]);
   useEffect(() => {
-    const watch = new ResizeObserver(([box]) => (study.narrow.value = box.contentRect.width <= 760));
+    const watch = new ResizeObserver(([box]) => (controller.narrow.value = box.contentRect.width <= 760));
     watch.observe(host.current!);
     return () => watch.disconnect();
-  }, [study]);
+  }, [controller]);
   useSignalEffect(() => {
-    void study.at.value;
-    study.absent.value = null;
-    study.all.value = false;
+    void controller.at.value;
+    controller.absent.value = null;
+    controller.all.value = false;
   });
-  useSignalEffect(() => study.settle());
-  useSignalEffect(() => study.want());
+  useSignalEffect(() => controller.settle());
+  useSignalEffect(() => controller.want());
 
   // The dimension under the pointer is marked in every strip by the style sheet alone.
   useSignalEffect(() => {
-    const at = study.dimension.value;
-    const { columns } = shape(study.map.head_width);
+    const at = controller.dimension.value;
+    const { columns } = shape(controller.map.head_width);
     host.current?.classList.toggle("neuron-lit", at !== null);
     if (at === null) return;
     host.current?.style.setProperty("--column", String(at % columns));
@@ -51,42 +51,42 @@ function Neuron(props: ViewProps) {
   });
 
   useSignalEffect(() => {
-    const { layer, head, query } = study.at.value;
-    if (!study.numbers.value) return;
+    const { layer, head, query } = controller.at.value;
+    if (!controller.numbers.value) return;
     const { model, text_hash } = props.session;
     const made = () =>
-      picture(study, study.numbers.peek()!, [
-        `layer ${layer} · head ${head} · query ${query} ${visible(study.queries[query].text)}`,
+      neuronFigure(controller, controller.numbers.peek()!, [
+        `layer ${layer} · head ${head} · query ${query} ${visible(controller.queries[query].text)}`,
         `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`,
       ], host.current!);
     const style = () => getComputedStyle(host.current!);
     const paper = () => style().getPropertyValue("--paper").trim();
     props.exports({
-      name: `neuron-${study.map.name}-layer${layer}-head${head}-query${query}`,
+      name: `neuron-${controller.map.name}-layer${layer}-head${head}-query${query}`,
       png: () => toPng(made(), paper(), style().fontFamily),
       svg: () => toSvg(made(), paper(), style().fontFamily),
-      table: () => tableOf(study, study.numbers.peek()!),
+      table: () => tableOf(controller, controller.numbers.peek()!),
     });
     return () => props.exports(null);
   });
 
-  const { columns, lines } = shape(study.map.head_width);
+  const { columns, lines } = shape(controller.map.head_width);
   return (
     <div class="neuron" ref={host} style={{ "--columns": columns, "--lines": lines }}>
       <header>
-        <h2>{props.session.maps.length > 1 && `${study.map.name} · `}layer {layer} · head {head}</h2>
-        <Facts study={study} numbers={numbers} />
+        <h2>{props.session.maps.length > 1 && `${controller.map.name} · `}layer {layer} · head {head}</h2>
+        <Facts controller={controller} numbers={numbers} />
       </header>
-      <Picker study={study} />
+      <Picker controller={controller} />
       <div class="neuron-tools">
-        <Pages study={study} probs={numbers?.row.probs} />
+        <Pages controller={controller} probs={numbers?.row.probs} />
         <button aria-pressed={tabled.value} onClick={() => (tabled.value = !tabled.value)}>Data table</button>
         <Legend dark={props.dark.value} />
       </div>
-      {!study.whole && numbers && <Sweep study={study} probs={numbers.row.probs} />}
-      {study.absent.value && <p class="neuron-absent">{study.absent.value}</p>}
-      {numbers ? <Rows study={study} numbers={numbers} /> : !study.absent.value && <p class="hint">Reading q, k and v of token {query}…</p>}
-      {tabled.value && numbers && <Table study={study} numbers={numbers} />}
+      {!controller.whole && numbers && <Sweep controller={controller} probs={numbers.row.probs} />}
+      {controller.absent.value && <p class="neuron-absent">{controller.absent.value}</p>}
+      {numbers ? <Rows controller={controller} numbers={numbers} /> : !controller.absent.value && <p class="hint">Reading q, k and v of token {query}…</p>}
+      {tabled.value && numbers && <Table controller={controller} numbers={numbers} />}
     </div>
   );
 }
@@ -103,9 +103,9 @@ function Legend({ dark }: { dark: boolean }) {
 }
 
 /** What is special about this map, in words. */
-function Facts({ study, numbers }: { study: Study; numbers: Numbers | null }) {
-  const { map } = study;
-  const { window } = study.mask;
+function Facts({ controller, numbers }: { controller: NeuronController; numbers: Numbers | null }) {
+  const { map } = controller;
+  const { window } = controller.mask;
   const group = numbers && sharing(map, numbers.row.kv_head);
   const facts = [
     group && shared(group, numbers.row.kv_head),
@@ -117,10 +117,10 @@ function Facts({ study, numbers }: { study: Study; numbers: Numbers | null }) {
   return <p>{facts.join(" ")}</p>;
 }
 
-function Rows({ study, numbers }: { study: Study; numbers: Numbers }) {
+function Rows({ controller, numbers }: { controller: NeuronController; numbers: Numbers }) {
   const { row, k, v } = numbers;
-  const { map, props } = study;
-  const page = study.page.value;
+  const { map, props } = controller;
+  const page = controller.page.value;
   const most = useMemo(() => scales(numbers, page), [numbers, page]);
   /** The key in whose row the pointer or the keyboard is on a dimension. */
   const lit = useSignal<number | null>(null);
@@ -129,7 +129,7 @@ function Rows({ study, numbers }: { study: Study; numbers: Numbers }) {
   const { key } = props.state.value;
   const top = useMemo(() => Math.max(...row.probs) || 1, [row]);
   const point = (at: number | null) => (i: number | null) => {
-    study.dimension.value = i;
+    controller.dimension.value = i;
     lit.value = at;
   };
   const open = (at: number) => props.set({ query: row.query, key: at === key ? null : at });
@@ -148,8 +148,8 @@ function Rows({ study, numbers }: { study: Study; numbers: Numbers }) {
       return;
     }
     const width = row.q.length;
-    const i = study.dimension.value === null ? (turn === 1 ? 0 : width - 1) : (study.dimension.value + turn! + width) % width;
-    study.dimension.value = i;
+    const i = controller.dimension.value === null ? (turn === 1 ? 0 : width - 1) : (controller.dimension.value + turn! + width) % width;
+    controller.dimension.value = i;
     lit.value = at;
     const to = k.get(at);
     if (to) props.say(`dimension ${i}: q ${number(row.q[i])} times k ${number(to[i])} is ${number(row.q[i] * to[i])}; v ${number(v.get(at)![i])}`);
@@ -170,17 +170,17 @@ function Rows({ study, numbers }: { study: Study; numbers: Numbers }) {
           <span><b>v</b> what it passes on</span>
         </div>
         <div class="neuron-line neuron-q">
-          <span class="neuron-name"><b>q</b> <span class="token">{visible(study.queries[row.query].text)}</span></span>
-          <div class="neuron-cell"><em>q</em><Strip values={row.q} most={most.q} dark={dark} over={point(null)} /></div>
-          <Readout study={study} numbers={numbers} at={lit.value} />
+          <span class="neuron-name"><b>q</b> <span class="token">{visible(controller.queries[row.query].text)}</span></span>
+          <div class="neuron-cell"><em>q</em><Strip values={row.q} limit={most.q} dark={dark} over={point(null)} /></div>
+          <Readout controller={controller} numbers={numbers} at={lit.value} />
         </div>
       </div>
       <ol>
         {page.map((at) => {
           const [to, value] = [k.get(at), v.get(at)];
-          const hidden = whyHidden(study.mask, study.queries.length, study.keys.length, row.query, at);
+          const hidden = whyHidden(controller.mask, controller.queries.length, controller.keys.length, row.query, at);
           const p = row.probs[at];
-          const text = visible(study.keys[at].text);
+          const text = visible(controller.keys[at].text);
           return (
             <li key={at} class={[hidden && "neuron-hidden", at === key && "neuron-open"].filter(Boolean).join(" ")}>
               <div class="neuron-line" onClick={(event) => (event.target as Element).closest("button") || open(at)}>
@@ -189,24 +189,24 @@ function Rows({ study, numbers }: { study: Study; numbers: Numbers }) {
                   onClick={() => open(at)} onKeyDown={(event) => keys(event, at)}>
                   <small>{at}</small> <span class="token">{text}</span>
                 </button>
-                <div class="neuron-cell"><em>k</em>{to && <Strip values={to} most={most.k} dark={dark} over={point(at)} />}</div>
-                <div class="neuron-cell neuron-faded"><em>q ∘ k</em>{to && <Products q={row.q} k={to} most={most.product} dark={dark} over={point(at)} />}</div>
+                <div class="neuron-cell"><em>k</em>{to && <Strip values={to} limit={most.k} dark={dark} over={point(at)} />}</div>
+                <div class="neuron-cell neuron-faded"><em>q ∘ k</em>{to && <Products q={row.q} k={to} limit={most.product} dark={dark} over={point(at)} />}</div>
                 <span class="neuron-r"><em>q · k</em>{to ? number(sum(products(row.q, to))) : "…"}</span>
                 <span class="neuron-r"><em>score</em>{hidden ? "masked" : number(row.scores[at])}</span>
                 <span class="neuron-p">
                   <em>softmax</em>
                   {hidden ? <small>{hidden}</small> : <><i aria-hidden="true"><i style={{ width: `${(100 * p) / top}%` }} /></i>{number(p)}</>}
                 </span>
-                <div class="neuron-cell neuron-faded"><em>v</em>{value && <Strip values={value} most={most.v} dark={dark} over={point(at)} />}</div>
+                <div class="neuron-cell neuron-faded"><em>v</em>{value && <Strip values={value} limit={most.v} dark={dark} over={point(at)} />}</div>
               </div>
-              {at === key && <Working study={study} numbers={numbers} at={at} />}
+              {at === key && <Computation controller={controller} numbers={numbers} at={at} />}
             </li>
           );
         })}
       </ol>
       <div class="neuron-line neuron-z">
-        <span class="neuron-sigma"><b>z = Σ p · v</b> over all keys: what <b class="token">{visible(study.queries[row.query].text)}</b> takes away</span>
-        <div class="neuron-cell"><em>z</em><Strip values={row.z} most={most.v} dark={dark} over={point(null)} /></div>
+        <span class="neuron-sigma"><b>z = Σ p · v</b> over all keys: what <b class="token">{visible(controller.queries[row.query].text)}</b> takes away</span>
+        <div class="neuron-cell"><em>z</em><Strip values={row.z} limit={most.v} dark={dark} over={point(null)} /></div>
       </div>
     </div>
   );
@@ -219,10 +219,10 @@ function Products({ q, k, ...rest }: { q: Numbers["row"]["q"]; k: Numbers["row"]
 }
 
 /** The dimension under the pointer, in numbers. */
-function Readout({ study, numbers, at }: { study: Study; numbers: Numbers; at: number | null }) {
+function Readout({ controller, numbers, at }: { controller: NeuronController; numbers: Numbers; at: number | null }) {
   const { row, k, v } = numbers;
-  const i = study.dimension.value;
-  if (i === null) return <span class="neuron-readout">← what <b class="token">{visible(study.queries[row.query].text)}</b> looks for</span>;
+  const i = controller.dimension.value;
+  if (i === null) return <span class="neuron-readout">← what <b class="token">{visible(controller.queries[row.query].text)}</b> looks for</span>;
   const [to, value] = at === null ? [undefined, undefined] : [k.get(at), v.get(at)];
   return (
     <span class="neuron-readout neuron-numbers">
@@ -234,26 +234,26 @@ function Readout({ study, numbers, at }: { study: Study; numbers: Numbers; at: n
   );
 }
 
-function tableOf(study: Study, { row, k }: Numbers): (string | number)[][] {
+function tableOf(controller: NeuronController, { row, k }: Numbers): (string | number)[][] {
   const bias = row.bias;
   return [
     ["query", "key", "key token", "q · k", "scale", ...(bias ? ["bias"] : []), "score", "probability", "hidden"],
-    ...study.page.peek().map((key) => {
+    ...controller.page.peek().map((key) => {
       const to = k.get(key);
       return [
-        row.query, key, study.keys[key].text, to ? sum(products(row.q, to)) : "", row.scale, ...(bias ? [bias[key]] : []), row.scores[key], row.probs[key],
-        whyHidden(study.mask, study.queries.length, study.keys.length, row.query, key) ?? "",
+        row.query, key, controller.keys[key].text, to ? sum(products(row.q, to)) : "", row.scale, ...(bias ? [bias[key]] : []), row.scores[key], row.probs[key],
+        whyHidden(controller.mask, controller.queries.length, controller.keys.length, row.query, key) ?? "",
       ];
     }),
   ];
 }
 
-function Table({ study, numbers }: { study: Study; numbers: Numbers }) {
-  const [columns, ...rows] = tableOf(study, numbers);
+function Table({ controller, numbers }: { controller: NeuronController; numbers: Numbers }) {
+  const [columns, ...rows] = tableOf(controller, numbers);
   return (
     <div class="neuron-table" tabIndex={0} role="region" aria-label="data table">
       <table>
-        <caption>Keys on screen, seen from <b class="token">{visible(study.queries[numbers.row.query].text)}</b></caption>
+        <caption>Keys on screen, seen from <b class="token">{visible(controller.queries[numbers.row.query].text)}</b></caption>
         <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
         <tbody>
           {rows.map((cells) => (

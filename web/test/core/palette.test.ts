@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { colours, pooled } from "../../src/core/paint";
+import { colours, pooled } from "../../src/core/heatmap";
 import { cividis, headColour, lut, shade } from "../../src/core/palette";
 
 /** WCAG 2: relative luminance of a colour with channels from 0 to 255. */

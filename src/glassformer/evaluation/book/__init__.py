@@ -1,0 +1,1 @@
+"""Reproduction of published results: chapters of "Natural Language Processing with Transformers"."""

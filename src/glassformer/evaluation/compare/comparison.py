@@ -1,10 +1,8 @@
-"""Runs side by side: every figure with its interval, and how far it lies above that of the first.
+"""Comparison of runs: every metric with its confidence interval, and its difference to the first run.
 
-    the same rows, one run each       drawn in the same samples: what makes a row hard for both cancels out
-    the same rows, several seeds      Welch's interval of the difference of the two means
-    other rows                        no difference: rows differ more than models do
-
-A place is a run's folder, one of several seeds, or an evaluation's folder, which holds a report.json.
+the same rows, one run each       paired bootstrap: what makes a row hard for both cancels out
+the same rows, several seeds      Welch's confidence interval of the difference of the two means
+other rows                        no difference: rows differ more than models do
 """
 
 from __future__ import annotations
@@ -16,41 +14,41 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.compare.costs import Cost, Latency, cost_of, latency_of
+from glassformer.evaluation.compare.costs import Cost, LatencySummary, measure_latency, read_cost
 from glassformer.evaluation.compare.seeds import (
     Mean,
-    Seed,
-    Seeds,
+    SeedRun,
+    SeedSummary,
     difference_of,
     minutes,
-    summarise,
+    summarise_seeds,
 )
-from glassformer.evaluation.evaluate import RECORDS, REPORT
-from glassformer.evaluation.report import Report
-from glassformer.evaluation.runs import EVALUATION, Run, open_run
+from glassformer.evaluation.evaluate import PREDICTIONS, REPORT
+from glassformer.evaluation.report import EvaluationReport
+from glassformer.evaluation.runs import EVALUATION, TrainedRun, open_run
 from glassformer.pages.tables import html_table
-from glassformer.runs.folder import CONFIG, name_of_run, seed_folders
-from glassformer.tasks.evaluator import Judge
-from glassformer.tasks.metrics.bootstrap import Sampled, differences
+from glassformer.runs.folder import CONFIG, run_name, seed_folders
+from glassformer.tasks.base import Task
+from glassformer.tasks.metrics.bootstrap import Bootstrap, differences
 from glassformer.tasks.metrics.intervals import Interval
-from glassformer.tasks.predictions import read_records
+from glassformer.tasks.predictions import read_predictions
 
-OTHER_ROWS = "judged on other rows"
+OTHER_ROWS = "evaluated on other rows"
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """How one of them did.
+class ComparedSystem:
+    """One system of a comparison: a run, several seeds of one, or a baseline.
 
-    name: of its folder, or of a baseline · seeds: how many; 0 of a baseline · about: what a baseline is
-    figures: with intervals over rows, or over seeds · differences: how far each lies above the first's
-    apart: why there is no difference · rows: it was judged on
-    seconds_a_row: that judging took · cost, latency: what is known of them
+    name: of its folder, or of a baseline · seeds: how many; 0 = a baseline · about: what a baseline is
+    metrics: with intervals over rows, or over seeds · differences: of each metric to that of the first system
+    apart: why there is no difference · rows: it was evaluated on
+    seconds_a_row: of the evaluation · cost, latency: where they are known
     """
 
     name: str
-    figures: dict[str, Interval]
+    metrics: dict[str, Interval]
     differences: dict[str, Interval] = field(default_factory=dict)
     apart: str | None = None
     seeds: int = 0
@@ -58,44 +56,51 @@ class Standing:
     rows: int = 0
     seconds_a_row: float | None = None
     cost: Cost = field(default_factory=Cost)
-    latency: Latency | None = None
+    latency: LatencySummary | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison:
-    """Runs side by side.
+class RunComparison:
+    """A comparison of runs.
 
-    task, metric, higher: as in a report · methods: figure → how it was computed · notes: what should be known beside
-    standings: the first is what the others are compared with; baselines come last
+    task, metric, higher: as in a report · methods: metric → how it was computed · notes: remarks
+    systems: the others are compared with the first; baselines come last
     """
 
     task: str
     metric: str
     higher: bool
-    standings: list[Standing]
+    systems: list[ComparedSystem]
     methods: dict[str, str]
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Names and values for JSON, where systems are called `standings`, and their metrics `figures`."""
+        former = {"systems": "standings"}
+        values = {former.get(name, name): value for name, value in asdict(self).items()}
+        values["standings"] = [
+            {"figures" if name == "metrics" else name: value for name, value in system.items()}
+            for system in values["standings"]
+        ]
+        return values
 
     @property
-    def figures(self) -> list[str]:
-        """The figures, the main one first."""
-        names = dict.fromkeys(name for one in self.standings for name in one.figures)
+    def metrics(self) -> list[str]:
+        """The names of the metrics, the main one first."""
+        names = dict.fromkeys(name for one in self.systems for name in one.metrics)
         return sorted(names, key=lambda name: name != self.metric)
 
-    def of(self, figure: str) -> list[Standing]:
-        """Those that have a figure."""
-        return [one for one in self.standings if figure in one.figures]
+    def systems_with(self, metric: str) -> list[ComparedSystem]:
+        """The systems that have a metric."""
+        return [one for one in self.systems if metric in one.metrics]
 
     @property
-    def headed(self) -> str:
-        """What is shown, in a sentence."""
+    def caption(self) -> str:
+        """The caption of the table."""
         better = "" if self.higher else " (less is better)"
-        runs = [one for one in self.standings if one.seeds]
+        runs = [one for one in self.systems if one.seeds]
         several = [one for one in runs if one.seeds > 1]
-        named = ", ".join(f"{one.name} ({one.seeds} seeds)" if one in several else one.name for one in runs)
+        names = ", ".join(f"{one.name} ({one.seeds} seeds)" if one in several else one.name for one in runs)
         over = (
             "over rows"
             if not several
@@ -104,72 +109,72 @@ class Comparison:
             else "over rows, or over seeds"
         )
         return (
-            f"{self.task}, by {self.metric}{better}: {named}; differences are to {runs[0].name}, in brackets "
+            f"{self.task}, by {self.metric}{better}: {names}; differences are to {runs[0].name}, in brackets "
             f"95 % intervals {over}"
         )
 
     def table(self, digits: int = 3) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: for each figure every run, and how far it lies above the first."""
+        """Headings and rows: for each metric every system, and its difference to the first."""
         rows = []
-        for figure in self.figures:
-            for number, one in enumerate(self.of(figure)):
-                difference = one.differences.get(figure)
+        for metric in self.metrics:
+            for number, one in enumerate(self.systems_with(metric)):
+                difference = one.differences.get(metric)
                 apart = (one.apart or "") if difference is None else difference.written(digits, signed=True)
-                named = f"{figure} *" if figure == self.metric else figure
-                rows.append(["" if number else named, one.name, one.figures[figure].written(digits), apart])
+                label = f"{metric} *" if metric == self.metric else metric
+                rows.append(["" if number else label, one.name, one.metrics[metric].written(digits), apart])
         return ["", "", "95 % interval", "difference"], rows
 
     def costs(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: what each run cost, as far as it is known; columns that nobody knows are left out.
+        """Headings and rows: the costs of each run; columns without a value are left out.
 
-        minutes: of training · MB: on disk · ms a row: of judging many at once, and of one row alone
+        minutes: of training · MB: on disk · ms a row: in batches · ms alone: latency of one row at a time
         """
-        columns: dict[str, Callable[[Standing], str]] = {
+        columns: dict[str, Callable[[ComparedSystem], str]] = {
             "rows": lambda one: f"{one.rows:,}",
             "minutes": lambda one: minutes(one.cost.seconds),
             "CPU minutes": lambda one: minutes(one.cost.cpu_seconds),
-            "steps": lambda one: _said(one.cost.steps, ",d"),
-            "parameters": lambda one: _said(one.cost.parameters, ",d"),
+            "steps": lambda one: _formatted(one.cost.steps, ",d"),
+            "parameters": lambda one: _formatted(one.cost.parameters, ",d"),
             "MB": lambda one: "" if one.cost.bytes is None else f"{one.cost.bytes / 1e6:,.1f}",
-            "ms a row": lambda one: _said(one.seconds_a_row and 1000 * one.seconds_a_row, ".3g"),
+            "ms a row": lambda one: _formatted(one.seconds_a_row and 1000 * one.seconds_a_row, ".3g"),
             "ms alone": lambda one: "" if (x := one.latency) is None else f"{x.mean:.1f} ± {x.deviation:.1f}",
             "median, p95": lambda one: "" if (x := one.latency) is None else f"{x.median:.1f}, {x.p95:.1f}",
         }
-        runs = [one for one in self.standings if one.seeds]
+        runs = [one for one in self.systems if one.seeds]
         known = {name: cells for name, f in columns.items() if any(cells := [f(one) for one in runs])}
         rows = [[one.name, *(cells[i] for cells in known.values())] for i, one in enumerate(runs)]
         return ["", *known], rows
 
     def __str__(self) -> str:
         return "\n\n".join(
-            [self.headed, *(_aligned(*shown) for shown in (self.table(), self.costs())), *self.notes]
+            [self.caption, *(_text_table(*shown) for shown in (self.table(), self.costs())), *self.notes]
         )
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_table(*self.table(), self.headed) + html_table(*self.costs())
+        return html_table(*self.table(), self.caption) + html_table(*self.costs())
 
 
 def compare_runs(
-    places: Sequence[str | Path],
+    folders: Sequence[str | Path],
     *,
     resamples: int | None = None,
     latency: bool = False,
     progress: Progress | None = None,
-) -> Comparison:
-    """Put runs side by side; those that were not evaluated yet are evaluated first.
+) -> RunComparison:
+    """Compare runs; those that were not evaluated yet are evaluated first.
 
     Args:
-        places: folders of runs, of several seeds, or of evaluations; the first is what the others are compared with
-        resamples: how many samples the intervals of differences are drawn from; None = as in an evaluation
-        latency: also measure how long one row alone takes · progress: called with how many more rows are judged
-    Raises: ConfigError: no places, a folder that holds no run, or runs of different tasks. DataError: damaged files.
+        folders: of runs, of several seeds, or of evaluations; the others are compared with the first
+        resamples: of the bootstrap; None = as in an evaluation
+        latency: also measure the latency of one row at a time · progress: called with how many more rows are done
+    Raises: ConfigError: no folders, a folder that holds no run, or runs of different tasks. DataError: damaged files.
     """
-    if not places:
+    if not folders:
         raise ConfigError("no run to compare; name at least one folder")
-    sides = [_side(place, progress) for place in places]
-    _name_apart(sides)
+    sides = [_load_side(folder, progress) for folder in folders]
+    _deduplicate_names(sides)
     first = sides[0]
     for side in sides:
         if side.report.task != first.report.task:
@@ -177,28 +182,28 @@ def compare_runs(
                 f"{first.name} was trained to {first.report.task}, {side.name} to {side.report.task}; "
                 "runs of one task can be compared"
             )
-    standings = [_standing(side, first, resamples, latency) for side in sides]
-    return Comparison(
+    systems = [_compared_system(side, first, resamples, latency) for side in sides]
+    return RunComparison(
         task=first.report.task,
         metric=first.report.metric,
         higher=first.report.higher,
-        standings=[*standings, *_baselines(first)],
+        systems=[*systems, *_baseline_systems(first)],
         methods={name: how for side in reversed(sides) for name, how in side.report.methods.items()},
         notes=_notes(sides),
     )
 
 
 @dataclass
-class _Side:
-    """A place, read. evaluation: of a single run · run: that, or the first of several, where it is there"""
+class _LoadedSide:
+    """A folder, read. evaluation: of a single run · run: that, or the first of several, where there is one"""
 
     name: str
-    seeds: Seeds
+    seeds: SeedSummary
     evaluation: Path | None = None
-    run: Run | None = None
+    run: TrainedRun | None = None
 
     @property
-    def report(self) -> Report:
+    def report(self) -> EvaluationReport:
         return self.seeds.first
 
     @property
@@ -207,73 +212,78 @@ class _Side:
 
     @property
     def rows(self) -> set[str]:
-        """Fingerprints of what it was judged on."""
+        """Fingerprints of the rows it was evaluated on."""
         return {str(one.report.data.get("fingerprint")) for one in self.seeds.runs}
 
     @cached_property
-    def judge(self) -> Judge | None:
-        return None if self.run is None else self.run.judge()
+    def task(self) -> Task | None:
+        return None if self.run is None else self.run.task_for_evaluation()
 
     @cached_property
-    def judged(self) -> Sampled | None:
+    def metrics(self) -> Bootstrap | None:
         """What it said of the rows, to be drawn from; None where it was not kept."""
-        if self.evaluation is None or self.judge is None or not (self.evaluation / RECORDS).is_file():
+        if self.evaluation is None or self.task is None or not (self.evaluation / PREDICTIONS).is_file():
             return None
-        return self.judge.judged(read_records(self.evaluation / RECORDS))
+        return self.task.metrics(read_predictions(self.evaluation / PREDICTIONS))
 
 
-def is_place(folder: str | Path) -> bool:
-    """Is this the folder of a run, of several seeds, or of an evaluation?"""
+def is_comparable(folder: str | Path) -> bool:
+    """Whether this is the folder of a run, of several seeds, or of an evaluation."""
     path = Path(folder)
     return (path / CONFIG).is_file() or (path / REPORT).is_file() or bool(seed_folders(path))
 
 
-def _side(place: str | Path, progress: Progress | None) -> _Side:
-    path = Path(place)
-    named = name_of_run(path)
+def _load_side(folder: str | Path, progress: Progress | None) -> _LoadedSide:
+    path = Path(folder)
+    name_of_path = run_name(path)
     if folders := seed_folders(path):
         if len(folders) > 1:
-            return _Side(named, summarise(path, progress), run=open_run(folders[0]))
+            return _LoadedSide(name_of_path, summarise_seeds(path, progress), run=open_run(folders[0]))
         path = folders[0]
     if (path / REPORT).is_file():
-        evaluation, home = path, path.absolute().parent.parent
+        evaluation, run_folder = path, path.absolute().parent.parent
         run = (
-            open_run(home)
-            if path.absolute().parent.name == EVALUATION and (home / CONFIG).is_file()
+            open_run(run_folder)
+            if path.absolute().parent.name == EVALUATION and (run_folder / CONFIG).is_file()
             else None
         )
-        name = named if run is None else f"{name_of_run(home)}, {named}"
+        name = name_of_path if run is None else f"{run_name(run_folder)}, {name_of_path}"
     else:
-        run, name = open_run(path), named
-        evaluation = run.evaluated(progress)
-    seed = Seed(report=Report.load(evaluation / REPORT), cost=Cost() if run is None else cost_of(run.folder))
-    return _Side(name, Seeds(name=name, runs=[seed]), evaluation, run)
+        run, name = open_run(path), name_of_path
+        evaluation = run.ensure_evaluated(progress)
+    seed = SeedRun(
+        report=EvaluationReport.load(evaluation / REPORT),
+        cost=Cost() if run is None else read_cost(run.folder),
+    )
+    return _LoadedSide(name, SeedSummary(name=name, runs=[seed]), evaluation, run)
 
 
-def _name_apart(sides: Sequence[_Side]) -> None:
-    """No two of the same name."""
-    seen: dict[str, int] = {}
+def _deduplicate_names(sides: Sequence[_LoadedSide]) -> None:
+    """Number systems of the same name."""
+    counts: dict[str, int] = {}
     for side in sides:
-        seen[side.name] = seen.get(side.name, 0) + 1
-        if seen[side.name] > 1:
-            side.name = f"{side.name} ({seen[side.name]})"
+        counts[side.name] = counts.get(side.name, 0) + 1
+        if counts[side.name] > 1:
+            side.name = f"{side.name} ({counts[side.name]})"
 
 
-def _standing(side: _Side, first: _Side, resamples: int | None, latency: bool) -> Standing:
+def _compared_system(
+    side: _LoadedSide, first: _LoadedSide, resamples: int | None, latency: bool
+) -> ComparedSystem:
     runs, report = side.seeds.runs, side.report
-    apart, why = (None, None) if side is first else _apart(side, first, resamples)
-    figures = report.figures if side.single else {name: x.interval for name, x in side.seeds.means.items()}
-    return Standing(
+    deltas, why = (None, None) if side is first else _differences(side, first, resamples)
+    metrics = report.metrics if side.single else {name: x.interval for name, x in side.seeds.means.items()}
+    return ComparedSystem(
         name=side.name,
         seeds=len(runs),
-        figures=figures,
-        differences=apart or {},
+        metrics=metrics,
+        differences=deltas or {},
         apart=why,
         rows=int(report.data["rows"]),
         seconds_a_row=sum(one.report.seconds / int(one.report.data["rows"]) for one in runs) / len(runs),
         cost=Cost(
-            seconds=_value(side.seeds.seconds),
-            cpu_seconds=_value(side.seeds.cpu_seconds),
+            seconds=_mean_value(side.seeds.seconds),
+            cpu_seconds=_mean_value(side.seeds.cpu_seconds),
             steps=runs[0].cost.steps,
             parameters=runs[0].cost.parameters,
             bytes=runs[0].cost.bytes,
@@ -282,81 +292,84 @@ def _standing(side: _Side, first: _Side, resamples: int | None, latency: bool) -
     )
 
 
-def _apart(side: _Side, first: _Side, resamples: int | None) -> tuple[dict[str, Interval] | None, str | None]:
-    """How far it lies above the first; or why that cannot be said."""
+def _differences(
+    side: _LoadedSide, first: _LoadedSide, resamples: int | None
+) -> tuple[dict[str, Interval] | None, str | None]:
+    """The differences of its metrics to the first; or the reason why there are none."""
     if len(side.rows | first.rows) > 1:
         return None, OTHER_ROWS
     if side.single != first.single:
         return None, "one run beside several seeds"
     if not side.single:
-        mine, theirs = (
-            {name: [one.report.figures[name].value for one in x.seeds.runs] for name in x.seeds.means}
+        own, others = (
+            {name: [one.report.metrics[name].value for one in x.seeds.runs] for name in x.seeds.means}
             for x in (side, first)
         )
-        found = {name: difference_of(mine[name], theirs[name]) for name in mine if name in theirs}
-        return {name: x for name, x in found.items() if x is not None}, None
-    if side.judged is None or first.judged is None:
-        return None, "what it said of each row is not kept"
+        by_metric = {name: difference_of(own[name], others[name]) for name in own if name in others}
+        return {name: x for name, x in by_metric.items() if x is not None}, None
+    if side.metrics is None or first.metrics is None:
+        return None, "its predictions were not saved"
     return differences(
-        side.judged, first.judged, **({} if resamples is None else {"resamples": resamples})
+        side.metrics, first.metrics, **({} if resamples is None else {"resamples": resamples})
     ), None
 
 
-def _baselines(first: _Side) -> list[Standing]:
-    """The baselines of the first run. How far the run lies above one is known of the main figure alone."""
-    report, found = first.report, []
-    for name, standing in report.baselines.items():
-        above = standing.difference if first.single else None
-        turned = {} if above is None else {report.metric: -above}
-        figures = (
-            standing.figures
+def _baseline_systems(first: _LoadedSide) -> list[ComparedSystem]:
+    """The baselines of the first run. Their differences are known of the main metric alone."""
+    report, systems = first.report, []
+    for name, baseline in report.baselines.items():
+        difference = baseline.difference if first.single else None
+        negated = {} if difference is None else {report.metric: -difference}
+        metrics = (
+            baseline.metrics
             if first.single
-            else {figure: x.interval for figure, x in first.seeds.baselines[name].items()}
+            else {metric: x.interval for metric, x in first.seeds.baselines[name].items()}
         )
-        found.append(
-            Standing(
+        systems.append(
+            ComparedSystem(
                 name=name,
-                about=standing.about,
-                figures=figures,
-                differences=turned,
+                about=baseline.about,
+                metrics=metrics,
+                differences=negated,
                 rows=int(report.data["rows"]),
             )
         )
-    return found
+    return systems
 
 
-def _latency(side: _Side) -> Latency | None:
-    """How long a row of its validation part takes; of several seeds, the first."""
-    run, judge = side.run, side.judge
-    if run is None or judge is None:
-        return None  # an evaluation that lies beside no run: there is no model to ask
-    if (rows := run.parts[1]) is None:
-        raise DataError(f"{side.name}: has no validation rows to ask about one by one")
-    return latency_of(judge, rows)
+def _latency(side: _LoadedSide) -> LatencySummary | None:
+    """The latency on its validation rows; of several seeds, the first."""
+    run, task = side.run, side.task
+    if run is None or task is None:
+        return None  # an evaluation outside a run folder: there is no model
+    if (rows := run.splits[1]) is None:
+        raise DataError(f"{side.name}: has no validation rows to measure latency on")
+    return measure_latency(task, rows)
 
 
-def _notes(sides: Sequence[_Side]) -> list[str]:
-    first, found = sides[0], []
+def _notes(sides: Sequence[_LoadedSide]) -> list[str]:
+    """Remarks: metrics computed otherwise, other machines, and the notes of each run."""
+    first, notes = sides[0], []
     for side in sides[1:]:
         for name, how in side.report.methods.items():
             if (other := first.report.methods.get(name)) not in (None, how):
-                found.append(f"{name} was computed otherwise: {first.name} by {other}; {side.name} by {how}")
-        where = [x.report.environment.get("processor") for x in (first, side)]
-        if where[0] != where[1]:
-            found.append(
-                f"{first.name} and {side.name} were judged on other machines: do not compare their times"
+                notes.append(f"{name} was computed otherwise: {first.name} by {other}; {side.name} by {how}")
+        processors = [x.report.environment.get("processor") for x in (first, side)]
+        if processors[0] != processors[1]:
+            notes.append(
+                f"{first.name} and {side.name} were evaluated on other machines: do not compare their times"
             )
-    return [*found, *(f"{side.name}: {note}" for side in sides for note in side.seeds.notes)]
+    return [*notes, *(f"{side.name}: {note}" for side in sides for note in side.seeds.notes)]
 
 
-def _value(mean: Mean | None) -> float | None:
+def _mean_value(mean: Mean | None) -> float | None:
     return None if mean is None else mean.value
 
 
-def _said(number: float | None, form: str) -> str:
+def _formatted(number: float | None, form: str) -> str:
     return "" if number is None else format(number, form)
 
 
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [headings, *rows])

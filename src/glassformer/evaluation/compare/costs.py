@@ -1,4 +1,4 @@
-"""What a trained model costs: the time of its training, its size, and how long one answer takes."""
+"""Costs of a trained model: training time, size, and latency."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.rows import Rows
+from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, DataError
-from glassformer.files.parsing import read_record
-from glassformer.files.strict_json import read_object
-from glassformer.runs.event_log import journal_path
+from glassformer.files.parsing import parse_dataclass
+from glassformer.files.strict_json import read_json_object
+from glassformer.runs.event_log import event_log_path
 from glassformer.runs.folder import METRICS, MODEL
 from glassformer.runs.history import read_run
-from glassformer.tasks.evaluator import Judge
+from glassformer.tasks.base import Task
 
-WARM_UP, ASKED = 10, 100
+WARM_UP, TIMED_ROWS = 10, 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What is known of a run; None where nobody wrote it down.
+    """The costs of a run; None = unknown.
 
-    seconds, cpu_seconds: of training, on the wall and of all processors · steps, precision: of training
+    seconds, cpu_seconds: wall-clock and CPU time of training · steps, precision: of training
     parameters: of the model · bytes: of its files on disk
     """
 
@@ -39,10 +39,10 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Latency:
-    """How long one row takes, from its text to the answer, in milliseconds.
+class LatencySummary:
+    """Latency of one row at a time, from its text to the prediction, in milliseconds.
 
-    mean, deviation: of so many rows (`asked`) · median, p95: half of them took less, and 95 of a hundred
+    mean, deviation: over `asked` rows · median, p95: 50th and 95th percentile
     """
 
     mean: float
@@ -55,56 +55,59 @@ class Latency:
         return f"{self.mean:.1f} ± {self.deviation:.1f} ms (median {self.median:.1f}, p95 {self.p95:.1f})"
 
 
-def cost_of(folder: Path) -> Cost:
-    """What the folder of a run tells: `metrics.json` of its model, else its log.
+def read_cost(folder: Path) -> Cost:
+    """Read the costs of a run folder: from `metrics.json` of its model, else from its event log.
 
     Raises: DataError, ConfigError: one of them is damaged.
     """
     model = folder / MODEL
-    known = read_object(model / METRICS, DataError) if (model / METRICS).is_file() else {}
+    known = read_json_object(model / METRICS, DataError) if (model / METRICS).is_file() else {}
     seconds, steps = known.get("seconds"), known.get("steps")
-    if seconds is None and journal_path(folder).is_file():
+    if seconds is None and event_log_path(folder).is_file():
         log = read_run(folder)
         seconds, steps = round(log.seconds, 1), log.last
-    found = {name: known.get(name) for name in ("cpu_seconds", "parameters")}
-    found["precision"] = _within(known, "config", "training", "precision")
+    values = {name: known.get(name) for name in ("cpu_seconds", "parameters")}
+    values["precision"] = _nested(known, "config", "training", "precision")
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
-    return read_record(Cost, {**found, "seconds": seconds, "steps": steps, "bytes": size or None})
+    return parse_dataclass(Cost, {**values, "seconds": seconds, "steps": steps, "bytes": size or None})
 
 
-def _within(found: Any, *names: str) -> Any:
-    """What stands under names within names; None where it does not."""
+def _nested(value: Any, *names: str) -> Any:
+    """A value in nested dicts; None where it is missing."""
     for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def latency_of(judge: Judge, rows: Rows, *, warm_up: int = WARM_UP, asked: int = ASKED) -> Latency:
-    """How long one row takes when it comes alone: another row each time, after some that do not count.
+def measure_latency(
+    task: Task, rows: RowSequence, *, warm_up: int = WARM_UP, asked: int = TIMED_ROWS
+) -> LatencySummary:
+    """Measure the latency of one row at a time: another row each time, after a warm-up.
 
-    Raises: DataError: no rows. ConfigError: none shall be asked.
+    Args: warm_up: rows that are not timed · asked: rows that are
+    Raises: DataError: no rows. ConfigError: no row to time.
     """
     if not len(rows):
-        raise DataError("there is no row to ask about")
+        raise DataError("there is no row to measure latency on")
     if asked < 1 or warm_up < 0:
         raise ConfigError(f"asked is {asked}, warm_up {warm_up}; at least one row is timed")
-    taken: list[float] = []
+    milliseconds: list[float] = []
     for number in range(warm_up + asked):
         row = rows.select([number % len(rows)])
-        began = perf_counter()
-        list(judge.records(row))
-        taken.append(1000 * (perf_counter() - began))
-    return summed(taken[warm_up:])
+        start = perf_counter()
+        list(task.predict(row))
+        milliseconds.append(1000 * (perf_counter() - start))
+    return summarise_latency(milliseconds[warm_up:])
 
 
-def summed(milliseconds: Sequence[float]) -> Latency:
-    """Many times as a few numbers."""
-    taken = np.array(milliseconds)
-    median, p95 = np.quantile(taken, [0.5, 0.95])
-    return Latency(
-        mean=float(taken.mean()),
-        deviation=float(taken.std()),
+def summarise_latency(milliseconds: Sequence[float]) -> LatencySummary:
+    """Mean, deviation and percentiles of many times."""
+    times = np.array(milliseconds)
+    median, p95 = np.quantile(times, [0.5, 0.95])
+    return LatencySummary(
+        mean=float(times.mean()),
+        deviation=float(times.std()),
         median=float(median),
         p95=float(p95),
-        asked=len(taken),
+        asked=len(times),
     )

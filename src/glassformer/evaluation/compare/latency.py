@@ -1,11 +1,11 @@
-"""How fast a model answers one question, how large it is, and how often it is right: a row each model and precision.
+"""Latency, size and accuracy of models, each in several precisions.
 
-    runs/small   fp32   ┐   10 rows to warm up, then 100 others, one at a time: text in, answer out
+    runs/small   fp32   ┐   10 rows to warm up, then 100 others, one at a time: from text to prediction
     runs/small   int8   ├─  bytes of its files, bytes of its weights in this precision
-    runs/large   fp32   ┘   all rows, judged as by `glassformer evaluate`; the difference on the same rows
+    runs/large   fp32   ┘   all rows, evaluated as by `glassformer evaluate`; the difference on the same rows
 
-Each question is another row, as long as rows are, and every variant is asked the same ones in the same order. A mean
-hides the slow ones, so the median and the 95th percentile stand beside it.
+Each time it is another row, of real length, and all variants get the same rows in the same order. A mean hides the slow
+ones, so the median and the 95th percentile stand beside it.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from glassformer.data.rows import Rows, read_rows
+from glassformer.data.rows import RowSequence, read_rows
 from glassformer.engine.prepare import PackedLinear, prepare, unprepare
-from glassformer.errors import ConfigError, nearest
-from glassformer.evaluation.runs import Run, open_run
-from glassformer.evaluation.slices import drawn
-from glassformer.files import shown
-from glassformer.files.parsing import strict
+from glassformer.errors import ConfigError
+from glassformer.evaluation.runs import TrainedRun, open_run
+from glassformer.files.parsing import json_value
 from glassformer.model import load
-from glassformer.runs.folder import CONFIG, name_of_run
-from glassformer.tasks.evaluator import OBJECTIVES, Judge, judge_of, objective_class
+from glassformer.runs.data import sample_rows
+from glassformer.runs.folder import CONFIG, run_name
+from glassformer.tasks.base import Task
 from glassformer.tasks.metrics.bootstrap import differences, intervals
 from glassformer.tasks.metrics.intervals import Interval
+from glassformer.tasks.registry import task_class
 
 WARM_UP, RUNS = 10, 100
-NARROW = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 """Bytes of a weight in a linear layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Milliseconds from text to answer, of one row at a time."""
+    """Latency in milliseconds, from text to prediction, of one row at a time."""
 
     mean: float
     std: float
@@ -49,10 +49,17 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Latency:
-        each = 1000 * np.asarray(seconds)
-        p50, p95 = np.quantile(each, [0.5, 0.95])
-        spread = float(each.std(ddof=1)) if len(each) > 1 else 0.0
-        return cls(mean=float(each.mean()), std=spread, p50=float(p50), p95=float(p95), runs=len(each))
+        """The latency of many timed rows."""
+        milliseconds = 1000 * np.asarray(seconds)
+        p50, p95 = np.quantile(milliseconds, [0.5, 0.95])
+        spread = float(milliseconds.std(ddof=1)) if len(milliseconds) > 1 else 0.0
+        return cls(
+            mean=float(milliseconds.mean()),
+            std=spread,
+            p50=float(p50),
+            p95=float(p95),
+            runs=len(milliseconds),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +67,7 @@ class Variant:
     """A model in a precision.
 
     disk: bytes of the files of its weights · weights: bytes that its weights have in this precision
-    figure: the main figure on the rows · difference: how far it lies above that of the first variant
+    value: of the main metric on the rows · difference: to that of the first variant
     """
 
     model: str
@@ -70,153 +77,154 @@ class Variant:
     weights: int
     metric: str
     rows: int
-    figure: Interval
+    value: Interval
     difference: Interval | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = strict(asdict(self))
-        return found
+        """Names and values for JSON, where the value is called `figure`."""
+        values: dict[str, Any] = json_value(asdict(self))
+        return {"figure" if name == "value" else name: x for name, x in values.items()}
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A model that can be judged. run: where it is of one"""
+class ComparedModel:
+    """A model to compare. run: its run folder, if it has one"""
 
     name: str
     folder: Path
-    judge: Judge
-    run: Run | None = None
+    task: Task
+    run: TrainedRun | None = None
 
 
-def contender(
-    place: str,
+def load_compared_model(
+    source: str,
     *,
     task: str | None = None,
     columns: Mapping[str, str] | None = None,
-) -> Contender:
-    """A run's folder, or a model whose head is for the task.
+) -> ComparedModel:
+    """Load a run folder, or a model with a head for the task.
 
     Args: task: as in `glassformer train`; a run knows its own
     Raises: ConfigError: a model without a task, a run of another, a model without the head.
     """
-    if (Path(place) / CONFIG).is_file():
-        run = open_run(place)
+    if (Path(source) / CONFIG).is_file():
+        run = open_run(source)
         if task is not None and task != run.config.task:
-            raise ConfigError(f"{place}: is a run of {run.config.task!r}, not of {task!r}; leave --task out")
-        name, folder = name_of_run(run.folder), run.model.folder
-        return Contender(name, Path(folder or run.folder), run.judge(), run)
+            raise ConfigError(f"{source}: is a run of {run.config.task!r}, not of {task!r}; leave --task out")
+        name, folder = run_name(run.folder), run.model.folder
+        return ComparedModel(name, Path(folder or run.folder), run.task_for_evaluation(), run)
     if task is None:
-        raise ConfigError(f"{place}: is no run; say what the model is asked for: --task classify")
-    if task not in OBJECTIVES:
-        raise ConfigError(
-            f"task is {shown(task)}{nearest(task, OBJECTIVES)}; allowed: {', '.join(OBJECTIVES)}"
-        )
-    kind = objective_class(task)
-    model = load(place, task=kind.TASK)
+        raise ConfigError(f"{source}: is no run folder; name the task of the model: --task classify")
+    kind = task_class(task)
+    model = load(source, task=kind.HEAD)
     if model.report.new:
-        raise ConfigError(f"{place}: has no head for {task!r}, so there is nothing to judge; train it first")
-    return Contender(
-        Path(place).name, Path(model.folder or place), judge_of(task, kind(model, columns=columns)), None  # type: ignore[call-arg]
+        raise ConfigError(
+            f"{source}: has no head for {task!r}, so there is nothing to evaluate; train it first"
+        )
+    return ComparedModel(
+        Path(source).name, Path(model.folder or source), kind(model, columns=columns).for_evaluation(), None  # type: ignore[call-arg]
     )  # fmt: skip
 
 
-def rows_for(contenders: Sequence[Contender], files: list[str] | None) -> Rows:
-    """The rows that all are asked: of files, read as those of the first run, or those that it was validated on.
+def shared_rows(models: Sequence[ComparedModel], files: list[str] | None) -> RowSequence:
+    """The rows that all models get: of files, read as those of the first run, or its validation rows.
 
     Raises: ConfigError: neither.
     """
-    run = next((each.run for each in contenders if each.run is not None), None)
+    run = next((model.run for model in models if model.run is not None), None)
     if files:
         return read_rows(files, **({} if run is None else run.config.data.format))
-    if run is None or run.parts[1] is None:
-        raise ConfigError("there are no rows to ask about; give --data")
-    return run.parts[1]
+    if run is None or run.splits[1] is None:
+        raise ConfigError("there are no rows; give --data")
+    return run.splits[1]
 
 
 def compare_variants(
-    contenders: Sequence[Contender],
-    rows: Rows,
+    models: Sequence[ComparedModel],
+    rows: RowSequence,
     precisions: Sequence[str],
     *,
     runs: int = RUNS,
     warm_up: int = WARM_UP,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda said: None,
+    progress: Callable[[str], None] = lambda message: None,
 ) -> Iterator[Variant]:
-    """A row for each model in each precision, as it comes; each network is given back plain.
+    """Measure each model in each precision, one after the other; networks are unprepared again afterwards.
 
-    Args: runs, warm_up: rows that are timed, and before them not · seed: which rows
-    Raises: ConfigError: an unknown precision, or models that are judged by different figures.
+    Args: runs: timed rows · warm_up: rows before them that are not timed · seed: of the sample of rows
+    Raises: ConfigError: an unknown precision, or models with different main metrics.
     """
-    if len({each.judge.METRIC for each in contenders}) > 1:
-        said = ", ".join(f"{each.name} by {each.judge.METRIC}" for each in contenders)
-        raise ConfigError(f"these models are judged by different figures: {said}")
-    asked = drawn(rows, runs + warm_up, seed)
-    order = np.random.default_rng(seed).permutation(len(asked))  # as rows come, not as they lie in a file
+    if len({model.task.METRIC for model in models}) > 1:
+        names = ", ".join(f"{model.name} by {model.task.METRIC}" for model in models)
+        raise ConfigError(f"these models have different main metrics: {names}")
+    sample = sample_rows(rows, runs + warm_up, seed)
+    # In random order, as rows come in use: a file may be sorted, such as by length.
+    order = np.random.default_rng(seed).permutation(len(sample))
     first = None
-    for each in contenders:
+    for model in models:
         for precision in precisions:
-            progress(f"{each.name} in {precision}")
-            network = each.judge.model.network
+            progress(f"{model.name} in {precision}")
+            network = model.task.model.network
             try:
                 prepare(network, precision)
                 seconds = [
-                    _answered(each.judge, asked, int(order[i % len(asked)])) for i in range(warm_up + runs)
+                    _time_one(model.task, sample, int(order[i % len(sample)])) for i in range(warm_up + runs)
                 ]
-                judged = each.judge.judged(list(each.judge.records(rows)))
+                metrics = model.task.metrics(list(model.task.predict(rows)))
                 weights = weight_bytes(network)
             finally:
                 unprepare(network)
-            metric = each.judge.METRIC
+            main_metric = model.task.METRIC
             yield Variant(
-                model=each.name,
+                model=model.name,
                 precision=precision,
                 latency=Latency.of(seconds[warm_up:]),
-                disk=disk_bytes(each.folder),
+                disk=disk_bytes(model.folder),
                 weights=weights,
-                metric=metric,
+                metric=main_metric,
                 rows=len(rows),
-                figure=intervals(judged)[metric],
-                difference=None if first is None else differences(judged, first)[metric],
+                value=intervals(metrics)[main_metric],
+                difference=None if first is None else differences(metrics, first)[main_metric],
             )
-            first = first or judged
+            first = first or metrics
 
 
-def _answered(judge: Judge, rows: Rows, index: int) -> float:
-    """Seconds from the row to the answer."""
+def _time_one(task: Task, rows: RowSequence, index: int) -> float:
+    """Seconds from a row to its prediction."""
     one = rows.select([index])
-    began = time.perf_counter()
-    list(judge.records(one))
-    return time.perf_counter() - began
+    start = time.perf_counter()
+    list(task.predict(one))
+    return time.perf_counter() - start
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files of a model's weights take."""
+    """Size of a model's weight files in bytes."""
     return sum(path.stat().st_size for path in folder.glob("*") if path.suffix in (".safetensors", ".bin"))
 
 
 def weight_bytes(network: nn.Module) -> int:
-    """What the weights take as they are prepared: those of packed layers are narrow, all others as they are."""
+    """Size of the weights in RAM as they are prepared: packed layers in their precision, all others as they are."""
     narrow = {
-        id(module.weight): NARROW[module.precision]
+        id(module.weight): BYTES_PER_WEIGHT[module.precision]
         for module in network.modules()
         if isinstance(module, PackedLinear) and module.fast
     }
     return sum(x.numel() * narrow.get(id(x), x.element_size()) for x in network.parameters())
 
 
-def table(variants: Sequence[Variant]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows, for people."""
+def variants_table(variants: Sequence[Variant]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table: a variant a row."""
     headings = ["model", "precision", "ms\n(p50, p95)", "MB\n(weights)"]
     rows = [
         [
-            each.model,
-            each.precision,
-            f"{each.latency.mean:.1f} ±{each.latency.std:.1f}\n({each.latency.p50:.1f}, {each.latency.p95:.1f})",
-            f"{each.disk / 1e6:.1f}\n({each.weights / 1e6:.1f})",
-            each.figure.written(3),
-            "" if each.difference is None else each.difference.written(3, signed=True),
+            variant.model,
+            variant.precision,
+            f"{variant.latency.mean:.1f} ±{variant.latency.std:.1f}\n"
+            f"({variant.latency.p50:.1f}, {variant.latency.p95:.1f})",
+            f"{variant.disk / 1e6:.1f}\n({variant.weights / 1e6:.1f})",
+            variant.value.written(3),
+            "" if variant.difference is None else variant.difference.written(3, signed=True),
         ]
-        for each in variants
+        for variant in variants
     ]
     return [*headings, variants[0].metric if variants else "", "above the first"], rows

@@ -1,0 +1,1 @@
+"""Error analysis: examples by loss, confusion matrix, and the correction of labels."""

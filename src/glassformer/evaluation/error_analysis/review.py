@@ -1,15 +1,15 @@
-"""Labels that may be wrong, out to a spreadsheet and back: a model's highest losses are often not the model's fault.
+"""Label review: suspicious labels, those with the highest loss, to a spreadsheet (CSV) and back.
 
-    part ──write_sheet──> sheet.csv ──a person fills in "correction"──> read_sheet ──> Corrections ──applied──> rows
+    split ─ write_sheet ─ sheet.csv ─ a person fills in "correction" ─ read_sheet ─ Corrections ─ apply_corrections
 
     index,where,row,text,label,said,probability,loss,correction,comment
     17,val.txt: line 18,r1f93…,i feel numb,joy,sadness,0.8123,3.2104,sadness,
     40,val.txt: line 41,r77a0…,(untranslatable),joy,fear,0.6110,2.9001,delete,not English
 
-A line is found again by its index and by a fingerprint of its row, so a sheet can be sorted, shortened and sent around.
-Where words are tagged a line is a word. A cell that a spreadsheet would take for a formula has a ' before it.
+A line is identified by its index and a fingerprint of its row, so a sheet can be sorted, shortened and sent around.
+Where tokens are tagged a line is a token. A cell that a spreadsheet would take for a formula has a ' before it.
 
-Source: of the danger, OWASP, "CSV Injection".
+Source: OWASP, "CSV Injection".
 """
 
 from __future__ import annotations
@@ -27,28 +27,34 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import DataError, UnsupportedError, nearest
-from glassformer.evaluation.error_analysis.errors import Kind, by_loss, kind_of, loss_of, surely
-from glassformer.files import open_regular, reason, shown
+from glassformer.evaluation.error_analysis.errors import (
+    Kind,
+    confidence,
+    label_kind,
+    sort_by_loss,
+    total_loss,
+)
+from glassformer.files import error_reason, open_regular_file, safe_repr
 from glassformer.pages.tables import html_table
-from glassformer.tasks.predictions import Record
+from glassformer.tasks.predictions import Prediction
 
-WORST = 100
+DEFAULT_ROWS = 100
 DELETE = "delete"
-NONE, BETWEEN = "(none)", "|"
-"""How a sheet says that no label holds, and what stands between several."""
-LONGEST = 32_000
-"""Characters that a cell of a spreadsheet holds."""
+NO_LABEL, LABEL_SEPARATOR = "(none)", "|"
+"""How a sheet writes no label, and the separator of several."""
+MAX_CELL_CHARACTERS = 32_000
+"""Maximum characters in a cell of a spreadsheet."""
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 @dataclass(frozen=True, repr=False)
 class Corrections:
-    """What a sheet says.
+    """The corrections of a sheet.
 
-    labels: index of a row → its whole new label · dropped: rows to leave out
-    unchanged: lines without a correction, or with the label that was there · pairs: (old, new) → how often
-    comments: where, and what was said
+    labels: index of a row → its new label · dropped: rows to leave out
+    unchanged: lines without a correction, or with the same label · pairs: (old, new) → count
+    comments: position, and comment
     """
 
     labels: dict[int, Any] = field(default_factory=dict)
@@ -69,7 +75,7 @@ class Corrections:
         }
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings, and a line for each pair of labels."""
+        """Headings and rows: a row for each pair of labels."""
         return ["from", "to", "count"], [[old, new, f"{n:,}"] for (old, new), n in self.pairs.most_common()]
 
     def __str__(self) -> str:
@@ -89,93 +95,106 @@ class Corrections:
 # ------------------------------------------------------------------------------------------------------ out
 
 
-def write_sheet(path: Path, records: Sequence[Record], worst: int = WORST) -> int:
-    """Write the rows with the highest loss to a sheet that is not there yet.
+def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_ROWS) -> int:
+    """Write the rows with the highest loss to a new CSV sheet.
 
-    Returns: how many rows it has. Raises: DataError: it is there, or cannot be written. UnsupportedError: no labels.
+    Returns: the number of rows. Raises: DataError: the file exists, or cannot be written. UnsupportedError: no labels.
     """
-    kind = _labelled(records)
-    chosen = by_loss(records)[:worst]
+    kind = _require_labels(records)
+    chosen = sort_by_loss(records)[:worst]
     try:
         with path.open(
             "x", encoding="utf-8-sig", newline=""
         ) as file:  # with the mark by which spreadsheets know UTF-8
             table = csv.writer(file, lineterminator="\r\n")
-            table.writerow(_columns(kind, records))
+            table.writerow(_sheet_columns(kind, records))
             for record in chosen:
                 table.writerows(
-                    [protected(cell) for cell in line] for line in _lines(kind, record, _roles(records))
+                    [escape_formula(cell) for cell in line]
+                    for line in _sheet_lines(kind, record, _text_roles(records))
                 )
     except FileExistsError:
         raise DataError(
             f"{path}: is there already, perhaps with somebody's work in it; name another place"
         ) from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be written: {reason(error)}") from error
+        raise DataError(f"{path}: cannot be written: {error_reason(error)}") from error
     return len(chosen)
 
 
-def _columns(kind: Kind, records: Sequence[Record]) -> list[str]:
-    texts = ["word", "text"] if kind == "tags" else _roles(records)
+def _sheet_columns(kind: Kind, records: Sequence[Prediction]) -> list[str]:
+    texts = ["word", "text"] if kind == "tags" else _text_roles(records)
     return ["index", "where", "row", *texts, "label", "said", "probability", "loss", "correction", "comment"]
 
 
-def _roles(records: Sequence[Record]) -> list[str]:
+def _text_roles(records: Sequence[Prediction]) -> list[str]:
     return list(records[0].row)
 
 
-def _lines(kind: Kind, record: Record, roles: Sequence[str]) -> Iterator[list[str]]:
-    """The lines of a row: one, or one a word."""
+def _sheet_lines(kind: Kind, record: Prediction, roles: Sequence[str]) -> Iterator[list[str]]:
+    """The lines of a row: one, or one a token."""
     start = [str(record.index), record.where, fingerprint(record)]
     if kind != "tags":
-        texts = [str(record.row.get(role) or "")[:LONGEST] for role in roles]
-        said, loss = cell_of(record.said), _number(loss_of(record))
-        yield [*start, *texts, cell_of(record.label), said, _number(surely(record)), loss, "", ""]
+        texts = [str(record.row.get(role) or "")[:MAX_CELL_CHARACTERS] for role in roles]
+        predicted, loss = label_cell(record.predicted), _number_cell(total_loss(record))
+        yield [
+            *start,
+            *texts,
+            label_cell(record.label),
+            predicted,
+            _number_cell(confidence(record)),
+            loss,
+            "",
+            "",
+        ]
         return
     losses = record.details.get("losses") or [None] * len(record.row["tokens"])
     for number, (word, tag, loss) in enumerate(
         zip(record.row["tokens"], record.label, losses, strict=True), start=1
     ):
-        said = record.said[number - 1] if number <= len(record.said) and loss is not None else ""
-        sure = math.exp(-loss) if loss is not None and said == tag else None  # of another tag no record tells
+        predicted = (
+            record.predicted[number - 1] if number <= len(record.predicted) and loss is not None else ""
+        )
+        sure = (
+            math.exp(-loss) if loss is not None and predicted == tag else None
+        )  # the probability of another tag is not saved
         yield [
             *start,
             str(number),
-            str(word)[:LONGEST],
+            str(word)[:MAX_CELL_CHARACTERS],
             str(tag),
-            str(said or ""),
-            _number(sure),
-            _number(loss),
+            str(predicted or ""),
+            _number_cell(sure),
+            _number_cell(loss),
             "",
             "",
         ]
 
 
-def fingerprint(record: Record) -> str:
-    """What tells a row from all others: of what was read and how it is labelled. It begins with a letter, lest a
-    spreadsheet take it for a number."""
+def fingerprint(record: Prediction) -> str:
+    """A hash of the input and the label of a row. It begins with a letter, lest a spreadsheet take it for a number."""
     text = json.dumps([record.row, record.label], sort_keys=True, ensure_ascii=False)
     return "r" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def protected(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula; `unprotected` gives it back."""
+def escape_formula(cell: str) -> str:
+    """Escape a cell that a spreadsheet would take for a formula; `unescape_formula` reverts it."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
-def unprotected(cell: str) -> str:
-    """The cell as it was before `protected`."""
+def unescape_formula(cell: str) -> str:
+    """Revert `escape_formula`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-def cell_of(label: Any) -> str:
-    """A label as a sheet has it."""
+def label_cell(label: Any) -> str:
+    """A label as the text of a cell."""
     if isinstance(label, list):
-        return BETWEEN.join(map(str, label)) or NONE
+        return LABEL_SEPARATOR.join(map(str, label)) or NO_LABEL
     return "" if label is None else str(label)
 
 
-def _number(x: float | None) -> str:
+def _number_cell(x: float | None) -> str:
     return "" if x is None else f"{x:.4f}"
 
 
@@ -183,48 +202,49 @@ def _number(x: float | None) -> str:
 
 
 def read_sheet(
-    path: Path, records: Sequence[Record], names: Sequence[str], *, new_labels: bool = False
+    path: Path, records: Sequence[Prediction], names: Sequence[str], *, new_labels: bool = False
 ) -> Corrections:
-    """What a person made of a sheet, every line of it checked.
+    """Read and check a sheet that a person has filled in.
 
     Args:
-        records: that the sheet was made of · names: of the labels there are · new_labels: others are meant too
-    Raises: DataError: no sheet of these rows, or a line that is not clear, with its number.
+        records: that the sheet was written from · names: of the labels · new_labels: allow others
+    Raises: DataError: no sheet of these rows, or an invalid line, with its number.
     """
-    return _Sheet(path, records, names, new_labels).corrections()
+    return _SheetReader(path, records, names, new_labels).corrections()
 
 
-class _Sheet:
-    """A sheet that is being read."""
+class _SheetReader:
+    """Reads a sheet line by line."""
 
-    def __init__(self, path: Path, records: Sequence[Record], names: Sequence[str], new_labels: bool) -> None:
+    def __init__(
+        self, path: Path, records: Sequence[Prediction], names: Sequence[str], new_labels: bool
+    ) -> None:
         self.path, self.names, self.new_labels = path, list(names), new_labels
-        self.kind = _labelled(records)
+        self.kind = _require_labels(records)
         self.records = {record.index: record for record in records}
-        self.roles = ["text"] if self.kind == "tags" else _roles(records)
-        # where a label is called so, a row is dropped by other words
+        self.roles = ["text"] if self.kind == "tags" else _text_roles(records)
+        # where a label has this name, another text drops a row
         self.delete = f"{DELETE} row" if DELETE in names else DELETE
         self.line = 1
 
     def corrections(self) -> Corrections:
-        seen: dict[tuple[int, int], int] = {}
-        changes: list[tuple[Record, int, Any]] = []
+        """Read all lines."""
+        first_line: dict[tuple[int, int], int] = {}
+        changes: list[tuple[Prediction, int, Any]] = []
         dropped: set[int] = set()
         comments: list[tuple[str, str]] = []
         unchanged = 0
         for cells in self._read():
             record, word = self._record(cells)
-            if (record.index, word) in seen:
-                self._refuse(
-                    f"is about what line {seen[record.index, word]} is about; each stands there once"
-                )
-            seen[record.index, word] = self.line
+            if (record.index, word) in first_line:
+                self._fail(f"repeats line {first_line[record.index, word]}")
+            first_line[record.index, word] = self.line
             if comment := cells.get("comment", "").strip():
                 comments.append((record.where + (f", word {word}" if word else ""), comment))
-            said = cells["correction"].strip()
-            if said == self.delete:
+            correction = cells["correction"].strip()
+            if correction == self.delete:
                 dropped.add(record.index)
-            elif not said or (new := self._label(said)) == _label_at(record, word):
+            elif not correction or (new := self._label(correction)) == _label_at(record, word):
                 unchanged += 1
             else:
                 changes.append((record, word, new))
@@ -232,7 +252,7 @@ class _Sheet:
         pairs: Counter[tuple[str, str]] = Counter()
         for record, word, new in changes:
             if record.index not in dropped:
-                pairs[cell_of(_label_at(record, word)), cell_of(new)] += 1
+                pairs[label_cell(_label_at(record, word)), label_cell(new)] += 1
                 if word:
                     labels.setdefault(record.index, list(record.label))[word - 1] = new
                 else:
@@ -263,109 +283,115 @@ class _Sheet:
             head = [name.strip() for name in next(reader, [])]
             if missing := [name for name in needed if name not in head]:
                 raise DataError(
-                    f"{self.path}: lacks the column {missing[0]!r}; a review sheet of this part has "
+                    f"{self.path}: lacks the column {missing[0]!r}; a review sheet of this split has "
                     f"{', '.join(needed)}, and this file has {', '.join(map(repr, head[:12])) or 'nothing'}"
                 )
             if twice := [name for name in needed if head.count(name) > 1]:
                 raise DataError(f"{self.path}: has the column {twice[0]!r} twice")
-            behind = reader.line_num
+            previous = reader.line_num
             for cells in reader:
-                self.line, behind = behind + 1, reader.line_num
+                self.line, previous = previous + 1, reader.line_num
                 if any(cell.strip() for cell in cells):
                     if any(cell.strip() for cell in cells[len(head) :]):
-                        self._refuse(f"has {len(cells)} cells, and the first line {len(head)}")
+                        self._fail(f"has {len(cells)} cells, and the first line {len(head)}")
                     padded = [*cells, *[""] * (len(head) - len(cells))]
-                    yield {name: unprotected(cell) for name, cell in zip(head, padded, strict=False)}
+                    yield {name: unescape_formula(cell) for name, cell in zip(head, padded, strict=False)}
         except csv.Error as error:
             self.line = reader.line_num
-            self._refuse(f"cannot be read as a row: {error}")
+            self._fail(f"cannot be read as a row: {error}")
 
     def _text(self) -> str:
-        stream, _ = open_regular(self.path, DataError)
+        stream, _ = open_regular_file(self.path, DataError)
         with stream:
             content = stream.read()
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            what = "a spreadsheet's own file" if content.startswith(b"PK") else "no UTF-8 text"
+            what = "a spreadsheet file" if content.startswith(b"PK") else "no UTF-8 text"
             raise DataError(
                 f"{self.path}: is {what}; save it as CSV, with the character set UTF-8"
             ) from error
 
-    def _record(self, cells: Mapping[str, str]) -> tuple[Record, int]:
-        """The row that a line is about, and which of its words; 0 for the row itself."""
+    def _record(self, cells: Mapping[str, str]) -> tuple[Prediction, int]:
+        """The row of a line, and the number of its token from 1; 0 = the row itself."""
         index = cells["index"].strip()
         if not index.isascii() or not index.isdigit() or int(index) not in self.records:
-            self._refuse(f"has {shown(index)} as index; no such row was judged")
+            self._fail(f"has {safe_repr(index)} as index; there is no such row")
         record = self.records[int(index)]
         if cells["row"].strip() != fingerprint(record):
-            self._refuse(
+            self._fail(
                 f"is about another row than {record.where}, or its data were changed since: the fingerprint is "
-                f"{shown(cells['row'].strip())} and should be {fingerprint(record)}; make a new sheet"
+                f"{safe_repr(cells['row'].strip())} and should be {fingerprint(record)}; make a new sheet"
             )
         word = 0
         if self.kind == "tags":
             number = cells["word"].strip()
             if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= len(record.label):
-                self._refuse(f"has {shown(number)} as word; the row has words 1 to {len(record.label)}")
+                self._fail(f"has {safe_repr(number)} as word; the row has words 1 to {len(record.label)}")
             word = int(number)
         for role in self.roles:
-            text = str(record.row["tokens"][word - 1] if word else record.row.get(role) or "")[:LONGEST]
-            if not _same(text, cells[role]):
-                self._refuse(
-                    f"has another {role} than the row: {shown(cells[role])} instead of {shown(text)}; texts are not "
+            text = str(record.row["tokens"][word - 1] if word else record.row.get(role) or "")[
+                :MAX_CELL_CHARACTERS
+            ]
+            if not _same_text(text, cells[role]):
+                self._fail(
+                    f"has another {role} than the row: {safe_repr(cells[role])} instead of "
+                    f"{safe_repr(text)}; texts are not "
                     "corrected here, only labels"
                 )
-        label = cell_of(_label_at(record, word))
-        if not _same(label, cells["label"]):
-            self._refuse(
-                f"has {shown(cells['label'])} as label, which was {shown(label)}; leave it, and write the right one "
+        label = label_cell(_label_at(record, word))
+        if not _same_text(label, cells["label"]):
+            self._fail(
+                f"has {safe_repr(cells['label'])} as label, which was {safe_repr(label)}; leave it, "
+                "and write the right one "
                 "into the column 'correction'"
             )
         return record, word
 
-    def _label(self, said: str) -> Any:
-        """The label that a correction means."""
+    def _label(self, correction: str) -> Any:
+        """The label of a correction."""
         if self.kind == "number":
             try:
-                number = float(said.replace(",", "."))
+                number = float(correction.replace(",", "."))
             except ValueError:
                 number = math.nan
             if not math.isfinite(number):
-                self._refuse(f"has the correction {shown(said)}; it must be a number, or {self.delete!r}")
+                self._fail(
+                    f"has the correction {safe_repr(correction)}; it must be a number, or {self.delete!r}"
+                )
             return number
         if self.kind == "labels":
-            parts = [part.strip() for part in said.split(BETWEEN)]
-            return [] if said == NONE else [self._name(part) for part in parts if part]
-        return self._name(said)
+            parts = [part.strip() for part in correction.split(LABEL_SEPARATOR)]
+            return [] if correction == NO_LABEL else [self._name(part) for part in parts if part]
+        return self._name(correction)
 
     def _name(self, name: str) -> str:
         if name not in self.names and not self.new_labels:
-            self._refuse(
-                f"has the correction {shown(name)}, which is no label{nearest(name, self.names)}; there are "
+            self._fail(
+                f"has the correction {safe_repr(name)}, which is no label{nearest(name, self.names)}; there are "
                 f"{', '.join(self.names[:20])}; {self.delete!r} drops the row, and --new-labels allows others"
             )
         return name
 
-    def _refuse(self, what: str) -> NoReturn:
-        """Raises: DataError: what is wrong with the line under way."""
+    def _fail(self, what: str) -> NoReturn:
+        """Raises: DataError: naming the current line."""
         raise DataError(f"{self.path}: line {self.line} {what}")
 
 
-def _label_at(record: Record, word: int) -> Any:
-    """The label of a row, or of one of its words, counted from 1."""
+def _label_at(record: Prediction, word: int) -> Any:
+    """The label of a row, or of one of its tokens, counted from 1."""
     return record.label[word - 1] if word else record.label
 
 
-def _same(was: str, cell: str) -> bool:
-    """Is a cell as it was? But for white space, and for numbers and dates, which spreadsheets rewrite."""
+def _same_text(was: str, cell: str) -> bool:
+    """Whether a cell is unchanged, except white space, numbers and dates, which spreadsheets rewrite."""
     one, other = (" ".join(text.split()) for text in (was, cell))
     return one == other or not any(map(str.isalpha, one))
 
 
-def _labelled(records: Sequence[Record]) -> Kind:
-    """The kind of labels. Raises: UnsupportedError: what is true is a text."""
-    kind = kind_of(records)
+def _require_labels(records: Sequence[Prediction]) -> Kind:
+    """The kind of labels. Raises: UnsupportedError: they are texts."""
+    kind = label_kind(records)
     if kind == "texts":
         raise UnsupportedError("a review sheet is about labels: of texts (classify) or of words (tag)")
     return kind
@@ -374,46 +400,50 @@ def _labelled(records: Sequence[Record]) -> Kind:
 # --------------------------------------------------------------------------------------------------- applied
 
 
-def applied(
+def apply_corrections(
     rows: Sequence[Mapping[str, Any]],
-    records: Sequence[Record],
-    found: Corrections,
+    records: Sequence[Prediction],
+    corrections: Corrections,
     column: str,
     separator: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows with their labels corrected, without those that are dropped; all else stays as it is.
+    """The rows with corrected labels, without dropped ones; other columns stay as they are.
 
-    Labels are written as the rows write them, such as by number.
+    Labels keep the spelling of the rows, such as numbers.
 
     Args:
-        records: of these rows, one each · column: of the labels · separator: of several in a text
+        records: of these rows · column: of the labels · separator: of several in a text
     """
-    spelt: dict[str, Any] = {}
-    for record in records if found.labels else ():
-        spelt.update(_spelling(record, rows[record.index][column]))
+    spellings: dict[str, Any] = {}
+    for record in records if corrections.labels else ():
+        spellings.update(_label_spellings(record, rows[record.index][column]))
     for index, row in enumerate(rows):
-        if index in found.dropped:
+        if index in corrections.dropped:
             continue
-        if index not in found.labels:
+        if index not in corrections.labels:
             yield dict(row)
         else:
-            yield {**row, column: _as(row[column], found.labels[index], spelt, separator)}
+            yield {**row, column: _in_form_of(row[column], corrections.labels[index], spellings, separator)}
 
 
-def _spelling(record: Record, value: Any) -> Iterator[tuple[str, Any]]:
-    """How a row writes the labels it has, where it is plain which is which."""
+def _label_spellings(record: Prediction, value: Any) -> Iterator[tuple[str, Any]]:
+    """How a row spells its labels, where the order is known."""
     label = record.label
     if isinstance(label, str):
         yield label, value
     elif isinstance(value, list | tuple) and ("tokens" in record.row or len(label) == len(value) == 1):
-        yield from zip(label, value, strict=True)  # several labels of a text may stand in any order
+        yield from zip(label, value, strict=True)  # several labels of a text may be in any order
 
 
-def _as(old: Any, new: Any, spelt: Mapping[str, Any], separator: str | None) -> Any:
-    """A label in the form of the one that it replaces: a list, texts with a sign between, a text, a number."""
+def _in_form_of(old: Any, new: Any, spellings: Mapping[str, Any], separator: str | None) -> Any:
+    """A label in the form of the one that it replaces: a list, separated text, a text, a number."""
     if isinstance(new, list):
         joined = isinstance(old, str)
-        return (separator or BETWEEN).join(new) if joined else [spelt.get(name, name) for name in new]
+        return (
+            (separator or LABEL_SEPARATOR).join(new)
+            if joined
+            else [spellings.get(name, name) for name in new]
+        )
     if isinstance(new, str):
-        return spelt.get(new, new)
+        return spellings.get(new, new)
     return f"{new:g}" if isinstance(old, str) else new

@@ -1,8 +1,8 @@
-"""The page of an evaluation served beside the explorer, which looks at any of its rows with the run's own model.
+"""Server of the error analysis page, beside the explorer, which opens any of its rows in the run's own model.
 
-GET  /errors  /errors/page.css  /errors/page.js     the page without a row; nothing in it is secret
-GET  /api/errors                                    the rows, for who has the key
-all else                                            the explorer (explorer/app.py)
+GET  /errors  /errors/page.css  /errors/page.js     the page without rows, which needs no key
+GET  /api/errors                                    the rows; needs the key
+all others                                           the explorer (explorer/app.py)
 
 A row's link carries its text to the explorer as the explorer's own links do, in the address's fragment.
 """
@@ -16,46 +16,46 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from glassformer.evaluation.error_analysis.page import ErrorsPage, script, style, texts_of
-from glassformer.explorer.answers import Endpoint
-from glassformer.explorer.runs import Runs
-from glassformer.explorer.served import Served
+from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts, page_script, page_style
+from glassformer.explorer.page_server import PageServer
+from glassformer.explorer.responses import Endpoint
+from glassformer.explorer.session_runs import SessionRuns
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-class ServedErrors(Served):
-    """A server on this machine, until it is closed.
+class ServedErrors(PageServer):
+    """A local server of the page and the explorer, until it is closed.
 
     Args:
-        model: which the explorer looks into · port: None = a free one
+        model: that the explorer shows · port: None = a free one
     Raises: ConfigError: the port is taken.
     """
 
     def __init__(self, page: ErrorsPage, model: Model, port: int | None = None) -> None:
-        super().__init__(Runs(model))
+        super().__init__(SessionRuns(model))
         routes = [
-            Route("/errors", _answer(_shell(page.title), "text/html")),
-            Route("/errors/page.css", _answer(style(), "text/css")),
-            Route("/errors/page.js", _answer(script(), "text/javascript")),
-            Route("/api/errors", _answer(page.body(served=True), "text/html")),
+            Route("/errors", _static(_page_shell(page.title), "text/html")),
+            Route("/errors/page.css", _static(page_style(), "text/css")),
+            Route("/errors/page.js", _static(page_script(), "text/javascript")),
+            Route("/api/errors", _static(page.body(served=True), "text/html")),
         ]
-        self.begin(texts_of(page.rows[0]), port, routes)
+        self.begin(explorer_texts(page.rows[0]), port, routes)
 
     @property
     def url(self) -> str:
         return f"{self.address}errors#token={self._token}"
 
 
-def _answer(content: str, kind: str) -> Endpoint:
+def _static(content: str, kind: str) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         return Response(content.encode("utf-8", "replace"), media_type=kind)
 
     return endpoint
 
 
-def _shell(title: str) -> str:
+def _page_shell(title: str) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'

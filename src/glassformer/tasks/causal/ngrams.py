@@ -57,9 +57,9 @@ class Ngrams:
         """-ln p of each token, in nats; by runs of at most `order`, None = of all. [n]"""
         whole = [*before, *ids]
         begun, reach = len(before), (order or self.order) - 1
-        found = [
+        probabilities = [
             self.probability(token, whole[max(place - reach, 0) : place])
             for place, token in enumerate(whole[begun:], start=begun)
         ]
-        losses: np.ndarray = -np.log(np.array(found))
+        losses: np.ndarray = -np.log(np.array(probabilities))
         return losses

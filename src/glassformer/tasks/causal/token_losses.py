@@ -14,46 +14,47 @@ from itertools import pairwise
 import numpy as np
 
 from glassformer.core.flow import Output
-from glassformer.core.heads import Vocabulary, made, one_tensor
-from glassformer.core.losses import HIDDEN, PIECE
+from glassformer.core.heads import not_none, single_tensor
+from glassformer.core.language_heads import TokenPrediction
+from glassformer.core.losses import CHUNK_LOGITS, IGNORE_INDEX
 from glassformer.errors import UnsupportedError
-from glassformer.tasks.base import Examples, Objective
-from glassformer.tasks.loop import TOKENS, answers
-from glassformer.tasks.microbatch import Example, Pass
+from glassformer.tasks.base import Examples, Task
+from glassformer.tasks.loop import TOKENS, run_examples
+from glassformer.tasks.microbatch import Example, MicroBatch
 
 
 @dataclass(frozen=True)
-class Surprise:
-    """What was said of the labels of an example that count, in their order.
+class TokenLosses:
+    """The loss of each label of an example that counts, in their order.
 
-    losses: of each, in nats · true, likeliest: the token that stands there, and the one that the model would have put
+    losses: in nats · true, top_token: the token that stands there, and the one that the model finds most likely. [n]
     """
 
     losses: np.ndarray
     true: np.ndarray
-    likeliest: np.ndarray
+    top_token: np.ndarray
 
 
-def surprises(
-    objective: Objective,
+def token_losses(
+    task: Task,
     examples: Examples | Sequence[Example],
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Surprise]:
-    """Of each example, how surprised the model is by its labels.
+) -> Iterator[TokenLosses]:
+    """The losses of the labels of each example.
 
-    Logits are held for one pass, of as many tokens as `PIECE` numbers do for; a single example is never cut.
+    Logits are held for one micro-batch, of as many tokens as `PIECE` numbers do for; a single example is never cut.
 
     Args: progress: called with how many more examples are done
     Raises: UnsupportedError: the head says no words.
     """
-    head = objective.model.network.head
-    if not isinstance(head, Vocabulary):
+    head = task.model.network.head
+    if not isinstance(head, TokenPrediction):
         raise UnsupportedError(
             f"{type(head).__name__} gives no probability for each word of a vocabulary, so there is no perplexity"
         )
-    tokens = min(TOKENS, max(1, PIECE // head.decoder.out_features))
-    return answers(
-        objective,
+    tokens = min(TOKENS, max(1, CHUNK_LOGITS // head.decoder.out_features))
+    return run_examples(
+        task,
         examples,
         read=lambda output, item: _read(head, output, item),
         tokens=tokens,
@@ -61,14 +62,14 @@ def surprises(
     )
 
 
-def _read(head: Vocabulary, output: Output, item: Pass) -> list[Surprise]:
-    labels = head.aligned(one_tensor(item.labels))
-    counted = labels != HIDDEN
-    logits, true = made(output.logits)[counted].float(), labels[counted]
+def _read(head: TokenPrediction, output: Output, item: MicroBatch) -> list[TokenLosses]:
+    labels = head.align_labels(single_tensor(item.labels))
+    counted = labels != IGNORE_INDEX
+    logits, true = not_none(output.logits)[counted].float(), labels[counted]
     losses = logits.logsumexp(-1) - logits.gather(-1, true[:, None])[:, 0]
     of_rows = (
-        list(counted) if item.flow.segments is None else counted[0].split(list(item.flow.segments.lengths))
+        list(counted) if item.flow.packing is None else counted[0].split(list(item.flow.packing.lengths))
     )
     ends = np.cumsum([0, *(int(row.sum()) for row in of_rows)])
     columns = [x.cpu().numpy() for x in (losses.double(), true, logits.argmax(-1))]
-    return [Surprise(*(column[start:end] for column in columns)) for start, end in pairwise(ends)]
+    return [TokenLosses(*(column[start:end] for column in columns)) for start, end in pairwise(ends)]

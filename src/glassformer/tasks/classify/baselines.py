@@ -18,19 +18,21 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glassformer.errors import GlassformerError, MissingExtraError
 from glassformer.model import Model
-from glassformer.tasks.base import Objective, Rows
-from glassformer.tasks.baselines import drawn, instead, nats, package, read, scores
+from glassformer.tasks.base import Baseline, Dataset
+from glassformer.tasks.baselines import nats, package, read, scores, training_sample, with_prediction
 from glassformer.tasks.classify.feature_classifier import Text, scaled, sides_of, sklearn, vectors
-from glassformer.tasks.classify.labels import Kind
+from glassformer.tasks.classify.kinds import LabelKind
 from glassformer.tasks.columns import check_columns, text_of
-from glassformer.tasks.evaluator import Baseline
-from glassformer.tasks.predictions import Record
+from glassformer.tasks.predictions import Prediction
+
+if TYPE_CHECKING:
+    from glassformer.tasks.classify.task import ClassificationTask
 
 MOST_WORDS = 20_000
 """A bag counts so many words and pairs of neighbours, the most frequent ones."""
@@ -43,84 +45,86 @@ WORD = re.compile(r"(?u)\b\w+\b")
 
 
 def class_baselines(
-    objective: Objective,
-    train: Rows | None,
-    records: Sequence[Record],
-    body: Callable[[], Model] | None = None,
+    task: ClassificationTask,
+    train: Dataset | None,
+    rows_to_predict: Sequence[Prediction],
+    initial_model: Callable[[], Model] | None = None,
 ) -> Iterator[Baseline]:
-    """What simple means say of texts, having seen the training rows; without these, nothing can be said.
+    """The baselines of a classification, fitted to the training rows; without these, there are none.
 
     Args:
-        objective: a `Classify`, whose kind of labels decides · records: of the model
-        body: gives the model that the training began with; where it cannot, or that makes no vectors of texts, the
+        task: whose kind of labels decides · rows_to_predict: the model's predictions for the same rows
+        initial_model: gives the model that training began with; where it cannot, or that makes no vectors of texts, the
             baseline of embeddings is left out with a warning
     Raises: MissingExtraError: without scikit-learn. DataError: a training row without a text or a label.
     """
     if train is None:
         return
-    kind: Kind = objective.kind  # type: ignore[attr-defined]
-    roles = [role for role in ("text", "pair") if role in records[0].row]
-    numbers, note = drawn(train)
-    texts, targets = _read(
-        train, numbers, kind, {role: objective.columns[role] for role in (*roles, "label")}
-    )
-    asked = [_text([record.row[role] for role in roles]) for record in records]
-    means = MEANS[kind.PROBLEM or "single"](kind.names, targets, records)
+    kind: LabelKind = task.kind
+    roles = [role for role in ("text", "pair") if role in rows_to_predict[0].row]
+    numbers, note = training_sample(train)
+    texts, targets = _read(train, numbers, kind, {role: task.columns[role] for role in (*roles, "label")})
+    inputs = [_text([prediction.row[role] for role in roles]) for prediction in rows_to_predict]
+    baselines = BASELINES[kind.PROBLEM or "single"](kind.names, targets, rows_to_predict)
 
-    yield Baseline(means.simplest, f"{means.simplest_about}{note}", means.simply())
-    if not means.differ:
+    yield Baseline(baselines.simplest, f"{baselines.simplest_about}{note}", baselines.predict_simplest())
+    if not baselines.differ:
         warnings.warn(
             "every training row has the same label; no other baseline can learn from them", stacklevel=2
         )
         return
-    about = f"{means.learner}, {package()}{note}"
-    if (bags := _bags(texts, asked)) is None:
+    about = f"{baselines.learner}, {package()}{note}"
+    if (bags := _bags(texts, inputs)) is None:
         warnings.warn("no training text has a word; the baseline of words is left out", stacklevel=2)
     else:
         words = "TF-IDF of words and pairs of neighbours"
-        yield Baseline("bag of words", f"{words}, {about}", means.learnt(means.of_words(), *bags))
-    if body is None:
+        yield Baseline(
+            "bag of words", f"{words}, {about}", baselines.fit_and_predict(baselines.of_words(), *bags)
+        )
+    if initial_model is None:
         why = "which model the training began with is not known, or it was new"
         warnings.warn(f"the baseline of embeddings is left out: {why}", stacklevel=2)
         return
     try:
-        model = body()
-        found = vectors(model, texts), vectors(model, asked)
+        model = initial_model()
+        features = vectors(model, texts), vectors(model, inputs)
     except MissingExtraError:
         raise
     except GlassformerError as error:
         warnings.warn(f"the baseline of embeddings is left out: {error}", stacklevel=2)
         return
-    name = f"embeddings + {means.learner}"
+    name = f"embeddings + {baselines.learner}"
     yield Baseline(
-        name, f"vectors of the model before it was trained, {about}", means.learnt(means.of_vectors(), *found)
+        name,
+        f"vectors of the model before it was trained, {about}",
+        baselines.fit_and_predict(baselines.of_vectors(), *features),
     )
 
 
 def _read(
-    train: Rows, numbers: Sequence[int], kind: Kind, columns: Mapping[str, str]
+    train: Dataset, numbers: Sequence[int], kind: LabelKind, columns: Mapping[str, str]
 ) -> tuple[list[Text], np.ndarray]:
     """The texts, or pairs of them, and what the head should say to each. [N] or [N, labels]"""
     check_columns(train, list(columns.values()))
     sides = [name for role, name in columns.items() if role != "label"]
-    found = read(
+    results = read(
         train,
         numbers,
         lambda row: (_text([text_of(row, name) for name in sides]), kind.read(row.get(columns["label"]))),
     )
-    return [text for text, _ in found], np.stack([label for _, label in found])
+    return [text for text, _ in results], np.stack([label for _, label in results])
 
 
 def _text(sides: Sequence[str]) -> Text:
     return sides[0] if len(sides) == 1 else tuple(sides)
 
 
-def _bags(texts: Sequence[Text], asked: Sequence[Text]) -> tuple[Any, Any] | None:
+def _bags(texts: Sequence[Text], inputs: Sequence[Text]) -> tuple[Any, Any] | None:
     """How often words and pairs of neighbours stand in texts, rare ones weighing more; None where there is no word.
 
     Pairs of texts have the features that pairs of vectors have.
     """
-    known, new = sides_of(texts), sides_of(asked)
+    known, new = sides_of(texts), sides_of(inputs)
     if not any(WORD.search(text) for side in known for text in side):
         return None
     bag = sklearn("feature_extraction.text").TfidfVectorizer(
@@ -140,10 +144,10 @@ def _beside(sides: list[Any]) -> Any:
     return hstack((u, v, abs(u - v), u.multiply(v)), "csr")
 
 
-class Means(ABC):
-    """How labels of one kind are learnt by simple means, and said.
+class LabelBaselines(ABC):
+    """Baselines for one kind of labels: the simplest prediction, and estimators on features.
 
-    simplest, simplest_about: what needs no text at all · learner: what learns from features
+    simplest, simplest_about: the prediction that needs no text · learner: the estimator on features
 
     Args: names: of the classes, by number · targets: of the rows to learn from. [N] or [N, labels]
     """
@@ -152,8 +156,10 @@ class Means(ABC):
     simplest_about: str
     learner: str
 
-    def __init__(self, names: Sequence[str], targets: np.ndarray, records: Sequence[Record]) -> None:
-        self.names, self.targets, self.records = list(names), targets, records
+    def __init__(
+        self, names: Sequence[str], targets: np.ndarray, rows_to_predict: Sequence[Prediction]
+    ) -> None:
+        self.names, self.targets, self.rows_to_predict = list(names), targets, rows_to_predict
 
     @property
     def differ(self) -> bool:
@@ -161,35 +167,35 @@ class Means(ABC):
         return bool((self.targets != self.targets[0]).any())
 
     @abstractmethod
-    def simply(self) -> list[Record]:
-        """What is said without a look at any text."""
+    def predict_simplest(self) -> list[Prediction]:
+        """The predictions that need no text at all."""
 
     @abstractmethod
     def of_words(self) -> Any:
-        """What learns from many features, of which each text has few."""
+        """The estimator for many features, of which each text has few."""
 
     @abstractmethod
     def of_vectors(self) -> Any:
-        """What learns from a few features that every text has."""
+        """The estimator for a few features that every text has."""
 
     @abstractmethod
-    def said(self, fitted: Any, features: Any) -> list[Record]:
-        """What a fitted estimator says."""
+    def predictions_of(self, fitted: Any, features: Any) -> list[Prediction]:
+        """The predictions of a fitted estimator."""
 
-    def learnt(self, estimator: Any, known: Any, new: Any) -> list[Record]:
-        """Learn from the features of known texts, and answer new ones."""
-        return self.said(estimator.fit(known, self.targets), new)
+    def fit_and_predict(self, estimator: Any, known: Any, new: Any) -> list[Prediction]:
+        """Fit an estimator to the features of training texts, and predict for others."""
+        return self.predictions_of(estimator.fit(known, self.targets), new)
 
 
-class OneOf(Means):
-    """One class of several."""
+class SingleLabelBaselines(LabelBaselines):
+    """Baselines for one class of several."""
 
     simplest, simplest_about = "most frequent", "always the class that most training rows have"
     learner = "logistic regression"
 
-    def simply(self) -> list[Record]:
+    def predict_simplest(self) -> list[Prediction]:
         prior = sklearn("dummy").DummyClassifier(strategy="prior")  # which says how frequent each is, too
-        return self.said(prior.fit(self.targets, self.targets), self.records)
+        return self.predictions_of(prior.fit(self.targets, self.targets), self.rows_to_predict)
 
     def of_words(self) -> Any:
         return _one_each(sklearn("linear_model").LogisticRegression(C=LOOSE, solver="liblinear"))
@@ -197,28 +203,34 @@ class OneOf(Means):
     def of_vectors(self) -> Any:
         return scaled(sklearn("linear_model").LogisticRegression(max_iter=1_000))
 
-    def said(self, fitted: Any, features: Any) -> list[Record]:
-        likely = np.zeros((len(self.records), len(self.names)))
-        likely[:, fitted.classes_] = fitted.predict_proba(features)
-        found = []
-        for record, row in zip(self.records, likely, strict=True):
-            said = self.names[int(row.argmax())]
-            loss = float(nats(row[self.names.index(record.label)]))
-            right = said == record.label
-            found.append(instead(record, said, right=right, loss=loss, scores=scores(self.names, row, TOP)))
-        return found
+    def predictions_of(self, fitted: Any, features: Any) -> list[Prediction]:
+        probabilities = np.zeros((len(self.rows_to_predict), len(self.names)))
+        probabilities[:, fitted.classes_] = fitted.predict_proba(features)
+        results = []
+        for prediction, row in zip(self.rows_to_predict, probabilities, strict=True):
+            predicted = self.names[int(row.argmax())]
+            loss = float(nats(row[self.names.index(prediction.label)]))
+            correct = predicted == prediction.label
+            results.append(
+                with_prediction(
+                    prediction, predicted, correct=correct, loss=loss, scores=scores(self.names, row, TOP)
+                )
+            )
+        return results
 
 
-class AnyOf(Means):
-    """Any of several labels, none included."""
+class MultiLabelBaselines(LabelBaselines):
+    """Baselines for any of several labels, none included."""
 
     simplest, simplest_about = "most frequent", "always the set of labels that most training rows have"
     learner = "logistic regression"
 
-    def simply(self) -> list[Record]:
+    def predict_simplest(self) -> list[Prediction]:
         (often, _), *_ = Counter(map(tuple, self.targets > 0.5)).most_common(1)
-        count = len(self.records)
-        return self._said(np.tile(self.targets.mean(0), (count, 1)), np.tile(np.array(often), (count, 1)))
+        count = len(self.rows_to_predict)
+        return self._with_labels(
+            np.tile(self.targets.mean(0), (count, 1)), np.tile(np.array(often), (count, 1))
+        )
 
     def of_words(self) -> Any:
         return _one_each(sklearn("linear_model").LogisticRegression(C=LOOSE, solver="liblinear"))
@@ -226,30 +238,32 @@ class AnyOf(Means):
     def of_vectors(self) -> Any:
         return scaled(_one_each(sklearn("linear_model").LogisticRegression(max_iter=1_000)))
 
-    def said(self, fitted: Any, features: Any) -> list[Record]:
-        likely = fitted.predict_proba(features)
-        return self._said(likely, likely > 0.5)
+    def predictions_of(self, fitted: Any, features: Any) -> list[Prediction]:
+        probabilities = fitted.predict_proba(features)
+        return self._with_labels(probabilities, probabilities > 0.5)
 
-    def _said(self, likely: np.ndarray, yes: np.ndarray) -> list[Record]:
-        found = []
-        for record, row, said in zip(self.records, likely, yes, strict=True):
-            true = np.isin(self.names, record.label)
+    def _with_labels(self, probabilities: np.ndarray, yes: np.ndarray) -> list[Prediction]:
+        results = []
+        for prediction, row, holds in zip(self.rows_to_predict, probabilities, yes, strict=True):
+            true = np.isin(self.names, prediction.label)
             loss = float(nats(np.where(true, row, 1 - row)).mean())
-            named = [name for name, each in zip(self.names, said, strict=True) if each]
-            right = bool((said == true).all())
-            found.append(instead(record, named, right=right, loss=loss, scores=scores(self.names, row)))
-        return found
+            named = [name for name, each in zip(self.names, holds, strict=True) if each]
+            correct = bool((holds == true).all())
+            results.append(
+                with_prediction(prediction, named, correct=correct, loss=loss, scores=scores(self.names, row))
+            )
+        return results
 
 
-class Number(Means):
-    """A number."""
+class RegressionBaselines(LabelBaselines):
+    """Baselines for a number."""
 
     simplest, simplest_about = "mean", "always the mean of the training rows"
     learner = "ridge regression"
 
-    def simply(self) -> list[Record]:
+    def predict_simplest(self) -> list[Prediction]:
         mean = sklearn("dummy").DummyRegressor()
-        return self.said(mean.fit(self.targets, self.targets), self.records)
+        return self.predictions_of(mean.fit(self.targets, self.targets), self.rows_to_predict)
 
     def of_words(self) -> Any:
         return sklearn("linear_model").Ridge()
@@ -257,10 +271,12 @@ class Number(Means):
     def of_vectors(self) -> Any:
         return scaled(sklearn("linear_model").Ridge())
 
-    def said(self, fitted: Any, features: Any) -> list[Record]:
+    def predictions_of(self, fitted: Any, features: Any) -> list[Prediction]:
         return [
-            instead(record, float(value), right=None, loss=(float(value) - float(record.label)) ** 2)
-            for record, value in zip(self.records, fitted.predict(features), strict=True)
+            with_prediction(
+                prediction, float(value), correct=None, loss=(float(value) - float(prediction.label)) ** 2
+            )
+            for prediction, value in zip(self.rows_to_predict, fitted.predict(features), strict=True)
         ]
 
 
@@ -269,5 +285,9 @@ def _one_each(estimator: Any) -> Any:
     return sklearn("multiclass").OneVsRestClassifier(estimator)
 
 
-MEANS: dict[str, type[Means]] = {"single": OneOf, "multi": AnyOf, "regression": Number}
-"""`Kind.PROBLEM` → how it is learnt."""
+BASELINES: dict[str, type[LabelBaselines]] = {
+    "single": SingleLabelBaselines,
+    "multi": MultiLabelBaselines,
+    "regression": RegressionBaselines,
+}
+"""`LabelKind.PROBLEM` → its baselines."""

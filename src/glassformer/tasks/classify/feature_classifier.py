@@ -56,13 +56,13 @@ class FeatureClassifier:
 
     def predict(self, texts: Sequence[Text]) -> np.ndarray:
         """A label for each. [N]"""
-        found: np.ndarray = self.pipeline.predict(self.vectors(texts))
-        return found
+        outputs: np.ndarray = self.pipeline.predict(self.vectors(texts))
+        return outputs
 
     def predict_proba(self, texts: Sequence[Text]) -> np.ndarray:
         """How likely each class is, in the order of `classes`; not every estimator tells. [N, classes]"""
-        found: np.ndarray = self.pipeline.predict_proba(self.vectors(texts))
-        return found
+        outputs: np.ndarray = self.pipeline.predict_proba(self.vectors(texts))
+        return outputs
 
     @property
     def classes(self) -> list[Any]:
@@ -79,10 +79,10 @@ def vectors(body: Model, texts: Sequence[Text], pooling: str | None = None) -> n
 
     Raises: UnsupportedError: a model that makes no vectors of texts.
     """
-    found = [body.encode(side, pooling=pooling) for side in sides_of(texts)]
-    if len(found) == 1:
-        return found[0]
-    u, v = found
+    outputs = [body.encode(side, pooling=pooling) for side in sides_of(texts)]
+    if len(outputs) == 1:
+        return outputs[0]
+    u, v = outputs
     return np.concatenate((u, v, abs(u - v), u * v), axis=1)
 
 

@@ -1,10 +1,10 @@
-"""text-classification: which class a text is of, which labels hold, or what number a head says.
+"""text-classification pipeline: the class of a text, the labels that hold, or a number.
 
     so glad to see you   ──>   joy 0.94 · love 0.03 · …
 
-    head, as its config says            scores                                      told by default
-    one of several classes              softmax(logits): together they are 1        the likeliest
-    labels that may hold together       sigmoid(logit): each for itself             those above 0.5, or the likeliest
+    head, as its config says            scores                                      answered by default
+    one of several classes              softmax(logits): together they are 1        the most likely
+    labels that may hold together       sigmoid(logit): each for itself             those above 0.5, maybe none
     a number (regression)               the logit itself                            the number
 
 Source: Devlin et al. 2019, section 4.1.
@@ -18,35 +18,33 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.classify.labels import AnyOf, Number
+from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.packed_pipeline import Reading, said
-from glassformer.tasks.pipeline import check_top_k
+from glassformer.tasks.packed_pipeline import PackedPipeline, logits_of
+from glassformer.tasks.pipelines import check_top_k
 from glassformer.tasks.results import Estimate, Label, Results
 
-THRESHOLD = 0.5
 
-
-class Classification(Reading):
+class TextClassification(PackedPipeline):
     """The label of a text or of a pair of texts, with its probability, best first.
 
-    top_k: how many labels; None = all of them; unsaid = the likeliest, of labels that may hold together those that do
-    threshold: from which probability on such a label holds, 0.5 unless said
-    truncation: as `Reading`; of a pair, the longer text is cut first
+    top_k: how many labels; None = all of them; not given = the most likely class, or all labels above the threshold
+    threshold: from which probability on such a label holds, 0.5 by default
+    truncation: as `PackedPipeline`; of a pair, the longer text is cut first
 
     A pair is {"text": …, "text_pair": …}, or within a list also (text, text_pair).
     """
 
     HEAD = "text-classification"
     WHY = "it has no head that gives labels to a text; an encoder such as BERT has one, once it is trained for that"
-    OWN = ("top_k", "threshold", *Reading.OWN)
+    OWN = ("top_k", "threshold", *PackedPipeline.OWN)
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
-        self.objective = Classify(model)
+        self.task_object = Classify(model)
         super().__init__(model, task, **options)
-        self.objective.look_for_first_token(self.objective.encoded(["a"], None)[0][0]["input_ids"])
+        self.task_object.look_for_first_token(self.task_object.encoded(["a"], None)[0][0]["input_ids"])
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
@@ -56,12 +54,12 @@ class Classification(Reading):
             return
         if not isinstance(threshold, (int, float)) or isinstance(threshold, bool) or not 0 <= threshold < 1:
             raise ConfigError(
-                f"threshold is {shown(threshold)}; it must be a number from 0 up to, not including, 1"
+                f"threshold is {safe_repr(threshold)}; it must be a number from 0 up to, not including, 1"
             )
-        if not isinstance(self.objective.kind, AnyOf):
-            raise ConfigError("threshold is for labels that may hold together; this model says one")
+        if not isinstance(self.task_object.kind, MultiLabel):
+            raise ConfigError("threshold is for labels that may hold together; this model predicts one")
         if "top_k" in options:
-            raise ConfigError("top_k and threshold both say how many labels are told; give one of them")
+            raise ConfigError("top_k and threshold both say how many labels are answered; give one of them")
 
     def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
         own = {
@@ -78,41 +76,36 @@ class Classification(Reading):
         _pair(given)
 
     def in_words(self, answer: Any) -> str:
-        several = isinstance(self.objective.kind, AnyOf)
+        several = isinstance(self.task_object.kind, MultiLabel)
         return ", ".join(result.text for result in answer) if several else super().in_words(answer)
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         texts = [_pair(given) for given in batch]
-        found: dict[int, Tensor] = {}
+        logits_of_text: dict[int, Tensor] = {}
         for paired in (False, True):  # apart, since of a row all tokens have segments, or none
             chosen = [i for i, (_, pair) in enumerate(texts) if (pair is not None) == paired]
             if not chosen:
                 continue
             pairs = [texts[i][1] or "" for i in chosen] if paired else None
-            examples, cut = self.objective.encoded([texts[i][0] for i in chosen], pairs)
-            self.counted([example["input_ids"] for example in examples], cut, options)
-            found.update(zip(chosen, said(self.objective, examples), strict=True))
-        return [self._results(found[i], options) for i in range(len(texts))]
+            examples, cut = self.task_object.encoded([texts[i][0] for i in chosen], pairs)
+            self.count_truncated([example["input_ids"] for example in examples], cut, options)
+            logits_of_text.update(zip(chosen, logits_of(self.task_object, examples), strict=True))
+        return [self._results(logits_of_text[i], options) for i in range(len(texts))]
 
     def _results(self, logits: Tensor, options: Mapping[str, Any]) -> Results[Label | Estimate]:
         """logits: [labels]"""
-        kind = self.objective.kind
+        kind = self.task_object.kind
         if len(logits) != len(kind.names):
             raise ConfigError(
-                f"the head says {len(logits)} labels, and config.json: id2label names {len(kind.names)}; name all"
+                f"the head has {len(logits)} outputs, and config.json: id2label names {len(kind.names)}; name all"
             )
-        if isinstance(kind, Number):
+        if isinstance(kind, RegressionTarget):
             return Results([Estimate(kind.names[0], float(logits[0]))])
-        scores = logits.sigmoid() if isinstance(kind, AnyOf) else logits.softmax(-1)
+        scores = kind.probabilities(logits)
         best = scores.sort(descending=True, stable=True)
-        if "top_k" in options:
-            told = options["top_k"] or len(scores)
-        elif isinstance(kind, AnyOf):
-            threshold = options.get("threshold")
-            told = max(1, int((scores > (THRESHOLD if threshold is None else threshold)).sum()))
-        else:
-            told = 1
-        pairs = zip(best.indices[:told].tolist(), best.values[:told].tolist(), strict=True)
+        every, threshold = "top_k" in options, options.get("threshold")
+        count = (options["top_k"] or len(scores)) if every else kind.chosen(scores, threshold)
+        pairs = zip(best.indices[:count].tolist(), best.values[:count].tolist(), strict=True)
         return Results(Label(kind.names[number], score) for number, score in pairs)
 
 
@@ -132,5 +125,5 @@ def _pair(given: Any) -> tuple[str, str | None]:
     if isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(text, str) for text in given):
         return given[0], given[1]
     raise DataError(
-        f"the input is {shown(given)}; it must be a text, or a pair of texts: {{'text': …, 'text_pair': …}}"
+        f"the input is {safe_repr(given)}; it must be a text, or a pair of texts: {{'text': …, 'text_pair': …}}"
     )

@@ -1,4 +1,4 @@
-"""A label for each text, or for each pair of texts.
+"""Text classification: a label for each text, or for each pair of texts.
 
     row        {"text": "i feel cranky", "label": "anger"}        {"text": "a", "text_pair": "b", "label": 3.8}
     example    [CLS] i feel cranky [SEP]                          [CLS] a [SEP] b [SEP], segments 0 0 0 1 1
@@ -19,63 +19,58 @@ import numpy as np
 from torch import Tensor
 
 from glassformer.errors import DataError
-from glassformer.tasks.base import Examples, Meter, Objective, Rows, text_labels
-from glassformer.tasks.classify.labels import kind_of, labels_of, relabelled
+from glassformer.tasks.base import Baseline, Dataset, Examples, PerClassReport, Task, text_labels
+from glassformer.tasks.classify.kinds import LabelKind
+from glassformer.tasks.classify.labels import label_kind_of, labels_of, relabelled
 from glassformer.tasks.columns import (
     check_columns,
     chunks,
     columns_of,
     head_of,
-    kept,
     limit_of,
     placed,
     reads_segments,
+    store_examples,
     tell_cut,
     text_of,
 )
+from glassformer.tasks.metrics.bootstrap import Bootstrap
+from glassformer.tasks.metrics.classes import sklearn_metrics
+from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example
+from glassformer.tasks.predictions import Prediction
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-class Classify(Objective):
-    """Which class a text is of, which of several labels hold, or what number; the model's config says which.
+class ClassificationTask(Task):
+    """A label for each example, whatever its inputs are: one class, several labels, or a number, as the config says.
 
-    Args:
-        columns: role → column; `pair` is read where it is named, or where the first rows have its usual column
-        max_tokens: longer texts are cut, of a pair the longer first, and counted; None = what the model can take
-        separator: what stands between several labels in a text
-    Raises: ConfigError: the model has no head, or its config does not say what the head says.
+    A subclass names its head and columns, the label's among them, and encodes rows.
+
+    kind: of the labels, which decides the loss, the predictions and the metrics (`kinds.py`)
+
+    Args: columns: role → column · separator: what stands between several labels in a text
+    Raises: ConfigError: the model has no head, or its config does not say what the head predicts.
     """
 
-    TASK = "text-classification"
-    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text", "pair": "text_pair", "label": "label"}
-    SAID = ("label",)
-    HIGHER = True
+    TARGETS = ("label",)
 
     def __init__(
-        self,
-        model: Model,
-        *,
-        columns: Mapping[str, str] | None = None,
-        max_tokens: int | None = None,
-        separator: str | None = None,
+        self, model: Model, *, columns: Mapping[str, str] | None = None, separator: str | None = None
     ) -> None:
         super().__init__(model)
         self.columns = columns_of(self.COLUMNS, columns)
-        self.kind = kind_of(model.config, separator=separator)
-        self.head = head_of(model, self.TASK)
-        self.METRIC = self.kind.METRIC
-        self.max_tokens = limit_of(model, max_tokens)
+        self.head = head_of(model, self.HEAD)
         self.separator = separator
-        self._reads_pair = True if "pair" in (columns or {}) else None
-        self._segments = reads_segments(model)
+        self.kind: LabelKind = label_kind_of(model.config, separator=separator)
+        self.METRIC, self.VALIDATION_METRIC = self.kind.METRIC, self.kind.VALIDATION_METRIC
 
     @classmethod
     def head_config(
         cls,
-        rows: Rows,
+        rows: Dataset,
         config: Mapping[str, Any],
         *,
         own: bool,
@@ -85,17 +80,64 @@ class Classify(Objective):
         column = columns_of(cls.COLUMNS, columns)["label"]
         return relabelled(config, labels_of(rows, column, separator=options.get("separator")), own=own)
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
+        return text_labels(examples, self.kind.DTYPE)
+
+    def decode(self, logits: Tensor, example: Example) -> dict[str, Any]:
+        return self.kind.decode(logits, np.asarray(example["labels"]))
+
+    def metric(self) -> Metric:
+        return self.kind.metric(self.head)
+
+    def check_evaluation(self) -> None:
+        sklearn_metrics()
+
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        return self.kind.metrics(predictions)
+
+    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport | None:
+        return self.kind.per_class(predictions)
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        return self.kind.notes(predictions)
+
+
+class Classify(ClassificationTask):
+    """The class, labels or number of a text or a pair of texts.
+
+    Args:
+        columns: role → column; `pair` is read where it is named, or where the first rows have its usual column
+        max_tokens: longer texts are cut, of a pair the longer first, and counted; None = what the model can take
+        separator: as of `ClassificationTask`
+    """
+
+    HEAD = "text-classification"
+    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text", "pair": "text_pair", "label": "label"}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        columns: Mapping[str, str] | None = None,
+        max_tokens: int | None = None,
+        separator: str | None = None,
+    ) -> None:
+        super().__init__(model, columns=columns, separator=separator)
+        self.max_tokens = limit_of(model, max_tokens)
+        self._reads_pair = True if "pair" in (columns or {}) else None
+        self._token_types = reads_segments(model)
+
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         pair = self.columns["pair"]
         if self._reads_pair is None:  # the rows that come first are those that are learned from
             self._reads_pair = pair in rows.columns
         check_columns(rows, [c for role, c in self.columns.items() if role != "pair" or self._reads_pair])
-        return kept(
+        return store_examples(
             self._made(rows, pair if self._reads_pair else None),
             rows,
             self.model,
             cache,
-            objective=self.TASK,
+            objective=self.HEAD,
             columns=self.columns,
             cut=self.max_tokens,
             pair=self._reads_pair,
@@ -103,7 +145,7 @@ class Classify(Objective):
             separator=self.separator,
         )
 
-    def _made(self, rows: Rows, pair: str | None) -> Iterator[Example]:
+    def _made(self, rows: Dataset, pair: str | None) -> Iterator[Example]:
         cut = 0
         for numbers, held in chunks(rows):
             texts: list[str] = []
@@ -137,8 +179,8 @@ class Classify(Objective):
         made: list[dict[str, Any]] = []
         for row in rows:
             made.append({"input_ids": np.array(row.ids, dtype=np.int32)})
-            if self._segments:
-                made[-1]["token_type_ids"] = np.array(row.segments, dtype=np.int8)
+            if self._token_types:
+                made[-1]["token_type_ids"] = np.array(row.token_types, dtype=np.int8)
         return made, cut
 
     def look_for_first_token(self, ids: np.ndarray) -> None:
@@ -152,8 +194,7 @@ class Classify(Objective):
                 stacklevel=2,
             )
 
-    def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
-        return text_labels(examples, self.kind.DTYPE)
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        from glassformer.tasks.classify.baselines import class_baselines
 
-    def meter(self) -> Meter:
-        return self.kind.meter(self.head)
+        yield from class_baselines(self, train, predictions, self.initial_model)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 
 
 def name_of(value: object) -> str:
@@ -22,7 +22,7 @@ def name_of(value: object) -> str:
         return str(value).lower()
     if not isinstance(value, str) or not value.strip():
         wanted = "a text or a whole number; for numbers that measure something, problem='regression'"
-        raise DataError(f"the label is {shown(value)}; a class is {wanted}")
+        raise DataError(f"the label is {safe_repr(value)}; a class is {wanted}")
     return value
 
 
@@ -37,7 +37,7 @@ def parts_of(value: object, separator: str | None) -> list[str]:
         return [part.strip() for part in value.split(separator) if part.strip()]
     if not isinstance(value, (list, tuple)):
         hint = "" if separator else ", or a text with separator='|', or what stands between them"
-        raise DataError(f"the label is {shown(value)}; several labels are a list{hint}")
+        raise DataError(f"the label is {safe_repr(value)}; several labels are a list{hint}")
     return [name_of(part) for part in value]
 
 
@@ -56,8 +56,8 @@ def number_of(value: object) -> float | None:
 
 def sorted_names(names: Iterable[str]) -> list[str]:
     """In the order of their letters; where all are whole numbers, by size."""
-    found = list(names)
-    return sorted(found, key=int) if all(map(is_whole, found)) else sorted(found)
+    ordered = list(names)
+    return sorted(ordered, key=int) if all(map(is_whole, ordered)) else sorted(ordered)
 
 
 def is_whole(name: str) -> bool:

@@ -19,9 +19,10 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.pages.tables import html_table
 from glassformer.tasks.generate.long import Summariser, check_written
 from glassformer.tasks.generate.rows import Row
-from glassformer.tasks.metrics.bleu import BleuTally, ChrfTally
-from glassformer.tasks.metrics.intervals import Interval, Tally
-from glassformer.tasks.metrics.rouge import KINDS, RougeTally
+from glassformer.tasks.metrics.bleu import BleuMetric, ChrfMetric
+from glassformer.tasks.metrics.intervals import Interval
+from glassformer.tasks.metrics.rouge import KINDS, RougeMetric
+from glassformer.tasks.metrics.text_metric import TextMetric
 
 TASKS = ("summarization", "translation")
 INTERVAL = "95 % interval"
@@ -36,7 +37,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SystemScores:
     """How one system did.
 
     figures: by name · differences: how far they lie above those of the first system; empty for that one
@@ -71,7 +72,7 @@ class Comparison:
     task: str
     rows: int
     words: float
-    standings: list[Standing]
+    systems: list[SystemScores]
     examples: list[Example]
     shown: dict[str, int]
     methods: list[str]
@@ -82,29 +83,29 @@ class Comparison:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows: for each figure every system, and how far it lies above the first on the same rows."""
-        headings = ["", "", "", INTERVAL, *(["difference", INTERVAL] if len(self.standings) > 1 else [])]
+        headings = ["", "", "", INTERVAL, *(["difference", INTERVAL] if len(self.systems) > 1 else [])]
         rows = [
-            ["" if number else name.removesuffix(" f"), standing.name, *self._cells(standing, name, digits)]
+            ["" if number else name.removesuffix(" f"), result.name, *self._cells(result, name, digits)]
             for name, digits in self.shown.items()
-            for number, standing in enumerate(self.standings)
+            for number, result in enumerate(self.systems)
         ]
-        rows += [["" if i else "words", one.name, f"{one.words:.1f}"] for i, one in enumerate(self.standings)]
+        rows += [["" if i else "words", one.name, f"{one.words:.1f}"] for i, one in enumerate(self.systems)]
         rows += [["", "references", f"{self.words:.1f}"]]
         rows += [
-            ["" if i else "seconds", one.name, f"{one.seconds:.2g}"] for i, one in enumerate(self.standings)
+            ["" if i else "seconds", one.name, f"{one.seconds:.2g}"] for i, one in enumerate(self.systems)
         ]
         return headings, [row + [""] * (len(headings) - len(row)) for row in rows]
 
-    def _cells(self, standing: Standing, name: str, digits: int) -> list[str]:
-        found = [standing.figures[name].written(digits)]
-        found += [standing.differences[name].written(digits, signed=True)] if standing.differences else []
-        return [part for text in found for part in (*text.split(" ", 1), "")[:2]]
+    def _cells(self, result: SystemScores, name: str, digits: int) -> list[str]:
+        cells = [result.figures[name].written(digits)]
+        cells += [result.differences[name].written(digits, signed=True)] if result.differences else []
+        return [part for text in cells for part in (*text.split(" ", 1), "")[:2]]
 
     @property
     def headed(self) -> str:
         """What the table shows, in a sentence."""
         until = ", those judged before Ctrl-C" * self.interrupted
-        compared = f"; differences are to {self.standings[0].name}" * (len(self.standings) > 1)
+        compared = f"; differences are to {self.systems[0].name}" * (len(self.systems) > 1)
         return f"{self.task} of {self.rows:,} rows{until}{compared}; words and seconds are means of a row"
 
     def __str__(self) -> str:
@@ -144,17 +145,20 @@ def compare(
     check_names([system.name for system in systems], task)
     if batch < 1:
         raise ConfigError(f"batch is {batch}; a system is given at least 1 row at once")
-    judged = [_Judged(system, judges(task, stemming=stemming, language=language)) for system in systems]
+    measured = [
+        _MeasuredSystem(system, text_metrics_of(task, stemming=stemming, language=language))
+        for system in systems
+    ]
     sizes: list[int] = []  # of the batches that all systems have written about
     words: list[float] = []
-    kept: list[Example] = []
+    shown_examples: list[Example] = []
     interrupted = False
     try:
         for some in _batches(rows, batch):
-            written = {one.system.name: one.write(some) for one in judged}
-            for i, row in enumerate(some[: max(0, examples - len(kept))]):
+            written = {one.system.name: one.write(some) for one in measured}
+            for i, row in enumerate(some[: max(0, examples - len(shown_examples))]):
                 outputs = {name: outputs[i] for name, outputs in written.items()}
-                kept.append(Example(row.line, row.text, row.references, outputs))
+                shown_examples.append(Example(row.line, row.text, row.references, outputs))
             words.append(sum(_words(row.references) / len(row.references) for row in some))
             sizes.append(len(some))
             if progress is not None:
@@ -165,28 +169,28 @@ def compare(
         interrupted = True
     if not sizes:
         raise DataError("there is no row to compare systems on")
-    for one in judged:
+    for one in measured:
         one.shorten(sizes)
     return Comparison(
         task=task,
         rows=sum(sizes),
         words=sum(words[: len(sizes)]) / sum(sizes),
-        standings=[one.standing(None if one is judged[0] else judged[0]) for one in judged],
-        examples=kept[: sum(sizes)],
+        systems=[one.scores(None if one is measured[0] else measured[0]) for one in measured],
+        examples=shown_examples[: sum(sizes)],
         shown=dict.fromkeys([f"{kind} f" for kind in KINDS], 3)
         if task == "summarization"
         else {"BLEU": 2, "chrF": 2},
-        methods=[tally.method for tally in judged[0].tallies],
+        methods=[text_metric.method for text_metric in measured[0].text_metrics],
         interrupted=interrupted,
     )
 
 
-class _Judged:
+class _MeasuredSystem:
     """A system, the counts of what it wrote, and of each batch the seconds and words."""
 
-    def __init__(self, system: System, tallies: list[Tally]) -> None:
+    def __init__(self, system: System, text_metrics: list[TextMetric]) -> None:
         self.system = system
-        self.tallies = tallies
+        self.text_metrics = text_metrics
         self._seconds: list[float] = []
         self._words: list[int] = []
 
@@ -201,25 +205,27 @@ class _Judged:
             raise DataError(f"{name}, {where}: {error}") from error
         self._seconds.append(perf_counter() - start)
         outputs = check_written(outputs, len(some), name)
-        for tally in self.tallies:
+        for text_metric in self.text_metrics:
             for row, output in zip(some, outputs, strict=True):
-                tally.add(output, row.references)
+                text_metric.add(output, row.references)
         self._words.append(_words(outputs))
         return outputs
 
     def shorten(self, sizes: list[int]) -> None:
         """Forget what came behind batches of these sizes."""
-        for tally in self.tallies:
-            tally.shorten(sum(sizes))
+        for text_metric in self.text_metrics:
+            text_metric.shorten(sum(sizes))
         del self._seconds[len(sizes) :], self._words[len(sizes) :]
 
-    def standing(self, first: _Judged | None) -> Standing:
+    def scores(self, first: _MeasuredSystem | None) -> SystemScores:
         """How it did, and how far it lies above the first."""
-        pairs = [] if first is None else list(zip(self.tallies, first.tallies, strict=True))
-        rows = len(self.tallies[0])
-        return Standing(
+        pairs = [] if first is None else list(zip(self.text_metrics, first.text_metrics, strict=True))
+        rows = len(self.text_metrics[0])
+        return SystemScores(
             self.system.name,
-            figures={name: x for tally in self.tallies for name, x in tally.intervals().items()},
+            figures={
+                name: x for text_metric in self.text_metrics for name, x in text_metric.intervals().items()
+            },
             differences={name: x for own, other in pairs for name, x in own.differences(other).items()},
             seconds=sum(self._seconds) / rows,
             words=sum(self._words) / rows,
@@ -236,11 +242,11 @@ def check_names(names: Sequence[str], task: str) -> None:
         raise ConfigError(f"two systems are called {twice[0]!r}; a table needs different names")
 
 
-def judges(task: str, *, stemming: bool = False, language: str = "en") -> list[Tally]:
+def text_metrics_of(task: str, *, stemming: bool = False, language: str = "en") -> list[TextMetric]:
     """What counts the outputs of one system. Raises: MissingExtraError: without the packages for it."""
     if task == "summarization":
-        return [RougeTally(stemming=stemming, language=language)]
-    return [BleuTally(), ChrfTally()]
+        return [RougeMetric(stemming=stemming, language=language)]
+    return [BleuMetric(), ChrfMetric()]
 
 
 def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:

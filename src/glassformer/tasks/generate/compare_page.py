@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from glassformer.tasks.generate.compare import Comparison, Example, Standing
+from glassformer.tasks.generate.compare import Comparison, Example, SystemScores
 from glassformer.tasks.metrics.intervals import Interval
 
 STYLE = """
@@ -39,12 +39,12 @@ details { margin: 0 0 .75rem; } summary { cursor: pointer; color: var(--mark); f
 """
 
 
-def page(found: Comparison) -> str:
+def page(comparison: Comparison) -> str:
     """The whole page."""
-    several = len(found.standings) > 1
-    first = found.standings[0].name
+    several = len(comparison.systems) > 1
+    first = comparison.systems[0].name
     notes = [
-        f"{found.rows:,} rows" + (", those judged before Ctrl-C." if found.interrupted else "."),
+        f"{comparison.rows:,} rows" + (", those judged before Ctrl-C." if comparison.interrupted else "."),
         "A bar is the interval in which the figure would lie for 95 % of samples of such rows; the mark is the figure.",
         f"Below it stands the difference to {first} on the same rows, in colour where its interval leaves out zero."
         if several
@@ -54,57 +54,57 @@ def page(found: Comparison) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(_title(found))}</title><style>{STYLE}</style></head><body><main>"
-        f"<h1>{escape(_title(found))}</h1>"
+        f"<title>{escape(_title(comparison))}</title><style>{STYLE}</style></head><body><main>"
+        f"<h1>{escape(_title(comparison))}</h1>"
         + "".join(f'<p class="dim">{escape(note)}</p>' for note in notes if note)
-        + _table(found)
-        + "".join(f'<p class="dim">{escape(method)}</p>' for method in found.methods)
-        + ("<h2>What they wrote</h2>" if found.examples else "")
-        + "".join(map(_example, found.examples))
+        + _table(comparison)
+        + "".join(f'<p class="dim">{escape(method)}</p>' for method in comparison.methods)
+        + ("<h2>What they wrote</h2>" if comparison.examples else "")
+        + "".join(map(_example, comparison.examples))
         + "</main></body></html>\n"
     )
 
 
-def _title(found: Comparison) -> str:
-    return f"{found.task.capitalize()}: {', '.join(standing.name for standing in found.standings)}"
+def _title(comparison: Comparison) -> str:
+    return f"{comparison.task.capitalize()}: {', '.join(system.name for system in comparison.systems)}"
 
 
-def _table(found: Comparison) -> str:
-    names = [name.removesuffix(" f") for name in found.shown]
+def _table(comparison: Comparison) -> str:
+    names = [name.removesuffix(" f") for name in comparison.shown]
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("", *names, "words", "seconds a row"))
     ends = {
-        name: max(one.figures[name].high or one.figures[name].value for one in found.standings)
-        for name in found.shown
+        name: max(one.figures[name].high or one.figures[name].value for one in comparison.systems)
+        for name in comparison.shown
     }
     body = "".join(
         f'<tr><th scope="row">{escape(one.name)}</th>'
-        + "".join(_cell(one, name, digits, ends[name]) for name, digits in found.shown.items())
+        + "".join(_cell(one, name, digits, ends[name]) for name, digits in comparison.shown.items())
         + f"<td>{one.words:.1f}</td><td>{one.seconds:.2g}</td></tr>"
-        for one in found.standings
+        for one in comparison.systems
     )
-    last = f'<tr><th scope="row">references</th>{"<td></td>" * len(names)}<td>{found.words:.1f}</td><td></td></tr>'
+    last = f'<tr><th scope="row">references</th>{"<td></td>" * len(names)}<td>{comparison.words:.1f}</td><td></td></tr>'
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="figures"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}{last}</tbody></table></div>"
     )
 
 
-def _cell(standing: Standing, name: str, digits: int, end: float) -> str:
-    figure = standing.figures[name]
-    value, _, interval = figure.written(digits).partition(" ")
-    difference = standing.differences.get(name)
+def _cell(system: SystemScores, name: str, digits: int, end: float) -> str:
+    score = system.figures[name]
+    value, _, interval = score.written(digits).partition(" ")
+    difference = system.differences.get(name)
     return (
-        f'<td><b>{value}</b> <span class="dim">{interval}</span>{_track(figure, end)}'
+        f'<td><b>{value}</b> <span class="dim">{interval}</span>{_track(score, end)}'
         + ("" if difference is None else f'<span class="by {_side(difference)}">')
         + ("" if difference is None else f"{difference.written(digits, signed=True)}</span>")
         + "</td>"
     )
 
 
-def _track(figure: Interval, end: float) -> str:
+def _track(score: Interval, end: float) -> str:
     """The interval as a bar between 0 and the end of the furthest one."""
-    low, high = (figure.value if x is None else x for x in (figure.low, figure.high))
-    left, mark, right = (100 * x / end if end else 0.0 for x in (low, figure.value, high))
+    low, high = (score.value if x is None else x for x in (score.low, score.high))
+    left, mark, right = (100 * x / end if end else 0.0 for x in (low, score.value, high))
     return (
         f'<span class="track"><i style="left:{left:.2f}%;width:{right - left:.2f}%"></i>'
         f'<u style="left:{mark:.2f}%"></u></span>'

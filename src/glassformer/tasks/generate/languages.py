@@ -19,8 +19,8 @@ TASK = re.compile(r"translation_([\w-]+?)_to_([\w-]+)")
 
 def split_task(task: str) -> tuple[str, str] | None:
     """ "translation_en_to_de" → ("en", "de")"""
-    found = TASK.fullmatch(task)
-    return None if found is None else (found[1], found[2])
+    match = TASK.fullmatch(task)
+    return None if match is None else (match[1], match[2])
 
 
 def code_of(tokenizer: Tokenizer, language: str) -> str | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.text.sentences import sentence_spans
 from glassformer.text.tokenizer import Tokenizer
 
@@ -71,7 +71,7 @@ class ChunkAndMerge:
         """A summary of each text; those that fit are handed over together."""
         lengths = _lengths(self.tokenizer, texts)
         short = [text for text, length in zip(texts, lengths, strict=True) if length <= self.room]
-        summaries = iter(self._asked(short) if short else [])
+        summaries = iter(self._summarise_batch(short) if short else [])
         return [
             next(summaries) if length <= self.room else self.merge(text).summary
             for text, length in zip(texts, lengths, strict=True)
@@ -104,19 +104,19 @@ class ChunkAndMerge:
                     stacklevel=2,
                 )
                 return Merged(text, rounds)
-        return Merged(self._asked([text])[0], rounds)
+        return Merged(self._summarise_batch([text])[0], rounds)
 
     def _round(self, text: str, number: int) -> Round:
         parts = chunks(text, self.tokenizer, self.room, self.language)
-        said = [part for part in parts if part.strip()]
+        nonblank = [part for part in parts if part.strip()]
         summaries: list[str] = []
-        for start in range(0, len(said), self.batch):
-            summaries += self._asked(said[start : start + self.batch])
+        for start in range(0, len(nonblank), self.batch):
+            summaries += self._summarise_batch(nonblank[start : start + self.batch])
             if self.progress is not None:
-                self.progress(number, len(summaries), len(said))
+                self.progress(number, len(summaries), len(nonblank))
         return Round(parts, summaries)
 
-    def _asked(self, texts: Sequence[str]) -> list[str]:
+    def _summarise_batch(self, texts: Sequence[str]) -> list[str]:
         return check_written(self.summarise(texts), len(texts), "the summariser")
 
     def _length(self, text: str) -> int:
@@ -130,7 +130,7 @@ def check_written(outputs: Any, count: int, who: str) -> list[str]:
     """
     if not isinstance(outputs, list) or len(outputs) != count or not all(isinstance(x, str) for x in outputs):
         raise DataError(
-            f"{who} gave {shown(outputs)} for {count} texts; it must give a list of as many texts"
+            f"{who} gave {safe_repr(outputs)} for {count} texts; it must give a list of as many texts"
         )
     return outputs
 
@@ -147,7 +147,7 @@ def chunks(text: str, tokenizer: Tokenizer, room: int, language: str = "en") -> 
     sentences = [text[start:end] for start, end in sentence_spans(text, language)]
     special = _lengths(tokenizer, [""])[0]
     lengths = [length - special for length in _lengths(tokenizer, sentences)]
-    found: list[str] = []
+    fitting: list[str] = []
     start = 0
     while start < len(sentences):
         end, free = start + 1, room - special - lengths[start]
@@ -159,16 +159,16 @@ def chunks(text: str, tokenizer: Tokenizer, room: int, language: str = "en") -> 
             end -= 1
         chunk = "".join(sentences[start:end])
         if _fits(tokenizer, chunk, room):
-            found.append(chunk)
+            fitting.append(chunk)
         else:
             warnings.warn(
                 f"a sentence has {lengths[start]:,} tokens and there is room for {room - special:,}; "
                 "it is cut between tokens",
                 stacklevel=2,
             )
-            found += _cut(chunk, tokenizer, room, room - special)
+            fitting += _cut(chunk, tokenizer, room, room - special)
         start = end
-    return found
+    return fitting
 
 
 def _cut(sentence: str, tokenizer: Tokenizer, room: int, free: int) -> Iterator[str]:

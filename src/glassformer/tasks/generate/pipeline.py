@@ -13,16 +13,17 @@ from typing import Any, ClassVar
 import torch
 
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import shown
-from glassformer.generation.options import INSTEAD, Options
+from glassformer.files import safe_repr
+from glassformer.generation.option_checks import INSTEAD
+from glassformer.generation.options import GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.languages import direction, reading, split_task
 from glassformer.tasks.generate.recommended import LENGTHS, combined, limits, over, recommended
-from glassformer.tasks.pipeline import Pipeline
+from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import GeneratedText, Result, Results, Summary, Translation
-from glassformer.text.chat import as_prompt, is_begun, is_chat
+from glassformer.text.chat import as_prompt, ends_with_assistant, is_chat
 
-GENERATE = {field.name for field in fields(Options)} - {"return_scores", "top"}
+GENERATE = {field.name for field in fields(GenerationOptions)} - {"return_scores", "top"}
 
 
 class Writing(Pipeline):
@@ -35,36 +36,40 @@ class Writing(Pipeline):
         for name in options:
             if name not in known:
                 hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, known)
-                raise ConfigError(f"the task {self.task!r} takes no {shown(name)}{hint}")
+                raise ConfigError(f"the task {self.task!r} takes no {safe_repr(name)}{hint}")
         prefix = options.get("prefix")
         if prefix is not None and not isinstance(prefix, str):
-            raise ConfigError(f"prefix is {shown(prefix)}; it must be a text, which stands before each input")
+            raise ConfigError(
+                f"prefix is {safe_repr(prefix)}; it must be a text, which stands before each input"
+            )
 
     def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in over(options, self.options).items() if value is not None}
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        asked = combined(options, recommended(self.model, self.task))
-        if asked.get("do_sample") and asked.get("seed") is not None and (len(batch) > 1 or first):
+        settings = combined(options, recommended(self.model, self.task))
+        if settings.get("do_sample") and settings.get("seed") is not None and (len(batch) > 1 or first):
             # A draw belongs to a text, not to its place in a batch, so text i has a seed of its own.
-            seeds = range(asked["seed"] + first, asked["seed"] + first + len(batch))
+            seeds = range(settings["seed"] + first, settings["seed"] + first + len(batch))
             return [
-                self.write([text], options, {**asked, "seed": seed})[0]
+                self.write([text], options, {**settings, "seed": seed})[0]
                 for text, seed in zip(batch, seeds, strict=True)
             ]
-        return self.write(batch, options, asked)
+        return self.write(batch, options, settings)
 
-    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
+    def write(self, batch: list[Any], options: Mapping[str, Any], settings: dict[str, Any]) -> list[Any]:
         """The answers to a batch; `asked` is `options` with what is recommended."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it writes")
 
     def generate_options(
-        self, asked: Mapping[str, Any], options: Mapping[str, Any], *, begun: int
+        self, settings: Mapping[str, Any], options: Mapping[str, Any], *, begun: int
     ) -> dict[str, Any]:
         """What `generate` is told for rows that begin with so many tokens."""
-        most, least = limits(asked, options, begun=begun, room=self.model.network.max_tokens)
-        told = {name: asked[name] for name in asked if name in GENERATE and name not in LENGTHS}
-        return {**told, "max_new_tokens": most, "min_new_tokens": least or None}
+        most, least = limits(settings, options, begun=begun, room=self.model.network.max_tokens)
+        generate_kwargs = {
+            name: settings[name] for name in settings if name in GENERATE and name not in LENGTHS
+        }
+        return {**generate_kwargs, "max_new_tokens": most, "min_new_tokens": least or None}
 
 
 class Text2TextGeneration(Writing):
@@ -77,18 +82,18 @@ class Text2TextGeneration(Writing):
     )
     RESULT: ClassVar[type[Result]] = GeneratedText
 
-    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
-        prefix = asked.get("prefix", "")
+    def write(self, batch: list[Any], options: Mapping[str, Any], settings: dict[str, Any]) -> list[Any]:
+        prefix = settings.get("prefix", "")
         texts = [prefix + _text(text) for text in batch]
-        told = self.generate_options(asked, options, begun=1)
-        found: list[str] = self.reader(asked).generate(texts, **told)
-        each = len(found) // len(batch)
+        generate_kwargs = self.generate_options(settings, options, begun=1)
+        texts_written: list[str] = self.reader(settings).generate(texts, **generate_kwargs)
+        each = len(texts_written) // len(batch)
         return [
-            Results(self.RESULT(text) for text in found[start : start + each])  # type: ignore[call-arg]
-            for start in range(0, len(found), each)
+            Results(self.RESULT(text) for text in texts_written[start : start + each])  # type: ignore[call-arg]
+            for start in range(0, len(texts_written), each)
         ]
 
-    def reader(self, asked: dict[str, Any]) -> Model:
+    def reader(self, settings: dict[str, Any]) -> Model:
         """The model that reads these texts."""
         return self.model
 
@@ -99,7 +104,7 @@ class Summarization(Text2TextGeneration):
     RESULT = Summary
 
 
-class Translate(Text2TextGeneration):
+class TranslationPipeline(Text2TextGeneration):
     """Say what a text says, in another language.
 
     src_lang, tgt_lang: "en", "de_DE", …, where the model knows several
@@ -134,13 +139,13 @@ class Translate(Text2TextGeneration):
                 f"{named[0]} is said when the pipeline is made: pipeline('translation', model, src_lang=…, tgt_lang=…)"
             )
 
-    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
+    def write(self, batch: list[Any], options: Mapping[str, Any], settings: dict[str, Any]) -> list[Any]:
         if self._direction.first is not None:
-            asked.setdefault("forced_bos_token_id", self._direction.first)
-        asked["prefix"] = asked.get("prefix", "") + self._direction.prefix
-        return super().write(batch, options, asked)
+            settings.setdefault("forced_bos_token_id", self._direction.first)
+        settings["prefix"] = settings.get("prefix", "") + self._direction.prefix
+        return super().write(batch, options, settings)
 
-    def reader(self, asked: dict[str, Any]) -> Model:
+    def reader(self, settings: dict[str, Any]) -> Model:
         return self._reader
 
 
@@ -167,33 +172,33 @@ class TextGeneration(Writing):
         """The new part of one text, or the answer in one conversation, as it comes."""
         self.check(options)
         options = self.merged(options)
-        asked = combined(options, recommended(self.model, self.task))
-        ids = self._ids(text, asked)
-        told = self.generate_options(asked, options, begun=len(ids))
-        prompt = text if is_chat(text) else asked.get("prefix", "") + _text(text)
-        pieces: Iterator[str] = self.model.stream(prompt, **told)
+        settings = combined(options, recommended(self.model, self.task))
+        ids = self._ids(text, settings)
+        generate_kwargs = self.generate_options(settings, options, begun=len(ids))
+        prompt = text if is_chat(text) else settings.get("prefix", "") + _text(text)
+        pieces: Iterator[str] = self.model.stream(prompt, **generate_kwargs)
         return pieces
 
-    def write(self, batch: list[Any], options: Mapping[str, Any], asked: dict[str, Any]) -> list[Any]:
-        prompts = [self._ids(text, asked) for text in batch]
-        told = [self.generate_options(asked, options, begun=len(ids)) for ids in prompts]
-        if any(each != told[0] for each in told):
+    def write(self, batch: list[Any], options: Mapping[str, Any], settings: dict[str, Any]) -> list[Any]:
+        prompts = [self._ids(text, settings) for text in batch]
+        generate_kwargs = [self.generate_options(settings, options, begun=len(ids)) for ids in prompts]
+        if any(each != generate_kwargs[0] for each in generate_kwargs):
             # Lengths that count the prompt are those of its own row, whatever its neighbours are.
-            return [self.write([text], options, asked)[0] for text in batch]
-        found = self._continued(prompts, told[0])
-        whole = asked.get("return_full_text", True)
+            return [self.write([text], options, settings)[0] for text in batch]
+        texts_written = self._continued(prompts, generate_kwargs[0])
+        whole = settings.get("return_full_text", True)
         return [
-            Results(GeneratedText(_joined(text, new) if whole else new) for new in said)
-            for text, said in zip(batch, found, strict=True)
+            Results(GeneratedText(_joined(text, new) if whole else new) for new in continuations)
+            for text, continuations in zip(batch, texts_written, strict=True)
         ]
 
-    def _ids(self, text: Any, asked: Mapping[str, Any]) -> list[int]:
+    def _ids(self, text: Any, settings: Mapping[str, Any]) -> list[int]:
         tokenizer = self.model.tokenizer
         if is_chat(text):
             return tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False)
-        return tokenizer.encode(asked.get("prefix", "") + _text(text))
+        return tokenizer.encode(settings.get("prefix", "") + _text(text))
 
-    def _continued(self, prompts: list[list[int]], told: Mapping[str, Any]) -> list[list[str]]:
+    def _continued(self, prompts: list[list[int]], generate_kwargs: Mapping[str, Any]) -> list[list[str]]:
         """The new texts of each prompt, with the space before a first word, which a decoder alone would leave out."""
         tokenizer = self.model.tokenizer
         width = max(map(len, prompts))
@@ -201,16 +206,16 @@ class TextGeneration(Writing):
             raise DataError("the text is empty, and nothing can be continued; give at least one word")
         ids = torch.tensor([[0] * (width - len(row)) + row for row in prompts])  # any id: the mask hides it
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts])
-        found = self.model.generate(
-            ids.to(self.model.device), attention_mask=mask.to(self.model.device), **told
+        texts_written = self.model.generate(
+            ids.to(self.model.device), attention_mask=mask.to(self.model.device), **generate_kwargs
         )[:, width:].tolist()
-        each = len(found) // len(prompts)
-        said = []
+        each = len(texts_written) // len(prompts)
+        continuations = []
         for number, prompt in enumerate(prompts):
             before = tokenizer.decode(prompt, skip_special_tokens=True)
-            rows = found[number * each : (number + 1) * each]
+            rows = texts_written[number * each : (number + 1) * each]
             texts = [tokenizer.decode(prompt + row, skip_special_tokens=True) for row in rows]
-            said.append(
+            continuations.append(
                 [
                     text[len(before) :]
                     if text.startswith(before)
@@ -218,12 +223,12 @@ class TextGeneration(Writing):
                     for text, row in zip(texts, rows, strict=True)
                 ]
             )
-        return said
+        return continuations
 
 
 def _text(given: Any) -> str:
     if not isinstance(given, str):
-        raise DataError(f"the input is {shown(given)}; it must be a text")
+        raise DataError(f"the input is {safe_repr(given)}; it must be a text")
     return given
 
 
@@ -232,7 +237,7 @@ def _joined(text: Any, new: str) -> Any:
     if isinstance(text, str):
         return text + new
     messages = [dict(message) for message in text]
-    if not is_begun(text):
+    if not ends_with_assistant(text):
         return [*messages, {"role": "assistant", "content": new}]
     if not isinstance(messages[-1]["content"], str):
         return [

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 
 # ------------------------------------------------------------------------------------------------- from examples
 
@@ -48,7 +48,7 @@ class FewShot:
                 and all(isinstance(text, str) and text.strip() for text in example)
             ):
                 raise DataError(
-                    f"example {number} is {shown(example)}; it must be a pair of texts: (question, answer)"
+                    f"example {number} is {safe_repr(example)}; it must be a pair of texts: (question, answer)"
                 )
         if not self.arrow or not self.between:
             raise ConfigError("arrow and between must hold something, or nobody sees where an answer ends")
@@ -79,7 +79,9 @@ class FewShot:
         pairs = []
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping) or text not in row or label not in row:
-                has = f"has {', '.join(map(str, row))}" if isinstance(row, Mapping) else f"is {shown(row)}"
+                has = (
+                    f"has {', '.join(map(str, row))}" if isinstance(row, Mapping) else f"is {safe_repr(row)}"
+                )
                 raise DataError(f"row {number} {has}; it must have the columns {text!r} and {label!r}")
             pairs.append((str(row[text]), _name(row[label], names)))
             by_label.setdefault(row[label], []).append(pairs[-1])
@@ -100,8 +102,8 @@ class FewShot:
     def __call__(self, question: str) -> str:
         """The prompt; its end has no space, for the model writes that with its first word."""
         if not isinstance(question, str) or not question.strip():
-            raise DataError(f"the question is {shown(question)}; it must be a text that is not empty")
-        shots = [f"{asked}{self.arrow}{answer}" for asked, answer in self.examples]
+            raise DataError(f"the question is {safe_repr(question)}; it must be a text that is not empty")
+        shots = [f"{shot}{self.arrow}{answer}" for shot, answer in self.examples]
         above = [self.instruction] if self.instruction else []
         return self.between.join([*above, *shots, f"{question}{self.arrow}".rstrip(" ")])
 
@@ -116,7 +118,7 @@ def _name(label: Any, names: Mapping[Any, str] | Sequence[str] | None) -> str:
     try:
         return names[label]
     except (KeyError, IndexError, TypeError):
-        raise ConfigError(f"names has no name for the label {label!r}; it has {shown(names)}") from None
+        raise ConfigError(f"names has no name for the label {label!r}; it has {safe_repr(names)}") from None
 
 
 def tldr(text: str) -> str:
@@ -125,7 +127,7 @@ def tldr(text: str) -> str:
     Source: Radford et al. 2019, section 3.6.
     """
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"the text is {shown(text)}; it must be a text that is not empty")
+        raise DataError(f"the text is {safe_repr(text)}; it must be a text that is not empty")
     return f"{text.rstrip()}\nTL;DR:"
 
 
@@ -145,7 +147,7 @@ class TextTask:
     def __call__(self, *texts: str) -> str:
         """The prompt for these texts."""
         if len(texts) != len(self.fields) or not all(isinstance(text, str) for text in texts):
-            raise DataError(f"this task reads {len(self.fields)} texts, got {shown(texts)}")
+            raise DataError(f"this task reads {len(self.fields)} texts, got {safe_repr(texts)}")
         return " ".join(f"{field} {text}" for field, text in zip(self.fields, texts, strict=True))
 
 
@@ -160,7 +162,7 @@ def read_similarity(answer: str) -> float:
         value = math.nan
     if not 0 <= value <= 5 or abs(value * 5 - round(value * 5)) > 1e-6:
         raise DataError(
-            f"the answer is {shown(answer)}; it must be a number from 0 to 5 in steps of 0.2, so this model was "
+            f"the answer is {safe_repr(answer)}; it must be a number from 0 to 5 in steps of 0.2, so this model was "
             "hardly trained for stsb"
         )
     return round(value * 5) / 5
@@ -178,7 +180,7 @@ def read_acceptable(answer: str) -> bool:
     }  # the last in the paper's figure 1
     if answer.strip() not in meanings:
         raise DataError(
-            f"the answer is {shown(answer)}; it must be 'acceptable' or 'unacceptable', so this model was hardly "
+            f"the answer is {safe_repr(answer)}; it must be 'acceptable' or 'unacceptable', so this model was hardly "
             "trained for cola"
         )
     return meanings[answer.strip()]

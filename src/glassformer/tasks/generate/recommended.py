@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.files import shown
-from glassformer.generation.options import BEAMS, RULES, SAMPLING
-from glassformer.generation.settings import Settings
+from glassformer.files import safe_repr
+from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.option_checks import BEAMS, RULES, SAMPLING
 from glassformer.model import Model
 
 LENGTHS = ("max_new_tokens", "max_length", "min_new_tokens", "min_length")
@@ -31,26 +31,26 @@ def recommended(model: Model, task: str) -> dict[str, Any]:
 
     Raises: ConfigError: `task_specific_params` is not what it should be.
     """
-    settings = Settings(model.generation_config, model.config, model.vocabulary)
+    settings = GenerationDefaults(model.generation_config, model.config, model.vocabulary)
     names = (*LENGTHS, *METHOD, *RULES, *SAMPLING, *BEAMS)
-    found = {name: settings.get(name) for name in names}
+    settings_of_task = {name: settings.get(name) for name in names}
     own = model.config.get("task_specific_params") or {}
     own = own.get(task) or {} if isinstance(own, Mapping) else None
     if not isinstance(own, Mapping):
         raise ConfigError("config.json: task_specific_params must be an object of objects, one for each task")
-    found |= {name: value for name, value in own.items() if name in found}
-    return {name: value for name, value in found.items() if value is not None}
+    settings_of_task |= {name: value for name, value in own.items() if name in settings_of_task}
+    return {name: value for name, value in settings_of_task.items() if value is not None}
 
 
-def combined(asked: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def combined(requested: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """What is asked for, and of the recommended what goes with it."""
-    both = over(asked, own)
+    both = over(requested, own)
     unused: set[str] = set()
     if not both.get("do_sample"):
         unused |= {*SAMPLING}
     if both.get("num_beams", 1) == 1:
         unused |= {*BEAMS, "num_beam_groups"}
-    return {name: value for name, value in both.items() if name in asked or name not in unused}
+    return {name: value for name, value in both.items() if name in requested or name not in unused}
 
 
 def over(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def over(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any
 
 
 def limits(
-    options: Mapping[str, Any], asked: Mapping[str, Any], *, begun: int, room: int | None
+    options: Mapping[str, Any], requested: Mapping[str, Any], *, begun: int, room: int | None
 ) -> tuple[int, int]:
     """How many new tokens there may and must be.
 
@@ -75,22 +75,22 @@ def limits(
     lengths = {name: options[name] for name in LENGTHS if name in options}
     for name, value in lengths.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ConfigError(f"{name} is {shown(value)}; it must be a whole number from 0 up")
-    if {"max_new_tokens", "max_length"} <= asked.keys():
+            raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 0 up")
+    if {"max_new_tokens", "max_length"} <= requested.keys():
         raise ConfigError("max_new_tokens and max_length were both given; give one of them")
     most = lengths.get("max_new_tokens", NEW_TOKENS)
     if "max_length" in lengths and "max_new_tokens" not in lengths:
         most = lengths["max_length"] - begun
-        if most <= 0 and "max_length" in asked:
+        if most <= 0 and "max_length" in requested:
             raise ConfigError(
                 f"max_length is {lengths['max_length']}, and it counts the {begun} tokens that the row begins with; "
                 "give more, or say max_new_tokens"
             )
         most = most if most > 0 else NEW_TOKENS
-    if room is not None and not {"max_new_tokens", "max_length"} & asked.keys():
+    if room is not None and not {"max_new_tokens", "max_length"} & requested.keys():
         most = max(1, min(most, room + 1 - begun))
     least = lengths.get("min_new_tokens", max(0, lengths.get("min_length", begun) - begun))
-    if least > most and {"min_new_tokens", "min_length"} & asked.keys():
+    if least > most and {"min_new_tokens", "min_length"} & requested.keys():
         raise ConfigError(
             f"at least {least} new tokens are asked for and at most {most} allowed; "
             "min_length and max_length count what the row begins with"

@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.kinds import ENDINGS, ending, format_of
-from glassformer.data.lines import Lines, opened
-from glassformer.data.schema import missing
+from glassformer.data.format_detection import EXTENSIONS, data_extension, make_format
+from glassformer.data.lines import LineReader, open_decompressed
+from glassformer.data.schema import missing_column
 from glassformer.errors import DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 
 KINDS = ("csv", "tsv", "jsonl")
 LONGEST = 100_000_000  # bytes of a row: whole books are judged too
@@ -40,22 +40,22 @@ def read_rows(path: Path, text: str, reference: str, limit: int | None = None) -
         limit: no more than so many.
     Raises: DataError: what is wrong, with the line.
     """
-    if ENDINGS.get(ending(path)) not in KINDS:
-        ends = ", ".join(end for end, kind in ENDINGS.items() if kind in KINDS)
+    if EXTENSIONS.get(data_extension(path)) not in KINDS:
+        ends = ", ".join(end for end, kind in EXTENSIONS.items() if kind in KINDS)
         raise DataError(f"{path}: rows come as CSV, TSV or JSONL; its name must end in {ends} (.gz)")
     if limit is not None and limit < 1:
         raise DataError(f"the limit is {limit} rows; take at least 1")
-    how = format_of(ENDINGS[ending(path)], {})
-    with opened(path) as stream:
-        lines = Lines(stream, str(path), limit=LONGEST)
-        head, empty = how.begin(lines), True
-        for found in islice(how.rows(lines, head), limit):
+    format = make_format(EXTENSIONS[data_extension(path)], {})
+    with open_decompressed(path) as stream:
+        lines = LineReader(stream, str(path), limit=LONGEST)
+        header, empty = format.read_header(lines), True
+        for raw in islice(format.rows(lines, header), limit):
             empty = False
-            where = f"{path}: line {found.line}"
-            references = _field(found.row, reference, where)
+            where = f"{path}: line {raw.line}"
+            references = _field(raw.row, reference, where)
             yield Row(
-                found.line,
-                " ".join(_texts(_field(found.row, text, where), text, where)),
+                raw.line,
+                " ".join(_texts(_field(raw.row, text, where), text, where)),
                 _texts(references, reference, where),
             )
         if empty:
@@ -64,12 +64,12 @@ def read_rows(path: Path, text: str, reference: str, limit: int | None = None) -
 
 def _field(row: Mapping[str, Any], name: str, where: str) -> Any:
     if name not in row:
-        raise DataError(f"{where}: {missing(name, row)}")
+        raise DataError(f"{where}: {missing_column(name, row)}")
     return row[name]
 
 
 def _texts(value: Any, name: str, where: str) -> list[str]:
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise DataError(f"{where}: {name!r} is {shown(value)}; it must be a text that is not blank")
+        raise DataError(f"{where}: {name!r} is {safe_repr(value)}; it must be a text that is not blank")
     return texts

@@ -22,7 +22,7 @@ _LEAD = re.compile(r"lead-(\d{1,4})")
 
 
 def named_systems(
-    names: Sequence[str], task: str, *, language: str = "en", loading: Any = None, **asked: Any
+    names: Sequence[str], task: str, *, language: str = "en", loading: Any = None, **options_of_model: Any
 ) -> list[System]:
     """The systems of these names, models loaded; a model's folder is shown by its own name where that is enough.
 
@@ -34,16 +34,16 @@ def named_systems(
     shown = [end if end and ends.count(end) == 1 else name for name, end in zip(names, ends, strict=True)]
     check_names(shown, task)
     return [
-        _named(name, its, task, language, loading or {}, asked)
+        _named(name, its, task, language, loading or {}, options_of_model)
         for name, its in zip(names, shown, strict=True)
     ]
 
 
 def _named(
-    name: str, shown: str, task: str, language: str, loading: dict[str, Any], asked: dict[str, Any]
+    name: str, shown: str, task: str, language: str, loading: dict[str, Any], options_of_model: dict[str, Any]
 ) -> System:
     if (baseline := _LEAD.fullmatch(name)) is None:
-        return model_system(load(name, **loading), task, shown, language=language, **asked)
+        return model_system(load(name, **loading), task, shown, language=language, **options_of_model)
     if task != "summarization":
         raise ConfigError(f"{name} is a baseline for summaries; it cannot do {task}")
     return System(name, Lead(int(baseline[1]), language))
@@ -77,8 +77,8 @@ def model_system(
         return before + (tldr(text) if continues else text)
 
     def write(texts: Sequence[str]) -> list[str]:
-        found = model.generate([prompt(text) for text in texts], max_new_tokens=max_new_tokens, **options)
-        return [text.strip() for text in found]
+        written = model.generate([prompt(text) for text in texts], max_new_tokens=max_new_tokens, **options)
+        return [text.strip() for text in written]
 
     limits = [limit for limit in (model.network.max_tokens, model.tokenizer.model_max_length) if limit]
     if task != "summarization" or not limits:

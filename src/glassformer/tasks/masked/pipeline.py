@@ -12,15 +12,15 @@ from typing import Any
 import torch
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
-from glassformer.tasks.pipeline import Pipeline, check_names, check_text, check_top_k
+from glassformer.files import safe_repr
+from glassformer.tasks.pipelines import Pipeline, check_names, check_text, check_top_k
 from glassformer.tasks.results import Filling, Results
 
 TOP_K = 5
 
 
 class FillMask(Pipeline):
-    """The likeliest tokens for each masked place of a text.
+    """The most likely tokens for each masked position of a text.
 
     top_k: how many, 5 unless said · targets: only these words; their probabilities stay those among all words
 
@@ -43,7 +43,7 @@ class FillMask(Pipeline):
         if words is not None and not (
             isinstance(words, (list, tuple)) and words and all(isinstance(w, str) and w for w in words)
         ):
-            raise ConfigError(f"targets is {shown(targets)}; it must be a word, or a list of words")
+            raise ConfigError(f"targets is {safe_repr(targets)}; it must be a word, or a list of words")
 
     def check_input(self, given: Any) -> None:
         check_text(given)
@@ -66,7 +66,7 @@ class FillMask(Pipeline):
         if bool(missing.any()):
             text = batch[int(missing.long().argmax())]
             raise DataError(
-                f"the text {shown(text)} has no gap; mark one by {tokenizer.mask_token}: "
+                f"the text {safe_repr(text)} has no gap; mark one by {tokenizer.mask_token}: "
                 f"'Time flies like an {tokenizer.mask_token}.'"
             )
         with torch.inference_mode():
@@ -79,11 +79,11 @@ class FillMask(Pipeline):
             places = (row == mask).nonzero()[:, 0]
             probs = logits[places.to(logits.device)].float().softmax(-1).cpu()  # [gaps, V]
             shown_ids, alone = row[keep == 1], len(places) == 1  # a pad may stand on the left
-            found = [
+            candidates = [
                 self._best(shown_ids, int(place - keep.argmax()), share, targets, top_k, alone=alone)
                 for place, share in zip(places, probs, strict=True)
             ]
-            answers.append(found[0] if len(found) == 1 else Results(found))
+            answers.append(candidates[0] if len(candidates) == 1 else Results(candidates))
         return answers
 
     def _best(
@@ -96,39 +96,39 @@ class FillMask(Pipeline):
         *,
         alone: bool,
     ) -> Results[Filling]:
-        """The likeliest tokens for one place. ids: [T], without padding · probs: [V] · targets: [targets]"""
+        """The most likely tokens for one position. ids: [T], without padding · probs: [V] · targets: [targets]"""
         tokenizer = self.model.tokenizer
         shares = probs if targets is None else probs[targets]
         best = shares.topk(min(top_k, len(shares)))
         chosen = best.indices if targets is None else targets[best.indices]
-        found = Results[Filling]()
+        candidates = Results[Filling]()
         for score, token in zip(best.values.tolist(), chosen.tolist(), strict=True):
             filled = ids.clone()
             filled[place] = token
             # The text as one reads it; beside another gap, which is a special token, all of them.
             sequence = tokenizer.decode(filled, skip_special_tokens=alone)
-            found.append(Filling(score, token, tokenizer.decode([token]), sequence))
-        return found
+            candidates.append(Filling(score, token, tokenizer.decode([token]), sequence))
+        return candidates
 
     def _ids(self, targets: str | Sequence[str] | None) -> torch.Tensor | None:
         """The tokens of the words that are allowed. [targets]"""
         if targets is None:
             return None
         tokenizer = self.model.tokenizer
-        found: dict[int, None] = {}
+        candidates: dict[int, None] = {}
         for word in [targets] if isinstance(targets, str) else targets:
             number = tokenizer.engine.token_to_id(word)
             if number is None:
                 pieces = tokenizer.encode(word, add_special_tokens=False)
                 if not pieces:
                     raise DataError(
-                        f"the target {shown(word)} is no word that this tokenizer knows; leave it out"
+                        f"the target {safe_repr(word)} is no word that this tokenizer knows; leave it out"
                     )
                 number = pieces[0]
                 warnings.warn(
-                    f"the target {shown(word)} is no token of the vocabulary; its first piece "
+                    f"the target {safe_repr(word)} is no token of the vocabulary; its first piece "
                     f"{tokenizer.convert_ids_to_tokens(number)!r} stands for it",
                     stacklevel=2,
                 )
-            found[number] = None
-        return torch.tensor(list(found))
+            candidates[number] = None
+        return torch.tensor(list(candidates))

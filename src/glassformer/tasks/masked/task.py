@@ -11,7 +11,8 @@ released with the former, in 2019.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,12 +20,16 @@ import numpy as np
 from torch import Tensor
 
 from glassformer.core.flow import Flow
-from glassformer.data.noise import share
-from glassformer.errors import ConfigError
-from glassformer.tasks.base import Examples, Objective, Rows
-from glassformer.tasks.columns import check_columns, columns_of, head_of, kept
-from glassformer.tasks.metrics.meters import Perplexity
-from glassformer.tasks.microbatch import HIDDEN, Example
+from glassformer.data.noise import sample_count
+from glassformer.errors import ConfigError, DataError
+from glassformer.tasks.base import Baseline, Dataset, Examples, Progress, Task
+from glassformer.tasks.causal.ngrams import Ngrams
+from glassformer.tasks.causal.token_losses import TokenLosses, token_losses
+from glassformer.tasks.columns import check_columns, columns_of, head_of, store_examples, text_of
+from glassformer.tasks.metrics.bootstrap import BootstrapSums
+from glassformer.tasks.metrics.metric import PerplexityMetric
+from glassformer.tasks.microbatch import IGNORE_INDEX, Example
+from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.windows import (
     Frame,
     bare_ids,
@@ -33,7 +38,7 @@ from glassformer.tasks.windows import (
     some,
     token_labels,
 )
-from glassformer.text.engine import around_one_text
+from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -85,18 +90,18 @@ class Masking:
         """
         units = np.where(np.isin(ids, self.special), NO_WORD, np.arange(len(ids)) if words is None else words)
         choices = np.unique(units[units != NO_WORD])
-        chosen = draw.choice(choices, share(len(choices), self.rate, draw), replace=False)
+        chosen = draw.choice(choices, sample_count(len(choices), self.rate, draw), replace=False)
         places = np.flatnonzero(np.isin(units, chosen))
         fate = draw.random(len(places))
-        read, said = np.array(ids), np.full(len(ids), HIDDEN, dtype=np.int64)
-        said[places] = ids[places]
+        read, masked_labels = np.array(ids), np.full(len(ids), IGNORE_INDEX, dtype=np.int64)
+        masked_labels[places] = ids[places]
         read[places[fate < MASKED]] = self.mask
         other = places[(fate >= MASKED) & (fate < MASKED + REPLACED)]
         read[other] = draw.choice(self.words, len(other))
-        return read, said
+        return read, masked_labels
 
 
-class Masked(Objective):
+class Masked(Task):
     """Texts of which some tokens are hidden; one that is longer than the model's limit goes on in further examples.
 
     Args:
@@ -105,9 +110,9 @@ class Masked(Objective):
         columns: role → column, where a column has another name
     """
 
-    TASK = "fill-mask"
+    HEAD = "fill-mask"
     COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
-    METRIC = "perplexity"
+    METRIC = VALIDATION_METRIC = "perplexity"
 
     def __init__(
         self,
@@ -119,19 +124,19 @@ class Masked(Objective):
         columns: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model)
-        self.head = head_of(model, self.TASK)
+        self.head = head_of(model, self.HEAD)
         self.columns = columns_of(self.COLUMNS, columns)
         self.masking = Masking.of(model.tokenizer, rate)
         self.whole_words = whole_words
-        self.frame = Frame.within(*around_one_text(model.tokenizer.engine), room_of(model, max_tokens))
+        self.frame = Frame.within(*prefix_and_suffix(model.tokenizer.engine), room_of(model, max_tokens))
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
         texts = encoded(rows, self.columns["text"], self.read)
-        found = (example for text in texts for example in self.windows(*text))
+        hidden = (example for text in texts for example in self.windows(*text))
         how = {"room": self.frame.room, "whole_words": self.whole_words}
-        return kept(
-            some(found, "texts must not be blank"),
+        return store_examples(
+            some(hidden, "texts must not be blank"),
             rows,
             self.model,
             cache,
@@ -140,15 +145,15 @@ class Masked(Objective):
             **how,
         )
 
-    def varied(self, example: Example, draw: np.random.Generator) -> Example:
-        read, said = self.masking(example["input_ids"], draw, example.get("words"))
-        return {"input_ids": read, "labels": said}
+    def augment(self, example: Example, draw: np.random.Generator) -> Example:
+        read, masked_labels = self.masking(example["input_ids"], draw, example.get("words"))
+        return {"input_ids": read, "labels": masked_labels}
 
     def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
         return token_labels([example["labels"] for example in examples], flow)
 
-    def meter(self) -> Perplexity:
-        return Perplexity(self.head)
+    def metric(self) -> PerplexityMetric:
+        return PerplexityMetric(self.head)
 
     def read(self, texts: list[str]) -> Iterator[tuple[list[int], list[int]]]:
         """The ids of each text and, where whole words are hidden, the number of each one's word."""
@@ -168,3 +173,89 @@ class Masked(Objective):
                 before, after = ([NO_WORD] * len(part) for part in (self.frame.before, self.frame.after))
                 example["words"] = np.array([*before, *words[stretch], *after], dtype=np.int32)
             yield example
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        column = self.columns["text"]
+        check_columns(rows, [column])
+        texts = list(encoded(rows, column, self.read))
+        windows = [list(self.windows(*text)) for text in texts]
+        if not any(windows):
+            raise DataError(f"{rows.where(0)}: no text has a token; texts must not be blank")
+        losses = token_losses(self, [example for of_text in windows for example in of_text])
+        for index, of_text in enumerate(windows):
+            parts = [next(losses) for _ in of_text]
+            yield self._prediction(index, rows, parts)
+            if progress is not None:
+                progress(1)
+
+    def _prediction(self, index: int, rows: Dataset, parts: Sequence[TokenLosses]) -> Prediction:
+        true, top_token = (
+            [int(i) for part in parts for i in getattr(part, name)] for name in ("true", "top_token")
+        )
+        losses = np.array([loss for part in parts for loss in part.losses])
+        named = self.model.tokenizer.convert_ids_to_tokens
+        return Prediction(
+            index=index,
+            where=rows.where(index),
+            row={"text": text_of(rows[index], self.columns["text"])},
+            label=named(true),
+            predicted=named(top_token),
+            correct=true == top_token if true else None,
+            loss=float(losses.mean()) if true else None,
+            details={
+                "tokens": len(true),
+                "hits": sum(a == b for a, b in zip(true, top_token, strict=True)),
+                "ids": true,
+                "losses": [round(float(loss), 4) for loss in losses],
+            },
+        )
+
+    def metrics(self, predictions: Sequence[Prediction]) -> BootstrapSums:
+        rows = [
+            [(r.loss or 0.0) * r.details["tokens"], r.details["hits"], r.details["tokens"]]
+            for r in predictions
+        ]
+        chosen = f"{self.masking.rate:.0%} of the tokens chosen, those of a text always the same"
+        how = f"{chosen}; numpy {version('numpy')}"
+        methods = {
+            "perplexity": f"exp(loss); {how}",
+            "accuracy": f"the most likely token is the hidden one; {how}",
+            "loss": f"mean over hidden tokens, in nats; {how}",
+        }
+        return BootstrapSums(np.array(rows, dtype=np.float64).reshape(-1, 3), _scores, methods)
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        known = self.model.network.vocabulary
+        if train is None:
+            return
+        column = self.columns["text"]
+        table = Ngrams((ids for ids, _ in encoded(train, column, self.read)), 1, known)
+        ((most,), _), *_ = table.runs[0].most_common(1)
+        name = str(self.model.tokenizer.convert_ids_to_tokens(most))
+        unigram = []
+        for x in predictions:
+            ids = x.details["ids"]
+            hits = sum(number == most for number in ids)
+            losses = table.losses(ids) if ids else np.zeros(0)
+            unigram.append(
+                replace(
+                    x,
+                    predicted=[name] * len(ids),
+                    correct=hits == len(ids) if ids else None,
+                    loss=float(losses.mean()) if ids else None,
+                    details={**x.details, "hits": hits, "losses": [round(float(x), 4) for x in losses]},
+                )
+            )
+        about = f"how frequent a token is in the training rows, each counted once more; it always predicts {name!r}"
+        yield Baseline("unigram", about, unigram)
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        empty = sum(not r.details["tokens"] for r in predictions)
+        return [f"{empty:,} texts are too short for a token of theirs to be hidden"] if empty else []
+
+
+def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:
+    nats, hits, tokens = sums.T
+    with np.errstate(divide="ignore", invalid="ignore"):  # nothing hidden: there is no score
+        loss = nats / tokens
+        return {"perplexity": np.exp(np.minimum(loss, 700.0)), "accuracy": hits / tokens, "loss": loss}

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Output
-from glassformer.core.heads import Head, Span
+from glassformer.core.heads import Head
 from glassformer.errors import ConfigError
-from glassformer.tasks.metrics.meters import Losses
+from glassformer.tasks.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -57,7 +57,7 @@ def best_spans(
     return spans, best
 
 
-class Answers(Losses):
+class SpanMetric(Metric):
     """How many answers are exactly right, and the F1 of the tokens that said and true answer share.
 
     The said span is that of `best_spans`, or the first token (no answer) where that scores higher. Each window of a
@@ -71,29 +71,29 @@ class Answers(Losses):
     def __init__(self, head: Head, longest: int = LONGEST) -> None:
         super().__init__(head, ("start", "end"))
         self.longest = longest
-        self._keep("answers", 3)  # how many, exactly right, Σ F1
+        self.add_state("answers", 3)  # how many, exactly right, Σ F1
 
-    def add(self, output: Output, item: Any) -> None:
-        """What was said to one pass, a `SpanPass`, which knows the context and the answers of each text."""
-        output = Span.apart(output, item.flow)
-        super().add(output, item)
+    def update(self, output: Output, batch: Any) -> None:
+        """Add the statistics of a `SpanBatch`, which knows the context and the answers of each text."""
+        super().update(output, batch)
         assert output.start_logits is not None and output.end_logits is not None
-        spans, scores = best_spans(output.start_logits, output.end_logits, item.context, self.longest)
+        spans, scores = best_spans(output.start_logits, output.end_logits, batch.context, self.longest)
         silent = output.start_logits[:, 0].float() + output.end_logits[:, 0].float() >= scores
         spans[silent] = 0
-        pairs = list(zip(spans.tolist(), item.answers, strict=True))
-        exact = sum(said in answers for said, answers in pairs)
-        f1 = sum(max(overlap(said, true) for true in answers) for said, answers in pairs)
+        pairs = list(zip(spans.tolist(), batch.answers, strict=True))
+        exact = sum(predicted in answers for predicted, answers in pairs)
+        f1 = sum(max(overlap(predicted, true) for true in answers) for predicted, answers in pairs)
         self.state["answers"] += torch.tensor([len(pairs), exact, f1], dtype=torch.float64)
 
-    def figures(self) -> dict[str, float]:
+    def compute(self) -> dict[str, float]:
+        loss = super().compute()  # which says so where nothing was added
         count, exact, f1 = self.state["answers"].tolist()
-        return {**super().figures(), "exact_match": exact / count, "f1": f1 / count}
+        return {**loss, "exact_match": exact / count, "f1": f1 / count}
 
 
-def overlap(said: Sequence[int], true: Sequence[int]) -> float:
+def overlap(predicted: Sequence[int], true: Sequence[int]) -> float:
     """F1 of the tokens of two spans, each its first and last token. [0, 0] is no answer, which shares nothing."""
-    if 0 in (*said, *true):
-        return float(list(said) == list(true))
-    shared = min(said[1], true[1]) - max(said[0], true[0]) + 1
-    return 2 * max(shared, 0) / (said[1] - said[0] + true[1] - true[0] + 2)
+    if 0 in (*predicted, *true):
+        return float(list(predicted) == list(true))
+    shared = min(predicted[1], true[1]) - max(predicted[0], true[0]) + 1
+    return 2 * max(shared, 0) / (predicted[1] - predicted[0] + true[1] - true[0] + 2)

@@ -26,7 +26,8 @@ import numpy as np
 
 from glassformer.errors import ConfigError, MissingExtraError
 from glassformer.pages.tables import html_table
-from glassformer.tasks.metrics.intervals import RESAMPLES, Interval, Tally, judge_all
+from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
+from glassformer.tasks.metrics.text_metric import TextMetric, add_all
 
 SMOOTHING = ("exp", "floor", "add-k", "none")
 TOKENIZE = ("13a", "intl", "char", "zh", "none")
@@ -91,7 +92,7 @@ class Bleu(Score):
         return [first, *precisions, penalty, *rest]
 
 
-class SacreTally(Tally):
+class SacreMetric(TextMetric):
     """Rows counted by a metric of sacrebleu.
 
     Args:
@@ -109,7 +110,7 @@ class SacreTally(Tally):
         (row,) = self._metric._extract_corpus_statistics([output], [[text] for text in references])
         return [float(count) for count in row]
 
-    def figures(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
+    def scores(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
         return {self.name: np.array([self._of(row).score for row in sums])}
 
     @abstractmethod
@@ -140,7 +141,7 @@ class SacreTally(Tally):
         }
 
 
-class BleuTally(SacreTally):
+class BleuMetric(SacreMetric):
     """N-grams of rows, counted one at a time.
 
     Args:
@@ -160,20 +161,20 @@ class BleuTally(SacreTally):
     def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Bleu:
         described = self._described(resamples, seed)
         sums = self.rows.sum(axis=0)
-        found = self._of(sums)
+        reference_score = self._of(sums)
         counts = [int(count) for count in sums]
         return Bleu(
             **described,
-            precisions=tuple(found.precisions),
+            precisions=tuple(reference_score.precisions),
             matches=tuple(counts[2:6]),
             totals=tuple(counts[6:10]),
-            brevity_penalty=found.bp,
+            brevity_penalty=reference_score.bp,
             output_length=counts[0],
             reference_length=counts[1],
         )
 
 
-class ChrfTally(SacreTally):
+class ChrfMetric(SacreMetric):
     """Runs of one to six letters of rows, counted one at a time; good for languages that inflect.
 
     Raises: MissingExtraError: without the package sacrebleu.
@@ -206,9 +207,9 @@ def bleu(
     Raises: DataError: nothing to judge, or not one reference a row. ConfigError: an unknown option.
         MissingExtraError: without sacrebleu.
     """
-    tally = BleuTally(smoothing=smoothing, tokenize=tokenize, lowercase=lowercase)
-    judge_all(tally, outputs, references)
-    return tally.result(resamples, seed)
+    text_metric = BleuMetric(smoothing=smoothing, tokenize=tokenize, lowercase=lowercase)
+    add_all(text_metric, outputs, references)
+    return text_metric.result(resamples, seed)
 
 
 def chrf(
@@ -219,9 +220,9 @@ def chrf(
     seed: int = 0,
 ) -> Score:
     """chrF of a set of translations, with a 95 % interval. Args, Raises: as `bleu`."""
-    tally = ChrfTally()
-    judge_all(tally, outputs, references)
-    return tally.result(resamples, seed)
+    text_metric = ChrfMetric()
+    add_all(text_metric, outputs, references)
+    return text_metric.result(resamples, seed)
 
 
 def _metrics() -> Any:

@@ -1,11 +1,11 @@
-"""Intervals for any figure: rows that were judged are drawn again and again, each so many times.
+"""Bootstrap confidence intervals of any score: the rows are resampled with replacement, a thousand times.
 
-    rows              1 2 3 4 5       figures of all rows: each counts once
-    a sample          2 5 5 1 3       times = 1 1 1 0 2, and the figures of that; a thousand such give the interval
+    rows              1 2 3 4 5       the score of all rows: each counts once
+    a resample        2 5 5 1 3       resample_counts = 1 1 1 0 2: how often it has each row, and the score of that
 
-What was judged keeps counts of each row, and computes its figures for any `times`; so a figure that is no mean, such as
-F1, is drawn as simply as one that is. Where counts add up they are `Counted`, as a `Tally` of texts is.
-The value of a figure is that of the package that the field reports it by; ours, for rows that count once, must agree.
+A `Bootstrap` keeps sufficient statistics of each row and computes its scores for any resample counts, so a score that
+is no mean, such as F1, is resampled as simply as one that is. Where statistics add up it is a `BootstrapSums`.
+The value of a score is that of the package that the field reports it by; ours, for rows that count once, must agree.
 
 Source: Efron, Bootstrap methods (1979).
 """
@@ -17,42 +17,45 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from glassformer.deprecation import former_attributes
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.metrics.intervals import RESAMPLES, Interval, Tally, interval_of
+from glassformer.tasks.metrics.intervals import RESAMPLES, Interval, percentile_interval
 
 CELLS_AT_ONCE = 2**20
+"""Resample counts that are held at once: 8 MB."""
 AGREEMENT = 1e-9
 
 
-class Sampled(ABC):
-    """What was judged, row by row.
+@former_attributes(figures="scores", packaged="reference_scores")
+class Bootstrap(ABC):
+    """Sufficient statistics of evaluated rows, whose scores can be computed for any resample.
 
-    methods: figure → how it was computed: which package in which version, with which settings
+    methods: score → how it was computed: which package in which version, with which settings
     """
 
     methods: Mapping[str, str]
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many rows were judged."""
+        """How many rows were evaluated."""
 
     @abstractmethod
-    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        """The figures of S samples, in which each row stands so many times. [S, N] → [S] each"""
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        """The scores of S resamples, from how often each has each row. [S, N] → [S] each"""
 
-    def packaged(self) -> dict[str, float]:
-        """The figures of the rows as they are, by the packages of `methods`, where there are such."""
+    def reference_scores(self) -> dict[str, float]:
+        """The scores of the rows as they are, by the packages of `methods`, where there are such."""
         return {}
 
     def values(self) -> dict[str, float]:
-        """The figures of the rows as they are: the packages' own, where ours agree with them.
+        """The scores of the rows as they are: the packages' own, where ours agree with them.
 
-        Raises: DataError: no row was judged.
+        Raises: DataError: no row was evaluated.
         """
         if not len(self):
-            raise DataError("there is no row to judge")
-        whole = self.figures(np.ones((1, len(self)), dtype=np.int64))
-        ours, theirs = {name: float(figure[0]) for name, figure in whole.items()}, self.packaged()
+            raise DataError("no row was evaluated; give at least one prediction with its label")
+        whole = self.scores(np.ones((1, len(self)), dtype=np.int64))
+        ours, theirs = {name: float(score[0]) for name, score in whole.items()}, self.reference_scores()
         for name, value in theirs.items():
             if not abs(value - ours[name]) <= AGREEMENT * max(1.0, abs(value)):
                 raise RuntimeError(
@@ -61,13 +64,13 @@ class Sampled(ABC):
         return {**ours, **theirs}
 
 
-class Counted(Sampled):
-    """Rows whose figures follow from the sums of a few counts, as a mean or a ratio does.
+class BootstrapSums(Bootstrap):
+    """Scores that follow from the sums of a few statistics of each row, as a mean or a ratio does.
 
     Args:
-        rows: the counts of each. [N, K]
-        of: the figures of S samples from their sums. [S, K] → [S] each
-        methods: as in `Sampled`
+        rows: the statistics of each. [N, K]
+        of: the scores of S resamples from their sums. [S, K] → [S] each
+        methods: as of `Bootstrap`
     """
 
     def __init__(
@@ -81,41 +84,31 @@ class Counted(Sampled):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(self.of(times @ self.rows))
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        return dict(self.of(resample_counts @ self.rows))
 
 
-class Means(Counted):
-    """Figures that are means over rows. Args: figures: name → what each row has [N] · methods: as of `Sampled`"""
+class BootstrapMeans(BootstrapSums):
+    """Scores that are means over rows. Args: values: name → that of each row [N] · methods: as of `Bootstrap`"""
 
-    def __init__(self, figures: Mapping[str, np.ndarray], methods: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, np.ndarray], methods: Mapping[str, str]) -> None:
         def means(sums: np.ndarray) -> dict[str, np.ndarray]:
-            return {name: sums[:, i] / sums[:, -1] for i, name in enumerate(figures)}
+            return {name: sums[:, i] / sums[:, -1] for i, name in enumerate(values)}
 
-        columns = [*figures.values(), np.ones(len(next(iter(figures.values()))))]
+        columns = [*values.values(), np.ones(len(next(iter(values.values()))))]
         super().__init__(np.stack(columns, axis=-1), means, methods)
 
 
-def tallied(tally: Tally, methods: Mapping[str, str]) -> Counted:
-    """What a tally counted; of its figures those that `methods` names."""
-    rows = tally.rows
+class BootstrapUnion(Bootstrap):
+    """The scores of several metrics of the same rows.
 
-    def named(sums: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: each for name, each in tally.figures(sums, len(rows)).items() if name in methods}
-
-    return Counted(rows, named, methods)
-
-
-class Together(Sampled):
-    """Several ways in which the same rows were judged.
-
-    Raises: DataError: they were not judged on as many rows.
+    Raises: DataError: they are of different numbers of rows.
     """
 
-    def __init__(self, *parts: Sampled) -> None:
+    def __init__(self, *parts: Bootstrap) -> None:
         if len({len(part) for part in parts}) != 1:
             raise DataError(
-                f"these were judged on {', '.join(str(len(part)) for part in parts)} rows; they differ"
+                f"the metrics are of {', '.join(str(len(part)) for part in parts)} rows; they must be of the same rows"
             )
         self.parts = parts
         self.methods = {name: method for part in parts for name, method in part.methods.items()}
@@ -123,49 +116,57 @@ class Together(Sampled):
     def __len__(self) -> int:
         return len(self.parts[0])
 
-    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: figure for part in self.parts for name, figure in part.figures(times).items()}
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: score for part in self.parts for name, score in part.scores(resample_counts).items()}
 
 
-def intervals(judged: Sampled, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
-    """Every figure with its 95 % interval.
+def intervals(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+    """Every score with its 95 % confidence interval.
 
-    Raises: DataError: no row was judged. ConfigError: no samples.
+    Raises: DataError: no row was evaluated. ConfigError: no resamples.
     """
-    values, drawn = judged.values(), _drawn(judged, resamples, seed)
-    return {name: interval_of(value, drawn[name], len(judged)) for name, value in values.items()}
+    values, resampled = bootstrap.values(), _resampled_scores(bootstrap, resamples, seed)
+    return {
+        name: percentile_interval(value, resampled[name], len(bootstrap)) for name, value in values.items()
+    }
 
 
 def differences(
-    judged: Sampled, other: Sampled, resamples: int = RESAMPLES, seed: int = 0
+    bootstrap: Bootstrap, other: Bootstrap, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Interval]:
-    """How far every figure lies above that of another system on the same rows, drawn in the same samples.
+    """How far every score lies above that of another system on the same rows: a paired bootstrap.
 
     Raises: DataError: not the same number of rows. Else as `intervals`.
     """
-    if len(judged) != len(other):
+    if len(bootstrap) != len(other):
         raise DataError(
-            f"one system was judged on {len(judged)} rows, the other on {len(other)}; a difference needs the same rows"
+            f"one system was evaluated on {len(bootstrap)} rows, the other on {len(other)}; "
+            "a difference needs the same rows"
         )
-    mine, theirs = judged.values(), other.values()
-    my_draws, their_draws = _drawn(judged, resamples, seed), _drawn(other, resamples, seed)
+    mine, theirs = bootstrap.values(), other.values()
+    my_scores, their_scores = (
+        _resampled_scores(bootstrap, resamples, seed),
+        _resampled_scores(other, resamples, seed),
+    )
     return {
-        name: interval_of(mine[name] - theirs[name], my_draws[name] - their_draws[name], len(judged))
+        name: percentile_interval(
+            mine[name] - theirs[name], my_scores[name] - their_scores[name], len(bootstrap)
+        )
         for name in mine
         if name in theirs
     }
 
 
-def _drawn(judged: Sampled, resamples: int, seed: int) -> dict[str, np.ndarray]:
-    """The figures of each sample; which rows it has depends on their number and the seed alone. [S] each"""
+def _resampled_scores(bootstrap: Bootstrap, resamples: int, seed: int) -> dict[str, np.ndarray]:
+    """The scores of each resample; which rows it has depends on their number and the seed alone. [S] each"""
     if resamples < 1:
         raise ConfigError(f"resamples is {resamples}; draw at least 1, better {RESAMPLES}")
-    count, generator = len(judged), np.random.default_rng(seed)
+    count, generator = len(bootstrap), np.random.default_rng(seed)
     at_once = max(1, CELLS_AT_ONCE // count)
     parts = []
     for start in range(0, resamples, at_once):
         samples = min(at_once, resamples - start)
         picks = generator.integers(count, size=(samples, count)) + count * np.arange(samples)[:, None]
-        times = np.bincount(picks.ravel(), minlength=samples * count).reshape(samples, count)
-        parts.append(judged.figures(times))
+        resample_counts = np.bincount(picks.ravel(), minlength=samples * count).reshape(samples, count)
+        parts.append(bootstrap.scores(resample_counts))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

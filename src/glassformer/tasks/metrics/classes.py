@@ -1,11 +1,12 @@
-"""Precision, recall and F1 of what was said of rows: classes, labels, entities, each of a kind.
+"""Precision, recall and F1 score of classes, labels and entities: one computation for batches, rows and resamples.
 
-    kind       true   said   both       precision = both / said    recall = both / true
-    joy           9     10      8       0.80                       0.89
-    anger         2      1      1       1.00                       0.50
-    micro        11     11      9       counts added up first      macro, weighted: the mean over kinds
+    class      true   predicted   hits        precision = hits / predicted    recall = hits / true
+    joy           9          10      8        0.80                            0.89
+    anger         2           1      1        1.00                            0.50
+    micro        11          11      9        counts added up first           macro, weighted: the mean over classes
 
-All three counts are of pairs (row, kind), so a sample of rows is counted by one product of matrices for each.
+The three counts are the sufficient statistics: `ClassificationMetric` adds them up batch by batch, and
+`ClassificationScores` keeps them row by row for the bootstrap, where a resample is counted by one product of matrices.
 0 / 0 counts as 0, as with scikit-learn's `zero_division=0`.
 """
 
@@ -13,41 +14,164 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from glassformer.core.flow import Output
+from glassformer.core.heads import Head
+from glassformer.deprecation import former_attributes, former_names
 from glassformer.errors import MissingExtraError
-from glassformer.tasks.metrics.bootstrap import Sampled
-from glassformer.tasks.metrics.meters import ratio
+from glassformer.tasks.metrics.bootstrap import Bootstrap
+from glassformer.tasks.metrics.metric import Metric, counted_labels
+
+if TYPE_CHECKING:
+    from glassformer.tasks.microbatch import MicroBatch
 
 AVERAGES = ("weighted", "macro", "micro")
 SETTINGS = "zero_division=0"
 
 
-class Counts:
-    """Things in rows, each of a kind: how many of each kind a sample of the rows has.
+def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """part / whole, and 0 for 0 / 0."""
+    shares: np.ndarray = np.divide(
+        part, whole, out=np.zeros_like(whole, dtype=np.float64), where=whole > 0, dtype=np.float64
+    )
+    return shares
 
-    Args: things: the row and the kind of each [n, n] · shape: how many rows and kinds there are
+
+def precision_recall_f1(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> dict[str, np.ndarray]:
+    """precision = hits / predicted, recall = hits / true, and their harmonic mean F1, of counts of any shape."""
+    return {
+        "f1": ratio(2 * hits, predicted + true),
+        "precision": ratio(hits, predicted),
+        "recall": ratio(hits, true),
+    }
+
+
+def averages(
+    hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, *, seen: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Precision, recall and F1 over classes: weighted by support, macro over those `seen`, micro. [..., K] → [...]"""
+    of_classes = precision_recall_f1(hits, predicted, true)
+    micro = precision_recall_f1(*(counts.sum(-1) for counts in (hits, predicted, true)))
+    of_averages = {
+        f"{name}_{average}": ratio((score * weight).sum(-1), weight.sum(-1).astype(np.float64))
+        for average, weight in (("weighted", true), ("macro", seen))
+        for name, score in of_classes.items()
+    }
+    return {**of_averages, **{f"{name}_micro": score for name, score in micro.items()}}
+
+
+def per_class(
+    names: Sequence[str], hits: np.ndarray, predicted: np.ndarray, true: np.ndarray
+) -> dict[str, dict[str, float | None]]:
+    """Precision, recall, F1 and support of each class; None where it is 0 / 0. [K] each"""
+    return {
+        name: {
+            "precision": _defined(hits[i], predicted[i]),
+            "recall": _defined(hits[i], true[i]),
+            "f1": _defined(2 * hits[i], predicted[i] + true[i]),
+            "support": float(true[i]),
+        }
+        for i, name in enumerate(names)
+    }
+
+
+def _defined(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole else None
+
+
+class PrecisionRecallMetric(Metric):
+    """The three counts of each class, added up batch by batch. Args: names: of the classes, by number"""
+
+    def __init__(self, head: Head, names: Sequence[str]) -> None:
+        super().__init__(head)
+        self.names = tuple(names)
+        for name in ("hits", "predicted", "true"):
+            self.add_state(name, len(names))
+
+    def counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How often each class was a hit, predicted, and true. [K] each"""
+        return self.state["hits"].numpy(), self.state["predicted"].numpy(), self.state["true"].numpy()
+
+    def averages(self, seen: np.ndarray) -> dict[str, float]:
+        """As `averages`, of all that was added."""
+        return {name: float(score) for name, score in averages(*self.counts(), seen=seen).items()}
+
+
+class ClassificationMetric(PrecisionRecallMetric):
+    """Accuracy and F1 of one class of several.
+
+    f1_macro is the mean over classes, f1_weighted that by how often each is true, f1_micro counts all alike (and is the
+    accuracy, where each example has one label). As in scikit-learn, a class that is neither true nor predicted for any
+    example is left out of the macro mean; one that is true and never predicted has 0.
     """
 
-    def __init__(self, things: tuple[np.ndarray, ...], shape: tuple[int, int]) -> None:
+    def update(self, output: Output, batch: MicroBatch) -> None:
+        super().update(output, batch)
+        predicted, true = (classes.cpu() for classes in counted_labels(output, batch))
+        counted = {"hits": true[predicted == true], "predicted": predicted, "true": true}
+        for name, classes in counted.items():
+            self.state[name] += torch.bincount(classes, minlength=len(self.names))
+
+    def compute(self) -> dict[str, float]:
+        loss = super().compute()  # which says so where nothing was added
+        hits, predicted, true = self.counts()
+        averaged = self.averages(seen=predicted + true > 0)
+        accuracy = float(hits.sum() / true.sum())
+        return {**loss, "accuracy": accuracy, **{name: averaged[name] for name in F1_AVERAGES}}
+
+
+F1_AVERAGES = ("f1_macro", "f1_weighted", "f1_micro")
+
+
+class MultiLabelMetric(PrecisionRecallMetric):
+    """F1 where an example may have any number of labels, each predicted where its probability is above a half.
+
+    f1_micro counts every yes alike; f1_macro is the mean over all labels, where one that is never true nor predicted
+    has 0.
+    """
+
+    def update(self, output: Output, batch: MicroBatch) -> None:
+        super().update(output, batch)
+        assert output.logits is not None and isinstance(batch.labels, Tensor)
+        # A logit of 0 is a probability of a half.
+        predicted, true = output.logits > 0, batch.labels > 0.5
+        for name, holds in (("hits", predicted & true), ("predicted", predicted), ("true", true)):
+            self.state[name] += holds.sum(0).cpu()
+
+    def compute(self) -> dict[str, float]:
+        averaged = self.averages(seen=np.ones(len(self.names)))
+        return {**super().compute(), "f1_micro": averaged["f1_micro"], "f1_macro": averaged["f1_macro"]}
+
+
+class RowCounts:
+    """How many items of each class a resample of rows has.
+
+    Args: items: the row and the class of each item [n, n] · shape: how many rows and classes there are
+    """
+
+    def __init__(self, items: tuple[np.ndarray, ...], shape: tuple[int, int]) -> None:
         import scipy.sparse
 
-        rows, kinds = things
+        rows, classes = items
         ones = np.ones(len(rows))
-        self._table = scipy.sparse.csr_array((ones, (kinds, rows)), shape=shape[::-1])  # [K, N]
+        self._table = scipy.sparse.csr_array((ones, (classes, rows)), shape=shape[::-1])  # [K, N]
 
-    def of(self, times: np.ndarray) -> np.ndarray:
+    def of(self, resample_counts: np.ndarray) -> np.ndarray:
         """[S, N] → [S, K]"""
-        counted: np.ndarray = (self._table @ times.T.astype(np.float64)).T
-        return counted
+        counts: np.ndarray = (self._table @ resample_counts.T.astype(np.float64)).T
+        return counts
 
 
-class SaidKinds(Sampled):
-    """What is true of rows, what was said, and what both have, as pairs of a row and a kind.
+@former_attributes(each="per_class", confusion="confusion_matrix", said="predicted")
+class PrecisionRecallScores(Bootstrap):
+    """The three counts of each class, kept row by row.
 
-    Args: names: of the kinds, by number · rows: how many · true, said, both: rows and kinds of the pairs
+    Args: names: of the classes, by number · rows: how many · true, predicted, hits: rows and classes of the items
     """
 
     def __init__(
@@ -56,147 +180,128 @@ class SaidKinds(Sampled):
         rows: int,
         *,
         true: tuple[np.ndarray, ...],
-        said: tuple[np.ndarray, ...],
-        both: tuple[np.ndarray, ...],
+        predicted: tuple[np.ndarray, ...],
+        hits: tuple[np.ndarray, ...],
     ) -> None:
         self.names = list(names)
         self._rows = rows
         shape = (rows, len(names))
-        self._true, self._said, self._both = (Counts(pairs, shape) for pairs in (true, said, both))
+        self._hits, self._predicted, self._true = (
+            RowCounts(items, shape) for items in (hits, predicted, true)
+        )
 
     def __len__(self) -> int:
         return self._rows
 
-    def counts(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How many of each kind are both true and said, are said, and are true. [S, K] each"""
-        return self._both.of(times), self._said.of(times), self._true.of(times)
+    def counts(self, resample_counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hits, predictions and support of each class in each resample. [S, K] each"""
+        return (
+            self._hits.of(resample_counts),
+            self._predicted.of(resample_counts),
+            self._true.of(resample_counts),
+        )
 
-    def each(self) -> dict[str, dict[str, float | None]]:
-        """Precision, recall, F1 and support of each kind; None where nothing is said or true that defines it."""
-        both, said, true = (counts[0] for counts in self.counts(np.ones((1, len(self)), dtype=np.int64)))
-        return {
-            name: {
-                "precision": _share(both[i], said[i]),
-                "recall": _share(both[i], true[i]),
-                "f1": _share(2 * both[i], said[i] + true[i]),
-                "support": float(true[i]),
-            }
-            for i, name in enumerate(self.names)
-        }
+    def per_class(self) -> dict[str, dict[str, float | None]]:
+        """Precision, recall, F1 and support of each class, as `per_class`."""
+        return per_class(
+            self.names, *(counts[0] for counts in self.counts(np.ones((1, len(self)), dtype=np.int64)))
+        )
 
 
-class SaidClasses(SaidKinds):
+class ClassificationScores(PrecisionRecallScores):
     """One class of several, of each row or of each word of a row.
 
-    A class that is neither true nor said of any row is left out of the macro mean.
+    A class that is neither true nor predicted for any row is left out of the macro mean.
 
     Args:
-        names: of the classes, by number · true, said: their numbers. [n]
+        names: of the classes, by number · true, predicted: their numbers. [n]
         rows: which row each is of; None = a row has one. [n]
     """
 
     def __init__(
-        self, names: Sequence[str], true: np.ndarray, said: np.ndarray, rows: np.ndarray | None = None
+        self, names: Sequence[str], true: np.ndarray, predicted: np.ndarray, rows: np.ndarray | None = None
     ) -> None:
-        self.true, self.said = true, said
-        of = np.arange(len(true)) if rows is None else rows
-        right = true == said
+        self.true, self.predicted = true, predicted
+        rows = np.arange(len(true)) if rows is None else rows
+        hit = true == predicted
         super().__init__(
             names,
-            int(of[-1]) + 1 if len(of) else 0,
-            true=(of, true),
-            said=(of, said),
-            both=(of[right], true[right]),
+            int(rows[-1]) + 1 if len(rows) else 0,
+            true=(rows, true),
+            predicted=(rows, predicted),
+            hits=(rows[hit], true[hit]),
         )
         self.methods = {"accuracy": by_sklearn(), **average_methods()}
 
-    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        both, said, true = self.counts(times)
-        found = averages(both, said, true, seen=said + true > 0)
-        main = {"f1_weighted": found.pop("f1_weighted"), "accuracy": both.sum(-1) / true.sum(-1)}
-        return {**main, **found}
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        hits, predicted, true = self.counts(resample_counts)
+        averaged = averages(hits, predicted, true, seen=predicted + true > 0)
+        main = {"f1_weighted": averaged.pop("f1_weighted"), "accuracy": hits.sum(-1) / true.sum(-1)}
+        return {**main, **averaged}
 
-    def packaged(self) -> dict[str, float]:
-        accuracy = float(sklearn_metrics().accuracy_score(self.true, self.said))
-        return {"accuracy": accuracy, **packaged_averages(self.true, self.said)}
+    def reference_scores(self) -> dict[str, float]:
+        accuracy = float(sklearn_metrics().accuracy_score(self.true, self.predicted))
+        return {"accuracy": accuracy, **sklearn_averages(self.true, self.predicted)}
 
-    def confusion(self) -> list[list[int]]:
+    def confusion_matrix(self) -> list[list[int]]:
         """How often each class (a row) was taken for each (a column)."""
         count = len(self.names)
-        table = np.bincount(self.true * count + self.said, minlength=count * count)
-        found: list[list[int]] = table.reshape(count, count).tolist()
-        return found
+        table = np.bincount(self.true * count + self.predicted, minlength=count * count)
+        matrix: list[list[int]] = table.reshape(count, count).tolist()
+        return matrix
 
 
-class SaidLabels(SaidKinds):
-    """Any number of labels of each row.
+class MultiLabelScores(PrecisionRecallScores):
+    """Any number of labels for each row.
 
-    subset_accuracy is the share of the rows of which every label is right. A label that is neither true nor said of any
-    row counts as 0 in the macro mean.
+    subset_accuracy is the share of the rows of which every label is right. A label that is neither true nor predicted
+    for any row counts as 0 in the macro mean.
 
-    Args: names: of the labels, by number · true, said: whether each holds. [N, K] bool
+    Args: names: of the labels, by number · true, predicted: whether each holds. [N, K] bool
     """
 
-    def __init__(self, names: Sequence[str], true: np.ndarray, said: np.ndarray) -> None:
-        self.true, self.said = true, said
+    def __init__(self, names: Sequence[str], true: np.ndarray, predicted: np.ndarray) -> None:
+        self.true, self.predicted = true, predicted
         super().__init__(
-            names, len(true), true=np.nonzero(true), said=np.nonzero(said), both=np.nonzero(true & said)
+            names,
+            len(true),
+            true=np.nonzero(true),
+            predicted=np.nonzero(predicted),
+            hits=np.nonzero(true & predicted),
         )
-        self._whole = (true == said).all(-1).astype(np.float64)
+        self._all_right = (true == predicted).all(-1).astype(np.float64)
         self.methods = {"subset_accuracy": by_sklearn("accuracy_score"), **average_methods()}
 
-    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        both, said, true = self.counts(times)
-        found = averages(both, said, true, seen=np.ones_like(true, dtype=bool))
-        whole = times @ self._whole / times.sum(-1)
-        return {"f1_micro": found.pop("f1_micro"), "subset_accuracy": whole, **found}
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        hits, predicted, true = self.counts(resample_counts)
+        averaged = averages(hits, predicted, true, seen=np.ones_like(true, dtype=bool))
+        subset_accuracy = resample_counts @ self._all_right / resample_counts.sum(-1)
+        return {"f1_micro": averaged.pop("f1_micro"), "subset_accuracy": subset_accuracy, **averaged}
 
-    def packaged(self) -> dict[str, float]:
+    def reference_scores(self) -> dict[str, float]:
         # A single label makes a column, which scikit-learn takes for two classes: yes, which counts, and no.
         alone = len(self.names) == 1
-        true, said = (x.ravel() if alone else x for x in (self.true, self.said))
+        true, predicted = (x.ravel() if alone else x for x in (self.true, self.predicted))
         return {
-            "subset_accuracy": float(sklearn_metrics().accuracy_score(true, said)),
-            **packaged_averages(true, said, labels=[True] if alone else None),
+            "subset_accuracy": float(sklearn_metrics().accuracy_score(true, predicted)),
+            **sklearn_averages(true, predicted, labels=[True] if alone else None),
         }
 
 
-def averages(
-    both: np.ndarray, said: np.ndarray, true: np.ndarray, *, seen: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Precision, recall and F1 over kinds: weighted by how often each is true, macro over those seen, micro. [S]"""
-
-    def shares(both: np.ndarray, said: np.ndarray, true: np.ndarray) -> dict[str, np.ndarray]:
-        return {
-            "f1": ratio(2 * both, said + true),
-            "precision": ratio(both, said),
-            "recall": ratio(both, true),
-        }
-
-    each = shares(both, said, true)
-    micro = shares(*(counts.sum(-1) for counts in (both, said, true)))
-    found = {
-        f"{name}_{average}": ratio((share * weight).sum(-1), weight.sum(-1).astype(np.float64))
-        for average, weight in (("weighted", true), ("macro", seen))
-        for name, share in each.items()
-    }
-    return {**found, **{f"{name}_micro": share for name, share in micro.items()}}
-
-
-def packaged_averages(true: Any, said: Any, labels: Sequence[Any] | None = None) -> dict[str, float]:
-    """The same by scikit-learn. Args: labels: those that count; None = all that are true or said"""
-    found = {}
+def sklearn_averages(true: Any, predicted: Any, labels: Sequence[Any] | None = None) -> dict[str, float]:
+    """`averages` by scikit-learn. Args: labels: those that count; None = all that are true or predicted"""
+    scores = {}
     for average in AVERAGES:
         precision, recall, f1, _ = sklearn_metrics().precision_recall_fscore_support(
-            true, said, labels=labels, average=average, zero_division=0
+            true, predicted, labels=labels, average=average, zero_division=0
         )
         of_average = {"f1": f1, "precision": precision, "recall": recall}
-        found.update({f"{name}_{average}": float(value) for name, value in of_average.items()})
-    return found
+        scores.update({f"{name}_{average}": float(value) for name, value in of_average.items()})
+    return scores
 
 
 def average_methods() -> dict[str, str]:
-    """How the figures of `averages` are computed."""
+    """How the scores of `averages` are computed."""
     return {
         f"{name}_{average}": by_sklearn(f"average='{average}'", SETTINGS)
         for average in AVERAGES
@@ -214,37 +319,43 @@ def sklearn_metrics() -> Any:
     try:
         import sklearn.metrics
     except ImportError as error:
-        raise MissingExtraError("scikit-learn", "evaluate", "judging classes") from error
+        raise MissingExtraError("scikit-learn", "evaluate", "evaluating classes") from error
     return sklearn.metrics
 
 
-def undefined(
-    each: Mapping[str, Mapping[str, float | None]], true_of: str, *, left_out: bool, weighted: bool = True
+def undefined_scores(
+    of_classes: Mapping[str, Mapping[str, float | None]],
+    true_of: str,
+    *,
+    left_out: bool,
+    weighted: bool = True,
 ) -> list[str]:
-    """What is to be said of kinds whose figures are not defined.
+    """Notes on classes whose precision, recall or F1 is not defined.
 
     Args:
-        true_of: how to say that one never occurs, before its name: "no row is"
-        left_out: whether one that is neither true nor said is left out of the macro means, or counts as 0
+        of_classes: as `per_class` gives it · true_of: how to say that one never occurs, before its name: "no row is"
+        left_out: whether one that is neither true nor predicted is left out of the macro means, or counts as 0
         weighted: whether there are weighted means
     """
-    unseen = [name for name, row in each.items() if row["f1"] is None]
-    never_true = [name for name, row in each.items() if row["recall"] is None and name not in unseen]
-    never_said = [name for name, row in each.items() if row["precision"] is None and name not in unseen]
+    unseen = [name for name, row in of_classes.items() if row["f1"] is None]
+    never_true = [name for name, row in of_classes.items() if row["recall"] is None and name not in unseen]
+    never_predicted = [
+        name for name, row in of_classes.items() if row["precision"] is None and name not in unseen
+    ]
     means = "the macro and weighted means" if weighted else "the macro mean"
-    found = []
+    notes = []
     if unseen:
-        what = "left out of the macro means" if left_out else "counts as 0 in the macro means"
-        found.append(f"{true_of} {_listed(unseen)}, and none was said to be: {what}")
+        effect = "left out of the macro means" if left_out else "counts as 0 in the macro means"
+        notes.append(f"{true_of} {_listed(unseen)}, and none was predicted to be: {effect}")
     if never_true:
-        found.append(
+        notes.append(
             f"{true_of} {_listed(never_true)}: recall is not defined there and counts as 0 in the macro mean"
         )
-    if never_said:
-        found.append(
-            f"never said: {_listed(never_said)}: precision is not defined there and counts as 0 in {means}"
+    if never_predicted:
+        notes.append(
+            f"never predicted: {_listed(never_predicted)}: precision is not defined there and counts as 0 in {means}"
         )
-    return found
+    return notes
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:
@@ -252,5 +363,4 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(map(repr, names[:most])) + more
 
 
-def _share(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole else None
+__getattr__ = former_names(__name__)

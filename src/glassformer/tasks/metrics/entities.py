@@ -24,12 +24,18 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Head
+from glassformer.deprecation import former_names
 from glassformer.errors import MissingExtraError
-from glassformer.tasks.metrics.classes import SaidKinds, averages
-from glassformer.tasks.metrics.meters import Losses, counted_labels, per_name, ratio
+from glassformer.tasks.metrics.classes import (
+    PrecisionRecallMetric,
+    PrecisionRecallScores,
+    averages,
+    precision_recall_f1,
+)
+from glassformer.tasks.metrics.metric import counted_labels
 
 if TYPE_CHECKING:
-    from glassformer.tasks.microbatch import Pass
+    from glassformer.tasks.microbatch import MicroBatch
 
 TAG = re.compile(r"O|([BIES])(?:-(.+))?", re.DOTALL)
 
@@ -39,66 +45,57 @@ def marks_entities(names: Sequence[str]) -> bool:
     return all(map(TAG.fullmatch, names)) and any(name != "O" for name in names)
 
 
-class Entities(Losses):
+class EntityMetric(PrecisionRecallMetric):
     """Precision, recall and F1 of whole entities, and the accuracy of tags, as seqeval has them.
 
     Args: names: of the tags, by number
     """
 
     def __init__(self, head: Head, names: Sequence[str]) -> None:
-        super().__init__(head)
-        self._runs = Runs(names)
-        self.types = self._runs.types
-        for name in ("hits", "said", "true"):
-            self._keep(name, len(self.types))
-        self._keep("tags", 2)  # how many, how many of them right
+        self._runs = EntityRuns(names)
+        super().__init__(head, self._runs.types)
+        self.add_state("tags", 2)  # how many, how many of them right
 
-    def add(self, output: Output, item: Pass) -> None:
-        super().add(output, item)
-        assert isinstance(item.labels, Tensor)
-        said, true = (tags.cpu().numpy() for tags in counted_labels(output, item))
-        texts = text_of_each(item.labels, item.flow).flatten()[item.labels.flatten().cpu() >= 0].numpy()
-        for name, count in self._runs.compared(said, true, texts).items():
+    def update(self, output: Output, batch: MicroBatch) -> None:
+        super().update(output, batch)
+        assert isinstance(batch.labels, Tensor)
+        predicted, true = (tags.cpu().numpy() for tags in counted_labels(output, batch))
+        texts = text_of_each(batch.labels, batch.flow).flatten()[batch.labels.flatten().cpu() >= 0].numpy()
+        for name, count in self._runs.compared(predicted, true, texts).items():
             self.state[name] += torch.from_numpy(count)
-        self.state["tags"] += torch.tensor([len(true), int((said == true).sum())])
+        self.state["tags"] += torch.tensor([len(true), int((predicted == true).sum())])
 
-    def figures(self) -> dict[str, float]:
-        hits, said, true = (self.state[name].sum().numpy() for name in ("hits", "said", "true"))
+    def compute(self) -> dict[str, float]:
+        loss = super().compute()  # which says so where nothing was added
+        micro = precision_recall_f1(*(counts.sum() for counts in self.counts()))
         tags, right = self.state["tags"].tolist()
-        return {
-            **super().figures(),
-            "precision": float(ratio(hits, said)),
-            "recall": float(ratio(hits, true)),
-            "f1": float(ratio(2 * hits, said + true)),
-            "accuracy": right / tags,
-        }
-
-    def each(self) -> dict[str, dict[str, float]]:
-        """Precision, recall, F1 and number of entities of each type."""
-        counts = (self.state[name].numpy() for name in ("hits", "said", "true"))
-        return per_name(self.types, *counts)
+        return {**loss, **{k: float(x) for k, x in micro.items()}, "accuracy": right / tags}
 
 
-class SaidEntities(SaidKinds):
+class EntityScores(PrecisionRecallScores):
     """The entities of rows, judged as wholes, and the accuracy of their tags. f1, precision and recall are micro means.
 
-    Args: names: of the tags · true, said: a tag for each word of each row
+    Args: names: of the tags · true, predicted: a tag for each word of each row
     Raises: MissingExtraError: without the package seqeval.
     """
 
-    def __init__(self, names: Sequence[str], true: Sequence[list[str]], said: Sequence[list[str]]) -> None:
-        self.true, self.said, self._metrics = true, said, seqeval_metrics()
-        number, runs = {name: i for i, name in enumerate(names)}, Runs(names)
+    def __init__(
+        self, names: Sequence[str], true: Sequence[list[str]], predicted: Sequence[list[str]]
+    ) -> None:
+        self.true, self.predicted, self._metrics = true, predicted, seqeval_metrics()
+        number, runs = {name: i for i, name in enumerate(names)}, EntityRuns(names)
         rows = np.repeat(np.arange(len(true)), [len(tags) for tags in true])
-        tags = [np.array([number[tag] for tag in chain.from_iterable(side)]) for side in (true, said)]
-        (begins, kinds, ends), (said_begins, said_kinds, said_ends) = (runs.of(side, rows) for side in tags)
-        both = begins & said_begins & (kinds == said_kinds) & (ends == said_ends)
+        tags = [np.array([number[tag] for tag in chain.from_iterable(side)]) for side in (true, predicted)]
+        (begins, kinds, ends), (predicted_begins, predicted_kinds, predicted_ends) = (
+            runs.of(side, rows) for side in tags
+        )
+        hits = begins & predicted_begins & (kinds == predicted_kinds) & (ends == predicted_ends)
         super().__init__(
             runs.types,
             len(true),
             true=(rows[begins], kinds[begins]),
-            said=(rows[said_begins], said_kinds[said_begins]),
-            both=(rows[both], kinds[both]),
+            predicted=(rows[predicted_begins], predicted_kinds[predicted_begins]),
+            hits=(rows[hits], kinds[hits]),
         )
         self._right = np.bincount(rows[tags[0] == tags[1]], minlength=len(true))
         self._words = np.bincount(rows, minlength=len(true))
@@ -110,28 +107,28 @@ class SaidEntities(SaidKinds):
             "accuracy": package,
         }
 
-    def figures(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        both, said, true = self.counts(times)
-        found = averages(both, said, true, seen=said + true > 0)
-        micro = {name: found[f"{name}_micro"] for name in ("f1", "precision", "recall")}
-        accuracy = times @ self._right / (times @ self._words)
-        return {**micro, "f1_macro": found["f1_macro"], "accuracy": accuracy}
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        hits, predicted, true = self.counts(resample_counts)
+        computed = averages(hits, predicted, true, seen=predicted + true > 0)
+        micro = {name: computed[f"{name}_micro"] for name in ("f1", "precision", "recall")}
+        accuracy = resample_counts @ self._right / (resample_counts @ self._words)
+        return {**micro, "f1_macro": computed["f1_macro"], "accuracy": accuracy}
 
-    def packaged(self) -> dict[str, float]:
-        metrics, sides = self._metrics, (list(self.true), list(self.said))
+    def reference_scores(self) -> dict[str, float]:
+        metrics, sides = self._metrics, (list(self.true), list(self.predicted))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of figures that are not defined, which the judge tells
-            found = {
+            computed = {
                 "f1": metrics.f1_score(*sides, zero_division=0),
                 "precision": metrics.precision_score(*sides, zero_division=0),
                 "recall": metrics.recall_score(*sides, zero_division=0),
                 "accuracy": metrics.accuracy_score(*sides),
             }
             if any(
-                row["f1"] is not None for row in self.each().values()
+                row["f1"] is not None for row in self.per_class().values()
             ):  # it fails where there is no entity at all
-                found["f1_macro"] = metrics.f1_score(*sides, average="macro", zero_division=0)
-        return {name: float(value) for name, value in found.items()}
+                computed["f1_macro"] = metrics.f1_score(*sides, average="macro", zero_division=0)
+        return {name: float(value) for name, value in computed.items()}
 
 
 def seqeval_metrics() -> Any:
@@ -143,12 +140,12 @@ def seqeval_metrics() -> Any:
     return seqeval.metrics
 
 
-class Runs:
+class EntityRuns:
     """Where entities begin and end in tags, which are numbers of `names`."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        found = [TAG.fullmatch(name) for name in names]
-        parts = [(match and match[1], (match and match[2]) or "entity") for match in found]
+        computed = [TAG.fullmatch(name) for name in names]
+        parts = [(match and match[1], (match and match[2]) or "entity") for match in computed]
         self.types = tuple(sorted({kind for prefix, kind in parts if prefix}))
         self._type = np.array([self.types.index(kind) if prefix else -1 for prefix, kind in parts])
         self._goes_on = np.array([prefix in ("B", "I") for prefix, _ in parts])  # the next may be of it
@@ -172,22 +169,29 @@ class Runs:
         last = np.flatnonzero(np.concatenate((~joined, [True])))
         return begins, kinds, last[np.searchsorted(last, np.arange(len(tags)))]
 
-    def compared(self, said: np.ndarray, true: np.ndarray, texts: np.ndarray) -> dict[str, np.ndarray]:
-        """How many entities of each type are said, are true, and are both (`hits`). [types] each"""
+    def compared(self, predicted: np.ndarray, true: np.ndarray, texts: np.ndarray) -> dict[str, np.ndarray]:
+        """How many entities of each type are predicted, are true, and are hits (`hits`). [types] each"""
         if not len(true):
             return {}
-        (said_begins, said_kinds, said_ends), (begins, kinds, ends) = (
-            self.of(said, texts),
+        (predicted_begins, predicted_kinds, predicted_ends), (begins, kinds, ends) = (
+            self.of(predicted, texts),
             self.of(true, texts),
         )
-        both = begins & said_begins & (kinds == said_kinds) & (ends == said_ends)
-        found = {"hits": kinds[both], "said": said_kinds[said_begins], "true": kinds[begins]}
-        return {name: np.bincount(of, minlength=len(self.types)) for name, of in found.items()}
+        hits = begins & predicted_begins & (kinds == predicted_kinds) & (ends == predicted_ends)
+        computed = {
+            "hits": kinds[hits],
+            "predicted": predicted_kinds[predicted_begins],
+            "true": kinds[begins],
+        }
+        return {name: np.bincount(of, minlength=len(self.types)) for name, of in computed.items()}
 
 
 def text_of_each(labels: Tensor, flow: Flow) -> Tensor:
     """Which text each label of a layout is of. [B, T], or [1, tokens] of a packed row"""
-    if flow.segments is None:
+    if flow.packing is None:
         return torch.arange(len(labels))[:, None].expand(labels.shape)
-    lengths = torch.tensor(flow.segments.lengths)
+    lengths = torch.tensor(flow.packing.lengths)
     return torch.arange(len(lengths)).repeat_interleave(lengths)[None]
+
+
+__getattr__ = former_names(__name__)

@@ -26,7 +26,8 @@ import numpy as np
 
 from glassformer.errors import DataError, MissingExtraError
 from glassformer.pages.tables import html_table
-from glassformer.tasks.metrics.intervals import RESAMPLES, Interval, Tally, judge_all
+from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
+from glassformer.tasks.metrics.text_metric import TextMetric, add_all
 from glassformer.text.sentences import split_sentences
 
 KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL", "ROUGE-Lsum": "rougeLsum"}
@@ -90,7 +91,7 @@ class Rouge:
         return f"ROUGE of {self.rows:,} rows, {how}; 95 % intervals in brackets"
 
 
-class RougeTally(Tally):
+class RougeMetric(TextMetric):
     """The overlaps of rows, counted one at a time.
 
     Args:
@@ -119,15 +120,15 @@ class RougeTally(Tally):
         scores = self._scorer.score_multi([self._lines(text) for text in references], self._lines(output))
         return [number for kind in KINDS.values() for number in scores[kind]]
 
-    def figures(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
+    def scores(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
         names = [f"{kind} {part}" for kind in KINDS for part in PARTS]
         return dict(zip(names, (sums / rows).T, strict=True))
 
     def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Rouge:
         """ROUGE of all rows so far. Args, Raises: as `Tally.intervals`."""
-        found = self.intervals(resamples, seed)
+        of_scores = self.intervals(resamples, seed)
         overlaps = {
-            field: Overlap(*(found[f"{kind} {part}"] for part in PARTS)) for kind, field in KINDS.items()
+            field: Overlap(*(of_scores[f"{kind} {part}"] for part in PARTS)) for kind, field in KINDS.items()
         }
         return Rouge(
             **overlaps,
@@ -180,9 +181,9 @@ def rouge(
         stemming, sentences, language: as in `RougeTally` · resamples, seed: as in `Tally.intervals`
     Raises: DataError: nothing to judge, or not one reference a row. MissingExtraError: without rouge-score.
     """
-    tally = RougeTally(stemming=stemming, sentences=sentences, language=language)
-    judge_all(tally, outputs, references)
-    return tally.result(resamples, seed)
+    text_metric = RougeMetric(stemming=stemming, sentences=sentences, language=language)
+    add_all(text_metric, outputs, references)
+    return text_metric.result(resamples, seed)
 
 
 def _scorer(stemming: bool) -> Any:

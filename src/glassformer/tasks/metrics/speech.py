@@ -23,7 +23,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.pages.tables import html_table
-from glassformer.tasks.metrics.bootstrap import Counted, intervals
+from glassformer.tasks.metrics.bootstrap import BootstrapSums, intervals
 from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
 
 MARKS = {"substitute": "S", "delete": "D", "insert": "I", "equal": ""}
@@ -52,8 +52,8 @@ class Utterance:
     hits, substitutions, deletions, insertions: of words
     """
 
-    said: str
-    heard: str
+    reference_text: str
+    hypothesis: str
     hits: int
     substitutions: int
     deletions: int
@@ -67,9 +67,9 @@ class Utterance:
 
     def __str__(self) -> str:
         lines = ["said ", "heard", "     "]
-        for said, heard, mark in self.alignment:
-            width = max(len(said), len(heard))
-            column = (said or NOTHING * width, heard or NOTHING * width, mark)
+        for reference_text, hypothesis, mark in self.alignment:
+            width = max(len(reference_text), len(hypothesis))
+            column = (reference_text or NOTHING * width, hypothesis or NOTHING * width, mark)
             lines = [f"{line} {word:<{width}}" for line, word in zip(lines, column, strict=True)]
         return "\n".join(line.rstrip() for line in lines)
 
@@ -146,13 +146,13 @@ def word_errors(
     if normaliser not in NORMALISERS:
         raise ConfigError(f"normaliser is {normaliser!r}; allowed: {', '.join(map(repr, NORMALISERS))}")
     jiwer, clean = _package(), NORMALISERS[normaliser]
-    said, heard = ([_text(text) for text in texts] for texts in (references, outputs))
-    if len(said) != len(heard):
+    reference_text, hypothesis = ([_text(text) for text in texts] for texts in (references, outputs))
+    if len(reference_text) != len(hypothesis):
         raise DataError(
-            f"{len(said):,} references and {len(heard):,} outputs; each utterance has one of both"
+            f"{len(reference_text):,} references and {len(hypothesis):,} outputs; each utterance has one of both"
         )
     utterances, counts = [], []
-    for reference, output in zip(map(clean, said), map(clean, heard), strict=True):
+    for reference, output in zip(map(clean, reference_text), map(clean, hypothesis), strict=True):
         words, letters = jiwer.process_words(reference, output), jiwer.process_characters(reference, output)
         utterances.append(_utterance(reference, output, words))
         wrong = letters.substitutions + letters.deletions + letters.insertions
@@ -161,15 +161,15 @@ def word_errors(
         raise DataError("no reference has a word; there is nothing to divide errors by")
     by = {"jiwer": version("jiwer")}
     method = f"jiwer {by['jiwer']}, normaliser {normaliser!r}"
-    judged = Counted(np.array(counts, dtype=np.float64), _rates, {"WER": method, "CER": method})
-    found = intervals(judged, resamples, seed)
+    error_rates = BootstrapSums(np.array(counts, dtype=np.float64), _rates, {"WER": method, "CER": method})
+    rates = intervals(error_rates, resamples, seed)
     totals = {
         name: sum(getattr(u, name) for u in utterances)
         for name in ("hits", "substitutions", "deletions", "insertions")
     }
     return WordErrors(
-        wer=found["WER"],
-        cer=found["CER"],
+        wer=rates["WER"],
+        cer=rates["CER"],
         **totals,
         words=sum(row[1] for row in counts),
         normaliser=normaliser,
@@ -183,8 +183,8 @@ def _rates(sums: np.ndarray) -> dict[str, np.ndarray]:
     return {"WER": wrong / np.maximum(words, 1), "CER": wrong_letters / np.maximum(letters, 1)}
 
 
-def _utterance(said: str, heard: str, found: Any) -> Utterance:
-    (before,), (after,), (chunks,) = found.references, found.hypotheses, found.alignments
+def _utterance(reference_text: str, hypothesis: str, rates: Any) -> Utterance:
+    (before,), (after,), (chunks,) = rates.references, rates.hypotheses, rates.alignments
     alignment = []
     for chunk in chunks:
         gone = before[chunk.ref_start_idx : chunk.ref_end_idx]
@@ -193,7 +193,13 @@ def _utterance(said: str, heard: str, found: Any) -> Utterance:
             word, instead = ("".join(part[place : place + 1]) for part in (gone, come))
             alignment.append((word, instead, MARKS[chunk.type]))
     return Utterance(
-        said, heard, found.hits, found.substitutions, found.deletions, found.insertions, alignment
+        reference_text,
+        hypothesis,
+        rates.hits,
+        rates.substitutions,
+        rates.deletions,
+        rates.insertions,
+        alignment,
     )
 
 

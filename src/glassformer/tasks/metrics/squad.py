@@ -25,18 +25,18 @@ def words_of(text: str) -> list[str]:
     return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
-def exact_match(said: str, answers: Sequence[str]) -> float:
+def exact_match(predicted: str, answers: Sequence[str]) -> float:
     """1 where the words are those of an answer, else 0. Args: answers: none where there is no answer"""
-    return float(any(words_of(said) == words_of(answer) for answer in answers or [""]))
+    return float(any(words_of(predicted) == words_of(answer) for answer in answers or [""]))
 
 
-def word_f1(said: str, answers: Sequence[str]) -> float:
+def word_f1(predicted: str, answers: Sequence[str]) -> float:
     """F1 of the words that said and true answer share. Args: as `exact_match`"""
-    return max(_overlap(words_of(said), words_of(answer)) for answer in answers or [""])
+    return max(_overlap(words_of(predicted), words_of(answer)) for answer in answers or [""])
 
 
-def _overlap(said: list[str], true: list[str]) -> float:
-    if not said or not true:
-        return float(said == true)
-    shared = (Counter(said) & Counter(true)).total()
-    return 2 * shared / (len(said) + len(true))
+def _overlap(predicted: list[str], true: list[str]) -> float:
+    if not predicted or not true:
+        return float(predicted == true)
+    shared = (Counter(predicted) & Counter(true)).total()
+    return 2 * shared / (len(predicted) + len(true))

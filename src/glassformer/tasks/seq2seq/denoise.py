@@ -21,14 +21,14 @@ from glassformer.data.noise import (
     corrupt_spans,
     delete_tokens,
     gap_sentences,
-    hide_tokens,
     infill,
-    permute,
+    mask_tokens,
+    permute_sentences,
     rotate,
 )
 from glassformer.errors import ConfigError, nearest
-from glassformer.tasks.base import Examples, Rows
-from glassformer.tasks.columns import check_columns, kept, tell_cut
+from glassformer.tasks.base import Dataset, Examples
+from glassformer.tasks.columns import check_columns, store_examples, tell_cut
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.seq2seq.task import Sides, TwoSided
 from glassformer.tasks.windows import apart, bare_ids, encoded, sentences_of, some, windows
@@ -41,7 +41,7 @@ Spoil = Callable[[np.ndarray, np.random.Generator, int], np.ndarray]
 
 NOISES: Mapping[str, Spoil] = {
     "infill": lambda ids, draw, mask: infill(ids, draw, mask=mask),
-    "hide": lambda ids, draw, mask: hide_tokens(ids, draw, mask=mask),
+    "hide": lambda ids, draw, mask: mask_tokens(ids, draw, mask=mask),
     "delete": lambda ids, draw, mask: delete_tokens(ids, draw),
     "rotate": lambda ids, draw, mask: rotate(ids, draw),
 }
@@ -77,16 +77,16 @@ class Denoising(TwoSided):
         self.language = language
         self.mask = mask_of(model.tokenizer) if {"infill", "hide"} & set(noises) else 0
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
         how = {"permuted": "permute" in self.noises, "language": self.language, **self.how}
-        found = some(self._windows(rows), "texts must not be blank")
-        return kept(found, rows, self.model, cache, made="denoise", **how)
+        examples = some(self._windows(rows), "texts must not be blank")
+        return store_examples(examples, rows, self.model, cache, made="denoise", **how)
 
-    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+    def augment(self, example: Example, draw: np.random.Generator) -> Example:
         sentences = apart(example["input_ids"], example["sentences"])
         if "permute" in self.noises:
-            sentences = permute(sentences, draw)
+            sentences = permute_sentences(sentences, draw)
         spoilt = np.concatenate(sentences)
         for noise in self.noises:
             if noise in NOISES:
@@ -94,14 +94,14 @@ class Denoising(TwoSided):
         # Masks that stand for nothing can make it longer than it was: what then has no room is left out.
         return self.example(spoilt, example["input_ids"])
 
-    def _windows(self, rows: Rows) -> Iterator[dict[str, np.ndarray]]:
+    def _windows(self, rows: Dataset) -> Iterator[dict[str, np.ndarray]]:
         room = min(self.source.room, self.target.room)
         for sentences in self._sentences(rows):
             for window in windows(sentences, room):
                 lengths = np.array([len(sentence) for sentence in window], dtype=np.int32)
                 yield {"input_ids": np.concatenate(window), "sentences": lengths}
 
-    def _sentences(self, rows: Rows) -> Iterator[list[np.ndarray]]:
+    def _sentences(self, rows: Dataset) -> Iterator[list[np.ndarray]]:
         """The sentences of each text; where none are permuted, the text is one."""
         column = self.columns["text"]
         if "permute" in self.noises:
@@ -128,7 +128,7 @@ class SpanCorruption(TwoSided):
         self.sentinels = sentinels_of(model.tokenizer)
         self._corrupted(np.arange(2), np.random.default_rng(0))  # numbers out of range are said now
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
         room = self.source.room
         texts = encoded(rows, self.columns["text"], lambda texts: bare_ids(self.reader, texts))
@@ -138,10 +138,10 @@ class SpanCorruption(TwoSided):
             for start in range(0, len(text), room)
             if len(ids := np.array(text[start : start + room], dtype=np.int32)) > 1
         )
-        found = some(stretches, "a text of two tokens at least is needed")
-        return kept(found, rows, self.model, cache, made="spans", **self.how)
+        examples = some(stretches, "a text of two tokens at least is needed")
+        return store_examples(examples, rows, self.model, cache, made="spans", **self.how)
 
-    def varied(self, example: Example, draw: np.random.Generator) -> Example:
+    def augment(self, example: Example, draw: np.random.Generator) -> Example:
         return self.example(*self._corrupted(example["input_ids"], draw))
 
     def _corrupted(self, ids: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -168,20 +168,20 @@ class GapSentences(TwoSided):
         self.language = language
         self.mask = mask_of(model.tokenizer, "<mask_1>")
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
         how = {"rate": self.rate, "language": self.language, **self.how}
-        found = some(self._gaps(rows), "a text of two sentences at least is needed")
-        return kept(found, rows, self.model, cache, made="gaps", **how)
+        examples = some(self._gaps(rows), "a text of two sentences at least is needed")
+        return store_examples(examples, rows, self.model, cache, made="gaps", **how)
 
-    def _gaps(self, rows: Rows) -> Iterator[dict[str, Any]]:
+    def _gaps(self, rows: Dataset) -> Iterator[dict[str, Any]]:
         made = cut = 0
         for sentences in sentences_of(rows, self.columns["text"], self.reader, self.language):
             for window in windows(sentences, self.source.room):
                 if len(window) > 1:
-                    read, said = gap_sentences(window, mask=self.mask, rate=self.rate)
-                    made, cut = made + 1, cut + (len(said) > self.target.room)
-                    yield self.example(read, said)
+                    read, gap = gap_sentences(window, mask=self.mask, rate=self.rate)
+                    made, cut = made + 1, cut + (len(gap) > self.target.room)
+                    yield self.example(read, gap)
         tell_cut("targets", cut, made, self.max_target)
 
 
@@ -202,12 +202,12 @@ def sentinels_of(tokenizer: Tokenizer) -> list[int]:
 
     Raises: ConfigError: there are not two of them.
     """
-    found: list[int] = []
-    while (number := tokenizer.engine.token_to_id(f"<extra_id_{len(found)}>")) is not None:
-        found.append(number)
-    if len(found) < 2:
+    sentinels: list[int] = []
+    while (number := tokenizer.engine.token_to_id(f"<extra_id_{len(sentinels)}>")) is not None:
+        sentinels.append(number)
+    if len(sentinels) < 2:
         raise ConfigError(
-            f"this tokenizer has {len(found)} of the tokens <extra_id_0>, <extra_id_1>, … that stand for what is cut "
-            "out of a text; span corruption needs at least 2: T5 has 100"
+            f"this tokenizer has {len(sentinels)} of the tokens <extra_id_0>, <extra_id_1>, … that stand for what "
+            "is cut out of a text; span corruption needs at least 2: T5 has 100"
         )
-    return found
+    return sentinels

@@ -32,12 +32,12 @@ class Lexicon:
         says: list[np.ndarray] = []
         links = 0
         for source, target in pairs:
-            read, said = words(source.lower()), words(target)
-            links += (1 + len(read)) * len(said)
+            source_words, target_words = words(source.lower()), words(target)
+            links += (1 + len(source_words)) * len(target_words)
             if links > MOST_LINKS:
                 break
-            reads.append(np.array([0, *(_number(self._sources, word) for word in read)]))
-            says.append(np.array([_number(self._targets, word) for word in said], dtype=np.int64))
+            reads.append(np.array([0, *(_number(self._sources, word) for word in source_words)]))
+            says.append(np.array([_number(self._targets, word) for word in target_words], dtype=np.int64))
         # All links of all pairs, each with its kind (a word, and what it becomes) and the target word that it explains.
         kinds = [(r[:, None] * len(self._targets) + s).ravel() for r, s in zip(reads, says, strict=True)]
         firsts = np.cumsum([0, *map(len, says)])
@@ -45,23 +45,23 @@ class Lexicon:
             np.tile(np.arange(len(s)) + first, len(r))
             for r, s, first in zip(reads, says, firsts, strict=False)
         ]
-        found, kind = np.unique(np.concatenate([np.zeros(0, np.int64), *kinds]), return_inverse=True)
+        links_seen, kind = np.unique(np.concatenate([np.zeros(0, np.int64), *kinds]), return_inverse=True)
         place = np.concatenate([np.zeros(0, np.int64), *places])
-        origin = found // max(len(self._targets), 1)
-        t = np.ones(len(found))
-        for _ in range(rounds if len(found) else 0):
+        origin = links_seen // max(len(self._targets), 1)
+        t = np.ones(len(links_seen))
+        for _ in range(rounds if len(links_seen) else 0):
             share = t[kind] / np.bincount(place, t[kind])[place]  # of a target word, each origin its share
-            count = np.bincount(kind, share, len(found))
+            count = np.bincount(kind, share, len(links_seen))
             t = count / np.bincount(origin, count)[origin]
         names = list(self._targets)
         order = np.lexsort((t, origin))  # by origin, of each the likeliest last
         last = order[np.flatnonzero(np.diff(origin[order], append=-1))]
-        self._best = {int(origin[index]): names[found[index] % len(names)] for index in last}
+        self._best = {int(origin[index]): names[links_seen[index] % len(names)] for index in last}
 
     def __call__(self, text: str) -> str:
         """A text, its words one for one; one that is not known stays."""
-        said = [self._best.get(self._sources.get(word.lower(), -1), word) for word in words(text)]
-        return _BEFORE.sub("", " ".join(said))
+        target_words = [self._best.get(self._sources.get(word.lower(), -1), word) for word in words(text)]
+        return _BEFORE.sub("", " ".join(target_words))
 
 
 def words(text: str) -> list[str]:

@@ -19,22 +19,23 @@ import torch
 from torch import Tensor
 
 from glassformer.core.flow import Flow
+from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError
-from glassformer.generation.settings import Settings
-from glassformer.models._seq2seq import shifted_right
-from glassformer.tasks.base import Examples, Objective, Rows
+from glassformer.generation.defaults import GenerationDefaults
+from glassformer.models._seq2seq import shift_right
+from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.columns import (
     check_columns,
     columns_of,
     head_of,
-    kept,
     parts_of,
+    store_examples,
     tell_cut,
 )
-from glassformer.tasks.metrics.meters import Perplexity
-from glassformer.tasks.microbatch import HIDDEN, Example, Pass, padded, padded_texts
+from glassformer.tasks.metrics.metric import PerplexityMetric
+from glassformer.tasks.microbatch import IGNORE_INDEX, Example, MicroBatch, padded, padded_texts
 from glassformer.tasks.windows import Frame, bare_ids, encoded, room_of
-from glassformer.text.engine import around_one_text
+from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Sides(TypedDict, total=False):
     columns: Mapping[str, str] | None
 
 
-class TwoSided(Objective):
+class TwoSided(Task):
     """What all objectives of an encoder-decoder share: how its two sides begin and end, and how they are laid out.
 
     reader, writer: the tokenizers of what is read and said · source, target: the frames of both
@@ -65,8 +66,9 @@ class TwoSided(Objective):
     Args: options: see `Sides`
     """
 
-    TASK = "translation"
-    METRIC = "perplexity"
+    HEAD = "translation"
+    VALIDATION_METRIC = "perplexity"
+    EVALUATION: ClassVar[type | None] = None
 
     @classmethod
     def options(cls) -> list[str]:
@@ -74,19 +76,19 @@ class TwoSided(Objective):
 
     def __init__(self, model: Model, **options: Unpack[Sides]) -> None:
         super().__init__(model)
-        self.head = head_of(model, self.TASK)
+        self.head = head_of(model, self.HEAD)
         self.columns = columns_of(self.COLUMNS, options.get("columns"))
-        spoken, written = options.get("source_language"), options.get("target_language")
-        self.reader = model.tokenizer if spoken is None else model.tokenizer.in_language(spoken)
-        self.writer = target_tokenizer(model, written)
+        source_code, target_code = options.get("source_language"), options.get("target_language")
+        self.reader = model.tokenizer if source_code is None else model.tokenizer.in_language(source_code)
+        self.writer = target_tokenizer(model, target_code)
         self.max_source = room_of(model, options.get("max_source"))
         self.max_target = room_of(model, options.get("max_target"))
-        settings = Settings(model.generation_config, model.config, model.vocabulary)
+        settings = GenerationDefaults(model.generation_config, model.config, model.vocabulary)
         self.padding = settings.pad_id
-        self.source = Frame.within(*around_one_text(self.reader.engine), self.max_source)
-        before, after = around_one_text(self.writer.engine)
+        self.source = Frame.within(*prefix_and_suffix(self.reader.engine), self.max_source)
+        before, after = prefix_and_suffix(self.writer.engine)
         # Where a text ends with its language, as mBART's does, that is what the decoder begins with.
-        self.start = settings.start_id if written is None else after[-1]
+        self.start = settings.start_id if target_code is None else after[-1]
         stops = settings.stop_ids
         self.target = Frame.within(
             before[1:] if before[:1] == [self.start] else before,  # it begins with that already
@@ -103,22 +105,22 @@ class TwoSided(Objective):
         self, source: Sequence[int] | np.ndarray, target: Sequence[int] | np.ndarray
     ) -> dict[str, Any]:
         """The ids of two texts as an example, each cut to its limit; its length is that of both."""
-        read, said = self.source.around(source), self.target.around(target)
-        return {"input_ids": read, "labels": said, "length": len(read) + len(said)}
+        source_ids, target_ids = self.source.around(source), self.target.around(target)
+        return {"input_ids": source_ids, "labels": target_ids, "length": len(source_ids) + len(target_ids)}
 
-    def passed(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> Pass:
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
         """Sources and targets in a rectangle each; what fills up a target is to its right, where nobody looks."""
         batch, flow = padded_texts(examples, self.padding)
         labels = self.labels(examples, flow)
-        batch = replace(batch, decoder_input_ids=shifted_right(labels, self.start, self.padding))
+        batch = replace(batch, decoder_input_ids=shift_right(labels, self.start, self.padding))
         tokens = sum(len(e["input_ids"]) + len(e["labels"]) for e in examples)
-        return Pass(batch, flow, labels, tuple(indices), tokens)
+        return MicroBatch(batch, flow, labels, tuple(indices), tokens)
 
     def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
-        return padded([e["labels"] for e in examples], HIDDEN)
+        return padded([e["labels"] for e in examples], IGNORE_INDEX)
 
-    def meter(self) -> Perplexity:
-        return Perplexity(self.head)
+    def metric(self) -> PerplexityMetric:
+        return PerplexityMetric(self.head)
 
 
 class SequenceToSequence(TwoSided):
@@ -133,18 +135,18 @@ class SequenceToSequence(TwoSided):
     """
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"source": "source", "target": "target"}
-    SAID = ("target",)
+    TARGETS = ("target",)
 
     def __init__(self, model: Model, *, prefix: str = "", **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
         self.prefix = prefix
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
         how = {"prefix": self.prefix, **self.how}
-        return kept(self._examples(rows), rows, self.model, cache, made="sequence", **how)
+        return store_examples(self._examples(rows), rows, self.model, cache, made="sequence", **how)
 
-    def pairs(self, rows: Rows) -> Iterator[tuple[list[int], list[int]]]:
+    def pairs(self, rows: Dataset) -> Iterator[tuple[list[int], list[int]]]:
         """The ids of sources and targets, uncut and without special tokens.
 
         Raises: DataError: one has no token.
@@ -157,7 +159,7 @@ class SequenceToSequence(TwoSided):
                     raise DataError(f"{rows.where(index)}: {self.columns[role]!r} has no token; it needs one")
             yield pair
 
-    def _examples(self, rows: Rows) -> Iterator[dict[str, Any]]:
+    def _examples(self, rows: Dataset) -> Iterator[dict[str, Any]]:
         cut = {"sources": 0, "targets": 0}
         for source, target in self.pairs(rows):
             cut["sources"] += len(source) > self.source.room
@@ -188,34 +190,39 @@ def target_tokenizer(model: Model, language: str | None) -> Tokenizer:
     return own or model.tokenizer
 
 
+@former_attributes(read="inputs", say="target")
 @dataclass(frozen=True)
-class Step:
-    """One step of a decoder that is taught.
+class TeacherForcingStep:
+    """One step of a decoder in training.
 
-    read: the tokens before it, the last of them new at this step · say: the one that should come; None: none counts
+    inputs: the tokens before it, the last of them new at this step · target: the one that should come; None = none
+        counts
     """
 
-    read: tuple[str, ...]
-    say: str | None
+    inputs: tuple[str, ...]
+    target: str | None
 
 
-def teacher_forcing(labels: Sequence[int], tokenizer: Tokenizer, *, start: int, padding: int) -> list[Step]:
-    """The table of the shifted labels, to be looked at: a row a step.
+def teacher_forcing(
+    labels: Sequence[int], tokenizer: Tokenizer, *, start: int, padding: int
+) -> list[TeacherForcingStep]:
+    """The table of the shifted labels (teacher forcing), to be looked at: a row a step.
 
-        read                        say
+        inputs                      target
         <pad>                       Das
         <pad> Das                   ist
         <pad> Das ist               </s>
 
     Args:
-        labels: what is to be said, -100 where nothing counts · start: what the decoder begins with
-        padding: what it reads where nothing counts
+        labels: the target's ids, -100 where nothing counts · start: the id that the decoder begins with
+        padding: the id that it reads where nothing counts
     """
-    said = torch.tensor(list(labels))[None]
-    read = tokenizer.convert_ids_to_tokens(shifted_right(said, start, padding)[0])
+    shifted = shift_right(torch.tensor(list(labels))[None], start, padding)[0]
+    tokens = tokenizer.convert_ids_to_tokens(shifted)
     return [
-        Step(
-            tuple(read[: place + 1]), None if label == HIDDEN else tokenizer.convert_ids_to_tokens(int(label))
+        TeacherForcingStep(
+            tuple(tokens[: position + 1]),
+            None if label == IGNORE_INDEX else tokenizer.convert_ids_to_tokens(int(label)),
         )
-        for place, label in enumerate(labels)
+        for position, label in enumerate(labels)
     ]

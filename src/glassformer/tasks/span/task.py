@@ -1,4 +1,4 @@
-"""Where in a text a question is answered.
+"""Extractive question answering: where in a context a question is answered.
 
     row        {"question": "how long ?", "context": "It plays 6000 hours of music.", "answers": 6000 hours, from 9}
     example    [CLS] how long ? [SEP] it plays 6000 hours of music . [SEP]
@@ -13,8 +13,9 @@ Source: Devlin et al. 2019, sections 4.2 and 4.3; windows: released code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,28 +23,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer import __version__
+from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
-from glassformer.core.heads import Span
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
-from glassformer.tasks.base import Examples, Meter, Objective, Rows
+from glassformer.files import safe_repr
+from glassformer.tasks.base import Baseline, Dataset, Examples, Progress, Task
 from glassformer.tasks.columns import (
     check_columns,
     chunks,
     columns_of,
     head_of,
-    kept,
     limit_of,
     placed,
     reads_segments,
+    store_examples,
     text_of,
 )
-from glassformer.tasks.metrics.answers import LONGEST, Answers
-from glassformer.tasks.microbatch import Example, Pass
+from glassformer.tasks.loop import run_examples
+from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_spans
+from glassformer.tasks.metrics.bootstrap import BootstrapMeans
+from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.metrics.squad import exact_match, word_f1
+from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.predictions import Prediction
+from glassformer.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from glassformer.model import Model
-    from glassformer.text.encoding import Encoding, Row
+    from glassformer.text.encoding import EncodedRow, Encoding
+
+METHOD = f"glassformer {__version__}, words as in SQuAD: lower case, without punctuation and articles"
 
 WINDOW = 384
 STRIDE = 128
@@ -51,7 +61,7 @@ STRIDE = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanPass(Pass):
+class SpanBatch(MicroBatch):
     """A pass of questions.
 
     context: the first and last token of each text that an answer may be of. [texts, 2]
@@ -62,7 +72,7 @@ class SpanPass(Pass):
     answers: tuple[list[list[int]], ...]
 
 
-class Answer(Objective):
+class Answer(Task):
     """Where a context answers a question, or that it does not.
 
     `answers` is as in SQuAD: a list of {"text", "answer_start"}, or an object with a list of each. Or it is a text, and
@@ -77,16 +87,15 @@ class Answer(Objective):
     Raises: ConfigError: the model has no head, or sizes do not go together.
     """
 
-    TASK = "question-answering"
+    HEAD = "question-answering"
     COLUMNS: ClassVar[Mapping[str, str]] = {
         "question": "question",
         "context": "context",
         "answers": "answers",
         "start": "answer_start",
     }
-    SAID = ("answers", "start")
-    METRIC = "f1"
-    HIGHER = True
+    TARGETS = ("answers", "start")
+    METRIC = VALIDATION_METRIC = "f1"
 
     def __init__(
         self,
@@ -99,7 +108,7 @@ class Answer(Objective):
     ) -> None:
         super().__init__(model)
         self.columns = columns_of(self.COLUMNS, columns)
-        self.head = head_of(model, self.TASK)
+        self.head = head_of(model, self.HEAD)
         self.longest = longest
         self.window = limit_of(model, max_tokens or WINDOW) or WINDOW
         self.stride = stride
@@ -112,20 +121,20 @@ class Answer(Objective):
             )
         self._segments = reads_segments(model)
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, [self.columns[role] for role in ("question", "context", "answers")])
-        return kept(
+        return store_examples(
             self._made(rows),
             rows,
             self.model,
             cache,
-            objective=self.TASK,
+            objective=self.HEAD,
             columns=self.columns,
             window=self.window,
             stride=self.stride,
         )
 
-    def _made(self, rows: Rows) -> Iterator[Example]:
+    def _made(self, rows: Dataset) -> Iterator[Example]:
         for numbers, held in chunks(rows):
             questions: list[str] = []
             contexts: list[str] = []
@@ -151,7 +160,7 @@ class Answer(Objective):
             return_overflowing_tokens=True,
         )
 
-    def _example(self, window: Row, answers: Sequence[tuple[int, int]]) -> Example:
+    def _example(self, window: EncodedRow, answers: Sequence[tuple[int, int]]) -> Example:
         of_context = [token for token, text in enumerate(window.sequence_ids) if text == 1]
         context = (of_context[0], of_context[-1]) if of_context else (1, 0)
         spans = [span for each in answers if (span := span_of(window.offsets, context, *each))] or [(0, 0)]
@@ -166,7 +175,7 @@ class Answer(Objective):
             example["token_type_ids"] = np.array(window.type_ids, dtype=np.int8)
         return example
 
-    def _check_questions(self, rows: Rows, numbers: range, questions: list[str]) -> None:
+    def _check_questions(self, rows: Dataset, numbers: range, questions: list[str]) -> None:
         ids, _ = self.model.tokenizer.batch_ids(questions, None)
         around = len(self.model.tokenizer("")["input_ids"])
         for index, row in zip(numbers, ids, strict=True):
@@ -177,9 +186,9 @@ class Answer(Objective):
                     "stride"
                 )
 
-    def passed(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> SpanPass:
-        item = super().passed(examples, indices)
-        return SpanPass(
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> SpanBatch:
+        item = super().collate(examples, indices)
+        return SpanBatch(
             item.batch,
             item.flow,
             item.labels,
@@ -195,15 +204,95 @@ class Answer(Objective):
             for name in ("start_positions", "end_positions")
         }
 
-    def answers(self, output: Output, item: Pass) -> list[tuple[Tensor, Tensor]]:
-        """How well each token of an example begins an answer, and how well it ends one. [tokens] each"""
-        apart = Span.apart(output, item.flow)
-        start, end = apart.start_logits, apart.end_logits
-        assert start is not None and end is not None
-        return [(start[i], end[i]) for i in range(len(start))]
+    def split_packed(self, output: Output, batch: MicroBatch) -> Output:
+        return SpanClassifier.one_text_per_row(output, batch.flow)
 
-    def meter(self) -> Meter:
-        return Answers(self.head, self.longest)
+    def unbatch(self, output: Output, batch: MicroBatch) -> list[tuple[Tensor, Tensor]]:
+        """How well each token of an example begins an answer, and how well it ends one. [tokens] each"""
+        assert output.start_logits is not None and output.end_logits is not None
+        return list(zip(output.start_logits, output.end_logits, strict=True))
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        """The best span of all windows of a row, where it beats "no answer" in the window that is least for it.
+
+        windows   [CLS] question [SEP] it plays 6000 hours [SEP]     best span 5.9    none 1.2
+                  [CLS] question [SEP] hours of music .    [SEP]     best span 0.3    none 4.0    answer: 5.9 > 1.2
+        """
+        examples = self.encode(rows)
+        outputs = enumerate(run_examples(self, examples, tokens=self.evaluation.tokens))
+        for numbers, chunk in chunks(rows):
+            questions, contexts = (
+                [str(row[self.columns[role]]) for row in chunk] for role in ("question", "context")
+            )
+            encoding = self.windows(questions, contexts)
+            windows: list[list[EncodedRow]] = [[] for _ in numbers]
+            for window, owner in zip(encoding.rows, encoding.overflow_to_sample, strict=True):
+                windows[owner].append(window)
+            for index, row, own, question, context in zip(
+                numbers, chunk, windows, questions, contexts, strict=True
+            ):
+                logits = [(*pair, examples[number]) for number, pair in islice(outputs, len(own))]
+                answer, loss = self._best_answer(own, logits, context)
+                label = [context[start:end] for start, end in answers_of(row, context, self.columns)]
+                yield Prediction(
+                    index=index,
+                    where=rows.where(index),
+                    row={"question": question, "context": context},
+                    label=label,
+                    predicted=answer,
+                    correct=bool(exact_match(answer, label)),
+                    loss=loss,
+                )
+                if progress is not None:
+                    progress(1)
+
+    def _best_answer(
+        self, windows: Sequence[EncodedRow], logits: Sequence[tuple[Tensor, Tensor, Example]], context: str
+    ) -> tuple[str, float]:
+        """The best span of all windows, or nothing, and the mean of their losses."""
+        best, no_answer, answer, losses = -np.inf, np.inf, "", []
+        for window, (start, end, example) in zip(windows, logits, strict=True):
+            start, end = start.float().cpu(), end.float().cpu()
+            context_of_window = torch.from_numpy(np.asarray(example["context"]))
+            spans, scores = best_spans(start[None], end[None], context_of_window[None], self.longest)
+            no_answer = min(no_answer, float(start[0] + end[0]))
+            if float(scores[0]) > best:
+                best = float(scores[0])
+                first, last = spans[0].tolist()
+                answer = context[window.offsets[first][0] : window.offsets[last][1]]
+            ends = zip((start, end), ("start_positions", "end_positions"), strict=True)
+            losses.append(-sum(float(x.log_softmax(-1)[int(example[name])]) for x, name in ends) / 2)
+        return answer if best > no_answer else "", float(np.mean(losses))
+
+    def metric(self) -> Metric:
+        return SpanMetric(self.head, self.longest)
+
+    def metrics(self, predictions: Sequence[Prediction]) -> BootstrapMeans:
+        return BootstrapMeans(
+            {
+                "f1": np.array([word_f1(x.predicted, x.label) for x in predictions]),
+                "exact_match": np.array([exact_match(x.predicted, x.label) for x in predictions]),
+            },
+            dict.fromkeys(("f1", "exact_match"), METHOD),
+        )
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        """Two that learn nothing: no answer, and the first sentence of the context."""
+        simple: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+            ("no answer", "predicts that there is none", lambda context: ""),
+            ("first sentence", "answers with it", lambda context: (split_sentences(context) or [""])[0]),
+        )
+        for name, about, answer in simple:
+            texts = [answer(x.row["context"]) for x in predictions]
+            own = [
+                replace(x, predicted=text, correct=bool(exact_match(text, x.label)), loss=None, details={})
+                for x, text in zip(predictions, texts, strict=True)
+            ]
+            yield Baseline(name, about, own)
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        unanswerable = sum(not x.label for x in predictions)
+        return [f"{unanswerable:,} of {len(predictions):,} questions have no answer"] if unanswerable else []
 
 
 def answers_of(row: Mapping[str, Any], context: str, columns: Mapping[str, str]) -> list[tuple[int, int]]:
@@ -232,26 +321,29 @@ def _listed(value: object, name: str) -> list[Any]:
     value = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(value, (list, tuple)):
         raise DataError(
-            f"{name!r} is {shown(value)}; answers are a text, or a list of objects with text and answer_start"
+            f"{name!r} is {safe_repr(value)}; answers are a text, or a list of objects with text and answer_start"
         )
     return list(value)
 
 
 def _placed_answer(text: object, start: object, context: str) -> tuple[int, int]:
     if not isinstance(text, str) or not text:
-        raise DataError(f"an answer is {shown(text)}; it must be a text, and where there is none, nothing")
+        raise DataError(
+            f"an answer is {safe_repr(text)}; it must be a text, and where there is none, nothing"
+        )
     try:
         first = int(start)  # type: ignore[call-overload]  # a number, or its letters from a table
     except (TypeError, ValueError):
         raise DataError(
-            f"the answer {shown(text)} begins at {shown(start)}; that must be the number of a character in the context"
+            f"the answer {safe_repr(text)} begins at {safe_repr(start)}; that must be the number of a "
+            "character in the context"
         ) from None
     there = context[max(first, 0) : max(first, 0) + len(text)]
     if first < 0 or there != text:
-        found = context.find(text)
-        hint = f"it stands at {found}" if found >= 0 else "it stands nowhere in it"
+        position = context.find(text)
+        hint = f"it stands at {position}" if position >= 0 else "it stands nowhere in it"
         raise DataError(
-            f"the answer {shown(text)} is not what the context has at character {first}, {shown(there)}; {hint}"
+            f"the answer {safe_repr(text)} is not what the context has at character {first}, {safe_repr(there)}; {hint}"
         )
     return first, first + len(text)
 

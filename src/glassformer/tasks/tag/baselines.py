@@ -12,17 +12,19 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.tasks.base import Objective, Rows
-from glassformer.tasks.baselines import drawn, instead, nats, package, read
+from glassformer.tasks.base import Baseline, Dataset
+from glassformer.tasks.baselines import nats, package, read, training_sample, with_prediction
 from glassformer.tasks.classify.feature_classifier import sklearn
 from glassformer.tasks.columns import check_columns
-from glassformer.tasks.evaluator import Baseline
-from glassformer.tasks.predictions import Record
-from glassformer.tasks.tag.task import Tags, words_and_tags
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.tag.tags import Tags, words_and_tags
+
+if TYPE_CHECKING:
+    from glassformer.tasks.tag.task import Tag
 
 CELLS = 2**24
 """The most weights that are learnt, of all tags together; features are hashed to as many numbers as that allows."""
@@ -33,87 +35,93 @@ EDGE = "\n"
 """What stands before the first word and behind the last."""
 
 
-def tag_baselines(objective: Objective, train: Rows | None, records: Sequence[Record]) -> Iterator[Baseline]:
-    """What simple means say of words, having seen the training rows; without these, of entities: that there is none.
+def tag_baselines(task: Tag, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+    """The baselines of tagging, fitted to the training rows; without these, of entities: that there is none.
 
-    Args: objective: a `Tag` · records: of the model, with a tag for each word
+    Args: task: whose tags · predictions: of the model, with a tag for each word
     Raises: MissingExtraError: without scikit-learn. DataError: a training row without words and tags.
     """
-    tags: Tags = objective.tags  # type: ignore[attr-defined]
-    asked = [list(record.row["tokens"]) for record in records]
+    tags = task.tags
+    sentences = [list(prediction.row["tokens"]) for prediction in predictions]
     if tags.marks_entities:
         yield Baseline(
-            "all O", "no word is of an entity", _said(records, [["O"] * len(words) for words in asked])
+            "all O",
+            "no word is of an entity",
+            _with_tags(predictions, [["O"] * len(words) for words in sentences]),
         )
     if train is None:
         return
-    numbers, note = drawn(train)
-    columns = objective.columns
+    numbers, note = training_sample(train)
+    columns = task.columns
     check_columns(train, list(columns.values()))
-    known = read(train, numbers, lambda row: _words_and_names(row, columns, tags))
-    counts = Counter(tag for _, row in known for tag in row)
+    training = read(train, numbers, lambda row: _words_and_names(row, columns, tags))
+    counts = Counter(tag for _, row in training for tag in row)
     usual = "O" if tags.marks_entities else counts.most_common(1)[0][0]
     if not tags.marks_entities:
         about = "always the tag that most words of the training rows have"
         yield Baseline(
-            "most frequent", f"{about}{note}", _said(records, [[usual] * len(words) for words in asked])
+            "most frequent",
+            f"{about}{note}",
+            _with_tags(predictions, [[usual] * len(words) for words in sentences]),
         )
 
-    dictionary = _dictionary(known)
+    dictionary = _dictionary(training)
     about = f"the tag that each word has most often in the training rows; a word that is new there: {usual}"
-    said = [_whole([dictionary.get(word, usual) for word in words], tags) for words in asked]
-    yield Baseline("dictionary", f"{about}{note}", _said(records, said))
+    tags_of_row = [_whole([dictionary.get(word, usual) for word in words], tags) for words in sentences]
+    yield Baseline("dictionary", f"{about}{note}", _with_tags(predictions, tags_of_row))
 
     if len(counts) < 2:
         return
     about = f"logistic regression on words, their shapes, ends and neighbours, {package()}{note}"
-    yield Baseline("words and shapes", about, _learnt(records, asked, known, tags))
+    yield Baseline("words and shapes", about, _fit_and_predict(predictions, sentences, training, tags))
 
 
 def _words_and_names(
     row: Mapping[str, Any], columns: Mapping[str, str], tags: Tags
 ) -> tuple[list[str], list[str]]:
-    words, said = words_and_tags(row, columns)
-    return words, [tags.names[tags.number(tag)] for tag in said]
+    words, tags_of_row = words_and_tags(row, columns)
+    return words, [tags.names[tags.number(tag)] for tag in tags_of_row]
 
 
-def _dictionary(known: Sequence[tuple[list[str], list[str]]]) -> dict[str, str]:
+def _dictionary(training: Sequence[tuple[list[str], list[str]]]) -> dict[str, str]:
     """The tag that each word has most often; of equally many, the one that stood there first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for words, said in known:
-        for word, tag in zip(words, said, strict=True):
+    for words, tags_of_row in training:
+        for word, tag in zip(words, tags_of_row, strict=True):
             counts[word][tag] += 1
-    return {word: found.most_common(1)[0][0] for word, found in counts.items()}
+    return {word: results.most_common(1)[0][0] for word, results in counts.items()}
 
 
-def _learnt(
-    records: Sequence[Record],
-    asked: Sequence[Sequence[str]],
-    known: Sequence[tuple[list[str], list[str]]],
+def _fit_and_predict(
+    predictions: Sequence[Prediction],
+    sentences: Sequence[Sequence[str]],
+    training: Sequence[tuple[list[str], list[str]]],
     tags: Tags,
-) -> list[Record]:
+) -> list[Prediction]:
     size = 2 ** min(MOST_BITS, (CELLS // len(tags.names)).bit_length() - 1)
     hasher = sklearn("feature_extraction").FeatureHasher(size, input_type="string", alternate_sign=False)
     estimator = sklearn("linear_model").SGDClassifier(
         loss="log_loss", alpha=ALPHA, max_iter=EPOCHS, tol=None, average=True, random_state=0
     )
     estimator.fit(
-        hasher.transform(features for words, _ in known for features in _features(words)),
-        np.array([tag for _, said in known for tag in said]),
+        hasher.transform(features for words, _ in training for features in _features(words)),
+        np.array([tag for _, tags_of_row in training for tag in tags_of_row]),
     )
     names = estimator.classes_.tolist()
-    likely = estimator.predict_proba(hasher.transform(f for words in asked for f in _features(words)))
-    found, start = [], 0
-    for record, words in zip(records, asked, strict=True):
-        rows = likely[start : start + len(words)]
+    probabilities = estimator.predict_proba(
+        hasher.transform(f for words in sentences for f in _features(words))
+    )
+    results, start = [], 0
+    for prediction, words in zip(predictions, sentences, strict=True):
+        rows = probabilities[start : start + len(words)]
         start += len(words)
         true = [
             row[names.index(tag)] if tag in names else 0.0
-            for row, tag in zip(rows, record.label, strict=True)
+            for row, tag in zip(rows, prediction.label, strict=True)
         ]
         losses = nats(np.array(true)).tolist()
-        found += _said([record], [_whole([names[i] for i in rows.argmax(1)], tags)], [losses])
-    return found
+        results += _with_tags([prediction], [_whole([names[i] for i in rows.argmax(1)], tags)], [losses])
+    return results
 
 
 def _features(words: Sequence[str]) -> Iterator[list[str]]:
@@ -142,24 +150,26 @@ def _shape(word: str) -> str:
     return re.sub(r"(.)\1+", r"\1", kinds)
 
 
-def _whole(said: list[str], tags: Tags) -> list[str]:
+def _whole(tags_of_row: list[str], tags: Tags) -> list[str]:
     """Tags where every entity begins with a B, if there is one of its type."""
     if tags.marks_entities:
-        for i, tag in enumerate(said):
+        for i, tag in enumerate(tags_of_row):
             inside, _, type_ = tag.partition("-")
-            before = said[i - 1] if i else "O"
+            before = tags_of_row[i - 1] if i else "O"
             if inside == "I" and before not in (f"B-{type_}", f"I-{type_}") and f"B-{type_}" in tags.names:
-                said[i] = f"B-{type_}"
-    return said
+                tags_of_row[i] = f"B-{type_}"
+    return tags_of_row
 
 
-def _said(
-    records: Sequence[Record], said: Sequence[list[str]], losses: Sequence[list[float]] | None = None
-) -> list[Record]:
-    """The records with these tags, and the losses of their words; a row's is the mean."""
-    found = []
-    for number, (record, tags) in enumerate(zip(records, said, strict=True)):
+def _with_tags(
+    predictions: Sequence[Prediction],
+    tags_of_row: Sequence[list[str]],
+    losses: Sequence[list[float]] | None = None,
+) -> list[Prediction]:
+    """The predictions with these tags, and the losses of their words; a row's is the mean."""
+    results = []
+    for number, (prediction, tags) in enumerate(zip(predictions, tags_of_row, strict=True)):
         lost = {} if losses is None else {"losses": losses[number]}
         loss = sum(losses[number]) / len(tags) if losses else None
-        found.append(instead(record, tags, right=tags == record.label, loss=loss, **lost))
-    return found
+        results.append(with_prediction(prediction, tags, correct=tags == prediction.label, loss=loss, **lost))
+    return results

@@ -20,16 +20,16 @@ import numpy as np
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import shown
+from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.metrics.entities import Runs
-from glassformer.tasks.packed_pipeline import Reading, said
-from glassformer.tasks.pipeline import check_names
+from glassformer.tasks.metrics.entities import EntityRuns
+from glassformer.tasks.packed_pipeline import PackedPipeline, logits_of
+from glassformer.tasks.pipelines import check_names
 from glassformer.tasks.results import Entity, Results, TaggedToken
 from glassformer.tasks.tag.task import Tag
 from glassformer.tasks.tag.windows import merged, windows_of
 from glassformer.tasks.tag.words import Word, joined, words_in
-from glassformer.text.batches import owner_of_each_token, room_for_text, spans_of
+from glassformer.text.batches import span_indices, text_token_limit, word_spans
 
 STRATEGIES = ("first", "none")
 IGNORED = ("O",)
@@ -51,7 +51,7 @@ class Tokens:
     owners: list[int]
 
 
-class Tagging(Reading):
+class TokenClassification(PackedPipeline):
     """The entities of a text, by its words; or a tag for each word, where the tags are not those of entities.
 
     aggregation_strategy: "first": words have the tag of their first token, and entities are made of words;
@@ -66,8 +66,8 @@ class Tagging(Reading):
     OWN = ("aggregation_strategy", "ignore_labels")
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
-        self.objective = Tag(model)
-        self._runs = Runs(self.objective.tags.names) if self.objective.tags.marks_entities else None
+        self.task_object = Tag(model)
+        self._runs = EntityRuns(self.task_object.tags.names) if self.task_object.tags.marks_entities else None
         super().__init__(model, task, **options)
 
     def check(self, options: Mapping[str, Any]) -> None:
@@ -75,12 +75,14 @@ class Tagging(Reading):
         strategy = options.get("aggregation_strategy", "first")
         if strategy not in STRATEGIES:
             raise ConfigError(
-                f"aggregation_strategy is {shown(strategy)}; it must be 'first' (a word has the tag of its first "
+                f"aggregation_strategy is {safe_repr(strategy)}; it must be 'first' (a word has the tag of its first "
                 "token, as it was trained) or 'none' (each token has its own)"
             )
         ignored = options.get("ignore_labels", IGNORED)
         if not isinstance(ignored, (list, tuple)) or not all(isinstance(name, str) for name in ignored):
-            raise ConfigError(f"ignore_labels is {shown(ignored)}; it must be a list of tags, such as ['O']")
+            raise ConfigError(
+                f"ignore_labels is {safe_repr(ignored)}; it must be a list of tags, such as ['O']"
+            )
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, (str, Mapping))
@@ -93,8 +95,8 @@ class Tagging(Reading):
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         texts = list(self._read(batch))
-        before, after = self.model.tokenizer.around
-        room = room_for_text(self.limit, len(before) + len(after))
+        before, after = self.model.tokenizer.prefix_and_suffix
+        room = text_token_limit(self.limit, len(before) + len(after))
         windows = [windows_of(len(text.ids), room, _first_tokens(text.owners)) for text in texts]
         examples = [
             {"input_ids": [*before, *text.ids[window.start : window.stop], *after]}
@@ -102,11 +104,11 @@ class Tagging(Reading):
             for window in its
             if window
         ]
-        logits = iter(said(self.objective, examples))
-        found: list[Any] = []
+        logits = iter(logits_of(self.task_object, examples))
+        results_of_texts: list[Any] = []
         for text, its in zip(texts, windows, strict=True):
             if not text.ids:
-                found.append(Results())
+                results_of_texts.append(Results())
                 continue
             inner = [next(logits)[len(before) : len(before) + len(window)] for window in its]
             scores = merged(its, inner).softmax(-1)
@@ -115,15 +117,15 @@ class Tagging(Reading):
             else:
                 results = self._entities(text, scores)
             ignored = options.get("ignore_labels", IGNORED)
-            found.append(Results(each for each in results if _tag(each) not in ignored))
-        return found
+            results_of_texts.append(Results(each for each in results if _tag(each) not in ignored))
+        return results_of_texts
 
     def _read(self, batch: list[Any]) -> Iterator[Tokens]:
         given = [_text_and_words(each) for each in batch]
         rows = self.model.tokenizer([text for text, _ in given], add_special_tokens=False).rows
         for (text, words), row in zip(given, rows, strict=True):
-            spans = words_in(text) if words is None else [Word(*span) for span in spans_of(words)]
-            owners = owner_of_each_token([span[:2] for span in spans], row.offsets)
+            spans = words_in(text) if words is None else [Word(*span) for span in word_spans(words)]
+            owners = span_indices([span[:2] for span in spans], row.offsets)
             if words is None:
                 spans, owners = joined(spans, owners)
             yield Tokens(text, spans, words is not None, row.ids, row.offsets, owners)
@@ -143,7 +145,7 @@ class Tagging(Reading):
     def _spans(self, tags: np.ndarray) -> Iterator[tuple[str, int, int]]:
         """What the tags of words make: a name, the first word and the last."""
         if self._runs is None:
-            names = self.objective.tags.names
+            names = self.task_object.tags.names
             yield from ((names[tag], i, i) for i, tag in enumerate(tags))
             return
         begins, kinds, ends = self._runs.of(tags, np.zeros(len(tags)))
@@ -153,11 +155,11 @@ class Tagging(Reading):
     def _tokens(self, text: Tokens, scores: Tensor) -> Iterator[TaggedToken]:
         """scores: [tokens, tags]"""
         pieces = self.model.tokenizer.convert_ids_to_tokens(text.ids)
-        special = len(self.model.tokenizer.around[0])
+        special = len(self.model.tokenizer.prefix_and_suffix[0])
         best = scores.max(-1)
         for i, (tag, share) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)):
             place = (text.owners[i], text.owners[i] + 1) if text.came_as_words else text.offsets[i]
-            yield TaggedToken(self.objective.tags.names[tag], share, special + i, pieces[i], *place)
+            yield TaggedToken(self.task_object.tags.names[tag], share, special + i, pieces[i], *place)
 
 
 def _text_and_words(given: Any) -> tuple[str, list[str] | None]:
@@ -171,7 +173,7 @@ def _text_and_words(given: Any) -> tuple[str, list[str] | None]:
     if isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words):
         return " ".join(words), list(words)
     raise DataError(
-        f"the input is {shown(given)}; it must be a text, or its words: {{'tokens': ['Time', 'flies']}}"
+        f"the input is {safe_repr(given)}; it must be a text, or its words: {{'tokens': ['Time', 'flies']}}"
     )
 
 

@@ -1,4 +1,4 @@
-"""A label for each word: named entities, parts of speech.
+"""Token classification: a tag for each word, such as named entities or parts of speech.
 
     row        {"tokens": ["Jeff", "Deane", "works"], "tags": ["B-PER", "I-PER", "O"]}
     example    [CLS]  jeff   dean   ##e   works [SEP]
@@ -11,8 +11,8 @@ Source: Devlin et al. 2019, section 5.3.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,51 +20,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.core.heads import Head
 from glassformer.errors import DataError
-from glassformer.tasks.base import Examples, Meter, Objective, Rows
-from glassformer.tasks.classify.labels import OneOf, names_in, relabelled
-from glassformer.tasks.classify.values import name_of, sorted_names
+from glassformer.tasks.base import Baseline, Dataset, Examples, PerClassReport, Progress, Task
+from glassformer.tasks.classify.kinds import label_names
+from glassformer.tasks.classify.labels import relabelled
 from glassformer.tasks.columns import (
     check_columns,
     chunks,
     columns_of,
     head_of,
-    kept,
     limit_of,
     placed,
+    store_examples,
     tell_cut,
-    words_of,
 )
-from glassformer.tasks.metrics.entities import Entities, marks_entities
-from glassformer.tasks.metrics.meters import Classification
-from glassformer.tasks.microbatch import HIDDEN, Example, joined, padded
+from glassformer.tasks.loop import run_examples
+from glassformer.tasks.metrics.bootstrap import Bootstrap
+from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.microbatch import IGNORE_INDEX, Example, joined, padded
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.tag.tags import COLUMNS, Tags, tags_of, words_and_tags
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-class Tags(OneOf):
-    """The tags of words: of entities, which are judged as wholes, or others, which are classes of words."""
-
-    PROBLEM = None
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(names)
-        self.marks_entities = marks_entities(names)
-        self.METRIC = "f1" if self.marks_entities else "f1_macro"
-
-    def number(self, value: object) -> int:
-        """The number of a tag. A number is one itself, but not its letter, which is often meant for an O."""
-        if isinstance(value, str) and value not in self.names:
-            raise self.unknown(value)
-        return super().number(value)
-
-    def meter(self, head: Head) -> Meter:
-        return (Entities if self.marks_entities else Classification)(head, self.names)
-
-
-class Tag(Objective):
+class Tag(Task):
     """Which tag each word has; the model's config names the tags.
 
     Tags of entities (O, B-PER, I-PER, …) are judged by whole entities, others as classes of words.
@@ -77,10 +58,9 @@ class Tag(Objective):
     Raises: ConfigError: the model has no head, or its config does not name the tags.
     """
 
-    TASK = "token-classification"
-    COLUMNS: ClassVar[Mapping[str, str]] = {"tokens": "tokens", "tags": "tags"}
-    SAID = ("tags",)
-    HIGHER = True
+    HEAD = "token-classification"
+    COLUMNS: ClassVar[Mapping[str, str]] = COLUMNS
+    TARGETS = ("tags",)
 
     def __init__(
         self,
@@ -92,9 +72,9 @@ class Tag(Objective):
     ) -> None:
         super().__init__(model)
         self.columns = columns_of(self.COLUMNS, columns)
-        self.tags = Tags(names_in(model.config))
-        self.head = head_of(model, self.TASK)
-        self.METRIC = self.tags.METRIC
+        self.tags = Tags(label_names(model.config))
+        self.head = head_of(model, self.HEAD)
+        self.METRIC, self.VALIDATION_METRIC = self.tags.METRIC, self.tags.VALIDATION_METRIC
         self.max_tokens = limit_of(model, max_tokens)
         self.all_tokens = all_tokens
         self._next = _tags_within(self.tags.names)
@@ -102,7 +82,7 @@ class Tag(Objective):
     @classmethod
     def head_config(
         cls,
-        rows: Rows,
+        rows: Dataset,
         config: Mapping[str, Any],
         *,
         own: bool,
@@ -111,37 +91,37 @@ class Tag(Objective):
     ) -> dict[str, Any]:
         return relabelled(config, tags_of(rows, columns), own=own)
 
-    def examples(self, rows: Rows, *, cache: Path | None = None) -> Examples:
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, list(self.columns.values()))
-        return kept(
+        return store_examples(
             self._made(rows),
             rows,
             self.model,
             cache,
-            objective=self.TASK,
+            objective=self.HEAD,
             columns=self.columns,
             cut=self.max_tokens,
             tags=self.tags.names,
             all_tokens=self.all_tokens,
         )
 
-    def _made(self, rows: Rows) -> Iterator[Example]:
+    def _made(self, rows: Dataset) -> Iterator[Example]:
         cut = lost = silent = 0
         for numbers, held in chunks(rows):
             words: list[list[str]] = []
             tags: list[np.ndarray] = []
             for index, row in zip(numbers, held, strict=True):
                 with placed(rows, index):
-                    read, said = words_and_tags(row, self.columns)
+                    read, tags_of_row = words_and_tags(row, self.columns)
                     words.append(read)
-                    tags.append(np.array([self.tags.number(tag) for tag in said], dtype=np.int32))
+                    tags.append(np.array([self.tags.number(tag) for tag in tags_of_row], dtype=np.int32))
             made = self.model.tokenizer.batch_words(words, self.max_tokens)
             for index, encoded, numbered in zip(numbers, made, tags, strict=True):
                 owners = np.array(encoded.words, dtype=np.int64)
                 without = len(numbered) - len(np.unique(owners[owners >= 0]))
                 if without == len(numbered):
                     raise DataError(f"{rows.where(index)}: none of its {without} words has a token")
-                if encoded.cut:
+                if encoded.truncated:
                     cut, lost = cut + 1, lost + without
                 else:
                     silent += without
@@ -158,7 +138,7 @@ class Tag(Objective):
 
     def _labelled(self, owners: np.ndarray, tags: np.ndarray) -> np.ndarray:
         """A label for each token: that of its word where it is the word's first, else -100. [tokens]"""
-        labels = np.full(len(owners), HIDDEN, dtype=np.int32)
+        labels = np.full(len(owners), IGNORE_INDEX, dtype=np.int32)
         if self.all_tokens:
             labels[owners >= 0] = self._next[tags[owners[owners >= 0]]]
         words, first = np.unique(owners, return_index=True)
@@ -167,62 +147,68 @@ class Tag(Objective):
 
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
         arrays = [example["labels"] for example in examples]
-        return joined(arrays) if self.packs else padded(arrays, HIDDEN, torch.int64)
+        return joined(arrays) if self.packs else padded(arrays, IGNORE_INDEX, torch.int64)
 
-    def meter(self) -> Meter:
-        return self.tags.meter(self.head)
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        """A tag for each word of each row; words that were cut off, or have no token, count as untagged."""
+        predictions = list(self._of_seen_words(rows, progress))
+        untagged = self.tags.of_unseen_words([x.predicted for x in predictions])
+        for x in predictions:
+            tags = [untagged if tag is None else tag for tag in x.predicted]
+            yield replace(x, predicted=tags, correct=tags == x.label)
 
+    def _of_seen_words(self, rows: Dataset, progress: Progress | None) -> Iterator[Prediction]:
+        """The predictions for the words that the model sees; None for the others."""
+        tokens = self.evaluation.tokens
+        logits = run_examples(self, self.encode(rows), tokens=tokens, progress=progress)
+        for numbers, chunk in chunks(rows):
+            words_of_rows = [words_and_tags(row, self.columns) for row in chunk]
+            encoded = self.model.tokenizer.batch_words([words for words, _ in words_of_rows], self.max_tokens)
+            for index, (words, tags), row in zip(numbers, words_of_rows, encoded, strict=True):
+                label = [self.tags.number(tag) for tag in tags]
+                yield Prediction(
+                    index=index,
+                    where=rows.where(index),
+                    row={"tokens": words},
+                    label=[self.tags.names[number] for number in label],
+                    **self._decode_words(next(logits).float().cpu(), np.array(row.words), label),
+                )
 
-def tags_of(rows: Rows, columns: Mapping[str, str] | None = None) -> Tags:
-    """The tags of the rows that are learned from: O first, then type by type.
+    def _decode_words(self, logits: Tensor, owners: np.ndarray, label: list[int]) -> dict[str, Any]:
+        """The tag of each word by its first token, and its loss.
 
-    Raises: DataError: a row without tags, or another number of them than of words; tags of entities and others in one
-        column, such as 0 beside B-PER.
-    """
-    columns = columns_of(Tag.COLUMNS, columns)
-    check_columns(rows, list(columns.values()))
-    where: dict[str, int] = {}
-    counts: Counter[str] = Counter()
-    for index, row in enumerate(iter(rows)):
-        with placed(rows, index):
-            tags = [name_of(tag) for tag in words_and_tags(row, columns)[1]]
-        for tag in tags:
-            counts[tag] += 1
-            where.setdefault(tag, index)
-    names = sorted(sorted_names(counts), key=lambda tag: (tag != "O", tag.partition("-")[2]))
-    if len(names) < 2:
-        what = f"is {names[0]!r}" if names else "is missing"
-        raise DataError(
-            f"{rows.where(0)}: every tag of {columns['tags']!r} {what}; there is nothing to learn"
-        )
-    others = [tag for tag in names if not marks_entities([tag, "B-x"])]
-    entities = [tag for tag in names if tag not in others and "-" in tag]
-    if others and entities:
-        odd = min(others, key=counts.__getitem__)
-        hint = "; the letter O stands for no entity" if odd == "0" else ""
-        raise DataError(
-            f"{rows.where(where[odd])}: the tag {odd!r} is none of entities, as {entities[0]!r} is{hint}; tags are O, "
-            "or B-, I-, E- or S- and a type"
-        )
-    return Tags(names)
+        Args: logits: [tokens, tags] · owners: the word of each token, -1 for none. [tokens]
+        """
+        words, first = np.unique(owners, return_index=True)
+        log_probs = logits[first[words >= 0]].log_softmax(-1)
+        predicted: list[str | None] = [None] * len(label)
+        losses: list[float | None] = [None] * len(label)
+        best = log_probs.argmax(-1).tolist()
+        for word, scores, tag in zip(words[words >= 0].tolist(), log_probs, best, strict=True):
+            predicted[word], losses[word] = self.tags.names[tag], -float(scores[label[word]])
+        known = [loss for loss in losses if loss is not None]
+        return {"predicted": predicted, "loss": sum(known) / len(known), "details": {"losses": losses}}
 
+    def metric(self) -> Metric:
+        return self.tags.metric(self.head)
 
-def words_and_tags(row: Mapping[str, Any], columns: Mapping[str, str]) -> tuple[list[str], list[Any]]:
-    """The words of a row, and a tag for each.
+    def check_evaluation(self) -> None:
+        self.tags.check_packages()
 
-    Raises: DataError: there are not as many, or none.
-    """
-    words = words_of(row, columns["tokens"])
-    tags = row.get(columns["tags"])
-    tags = tags.tolist() if isinstance(tags, np.ndarray) else tags
-    if not isinstance(tags, (list, tuple)):
-        raise DataError(f"{columns['tags']!r} is {tags!r:.80}; it must be a list with a tag for each word")
-    if len(words) != len(tags) or not words:
-        raise DataError(
-            f"{columns['tokens']!r} has {len(words)} words and {columns['tags']!r} has {len(tags)} tags; "
-            "each word has one tag"
-        )
-    return words, list(tags)
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        scores: Bootstrap = self.tags.metrics(predictions)
+        return scores
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        from glassformer.tasks.tag.baselines import tag_baselines
+
+        yield from tag_baselines(self, train, predictions)
+
+    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport:
+        return self.tags.per_class(predictions)
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        return self.tags.notes(predictions)
 
 
 def _tags_within(names: Sequence[str]) -> np.ndarray:

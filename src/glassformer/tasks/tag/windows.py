@@ -32,22 +32,22 @@ def windows_of(length: int, room: int | None, starts: Collection[int] = ()) -> l
         return [range(length)]
     if room < 1:
         raise ConfigError("the model reads so few tokens that the special ones leave no room for text")
-    found = [range(room)]
-    while found[-1].stop < length:
-        last = found[-1]
+    spans = [range(room)]
+    while spans[-1].stop < length:
+        last = spans[-1]
         planned = last.stop - room // SHARED
         begins = next((token for token in range(planned, last.start, -1) if token in starts), planned)
-        found.append(range(begins, min(begins + room, length)))
-    return found
+        spans.append(range(begins, min(begins + room, length)))
+    return spans
 
 
-def merged(windows: Sequence[range], said: Sequence[Tensor]) -> Tensor:
+def merged(windows: Sequence[range], logits: Sequence[Tensor]) -> Tensor:
     """One answer a token, of what was said to each window. [length, …]"""
     cuts = [(after.start + window.stop) // 2 for window, after in pairwise(windows)]
     edges = pairwise([0, *cuts, windows[-1].stop])
     return torch.cat(
         [
             answers[start - window.start : end - window.start]
-            for window, answers, (start, end) in zip(windows, said, edges, strict=True)
+            for window, answers, (start, end) in zip(windows, logits, edges, strict=True)
         ]
     )

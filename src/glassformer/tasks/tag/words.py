@@ -39,8 +39,8 @@ class _Kinds(dict[int, str]):
     """Of each character, as many as are met: a letter for what it does to words."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = found = _kind(chr(code))
-        return found
+        self[code] = spans = _kind(chr(code))
+        return spans
 
 
 def _kind(character: str) -> str:
@@ -65,15 +65,15 @@ _KINDS = _Kinds()
 
 def words_in(text: str) -> list[Word]:
     """The words of a text, in order; none within another, no white space in any."""
-    found: list[Word] = []
+    spans: list[Word] = []
     kinds = text.translate(_KINDS)
     for match in _WORD.finditer(kinds):
         start, end = match.span()
         if owned := _POSSESSIVE.search(text, start, end):
-            found.append(Word(start, owned.start()))
+            spans.append(Word(start, owned.start()))
             start = owned.start()
-        found.append(Word(start, end, kinds[start] == "u"))
-    return found
+        spans.append(Word(start, end, kinds[start] == "u"))
+    return spans
 
 
 def joined(words: Sequence[Word], owners: Sequence[int]) -> tuple[list[Word], list[int]]:
@@ -83,14 +83,14 @@ def joined(words: Sequence[Word], owners: Sequence[int]) -> tuple[list[Word], li
     Returns: fewer words, and the owners among them.
     """
     first = set(owners)
-    found: list[Word] = []
+    spans: list[Word] = []
     number: dict[int, int] = {-1: -1}
     for index, word in zip(count(), words, strict=False):
-        before = found[-1] if found else None
+        before = spans[-1] if spans else None
         goes_on = word.unspaced and index not in first
         if goes_on and before is not None and before.unspaced and before.end == word.start:
-            found[-1] = before._replace(end=word.end)
+            spans[-1] = before._replace(end=word.end)
         else:
-            found.append(word)
-        number[index] = len(found) - 1
-    return found, [number[owner] for owner in owners]
+            spans.append(word)
+        number[index] = len(spans) - 1
+    return spans, [number[owner] for owner in owners]

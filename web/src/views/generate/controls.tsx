@@ -1,9 +1,9 @@
-/** How it is written: the method, how far, and the button. */
+/** Generation controls: decoding method, length, options, and the button that starts it. */
 
 import { useState } from "preact/hooks";
-import { FIELDS, type Method, METHODS, methodOf, valueOf, within, withMethod, withValue } from "../../core/recipe";
+import { FIELDS, type Method, METHODS, methodOf, valueOf, within, withMethod, withValue } from "../../core/generation-options";
 import { Icon } from "../../ui/icons";
-import { shapeOf, type Scribe } from "./scribe";
+import { samplingOf, type GenerationStore } from "./generation-store";
 
 const WORDS: Record<Method, [name: string, title: string]> = {
   greedy: ["Greedy", "At each step the likeliest token"],
@@ -11,18 +11,18 @@ const WORDS: Record<Method, [name: string, title: string]> = {
   beams: ["Beams", "Several texts are carried on side by side, and the likeliest whole text wins"],
 };
 
-export function Controls({ scribe }: { scribe: Scribe }) {
-  const wanted = scribe.wanted.value;
-  const method = methodOf(wanted);
+export function Controls({ store }: { store: GenerationStore }) {
+  const options = store.options.value;
+  const method = methodOf(options);
   const choose = (next: Method) => {
-    scribe.wanted.value = withMethod(wanted, next);
-    if (next === "sample" && scribe.shape.peek().temperature === 0) scribe.shape.value = shapeOf({});
+    store.options.value = withMethod(options, next);
+    if (next === "sample" && store.sampling.peek().temperature === 0) store.sampling.value = samplingOf({});
   };
   const write = (event: Event) => {
     event.preventDefault();
-    void scribe.again();
+    void store.restart();
   };
-  const offline = scribe.props.transport.host === "page";
+  const offline = store.props.transport.host === "page";
   return (
     <form class="gen-controls" aria-label="How it is written" onSubmit={write}>
       <fieldset class="segments" disabled={offline}>
@@ -34,34 +34,34 @@ export function Controls({ scribe }: { scribe: Scribe }) {
           </label>
         ))}
       </fieldset>
-      {method === "beams" && <Whole scribe={scribe} label="beams" field="beams" />}
-      {method === "sample" && <Seed scribe={scribe} />}
-      <Whole scribe={scribe} label="new tokens" field="tokens" />
+      {method === "beams" && <Whole store={store} label="beams" field="beams" />}
+      {method === "sample" && <Seed store={store} />}
+      <Whole store={store} label="new tokens" field="tokens" />
       <span class="gen-go">
-        {scribe.busy.value
-          ? <button type="button" class="primary" onClick={() => scribe.stop()}><Icon name="stop" />Stop</button>
-          : <button class="primary" disabled={offline} title="Write from the prompt on"><Icon name="run" />{scribe.writing.value ? "Write again" : "Write"}</button>}
+        {store.busy.value
+          ? <button type="button" class="primary" onClick={() => store.stop()}><Icon name="stop" />Stop</button>
+          : <button class="primary" disabled={offline} title="Write from the prompt on"><Icon name="run" />{store.trace.value ? "Write again" : "Write"}</button>}
       </span>
-      <p class="gen-said hint">{WORDS[method][1]}{method === "sample" ? <Settings scribe={scribe} /> : "."}</p>
+      <p class="gen-said hint">{WORDS[method][1]}{method === "sample" ? <Settings store={store} /> : "."}</p>
     </form>
   );
 }
 
 /** A whole number; what cannot be is put right when the field is left. */
-function Whole({ scribe, label, field }: { scribe: Scribe; label: string; field: "beams" | "tokens" }) {
+function Whole({ store, label, field }: { store: GenerationStore; label: string; field: "beams" | "tokens" }) {
   const about = FIELDS[field];
   const take = (text: string) => {
     const value = Number(text);
-    if (text.trim() !== "" && Number.isFinite(value)) scribe.wanted.value = withValue(scribe.wanted.peek(), about, within(about, value));
+    if (text.trim() !== "" && Number.isFinite(value)) store.options.value = withValue(store.options.peek(), about, within(about, value));
   };
   return (
     <label class="gen-field">
       {label}
       <input
-        type="number" min={about.least} max={about.most} value={valueOf(about, scribe.wanted.value)} disabled={scribe.props.transport.host === "page"}
+        type="number" min={about.min} max={about.max} value={valueOf(about, store.options.value)} disabled={store.props.transport.host === "page"}
         onChange={(event) => {
           take(event.currentTarget.value);
-          event.currentTarget.value = String(valueOf(about, scribe.wanted.peek()));
+          event.currentTarget.value = String(valueOf(about, store.options.peek()));
         }}
       />
     </label>
@@ -69,29 +69,29 @@ function Whole({ scribe, label, field }: { scribe: Scribe; label: string; field:
 }
 
 /** A number that makes the draws the same again; none = others each time. */
-function Seed({ scribe }: { scribe: Scribe }) {
-  const { seed } = scribe.wanted.value;
-  const drawn = scribe.writing.value?.options.seed;
+function Seed({ store }: { store: GenerationStore }) {
+  const { seed } = store.options.value;
+  const sampled = store.trace.value?.options.seed;
   const [text, setText] = useState(seed === undefined ? "" : String(seed));
   const typed = (value: string) => {
     setText(value);
-    const { seed: _, ...rest } = scribe.wanted.peek();
+    const { seed: _, ...rest } = store.options.peek();
     const number = Number(value);
-    scribe.wanted.value = value.trim() === "" || !Number.isFinite(number) ? rest : { ...rest, seed: within(FIELDS.seed, number) };
+    store.options.value = value.trim() === "" || !Number.isFinite(number) ? rest : { ...rest, seed: within(FIELDS.seed, number) };
   };
   return (
     <label class="gen-field" title="The same seed draws the same tokens; empty: others each time">
       seed
       <input
-        type="number" min={FIELDS.seed.least} max={FIELDS.seed.most} placeholder={drawn === undefined ? "any" : String(drawn)} value={text}
-        disabled={scribe.props.transport.host === "page"} onInput={(event) => typed(event.currentTarget.value)}
+        type="number" min={FIELDS.seed.min} max={FIELDS.seed.max} placeholder={sampled === undefined ? "any" : String(sampled)} value={text}
+        disabled={store.props.transport.host === "page"} onInput={(event) => typed(event.currentTarget.value)}
       />
     </label>
   );
 }
 
 /** What the sliders are set to. */
-function Settings({ scribe }: { scribe: Scribe }) {
-  const { temperature, topK, topP } = scribe.shape.value;
+function Settings({ store }: { store: GenerationStore }) {
+  const { temperature, topK, topP } = store.sampling.value;
   return <>: temperature {temperature}, {topK ? `top-k ${topK}` : "all tokens"}{topP < 1 ? `, top-p ${topP}` : ""}.</>;
 }

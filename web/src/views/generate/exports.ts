@@ -1,38 +1,38 @@
-/** The text on screen, its choice and its tree as shapes, for files. */
+/** Exports of the generation view: text, distribution and token tree as SVG and PNG. */
 
 import { number, percent } from "../../core/format";
 import type { Exports } from "../../core/types";
-import { type Picture, toPng, toSvg } from "../neuron/picture";
-import { drawing, edge, HEIGHT, LETTER } from "./picture";
-import type { Scribe } from "./scribe";
-import { parts } from "./spelling";
-import { chanceColour, MARKS, markText } from "./surprise";
+import { type NeuronFigure, toPng, toSvg } from "../neuron/figure";
+import { drawing, edge, HEIGHT, LETTER } from "./tree-figure";
+import type { GenerationStore } from "./generation-store";
+import { parts } from "./token-text";
+import { logprobColour, MARKS, markText } from "./token-colours";
 import { tableOf } from "./table";
 
 const [WIDTH, MARGIN, LINE] = [1000, 24, 30];
 
-export function exportsOf(scribe: Scribe, host: () => Element): Exports {
+export function exportsOf(store: GenerationStore, host: () => Element): Exports {
   const style = () => getComputedStyle(host());
   const paper = () => style().getPropertyValue("--panel").trim();
   const mono = () => style().getPropertyValue("--mono").trim();
   return {
     get name() {
-      return `generation-${scribe.writing.peek()?.id ?? "empty"}`;
+      return `generation-${store.trace.peek()?.id ?? "empty"}`;
     },
-    get written() {
-      const [writing, leaf] = [scribe.writing.peek(), scribe.path.peek().at(-1)];
-      return writing && leaf ? { w: writing.id, node: leaf.id } : undefined;
+    get location() {
+      const [trace, leaf] = [store.trace.peek(), store.path.peek().at(-1)];
+      return trace && leaf ? { w: trace.id, node: leaf.id } : undefined;
     },
-    png: () => toPng(pictureOf(scribe, style()), paper(), mono()),
-    svg: () => toSvg(pictureOf(scribe, style()), paper(), mono()),
-    table: () => tableOf(scribe),
+    png: () => toPng(treeFigureOf(store, style()), paper(), mono()),
+    svg: () => toSvg(treeFigureOf(store, style()), paper(), mono()),
+    table: () => tableOf(store),
   };
 }
 
-function pictureOf(scribe: Scribe, style: CSSStyleDeclaration): Picture {
+function treeFigureOf(store: GenerationStore, style: CSSStyleDeclaration): NeuronFigure {
   const [ink, soft, accent] = ["--ink", "--ink-2", "--accent"].map((name) => style.getPropertyValue(name).trim());
-  const dark = scribe.props.dark.peek();
-  const shapes: Picture["shapes"] = [];
+  const dark = store.props.dark.peek();
+  const shapes: NeuronFigure["shapes"] = [];
   let [x, y] = [MARGIN, MARGIN];
   const word = (text: string, fill: string | null, colour: string) => {
     const width = text.length * LETTER + 6;
@@ -41,25 +41,25 @@ function pictureOf(scribe: Scribe, style: CSSStyleDeclaration): Picture {
     shapes.push({ kind: "text", x: x + 3, y: y + HEIGHT / 2, text, colour });
     x += width + 4;
   };
-  for (const text of (scribe.writing.peek()?.prompt ?? "").split(/\s+/).filter(Boolean)) word(text, null, soft);
-  for (const node of scribe.path.peek()) word(parts(node.text, node.piece, node.special).body, chanceColour(node.logprob, dark), ink);
+  for (const text of (store.trace.peek()?.prompt ?? "").split(/\s+/).filter(Boolean)) word(text, null, soft);
+  for (const node of store.path.peek()) word(parts(node.text, node.piece, node.special).body, logprobColour(node.logprob, dark), ink);
   [x, y] = [MARGIN, y + LINE + 8];
-  for (const mark of MARKS) word(markText(mark), chanceColour(Math.log(mark), dark), ink);
+  for (const mark of MARKS) word(markText(mark), logprobColour(Math.log(mark), dark), ink);
   y += LINE + 16;
 
-  const tree = drawing(scribe);
-  for (const { node, text, x: left, y: middle, width, end, rank } of tree.drawn.values()) {
-    const from = tree.drawn.get(node.parent);
-    shapes.push({ kind: "path", d: edge(from, { ...tree.drawn.get(node.id)! }), x: MARGIN, y, colour: soft });
-    shapes.push({ kind: "rect", x: MARGIN + left, y: y + middle - HEIGHT / 2, width, height: HEIGHT, colour: chanceColour(node.logprob, dark) });
+  const tree = drawing(store);
+  for (const { node, text, x: left, y: middle, width, end, rank } of tree.placed.values()) {
+    const from = tree.placed.get(node.parent);
+    shapes.push({ kind: "path", d: edge(from, { ...tree.placed.get(node.id)! }), x: MARGIN, y, colour: soft });
+    shapes.push({ kind: "rect", x: MARGIN + left, y: y + middle - HEIGHT / 2, width, height: HEIGHT, colour: logprobColour(node.logprob, dark) });
     shapes.push({ kind: "text", x: MARGIN + left + 5, y: y + middle, text: text.slice(0, Math.floor((width - 8) / LETTER)), colour: ink });
     if (end) shapes.push({ kind: "text", x: MARGIN + left + width + 4, y: y + middle, text: `${rank}: ${number(end.score, 3)}`, colour: accent, strong: true });
   }
   y += tree.height + 16;
-  const looked = scribe.looked;
-  const choice = looked && scribe.tree.choices.get(looked.parent);
-  if (looked && choice) {
-    shapes.push({ kind: "text", x: MARGIN, y: y + 8, text: `step ${looked.depth}: ${parts(looked.text, looked.piece, looked.special).body}`, colour: ink, strong: true });
+  const selected = store.selectedNode;
+  const choice = selected && store.tree.choices.get(selected.parent);
+  if (selected && choice) {
+    shapes.push({ kind: "text", x: MARGIN, y: y + 8, text: `step ${selected.depth}: ${parts(selected.text, selected.piece, selected.special).body}`, colour: ink, strong: true });
     y += 24;
     for (const { text, logprob } of choice.top) {
       shapes.push({ kind: "text", x: MARGIN + 130, y: y + 8, text: text.slice(0, 16), colour: ink, end: true });
@@ -69,7 +69,7 @@ function pictureOf(scribe: Scribe, style: CSSStyleDeclaration): Picture {
     }
     y += 12;
   }
-  const { model, text_hash } = scribe.session;
+  const { model, text_hash } = store.session;
   shapes.push({ kind: "text", x: MARGIN, y: y + 8, text: `${model.name} · ${model.revision} · ${model.dtype} · text ${text_hash}`, colour: soft });
   return { width: Math.max(WIDTH, tree.width + 2 * MARGIN + 80), height: y + 32, shapes };
 }

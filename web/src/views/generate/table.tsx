@@ -1,31 +1,31 @@
-/** The text on screen as a table: each step with what was chosen and how likely it was. */
+/** Data table of the text on screen: each step with its token, probability and rank. */
 
 import { number, percent, visible } from "../../core/format";
-import type { Scribe } from "./scribe";
+import type { GenerationStore } from "./generation-store";
 
 const LN2 = Math.log(2);
 
-export function tableOf(scribe: Scribe): (string | number)[][] {
-  const shares = scribe.gaze.on ? scribe.gaze.shares.peek() : null;
-  const own = scribe.gaze.map.peek()?.queries === scribe.gaze.map.peek()?.keys;
-  const begun = scribe.writing.peek()?.begun ?? 0;
+export function tableOf(store: GenerationStore): (string | number)[][] {
+  const shares = store.attention.enabled ? store.attention.probs.peek() : null;
+  const own = store.attention.map.peek()?.queries === store.attention.map.peek()?.keys;
+  const prefixLength = store.trace.peek()?.prefix_length ?? 0;
   return [
     ["step", "token", "id", "probability", "log-probability", "rank", "entropy (bits)", "likeliest instead", "its probability", "chosen", ...(shares && own ? ["attention"] : [])],
-    ...scribe.path.peek().map((node, at) => {
-      const choice = scribe.tree.choices.get(node.parent);
+    ...store.path.peek().map((node, at) => {
+      const choice = store.tree.choices.get(node.parent);
       const other = choice?.top.find(({ token }) => token !== node.token);
       return [
         node.depth, node.text || node.piece, node.token, Math.exp(node.logprob), node.logprob, node.rank, choice ? choice.entropy / LN2 : "",
-        other?.text ?? "", other ? Math.exp(other.logprob) : "", node.chosen === "hand" ? "by hand" : "by the method", ...(shares && own ? [at + 1 < scribe.step.peek() ? (shares[begun + at] ?? 0) : ""] : []),
+        other?.text ?? "", other ? Math.exp(other.logprob) : "", node.chosen === "hand" ? "by hand" : "by the method", ...(shares && own ? [at + 1 < store.step.peek() ? (shares[prefixLength + at] ?? 0) : ""] : []),
       ];
     }),
   ];
 }
 
-export function Table({ scribe }: { scribe: Scribe }) {
-  void scribe.news.value;
-  void scribe.step.value;
-  const [columns, ...rows] = tableOf(scribe);
+export function Table({ store }: { store: GenerationStore }) {
+  void store.version.value;
+  void store.step.value;
+  const [columns, ...rows] = tableOf(store);
   return (
     <div class="gen-table" tabIndex={0} role="region" aria-label="data table">
       <table>
@@ -33,7 +33,7 @@ export function Table({ scribe }: { scribe: Scribe }) {
         <thead><tr>{columns.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
         <tbody>
           {rows.map((cells) => (
-            <tr key={cells[0]} data-on={cells[0] === scribe.step.value ? "" : undefined}>
+            <tr key={cells[0]} data-on={cells[0] === store.step.value ? "" : undefined}>
               {cells.map((cell, at) => (at === 1 ? <th scope="row" class="token">{visible(String(cell))}</th> : <td>{shown(columns[at] as string, cell)}</td>))}
             </tr>
           ))}

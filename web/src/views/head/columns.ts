@@ -1,4 +1,4 @@
-/** Where tokens stand: one below the other, each text set apart from the one before it. */
+/** Layout of a column of tokens: one below the other, with a gap between two texts. */
 
 import type { Token } from "../../core/types";
 
@@ -6,7 +6,7 @@ export interface Column {
   /** The tokens that are shown, from top to bottom. */
   tokens: number[];
   /** At which place each token of the side stands; −1 where it is not shown. */
-  places: Int32Array;
+  positions: Int32Array;
   /** The upper edge of each place. */
   tops: number[];
   rowHeight: number;
@@ -21,7 +21,7 @@ const GAP = 0.9;
 /** A side's tokens in a column; special tokens only if `special`. */
 export function column(tokens: Token[], special: boolean, rowHeight: number): Column {
   const texts = new Set(tokens.map((token) => token.segment).filter((segment) => segment !== null));
-  const result: Column = { tokens: [], places: new Int32Array(tokens.length).fill(-1), tops: [], rowHeight, height: 0, marks: [] };
+  const result: Column = { tokens: [], positions: new Int32Array(tokens.length).fill(-1), tops: [], rowHeight, height: 0, marks: [] };
   let text: number | null = null;
   let y = 0;
   tokens.forEach((token, index) => {
@@ -33,7 +33,7 @@ export function column(tokens: Token[], special: boolean, rowHeight: number): Co
       y += GAP * rowHeight;
       text = begins;
     }
-    result.places[index] = result.tokens.length;
+    result.positions[index] = result.tokens.length;
     result.tokens.push(index);
     result.tops.push(y);
     y += rowHeight;
@@ -44,8 +44,8 @@ export function column(tokens: Token[], special: boolean, rowHeight: number): Co
 
 /** The middle of a token's row; null where it is not shown. */
 export function middle(column: Column, token: number): number | null {
-  const place = column.places[token];
-  return place === undefined || place < 0 ? null : column.tops[place] + column.rowHeight / 2;
+  const position = column.positions[token];
+  return position === undefined || position < 0 ? null : column.tops[position] + column.rowHeight / 2;
 }
 
 /** The places that are, at least in part, between two heights; half open. */
@@ -55,12 +55,12 @@ export function between(column: Column, top: number, bottom: number): [first: nu
 
 /** The token at the place nearest to a height. */
 export function nearest(column: Column, height: number): number | null {
-  const place = Math.min(firstWhere(column, (at) => column.tops[at] + column.rowHeight > height), column.tokens.length - 1);
-  return place < 0 ? null : column.tokens[place];
+  const position = Math.min(firstWhere(column, (at) => column.tops[at] + column.rowHeight > height), column.tokens.length - 1);
+  return position < 0 ? null : column.tokens[position];
 }
 
 /** The first place for which `reached` holds; it holds for all that follow. */
-function firstWhere(column: Column, reached: (place: number) => boolean): number {
+function firstWhere(column: Column, reached: (position: number) => boolean): number {
   let low = 0;
   let high = column.tokens.length;
   while (low < high) {

@@ -1,9 +1,9 @@
-/** Which heads, which layers, which links. */
+/** Controls of the head view: heads, layers, mixing, token filter, threshold. */
 
 import { useState } from "preact/hooks";
 import { percent, plural } from "../../core/format";
 import type { Mix } from "../../core/types";
-import type { Picture } from "./picture";
+import type { HeadController } from "./head-controller";
 
 const MIXES: readonly [Mix, string, string][] = [
   ["each", "each", "Every head has lines of its own"],
@@ -14,9 +14,9 @@ const MIXES: readonly [Mix, string, string][] = [
 /** Marks of the threshold's slider: finer where links are faint. */
 const THRESHOLDS = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9];
 
-export function Controls({ picture }: { picture: Picture }) {
+export function Controls({ controller }: { controller: HeadController }) {
   const [open, setOpen] = useState(false);
-  const { heads, layers } = picture.props.state.value;
+  const { heads, layers } = controller.props.state.value;
   const which = `${layers[0] === layers[1] ? `layer ${layers[0]}` : `layers ${layers[0]}–${layers[1]}`}, ${heads.length === 1 ? `head ${heads[0]}` : plural(heads.length, "head")}`;
   return (
     <div class="head-controls" data-open={open ? "" : undefined}>
@@ -25,27 +25,27 @@ export function Controls({ picture }: { picture: Picture }) {
       </button>
       <div id="head-filters">
         <div class="head-row">
-          <Heads picture={picture} />
+          <Heads controller={controller} />
           <input
-            type="search" aria-label="Highlight tokens that contain" placeholder="Highlight…" value={picture.search.value} spellcheck={false}
-            onInput={(event) => (picture.search.value = event.currentTarget.value)}
+            type="search" aria-label="Highlight tokens that contain" placeholder="Highlight…" value={controller.search.value} spellcheck={false}
+            onInput={(event) => (controller.search.value = event.currentTarget.value)}
           />
         </div>
         <div class="head-row">
-          <Layers picture={picture} />
-          <Mixing picture={picture} />
-          <Pairs picture={picture} />
-          <Threshold picture={picture} />
+          <Layers controller={controller} />
+          <Mixing controller={controller} />
+          <Pairs controller={controller} />
+          <Threshold controller={controller} />
         </div>
       </div>
     </div>
   );
 }
 
-function Heads({ picture }: { picture: Picture }) {
-  const { state, set, say, overviews } = picture.props;
+function Heads({ controller }: { controller: HeadController }) {
+  const { state, set, say, overviews } = controller.props;
   const { heads, layers } = state.value;
-  const { name, heads: count } = picture.map.value;
+  const { name, heads: count } = controller.map.value;
   const all = Array.from({ length: count }, (_, head) => head);
   const summaries = overviews.value.get(`${name}/${layers[0]}`)?.summaries;
   const only = (head: number) => set({ heads: [head] });
@@ -59,10 +59,10 @@ function Heads({ picture }: { picture: Picture }) {
       <span class="head-label">Heads</span>
       {all.map((head) => (
         <button
-          key={head} class="head-chip" aria-pressed={heads.includes(head)} aria-label={`head ${head}`} style={{ "--hue": picture.colour(head, "") }}
+          key={head} class="head-chip" aria-pressed={heads.includes(head)} aria-label={`head ${head}`} style={{ "--hue": controller.colour(head, "") }}
           title={`head ${head}${summaries?.[head] ? `: ${summaries[head]}` : ""} (double-click: only this head)`}
           onClick={(event) => (event.shiftKey ? only(head) : toggle(head))} onDblClick={() => only(head)}
-          onPointerEnter={() => (picture.preview.value = heads.includes(head) ? head : null)} onPointerLeave={() => (picture.preview.value = null)}
+          onPointerEnter={() => (controller.preview.value = heads.includes(head) ? head : null)} onPointerLeave={() => (controller.preview.value = null)}
         >
           {head}
         </button>
@@ -74,10 +74,10 @@ function Heads({ picture }: { picture: Picture }) {
 }
 
 /** A slider with two ends: the first layer and the last. */
-function Layers({ picture }: { picture: Picture }) {
-  const { state, set } = picture.props;
+function Layers({ controller }: { controller: HeadController }) {
+  const { state, set } = controller.props;
   const [first, last] = state.value.layers;
-  const top = picture.map.value.layers - 1;
+  const top = controller.map.value.layers - 1;
   if (top === 0) return null;
   const end = (name: string, value: number, change: (value: number) => [number, number]) => (
     <input
@@ -96,10 +96,10 @@ function Layers({ picture }: { picture: Picture }) {
   );
 }
 
-function Mixing({ picture }: { picture: Picture }) {
-  const { state, set } = picture.props;
+function Mixing({ controller }: { controller: HeadController }) {
+  const { state, set } = controller.props;
   return (
-    <fieldset class="segments" disabled={picture.mapsAsked.value < 2} title={picture.mapsAsked.value < 2 ? "Choose more than one head to mix them" : undefined}>
+    <fieldset class="segments" disabled={controller.mapCount.value < 2} title={controller.mapCount.value < 2 ? "Choose more than one head to mix them" : undefined}>
       <legend class="unseen">How heads are shown together</legend>
       {MIXES.map(([mix, words, title]) => (
         <label key={mix} title={title}>
@@ -112,17 +112,17 @@ function Mixing({ picture }: { picture: Picture }) {
 }
 
 /** From which text to which: only where there is more than one; and whether special tokens are there at all. */
-function Pairs({ picture }: { picture: Picture }) {
-  const { state, set } = picture.props;
+function Pairs({ controller }: { controller: HeadController }) {
+  const { state, set } = controller.props;
   const { from, to, special } = state.value;
-  const { queries, keys } = picture.map.value;
-  const texts = (side: string) => [...new Set(picture.session.sides[side].flatMap((token) => (token.special || token.segment === null ? [] : [String(token.segment)])))];
+  const { queries, keys } = controller.map.value;
+  const texts = (side: string) => [...new Set(controller.session.streams[side].flatMap((token) => (token.special || token.segment === null ? [] : [String(token.segment)])))];
   const [out, into] = [texts(queries), texts(keys)];
   const letter = (type: string) => (type === "special" ? "special" : type === "" ? "any" : String.fromCharCode(65 + Number(type)));
   const pairs = queries === keys && out.length > 1 ? out.flatMap((a) => into.map((b) => [a, b])) : [];
   const chosen = `${from},${to}`;
   const custom = chosen !== "," && !pairs.some((pair) => pair.join() === chosen);
-  const anySpecial = [queries, keys].some((side) => picture.session.sides[side].some((token) => token.special));
+  const anySpecial = [queries, keys].some((side) => controller.session.streams[side].some((token) => token.special));
   return (
     <>
       {(pairs.length > 0 || custom) && (
@@ -148,15 +148,15 @@ function Pairs({ picture }: { picture: Picture }) {
   );
 }
 
-function Threshold({ picture }: { picture: Picture }) {
-  const value = picture.threshold.value;
+function Threshold({ controller }: { controller: HeadController }) {
+  const value = controller.threshold.value;
   const words = value === 0 ? "hide none" : `hide below ${percent(value)}`;
   return (
     <label class="head-field">
       <span class="head-label head-threshold">{words}</span>
       <input
         type="range" min={0} max={THRESHOLDS.length - 1} value={THRESHOLDS.indexOf(value)} aria-label="Hide links that are fainter than" aria-valuetext={words}
-        onInput={(event) => (picture.threshold.value = THRESHOLDS[Number(event.currentTarget.value)])}
+        onInput={(event) => (controller.threshold.value = THRESHOLDS[Number(event.currentTarget.value)])}
       />
     </label>
   );

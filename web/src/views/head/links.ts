@@ -1,4 +1,4 @@
-/** Links: who looks at whom, out of the answers that have come for some of the queries. */
+/** Attention links between query and key tokens, from the chunks of rows that have been loaded. */
 
 import type { Lines } from "../../core/types";
 
@@ -14,7 +14,7 @@ export interface Link {
 export type Chunks = ReadonlyMap<number, Lines>;
 
 /** The answer that holds a query, and the query's row in it. */
-export function found(chunks: Chunks, query: number): [lines: Lines, row: number] | null {
+export function rowOf(chunks: Chunks, query: number): [lines: Lines, row: number] | null {
   for (const lines of chunks.values()) {
     const [begin, end] = lines.query.rows;
     if (query >= begin && query < end) return [lines, query - begin];
@@ -34,7 +34,7 @@ export function linksOf(lines: Lines, row: number, lane: number): Link[] {
 }
 
 /** Links of several queries, the faintest first, as they are drawn. */
-export interface Drawn {
+export interface VisibleLinks {
   links: Link[];
   /** How many are fainter than the threshold, or too many to draw, and the strongest of them. */
   hidden: number;
@@ -42,12 +42,12 @@ export interface Drawn {
 }
 
 /** Those of the queries' links that are at least as strong as the threshold, and at most `limit` of them. */
-export function drawnLinks(chunks: Chunks, queries: Iterable<number>, threshold: number, limit: number): Drawn {
+export function visibleLinks(chunks: Chunks, queries: Iterable<number>, threshold: number, limit: number): VisibleLinks {
   const links: Link[] = [];
   let hidden = 0;
   let strongest = 0;
   for (const query of queries) {
-    const [lines, row] = found(chunks, query) ?? [];
+    const [lines, row] = rowOf(chunks, query) ?? [];
     if (!lines || row === undefined) continue;
     for (let lane = 0; lane < lines.maps; lane++) {
       for (const link of linksOf(lines, row, lane)) {
@@ -66,7 +66,7 @@ export function drawnLinks(chunks: Chunks, queries: Iterable<number>, threshold:
 
 /** What the links of a query that are not listed add up to, as the mean over the maps shown. */
 export function otherOf(chunks: Chunks, query: number): number {
-  const [lines, row] = found(chunks, query) ?? [];
+  const [lines, row] = rowOf(chunks, query) ?? [];
   if (!lines || row === undefined) return 0;
   const rows = lines.query.rows[1] - lines.query.rows[0];
   let sum = 0;

@@ -1,21 +1,21 @@
-/** Fetches links in chunks of queries: those on screen first, and none twice. */
+/** Loader of attention links in chunks of queries: those on screen first, and none twice. */
 
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { LinesQuery, Session, Transport } from "../../core/types";
 import type { Chunks } from "./links";
 
 /** What is asked for, whichever the queries. */
-export type Asked = Omit<LinesQuery, "rows">;
+export type LinesRequest = Omit<LinesQuery, "rows">;
 
 /** At most so many rows of maps in one answer. */
 const ROWS = 4096;
 /** Chunks kept. */
-const KEPT = 64;
+const CACHE_SIZE = 64;
 /** Scrolling rests this long, in ms, before anything is fetched. */
 const REST = 40;
 
 export interface Loaded {
-  asked: Asked;
+  request: LinesRequest;
   chunks: Chunks;
 }
 
@@ -26,7 +26,7 @@ export class Loader {
   private readonly current: Signal<Loaded | null> = signal(null);
   private key = "";
   private fetching: { key: string; begin: number; control: AbortController } | null = null;
-  private wanted: number[] = [];
+  private missing: number[] = [];
   private timer = 0;
 
   constructor(
@@ -38,28 +38,28 @@ export class Loader {
   }
 
   /** How many queries a chunk holds, so that an answer of all maps stays small. */
-  static size(asked: Asked): number {
-    const maps = (asked.layers[1] - asked.layers[0] + 1) * Math.max(asked.heads.length, 1);
+  static size(request: LinesRequest): number {
+    const maps = (request.layers[1] - request.layers[0] + 1) * Math.max(request.heads.length, 1);
     let rows = 64;
     while (rows > 1 && rows * maps > ROWS) rows /= 2;
     return rows;
   }
 
   /** These are the queries on screen, the most important first; `total`: how many there are. */
-  want(asked: Asked, queries: number[], total: number): void {
-    const size = Loader.size(asked);
-    const key = JSON.stringify(asked);
+  want(request: LinesRequest, queries: number[], total: number): void {
+    const size = Loader.size(request);
+    const key = JSON.stringify(request);
     const fresh = key !== this.key;
     this.key = key;
-    const have = this.held(key);
-    this.wanted = [...new Set(queries.map((query) => query - (query % size)))].filter((begin) => !have?.has(begin));
-    if (this.fetching && (this.fetching.key !== key || !this.wanted.includes(this.fetching.begin))) {
+    const have = this.cached(key);
+    this.missing = [...new Set(queries.map((query) => query - (query % size)))].filter((begin) => !have?.has(begin));
+    if (this.fetching && (this.fetching.key !== key || !this.missing.includes(this.fetching.begin))) {
       this.fetching.control.abort();
       this.fetching = null;
     }
-    this.busy.value = this.wanted.length > 0;
+    this.busy.value = this.missing.length > 0;
     clearTimeout(this.timer);
-    if (!this.fetching && this.wanted.length) this.timer = window.setTimeout(() => void this.next(asked, key, size, total), fresh ? 0 : REST);
+    if (!this.fetching && this.missing.length) this.timer = window.setTimeout(() => void this.next(request, key, size, total), fresh ? 0 : REST);
   }
 
   stop(): void {
@@ -68,25 +68,25 @@ export class Loader {
     this.fetching = null;
   }
 
-  private held(key: string): Chunks | null {
+  private cached(key: string): Chunks | null {
     const loaded = this.current.peek();
-    return loaded && JSON.stringify(loaded.asked) === key ? loaded.chunks : null;
+    return loaded && JSON.stringify(loaded.request) === key ? loaded.chunks : null;
   }
 
-  private async next(asked: Asked, key: string, size: number, total: number): Promise<void> {
-    for (let begin = this.wanted[0]; begin !== undefined; begin = this.wanted[0]) {
+  private async next(request: LinesRequest, key: string, size: number, total: number): Promise<void> {
+    for (let begin = this.missing[0]; begin !== undefined; begin = this.missing[0]) {
       const control = new AbortController();
       this.fetching = { key, begin, control };
       try {
-        const lines = await this.transport.lines(this.session, { ...asked, rows: [begin, Math.min(begin + size, total)] }, control.signal);
+        const lines = await this.transport.lines(this.session, { ...request, rows: [begin, Math.min(begin + size, total)] }, control.signal);
         if (control.signal.aborted) return;
-        const chunks = new Map(this.held(key) ?? []).set(begin, lines);
-        if (chunks.size > KEPT) chunks.delete(chunks.keys().next().value as number);
-        this.wanted = this.wanted.filter((other) => other !== begin);
-        this.current.value = { asked, chunks };
+        const chunks = new Map(this.cached(key) ?? []).set(begin, lines);
+        if (chunks.size > CACHE_SIZE) chunks.delete(chunks.keys().next().value as number);
+        this.missing = this.missing.filter((other) => other !== begin);
+        this.current.value = { request, chunks };
       } catch (error) {
         if (control.signal.aborted) return;
-        this.wanted = [];
+        this.missing = [];
         this.current.value = null;
         this.failed(error);
       }

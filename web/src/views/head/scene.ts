@@ -1,5 +1,5 @@
 /**
- * The picture: curves from tokens to tokens, bars behind tokens, a stub for what is not drawn.
+ * Scene graph of the head view: curves between tokens, bars behind tokens, a stub for what is not drawn.
  *
  * A scene is plain numbers; it is drawn on a canvas, on screen or for a file, and written as SVG, from the same numbers.
  */
@@ -50,7 +50,7 @@ export interface Scene {
 }
 
 /** Where things are: the part of the columns on screen, and the free space between them. */
-export interface Frame {
+export interface Viewport {
   width: number;
   height: number;
   /** How far the columns are scrolled. */
@@ -67,7 +67,7 @@ const STUB = 34;
 /** How far apart, at most, the lines of two maps between the same tokens run. */
 const SPREAD = 1.8;
 /** How opaque a line is: many faint ones must not cover the strong. */
-const OPACITY: Record<Stress, (prob: number) => number> = {
+const OPACITY: Record<Emphasis, (prob: number) => number> = {
   all: (prob) => 0.1 + 0.9 * prob ** 0.75,
   alone: (prob) => 0.2 + 0.8 * prob ** 0.5,
   front: (prob) => 0.85 + 0.15 * prob,
@@ -78,17 +78,17 @@ const thickness = (prob: number) => 0.7 + 3.3 * prob;
 const LEAST = 1.8;
 
 /** How a link is drawn: its place among the maps that share a pair, and whether it stands back or out. */
-export interface Look {
+export interface CurveStyle {
   lane: number;
   colour: string;
-  stress: Stress;
+  stress: Emphasis;
 }
 
 /** Among all lines, alone with those of one token, the one link that is looked at, or behind it. */
-export type Stress = "all" | "alone" | "front" | "back";
+export type Emphasis = "all" | "alone" | "front" | "back";
 
 /** A curve for each link; those to tokens that are not on screen run off the edge. `lanes`: how many maps share a pair. */
-export function curvesOf(frame: Frame, links: Link[], lanes: number, look: (link: Link) => Look): Curve[] {
+export function curvesOf(frame: Viewport, links: Link[], lanes: number, look: (link: Link) => CurveStyle): Curve[] {
   const curves: Curve[] = [];
   const spread = Math.min(SPREAD, (0.55 * frame.queries.rowHeight) / lanes);
   const span = frame.right - frame.left;
@@ -132,7 +132,7 @@ export function barsOf(column: Column, token: number, shares: { colour: string; 
 }
 
 /** The grey mark below a query: as long as what of it is not drawn; a label makes it stand out. */
-export function stubOf(frame: Frame, query: number, other: number, look: { colour: string; rim: string; label: boolean }): { curves: Curve[]; words: Words[] } {
+export function stubOf(frame: Viewport, query: number, other: number, look: { colour: string; rim: string; label: boolean }): { curves: Curve[]; words: Words[] } {
   const row = middle(frame.queries, query);
   if (row === null || other < 0.0005) return { curves: [], words: [] };
   const y = row - frame.top + 0.36 * frame.queries.rowHeight;

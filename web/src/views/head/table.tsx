@@ -1,19 +1,19 @@
-/** The same links as a table. */
+/** Data table of the attention links. */
 
 import { count, number } from "../../core/format";
-import { captionOf, tableOf } from "./compose";
-import type { Picture } from "./picture";
+import { captionOf, tableOf } from "./layout";
+import type { HeadController } from "./head-controller";
 
 /** Rows on screen; a file has all. */
 const MOST = 200;
 
-export function Table({ picture }: { picture: Picture }) {
-  const [names, ...rows] = tableOf(picture);
+export function Table({ controller }: { controller: HeadController }) {
+  const [names, ...rows] = tableOf(controller);
   return (
     <div class="head-table" tabIndex={0} role="region" aria-label="Links as a table">
       <table>
         <caption>
-          {captionOf(picture)[0]}{rows.length > MOST ? `: the first ${count(MOST)} of ${count(rows.length)} rows; an export as CSV has all` : ""}
+          {captionOf(controller)[0]}{rows.length > MOST ? `: the first ${count(MOST)} of ${count(rows.length)} rows; an export as CSV has all` : ""}
         </caption>
         <thead><tr>{names.map((name) => <th key={name} scope="col">{name}</th>)}</tr></thead>
         <tbody>

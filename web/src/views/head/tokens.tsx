@@ -1,42 +1,42 @@
-/** One column of tokens: those on screen as options of a list, of which one at a time is in the tab order. */
+/** Token column, virtualised: the tokens on screen as a listbox with a roving tabindex. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { number, visible } from "../../core/format";
 import { between, nearest } from "./columns";
-import type { Picture, Side } from "./picture";
+import type { HeadController, Side } from "./head-controller";
 
 /** Rows above and below the screen that are there already when one scrolls. */
 const SPARE = 12;
 
 interface Props {
-  picture: Picture;
+  controller: HeadController;
   side: Side;
   label: string;
   /** Bring a token to the screen. */
   reveal(side: Side, token: number): void;
 }
 
-export function Tokens({ picture, side, label, reveal }: Props) {
+export function Tokens({ controller, side, label, reveal }: Props) {
   const list = useRef<HTMLDivElement>(null);
-  const column = side === "query" ? picture.queries.value : picture.keys.value;
-  const tokens = side === "query" ? picture.queryTokens.value : picture.keyTokens.value;
-  const { state, set } = picture.props;
-  const top = picture.scroll.value;
+  const column = side === "query" ? controller.queries.value : controller.keys.value;
+  const tokens = side === "query" ? controller.queryTokens.value : controller.keyTokens.value;
+  const { state, set } = controller.props;
+  const top = controller.scroll.value;
   const spare = SPARE * column.rowHeight;
-  const [first, end] = between(column, top - spare, top + picture.size.value.height + spare);
+  const [first, end] = between(column, top - spare, top + controller.size.value.height + spare);
   const pinned = state.value[side];
-  const cursor = picture.cursor.value;
-  const current = cursor?.side === side && column.places[cursor.token] >= 0 ? cursor.token : (pinned ?? column.tokens[first]);
-  const shares = picture.shares.value?.side === side ? picture.shares.value.of : null;
-  const active = side === "query" ? picture.query.value : picture.key.value;
-  const places = Array.from({ length: end - first }, (_, at) => first + at);
-  const far = column.places[current];
-  if (far >= 0 && (far < first || far >= end)) places.push(far); // what has the focus must not vanish
+  const cursor = controller.cursor.value;
+  const current = cursor?.side === side && column.positions[cursor.token] >= 0 ? cursor.token : (pinned ?? column.tokens[first]);
+  const shares = controller.shares.value?.side === side ? controller.shares.value.of : null;
+  const active = side === "query" ? controller.query.value : controller.key.value;
+  const positions = Array.from({ length: end - first }, (_, at) => first + at);
+  const far = column.positions[current];
+  if (far >= 0 && (far < first || far >= end)) positions.push(far); // what has the focus must not vanish
 
   // The keyboard moves the cursor; the focus follows as soon as its row is there.
   useLayoutEffect(() => {
-    if (cursor?.side === side && picture.moved) {
-      picture.moved = false;
+    if (cursor?.side === side && controller.moved) {
+      controller.moved = false;
       list.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus({ preventScroll: true });
     }
   }, [cursor]);
@@ -45,8 +45,8 @@ export function Tokens({ picture, side, label, reveal }: Props) {
   const pin = (token: number) => set(side === "query" ? { query: token === pinned ? null : token } : { key: token === pinned ? null : token });
   const go = (to: Side, token: number | null | undefined) => {
     if (token === null || token === undefined) return;
-    picture.moved = true;
-    picture.cursor.value = { side: to, token };
+    controller.moved = true;
+    controller.cursor.value = { side: to, token };
     reveal(to, token);
   };
   const pressed = (event: KeyboardEvent) => {
@@ -54,38 +54,38 @@ export function Tokens({ picture, side, label, reveal }: Props) {
     if (token < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity }[event.key];
     if (step !== undefined) {
-      go(side, column.tokens[Math.min(Math.max(column.places[token] + step, 0), column.tokens.length - 1)]);
+      go(side, column.tokens[Math.min(Math.max(column.positions[token] + step, 0), column.tokens.length - 1)]);
     } else if (event.key === (side === "query" ? "ArrowRight" : "ArrowLeft")) {
-      go(side === "query" ? "key" : "query", nearest(side === "query" ? picture.keys.value : picture.queries.value, column.tops[column.places[token]] + column.rowHeight / 2));
+      go(side === "query" ? "key" : "query", nearest(side === "query" ? controller.keys.value : controller.queries.value, column.tops[column.positions[token]] + column.rowHeight / 2));
     } else if (event.key === "Enter" || event.key === " ") pin(token);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const leave = () => (picture.hover.value = null);
-  const point = (event: Event) => at(event) >= 0 && (picture.hover.value = { side, token: at(event) });
+  const leave = () => (controller.hover.value = null);
+  const point = (event: Event) => at(event) >= 0 && (controller.hover.value = { side, token: at(event) });
   return (
     <div
       ref={list} class={`head-tokens ${side}`} role="listbox" aria-label={label} onKeyDown={pressed} onClick={(event) => at(event) >= 0 && pin(at(event))}
       onPointerOver={(event) => event.pointerType !== "touch" && point(event)} onPointerLeave={leave} onFocusOut={leave}
       onFocusIn={(event) => {
         point(event);
-        if (at(event) >= 0) picture.cursor.value = { side, token: at(event) };
+        if (at(event) >= 0) controller.cursor.value = { side, token: at(event) };
       }}
     >
       {column.marks.map(({ top, letter }) => <span key={letter} class="head-mark" role="presentation" style={{ top: `${top}px`, height: `${0.9 * column.rowHeight}px` }}>{letter}</span>)}
-      {places.map((place) => {
+      {positions.map((place) => {
         const index = column.tokens[place];
         const token = tokens[index];
         const share = shares?.get(index);
-        const prob = shares ? picture.numberAt(side, index) : null;
-        const outside = side === "query" ? !picture.looksFrom(index) : !picture.looksTo(index);
+        const prob = shares ? controller.numberAt(side, index) : null;
+        const outside = side === "query" ? !controller.looksFrom(index) : !controller.looksTo(index);
         const faint = outside || (shares !== null && !(share && share.some(({ prob }) => prob >= 0.01)));
         return (
           <div
             key={index} data-token={index} role="option" tabIndex={index === current ? 0 : -1} aria-selected={index === pinned}
             aria-posinset={place + 1} aria-setsize={column.tokens.length} title={`${visible(token.text)} · token ${index} · ${token.piece}`}
-            class={[token.special ? "special" : "", token.continues ? "continues" : "", faint ? "faint" : "", index === active ? "active" : "", index === pinned ? "pinned" : "", picture.hits.value[side].has(index) ? "hit" : ""].join(" ")}
+            class={[token.special ? "special" : "", token.continues ? "continues" : "", faint ? "faint" : "", index === active ? "active" : "", index === pinned ? "pinned" : "", controller.hits.value[side].has(index) ? "hit" : ""].join(" ")}
             style={{ top: `${column.tops[place]}px`, height: `${column.rowHeight}px` }}
           >
             <span class="head-token">{visible(token.text)}</span>

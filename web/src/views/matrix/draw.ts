@@ -1,8 +1,8 @@
-/** A scene on a canvas, and as SVG. */
+/** Drawing of the heat map: on a canvas, and as SVG. */
 
 import { cividis } from "../../core/palette";
 import { scaleOf, type Size, type View } from "./geometry";
-import { type Gutter, type Label, LEAN, type Scene } from "./scene";
+import { type Gutter, type Label, LEAN, type Scene } from "./layout";
 import type { Patch } from "./tiles";
 
 /** How strong cell borders are: faint where cells are small. */

@@ -1,5 +1,5 @@
 /**
- * Where cells, tiles and labels lie: the matrix view's arithmetic, without a canvas.
+ * Geometry of the heat map: viewport, zoom, tiles and labels, as pure functions.
  *
  *     cell (row, column) ── (column − view.x) · cell.width, (row − view.y) · cell.height ──> CSS pixel of the plot
  *     level n: a tile pixel stands for 2ⁿ × 2ⁿ cells; a tile is 256 × 256 of them
@@ -65,8 +65,8 @@ export function fitCell(plot: Size, matrix: Size): Size {
   const room = { width: plot.width / matrix.width, height: plot.height / matrix.height };
   const side = Math.min(COMFORTABLE, room.width, room.height);
   const long = Math.max(matrix.width / matrix.height, matrix.height / matrix.width) > LONG;
-  const drawnOut = (most: number) => (long ? Math.max(side, Math.min(ROOMY, most)) : side);
-  return { width: drawnOut(room.width), height: drawnOut(room.height) };
+  const dragZoom = (maxCount: number) => (long ? Math.max(side, Math.min(ROOMY, maxCount)) : side);
+  return { width: dragZoom(room.width), height: dragZoom(room.height) };
 }
 
 /** The whole matrix, in the top left corner. */
@@ -147,7 +147,7 @@ export function cellAt(view: View, px: number, py: number, matrix: Size): { row:
 }
 
 /** The cells of which anything is on screen. */
-export function shown(view: View, plot: Size, matrix: Size): Cells {
+export function visibleRange(view: View, plot: Size, matrix: Size): Cells {
   return {
     left: within(0, Math.floor(view.x), matrix.width),
     top: within(0, Math.floor(view.y), matrix.height),
@@ -171,7 +171,7 @@ export function levelFor(view: View, density: number, plot: Size, matrix: Size):
   const top = topLevel(matrix);
   let level = Math.min(enough(Math.max(view.cell.width, view.cell.height), density), top);
   const budget = isWhole(view, plot, matrix) ? WHOLE : PART;
-  while (level < top && pixels(shown(view, plot, matrix), level, matrix) > budget) level++;
+  while (level < top && pixels(visibleRange(view, plot, matrix), level, matrix) > budget) level++;
   return level;
 }
 
@@ -229,7 +229,7 @@ export function stride(side: number, room: number): number {
 
 /** The tokens in [from, to) that get a label: multiples of the stride, so that labels stay put while one pans. */
 export function labelled(from: number, to: number, step: number): number[] {
-  const places: number[] = [];
-  for (let place = Math.ceil(from / step) * step; place < to; place += step) places.push(place);
-  return places;
+  const ticks: number[] = [];
+  for (let place = Math.ceil(from / step) * step; place < to; place += step) ticks.push(place);
+  return ticks;
 }

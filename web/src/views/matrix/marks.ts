@@ -1,19 +1,19 @@
-/** What lies over the picture and follows the pointer, the keyboard and the pin. */
+/** Overlay of the heat map: hover, keyboard cursor and pinned cell. */
 
 import { visible } from "../../core/format";
-import type { Board, Cell } from "./board";
+import type { HeatmapController, Cell } from "./heatmap-controller";
 import { type Ink, plate } from "./draw";
 import type { Size } from "./geometry";
-import type { Rectangle } from "./hands";
-import type { Gutter } from "./scene";
+import type { Rectangle } from "./input-handlers";
+import type { Gutter } from "./layout";
 
 /** Bands along the row and the column under the pointer, the pinned cell, the keyboard's cell, the rectangle to zoom into. */
-export function marks(pen: CanvasRenderingContext2D, board: Board, size: Size, gutter: Gutter, rectangle: Rectangle | null, fitted: (text: string) => string, ink: Ink) {
-  const { view, matrix } = board;
+export function marks(pen: CanvasRenderingContext2D, controller: HeatmapController, size: Size, gutter: Gutter, rectangle: Rectangle | null, fitted: (text: string) => string, ink: Ink) {
+  const { view, matrix } = controller;
   const { x: left, y: top, cell } = view.value;
-  const { query, key } = board.props.state.value;
-  const width = Math.min(board.plot.value.width, (matrix.width - left) * cell.width);
-  const height = Math.min(board.plot.value.height, (matrix.height - top) * cell.height);
+  const { query, key } = controller.props.state.value;
+  const width = Math.min(controller.plot.value.width, (matrix.width - left) * cell.width);
+  const height = Math.min(controller.plot.value.height, (matrix.height - top) * cell.height);
   pen.clearRect(0, 0, size.width, size.height);
   pen.save();
   pen.translate(gutter.left, gutter.top);
@@ -48,10 +48,10 @@ export function marks(pen: CanvasRenderingContext2D, board: Board, size: Size, g
     pen.globalAlpha = 1;
   };
   if (query !== null || key !== null) band(query, key, ink.accent);
-  const hover = board.hover.value;
+  const hover = controller.hover.value;
   if (hover) band(hover.row, hover.column, ink.ink);
   if (query !== null && key !== null) frame({ row: query, column: key }, [], ink.accent);
-  if (board.focused.value) frame(board.cursor.value, [4, 3], ink.ink);
+  if (controller.focused.value) frame(controller.cursor.value, [4, 3], ink.ink);
   if (rectangle) {
     const { x0, y0, x1, y1 } = rectangle;
     pen.fillStyle = ink.accent;
@@ -64,15 +64,15 @@ export function marks(pen: CanvasRenderingContext2D, board: Board, size: Size, g
   }
   pen.restore();
 
-  const label = (place: number, text: string, edge: "row" | "column") => {
-    const at = { text: fitted(text), place };
-    if (edge === "row" && visibleRow(place)) plate(pen, { ...at, x: -8, y: y(place) + down / 2 }, edge, ink);
-    if (edge === "column" && visibleColumn(place)) plate(pen, { ...at, x: x(place) + across / 2, y: -8 }, edge, ink);
+  const label = (position: number, text: string, edge: "row" | "column") => {
+    const at = { text: fitted(text), position };
+    if (edge === "row" && visibleRow(position)) plate(pen, { ...at, x: -8, y: y(position) + down / 2 }, edge, ink);
+    if (edge === "column" && visibleColumn(position)) plate(pen, { ...at, x: x(position) + across / 2, y: -8 }, edge, ink);
   };
-  const place = hover ?? (board.focused.value ? board.cursor.value : null);
-  const row = place?.row ?? query;
-  const column = place?.column ?? key;
-  if (row !== null && row !== undefined) label(row, visible(board.queries[row].text), "row");
-  if (column !== null && column !== undefined) label(column, visible(board.keys[column].text), "column");
+  const position = hover ?? (controller.focused.value ? controller.cursor.value : null);
+  const row = position?.row ?? query;
+  const column = position?.column ?? key;
+  if (row !== null && row !== undefined) label(row, visible(controller.queries[row].text), "row");
+  if (column !== null && column !== undefined) label(column, visible(controller.keys[column].text), "column");
   pen.restore();
 }

@@ -1,11 +1,11 @@
-/** Beside the heat map: what its colours mean, where one is in it, and the exact numbers of one query. */
+/** Side panel of the matrix view: colour scale, minimap, and exact probabilities of one query. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { strongest } from "../../core/attention";
+import { topKeys } from "../../core/attention";
 import { number, percent, plural, rank, visible } from "../../core/format";
-import { paintMap } from "../../core/paint";
+import { paintMap } from "../../core/heatmap";
 import { cividis } from "../../core/palette";
-import type { Board } from "./board";
+import type { HeatmapController } from "./heatmap-controller";
 import { clamp, fitCell } from "./geometry";
 
 /** Keys listed beside the map, and in the table. */
@@ -13,14 +13,14 @@ const LISTED = 10;
 const TABLED = 200;
 
 /** 0 to the largest probability of the head, with numbers where they fall on this scale. */
-export function Legend({ board }: { board: Board }) {
+export function Legend({ controller }: { controller: HeatmapController }) {
   const bar = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     if (bar.current) paintMap(bar.current, Uint8Array.from({ length: 256 }, (_, byte) => byte), 1, 256);
   }, []);
-  void board.news.value;
-  const top = board.top();
-  const root = board.head.value.companding === "sqrt";
+  void controller.version.value;
+  const top = controller.top();
+  const root = controller.head.value.companding === "sqrt";
   return (
     <div class="matrix-legend">
       <canvas ref={bar} width={256} height={1} aria-hidden="true" />
@@ -29,7 +29,7 @@ export function Legend({ board }: { board: Board }) {
           <li key={share}>{number((root ? share * share : share) * top, 2)}</li>
         ))}
       </ol>
-      {(board.mask.causal || board.mask.window !== null) && (
+      {(controller.mask.causal || controller.mask.window !== null) && (
         <p>
           <span class="matrix-hatch" aria-hidden="true" /> hidden by the mask
         </p>
@@ -39,20 +39,20 @@ export function Legend({ board }: { board: Board }) {
 }
 
 /** The whole head with a frame around what is on screen; a click goes there. */
-export function Whole({ board }: { board: Board }) {
+export function Whole({ controller }: { controller: HeatmapController }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const overview = board.overview.value;
-  const { head, companding } = board.head.value;
+  const overview = controller.overview.value;
+  const { head, companding } = controller.head.value;
   useLayoutEffect(() => {
     if (!canvas.current || !overview) return;
     const { height, width, thumbnails } = overview;
     paintMap(canvas.current, thumbnails.subarray(head * height * width, (head + 1) * height * width), height, width, { companding });
-  }, [overview, head, companding, board.whole.value]);
-  if (board.whole.value || !overview) return null;
-  const { width, height } = board.matrix;
-  const { x, y, cell } = board.view.value;
-  const plot = board.plot.value;
-  const whole = fitCell(plot, board.matrix);
+  }, [overview, head, companding, controller.whole.value]);
+  if (controller.whole.value || !overview) return null;
+  const { width, height } = controller.matrix;
+  const { x, y, cell } = controller.view.value;
+  const plot = controller.plot.value;
+  const whole = fitCell(plot, controller.matrix);
   const share = (part: number) => `${100 * Math.min(1, part)}%`;
   const go = (event: PointerEvent) => {
     if (event.buttons === 0) return;
@@ -61,10 +61,10 @@ export function Whole({ board }: { board: Board }) {
       x: ((event.clientX - box.left) / box.width) * width - plot.width / cell.width / 2,
       y: ((event.clientY - box.top) / box.height) * height - plot.height / cell.height / 2,
     };
-    board.move(clamp({ ...middle, cell }, plot, board.matrix));
+    controller.move(clamp({ ...middle, cell }, plot, controller.matrix));
   };
   return (
-    <div class={board.map.causal && width === height ? "matrix-whole matrix-lower" : "matrix-whole"} aria-hidden="true" onPointerDown={go} onPointerMove={go} style={{ aspectRatio: `${width * whole.width} / ${height * whole.height}` }}>
+    <div class={controller.map.causal && width === height ? "matrix-whole matrix-lower" : "matrix-whole"} aria-hidden="true" onPointerDown={go} onPointerMove={go} style={{ aspectRatio: `${width * whole.width} / ${height * whole.height}` }}>
       <canvas ref={canvas} />
       <div style={{ left: share(x / width), top: share(y / height), width: share(plot.width / cell.width / width), height: share(plot.height / cell.height / height) }} />
     </div>
@@ -72,30 +72,30 @@ export function Whole({ board }: { board: Board }) {
 }
 
 /** The pinned cell in exact numbers, and the strongest keys of its query as bars. */
-export function Strongest({ board }: { board: Board }) {
-  void board.news.value;
-  const { state, set } = board.props;
-  const query = board.subject();
+export function Strongest({ controller }: { controller: HeatmapController }) {
+  void controller.version.value;
+  const { state, set } = controller.props;
+  const query = controller.subject();
   const { key } = state.value;
-  const row = board.row(query);
-  const cell = key === null ? null : board.read({ row: query, column: key });
+  const row = controller.row(query);
+  const cell = key === null ? null : controller.read({ row: query, column: key });
   if (!row) return null;
-  const listed = strongest(row.probs, LISTED);
+  const listed = topKeys(row.probs, LISTED);
   const keys = key === null || listed.keys.includes(key) ? listed.keys : [...listed.keys, key];
-  const most = listed.probs[0] || 1;
+  const count = listed.probs[0] || 1;
   return (
     <section class="matrix-strongest" aria-labelledby="matrix-strongest">
       <h3 id="matrix-strongest">
-        Where <b class="token">{visible(board.queries[query].text)}</b> <small>{query}</small> looks
+        Where <b class="token">{visible(controller.queries[query].text)}</b> <small>{query}</small> looks
       </h3>
       <ol>
         {keys.map((at) => (
           <li key={at}>
             <button aria-pressed={at === key} onClick={() => set({ query, key: at })}>
-              <span class="token">{visible(board.keys[at].text)}</span>
+              <span class="token">{visible(controller.keys[at].text)}</span>
               <small>{at}</small>
               <span class="matrix-bar">
-                <span style={{ width: `${(100 * row.probs[at]) / most}%`, background: `rgb(${cividis(board.share(row.probs[at])).join(" ")})` }} />
+                <span style={{ width: `${(100 * row.probs[at]) / count}%`, background: `rgb(${cividis(controller.share(row.probs[at])).join(" ")})` }} />
               </span>
               <span class="matrix-p">{number(row.probs[at])}</span>
             </button>
@@ -116,27 +116,27 @@ export function Strongest({ board }: { board: Board }) {
 }
 
 /** What the table and the CSV file hold: the keys of one query, the strongest first. */
-export function tableOf(board: Board): (string | number)[][] {
-  const query = board.subject();
-  const row = board.row(query);
+export function tableOf(controller: HeatmapController): (string | number)[][] {
+  const query = controller.subject();
+  const row = controller.row(query);
   const columns = ["query", "query token", "rank", "key", "key token", "probability", "score"];
   if (!row) return [columns];
-  const { keys } = strongest(row.probs, row.probs.length);
+  const { keys } = topKeys(row.probs, row.probs.length);
   return [
     columns,
-    ...keys.map((key) => [query, board.queries[query].text, rank(row.probs, key), key, board.keys[key].text, row.probs[key], row.scores[key]]),
+    ...keys.map((key) => [query, controller.queries[query].text, rank(row.probs, key), key, controller.keys[key].text, row.probs[key], row.scores[key]]),
   ];
 }
 
-export function Table({ board }: { board: Board }) {
-  void board.news.value;
-  const [, ...rows] = tableOf(board);
-  const query = board.subject();
+export function Table({ controller }: { controller: HeatmapController }) {
+  void controller.version.value;
+  const [, ...rows] = tableOf(controller);
+  const query = controller.subject();
   return (
     <div class="matrix-table" tabIndex={0} role="region" aria-label="data table">
       <table>
         <caption>
-          {board.sentenceOfHead()}: keys of <b class="token">{visible(board.queries[query].text)}</b> (token {query}), the strongest first
+          {controller.sentenceOfHead()}: keys of <b class="token">{visible(controller.queries[query].text)}</b> (token {query}), the strongest first
           {rows.length > TABLED && `; ${TABLED} of ${plural(rows.length, "key")}, all of them in the CSV file`}
         </caption>
         <thead>

@@ -1,14 +1,14 @@
-/** The heat map itself: two canvases, one for the picture and one for what follows the pointer, and the hands on them. */
+/** Heat map component: two canvases, one for the image and one for the overlay, and their input handlers. */
 
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { number, visible } from "../../core/format";
-import type { Board } from "./board";
+import type { HeatmapController } from "./heatmap-controller";
 import { below, type Caption, draw, footer, heat, type Ink, inkOf, svg } from "./draw";
 import { clamp, fit, fitCell, type Size } from "./geometry";
-import { Hands, type Rectangle } from "./hands";
+import { InputHandlers, type Rectangle } from "./input-handlers";
 import { marks } from "./marks";
-import { elide, type Gutter, LEAN, type Scene, scene } from "./scene";
+import { elide, type Gutter, LEAN, type Scene, scene } from "./layout";
 
 /** A cell one has zoomed into, in CSS pixels. */
 const ZOOMED = 40;
@@ -23,36 +23,36 @@ export interface Figure {
   svg(caption: Caption): string;
 }
 
-export function Plot({ board, figure }: { board: Board; figure: { current: Figure | null } }) {
-  const { props, matrix } = board;
+export function Plot({ controller, figure: figureRef }: { controller: HeatmapController; figure: { current: Figure | null } }) {
+  const { props, matrix } = controller;
   const host = useRef<HTMLDivElement>(null);
-  const picture = useRef<HTMLCanvasElement>(null);
+  const image = useRef<HTMLCanvasElement>(null);
   const overlay = useRef<HTMLCanvasElement>(null);
   const size = useSignal<Size>({ width: 0, height: 0 });
   const gutter = useSignal<Gutter>({ left: 0, top: 0, right: 0 });
   const ink = useSignal<Ink | null>(null);
   const rectangle = useSignal<Rectangle | null>(null);
-  const measured = useMemo(() => labels(board), [board]);
+  const measured = useMemo(() => labels(controller), [controller]);
 
   /** Whatever is drawn of the map now. */
-  const drawn = (): Scene =>
+  const contents = (): Scene =>
     scene({
-      view: board.view.value,
-      plot: board.plot.value,
+      view: controller.view.value,
+      plot: controller.plot.value,
       matrix,
-      mask: board.mask,
-      row: (place) => visible(board.queries[place].text),
-      column: (place) => visible(board.keys[place].text),
+      mask: controller.mask,
+      row: (position) => visible(controller.queries[position].text),
+      column: (position) => visible(controller.keys[position].text),
       fit: (text) => measured.fit(text, gutter.value.left - 12),
-      exact: (row, column) => board.row(row)?.probs[column],
+      exact: (row, column) => controller.row(row)?.probs[column],
       pinned: pinned(),
-      share: (p) => board.share(p),
+      share: (p) => controller.share(p),
     });
   const pinned = () => {
     const { query, key } = props.state.value;
     return query === null || key === null ? null : { row: query, column: key };
   };
-  const patches = (density: number) => board.tiles.patches(board.head.value, board.overview.value, board.view.value, density, board.plot.value, matrix);
+  const patches = (density: number) => controller.tiles.patches(controller.head.value, controller.overview.value, controller.view.value, density, controller.plot.value, matrix);
 
   useEffect(() => {
     const lay = () => {
@@ -62,19 +62,19 @@ export function Plot({ board, figure }: { board: Board; figure: { current: Figur
       const width = narrow ? box.clientWidth : box.clientWidth - ASIDE;
       const font = getComputedStyle(box).fontFamily;
       const room = measured.gutter(font, narrow ? 72 : 120);
-      const most = window.innerHeight * (narrow ? 0.75 : 0.86); // all of it can be scrolled into sight at once
-      const plot = { width: width - room.left - room.right, height: Math.max(280, Math.min(1400, most)) - room.top };
+      const maximum = window.innerHeight * (narrow ? 0.75 : 0.86); // all of it can be scrolled into sight at once
+      const plot = { width: width - room.left - room.right, height: Math.max(280, Math.min(1400, maximum)) - room.top };
       const cell = fitCell(plot, matrix);
-      const before = board.whole.value || board.plot.peek().width === 0;
+      const before = controller.whole.value || controller.plot.peek().width === 0;
       gutter.value = room;
       // A small matrix takes no more room than its whole picture; a long and narrow one as much as it needs to be zoomed into.
       const extent = (cells: number, side: number) => Math.max(Math.ceil(cells * side), Math.min(cells * ZOOMED, 320)) + 1;
       plot.height = Math.min(plot.height, extent(matrix.height, cell.height));
       plot.width = Math.min(plot.width, extent(matrix.width, cell.width));
       size.value = { width: room.left + plot.width + room.right, height: plot.height + room.top + 2 };
-      board.density.value = window.devicePixelRatio || 1;
-      board.plot.value = plot;
-      board.move(before ? fit(plot, matrix) : clamp(board.view.peek(), plot, matrix));
+      controller.density.value = window.devicePixelRatio || 1;
+      controller.plot.value = plot;
+      controller.move(before ? fit(plot, matrix) : clamp(controller.view.peek(), plot, matrix));
     };
     lay();
     const watch = new ResizeObserver(lay);
@@ -84,7 +84,7 @@ export function Plot({ board, figure }: { board: Board; figure: { current: Figur
       watch.disconnect();
       window.removeEventListener("resize", lay);
     };
-  }, [board]);
+  }, [controller]);
 
   useSignalEffect(() => {
     void props.dark.value;
@@ -93,92 +93,92 @@ export function Plot({ board, figure }: { board: Board; figure: { current: Figur
     return () => cancelAnimationFrame(frame);
   });
 
-  useSignalEffect(() => board.want());
+  useSignalEffect(() => controller.want());
 
   // The picture: drawn at most once a frame.
   useSignalEffect(() => {
-    void [board.view.value, board.plot.value, board.news.value, board.head.value, board.overview.value, size.value, ink.value, board.density.value];
+    void [controller.view.value, controller.plot.value, controller.version.value, controller.head.value, controller.overview.value, size.value, ink.value, controller.density.value];
     const frame = requestAnimationFrame(() => {
-      const pen = sized(picture.current, size.value, board.density.value);
-      if (pen && ink.value) draw(pen, size.value, gutter.value, board.view.value, patches(board.density.value), drawn(), ink.value);
+      const pen = sized(image.current, size.value, controller.density.value);
+      if (pen && ink.value) draw(pen, size.value, gutter.value, controller.view.value, patches(controller.density.value), contents(), ink.value);
     });
     return () => cancelAnimationFrame(frame);
   });
 
   // What follows the pointer, the keyboard and the pin.
   useSignalEffect(() => {
-    void [board.view.value, board.hover.value, board.cursor.value, rectangle.value, props.state.value.query, props.state.value.key, size.value, ink.value];
+    void [controller.view.value, controller.hover.value, controller.cursor.value, rectangle.value, props.state.value.query, props.state.value.key, size.value, ink.value];
     const frame = requestAnimationFrame(() => {
-      const pen = sized(overlay.current, size.value, board.density.value);
-      if (pen && ink.value) marks(pen, board, size.value, gutter.value, rectangle.value, (text) => measured.fit(text, 220), ink.value);
+      const pen = sized(overlay.current, size.value, controller.density.value);
+      if (pen && ink.value) marks(pen, controller, size.value, gutter.value, rectangle.value, (text) => measured.fit(text, 220), ink.value);
     });
     return () => cancelAnimationFrame(frame);
   });
 
-  figure.current = {
+  figureRef.current = {
     async png(caption) {
       const { width, height } = size.value;
       const canvas = new OffscreenCanvas(2 * Math.ceil(width), 2 * Math.ceil(height + below(caption)));
       // The two kinds of context differ only in what canvas they belong to.
       const pen = canvas.getContext("2d") as unknown as CanvasRenderingContext2D;
       pen.scale(2, 2);
-      draw(pen, { width, height: height + below(caption) }, gutter.value, board.view.value, patches(2), drawn(), ink.value!);
-      footer(pen, { width, height }, drawn(), gutter.value, caption, ink.value!);
+      draw(pen, { width, height: height + below(caption) }, gutter.value, controller.view.value, patches(2), contents(), ink.value!);
+      footer(pen, { width, height }, contents(), gutter.value, caption, ink.value!);
       return canvas.convertToBlob({ type: "image/png" });
     },
     svg(caption) {
-      const now = drawn();
+      const now = contents();
       const canvas = document.createElement("canvas");
       canvas.width = Math.ceil(2 * now.width);
       canvas.height = Math.ceil(2 * now.height);
       const pen = canvas.getContext("2d")!;
       pen.scale(canvas.width / now.width, canvas.height / now.height);
-      heat(pen, board.view.value, patches(2));
-      return svg(size.value, gutter.value, board.view.value, canvas.toDataURL("image/png"), now, ink.value!, caption);
+      heat(pen, controller.view.value, patches(2));
+      return svg(size.value, gutter.value, controller.view.value, canvas.toDataURL("image/png"), now, ink.value!, caption);
     },
   };
 
-  const hands = useMemo(() => new Hands(board, gutter, rectangle), [board]);
+  const handlers = useMemo(() => new InputHandlers(controller, gutter, rectangle), [controller]);
   useEffect(() => {
     // Preact listens passively to wheels; this one must be able to keep the page from scrolling.
     const surface = host.current!;
-    surface.addEventListener("wheel", hands.wheel, { passive: false });
-    return () => surface.removeEventListener("wheel", hands.wheel);
-  }, [hands]);
+    surface.addEventListener("wheel", handlers.wheel, { passive: false });
+    return () => surface.removeEventListener("wheel", handlers.wheel);
+  }, [handlers]);
 
   return (
     <div
       ref={host}
-      class={board.whole.value ? "matrix-plot" : "matrix-plot matrix-zoomed"}
+      class={controller.whole.value ? "matrix-plot" : "matrix-plot matrix-zoomed"}
       role="application"
       aria-label={`heat map: ${matrix.height} queries down, ${matrix.width} keys across`}
       aria-describedby="matrix-keys"
       tabIndex={0}
       style={{ width: `${size.value.width}px`, height: `${size.value.height}px` }}
-      onPointerDown={hands.down}
-      onPointerMove={hands.moved}
-      onPointerUp={hands.up}
-      onPointerCancel={hands.cancel}
-      onPointerLeave={hands.leave}
-      onDblClick={hands.double}
-      onKeyDown={hands.key}
-      onFocus={() => hands.focused(true)}
-      onBlur={() => hands.focused(false)}
+      onPointerDown={handlers.down}
+      onPointerMove={handlers.moved}
+      onPointerUp={handlers.up}
+      onPointerCancel={handlers.cancel}
+      onPointerLeave={handlers.leave}
+      onDblClick={handlers.double}
+      onKeyDown={handlers.key}
+      onFocus={() => handlers.focused(true)}
+      onBlur={() => handlers.focused(false)}
     >
-      <canvas ref={picture} aria-hidden="true" />
+      <canvas ref={image} aria-hidden="true" />
       <canvas ref={overlay} aria-hidden="true" />
-      <Tip board={board} gutter={gutter.value} size={size.value} />
+      <Tip controller={controller} gutter={gutter.value} size={size.value} />
     </div>
   );
 }
 
 /** The exact value under the pointer, or what the tile says until it has come. */
-function Tip({ board, gutter, size }: { board: Board; gutter: Gutter; size: Size }) {
-  void board.news.value;
-  const cell = board.hover.value;
+function Tip({ controller, gutter, size }: { controller: HeatmapController; gutter: Gutter; size: Size }) {
+  void controller.version.value;
+  const cell = controller.hover.value;
   if (!cell) return null;
-  const reading = board.read(cell);
-  const about = reading ? undefined : board.tiles.about(board.head.value, cell.row, cell.column);
+  const reading = controller.read(cell);
+  const about = reading ? undefined : controller.tiles.about(controller.head.value, cell.row, cell.column);
   const left = gutter.left + cell.x;
   const top = gutter.top + cell.y;
   const flip = left > size.width - 240;
@@ -186,7 +186,7 @@ function Tip({ board, gutter, size }: { board: Board; gutter: Gutter; size: Size
     <div class={flip ? "matrix-tip matrix-flip" : "matrix-tip"} style={{ transform: `translate(${left}px, ${top}px)` }}>
       <div>
         <p>
-          <b>{visible(board.queries[cell.row].text)}</b> <small>{cell.row}</small> → <b>{visible(board.keys[cell.column].text)}</b>{" "}
+          <b>{visible(controller.queries[cell.row].text)}</b> <small>{cell.row}</small> → <b>{visible(controller.keys[cell.column].text)}</b>{" "}
           <small>{cell.column}</small>
         </p>
         {reading?.hidden ? (
@@ -219,7 +219,7 @@ function sized(canvas: HTMLCanvasElement | null, { width, height }: Size, densit
 }
 
 /** How long the labels are, and how to cut them. */
-function labels(board: Board) {
+function labels(controller: HeatmapController) {
   const pen = document.createElement("canvas").getContext("2d")!;
   const cut = new Map<string, string>();
   const measure = (text: string) => pen.measureText(text).width;
@@ -230,13 +230,13 @@ function labels(board: Board) {
       if (short === undefined) cut.set(key, (short = elide(text, width, measure)));
       return short;
     },
-    gutter(font: string, most: number): Gutter {
+    gutter(font: string, maximum: number): Gutter {
       pen.font = `12px ${font}`;
       cut.clear();
-      const tokens = new Set([...board.queries, ...board.keys].map((token) => visible(token.text)));
+      const tokens = new Set([...controller.queries, ...controller.keys].map((token) => visible(token.text)));
       // Where labels are thinned they carry their place: count its digits too.
-      const digits = Math.max(board.queries.length, board.keys.length) > 30 ? measure(`${board.keys.length} `) : 0;
-      const longest = Math.min(most, digits + Math.max(...[...tokens].map(measure)));
+      const digits = Math.max(controller.queries.length, controller.keys.length) > 30 ? measure(`${controller.keys.length} `) : 0;
+      const longest = Math.min(maximum, digits + Math.max(...[...tokens].map(measure)));
       return { left: Math.ceil(longest) + 16, top: Math.ceil(longest * Math.sin(-LEAN)) + 18, right: Math.ceil(longest * Math.cos(LEAN)) };
     },
   };

@@ -1,9 +1,9 @@
-/** The tiles of a head on screen, as images in the colours of the largest probability seen so far. */
+/** Tiles of a head as images, coloured relative to the largest probability loaded so far. */
 
-import { colours, pooled } from "../../core/paint";
+import { colours, pooled } from "../../core/heatmap";
 import type { Overview, Tile, TileQuery, Transport, Session } from "../../core/types";
-import { cellsOf, type Cells, levelFor, parent, pooling, shown, type Size, type TileAt, tilesFor, topLevel, type View } from "./geometry";
-import { Pool } from "./pool";
+import { cellsOf, type Cells, levelFor, parent, pooling, visibleRange, type Size, type TileAt, tilesFor, topLevel, type View } from "./geometry";
+import { RequestPool } from "./request-pool";
 
 /** A piece of an image, and the cells that it shows. */
 export interface Patch {
@@ -25,24 +25,24 @@ interface Image {
 }
 
 export class Tiles {
-  readonly #pool: Pool<TileQuery, Tile>;
+  readonly #pool: RequestPool<TileQuery, Tile>;
   readonly #images = new WeakMap<Tile, Image>();
   #under: { overview: Overview; key: string; image: HTMLCanvasElement } | null = null;
   /** The largest scale seen of a head. */
   readonly #tops = new Map<string, number>();
 
   constructor(transport: Transport, session: Session, arrived: () => void, refused: (error: unknown) => void) {
-    this.#pool = new Pool({
+    this.#pool = new RequestPool({
       key: (query) => Object.values(query).join("/"),
       ask: (query, signal) => transport.tile(session, query, signal),
-      kept: 128,
+      cached: 128,
       parallel: 4,
       arrived: (query, tile) => {
         const head = name(query);
         this.#tops.set(head, Math.max(this.#tops.get(head) ?? 0, tile.scale));
         arrived();
       },
-      refused,
+      handleError: refused,
     });
   }
 
@@ -54,7 +54,7 @@ export class Tiles {
   /** Ask for the tiles on screen; those that are not any more are called off. */
   want(head: HeadOf, view: View, density: number, plot: Size, matrix: Size): void {
     const level = levelFor(view, density, plot, matrix);
-    this.#pool.want(tilesFor(shown(view, plot, matrix), level).map((tile) => query(head, tile)));
+    this.#pool.want(tilesFor(visibleRange(view, plot, matrix), level).map((tile) => query(head, tile)));
   }
 
   /** What can be drawn now: the thumbnail under everything, then for each place the finest that has come. */
@@ -62,7 +62,7 @@ export class Tiles {
     const top = this.top(head, overview);
     const patches: Patch[] = [];
     if (overview) patches.push(this.#thumbnail(head, overview, top, matrix));
-    for (const tile of tilesFor(shown(view, plot, matrix), levelFor(view, density, plot, matrix))) {
+    for (const tile of tilesFor(visibleRange(view, plot, matrix), levelFor(view, density, plot, matrix))) {
       const patch = this.#finest(head, tile, top, matrix, (level) => pooling(view, density, level));
       if (patch) patches.push(patch);
     }
@@ -85,8 +85,8 @@ export class Tiles {
   #finest(head: HeadOf, tile: TileAt, top: number, matrix: Size, poolAt: (level: number) => Size): Patch | null {
     const cells = cellsOf(tile, matrix);
     for (let at = tile; at.level <= topLevel(matrix); at = parent(at)) {
-      const held = this.#pool.get(query(head, at));
-      if (!held) continue;
+      const cached = this.#pool.get(query(head, at));
+      if (!cached) continue;
       const origin = cellsOf(at, matrix);
       const pool = poolAt(at.level);
       const [across, down] = [pool.width * 2 ** at.level, pool.height * 2 ** at.level];
@@ -96,7 +96,7 @@ export class Tiles {
         width: (cells.right - cells.left) / across,
         height: (cells.bottom - cells.top) / down,
       };
-      return { image: this.#image(held, head, top, pool), from, cells };
+      return { image: this.#image(cached, head, top, pool), from, cells };
     }
     return null;
   }
@@ -119,10 +119,10 @@ export class Tiles {
 
   /** A tile in colours; painted again when a larger probability has been seen, or the screen has room for more or fewer pixels. */
   #image(tile: Tile, head: HeadOf, top: number, pool: Size): HTMLCanvasElement {
-    const held = this.#images.get(tile);
-    if (held && held.top === top && held.pool.width === pool.width && held.pool.height === pool.height) return held.canvas;
+    const cached = this.#images.get(tile);
+    if (cached && cached.top === top && cached.pool.width === pool.width && cached.pool.height === pool.height) return cached.canvas;
     const { values, height, width } = pooled(tile, pool);
-    const canvas = paint(held?.canvas ?? document.createElement("canvas"), values, height, width, tile.scale / top, head);
+    const canvas = paint(cached?.canvas ?? document.createElement("canvas"), values, height, width, tile.scale / top, head);
     this.#images.set(tile, { canvas, top, pool });
     return canvas;
   }

@@ -1,9 +1,9 @@
-/** The grid of heads as a picture, a drawing and a table. */
+/** Exports of the model view: the grid of heads as PNG, SVG and table. */
 
-import { colours } from "../../core/paint";
+import { colours } from "../../core/heatmap";
 import type { AttentionMap, Exports, Session } from "../../core/types";
 import { headBytes } from "../../ui/thumbnail";
-import { sampled, STATS } from "../../ui/words";
+import { samplingNote, STATS } from "../../ui/head-stats";
 import { type Head, stat, summary } from "./heads";
 
 const CELL = 64;
@@ -31,7 +31,7 @@ export function modelExports(session: Session, map: AttentionMap, heads: Head[],
     ...(sort === "layer" ? axes(map, pitch.x, pitch.y) : placed.map(({ one, x, y }) => ({ x, y: y + CELL + 12, text: `${one.layer}·${one.head}`, size: 10 }))),
   ];
 
-  const drawn = (scale: number): HTMLCanvasElement => {
+  const render = (scale: number): HTMLCanvasElement => {
     const canvas = document.createElement("canvas");
     [canvas.width, canvas.height] = [width * scale, height * scale];
     const context = canvas.getContext("2d")!;
@@ -52,7 +52,7 @@ export function modelExports(session: Session, map: AttentionMap, heads: Head[],
   };
   return {
     name: `model-${map.name}`,
-    png: () => new Promise((resolve, reject) => drawn(2).toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The browser could not make a picture of this size."))))),
+    png: () => new Promise((resolve, reject) => render(2).toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The browser could not make a picture of this size."))))),
     svg: () =>
       [
         `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family='${FONT}' fill="#10202c">`,
@@ -81,9 +81,9 @@ function axes(map: AttentionMap, x: number, y: number) {
 function provenance({ model, text_hash }: Session, heads: Head[]): string {
   const facts = [`${model.name} ${model.revision}`, model.dtype, `text ${text_hash.slice(0, 12)}`, "colours: 0 to the largest of each head"];
   const overview = heads.find((one) => one.overview)?.overview;
-  const said = heads.map((one) => one.overview && sampled(one.overview)).find(Boolean);
+  const sampling = heads.map((one) => one.overview && samplingNote(one.overview)).find(Boolean);
   if (overview && Math.max(...overview.bins) > 1) facts.push(`a pixel is the largest of ${overview.bins.join(" × ")} tokens`);
-  if (said) facts.push(said);
+  if (sampling) facts.push(sampling);
   return ["glassformer", ...facts].join(" · ");
 }
 

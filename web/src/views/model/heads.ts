@@ -1,8 +1,8 @@
-/** The heads of a map as a list, and in order of a statistic. */
+/** List of the heads of an attention map, sorted by a statistic. */
 
 import type { AttentionMap, Overview } from "../../core/types";
 import { overviewKey } from "../../core/store";
-import { ORDERS } from "../../ui/words";
+import { ORDERS } from "../../ui/head-stats";
 
 export interface Head {
   layer: number;
@@ -26,9 +26,9 @@ export const summary = ({ overview, head }: Head): string => overview?.summaries
 /** Heads by a statistic; those not known yet come last, equals keep the order of depth. */
 export function ordered(all: readonly Head[], sort: string): Head[] {
   const sign = ORDERS.find((order) => order.name === sort)?.ascending ? 1 : -1;
-  const place = (head: Head) => {
+  const index = (head: Head) => {
     const value = stat(head, sort);
     return Number.isNaN(value) ? Infinity : sign * value;
   };
-  return [...all].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
+  return [...all].sort((a, b) => (index(a) === index(b) ? 0 : index(a) - index(b)));
 }

@@ -1,4 +1,4 @@
-/** The map of the head in the preview; where there is a word a row and a column, with rulers and exact values under the pointer. */
+/** Large attention map of the previewed head; with one row and column a token, rulers and exact values on hover. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { number, rank, visible } from "../../core/format";
@@ -16,12 +16,12 @@ const LONGEST = 10;
 const longest = (tokens: Token[]) => Math.max(...tokens.map((token) => visible(token.text).length));
 
 export function LargeMap({ head: { layer, head, overview }, map, session, transport, state, set, refuse }: ModelProps & { head: Head; map: AttentionMap }) {
-  const queries = session.sides[map.queries];
-  const keys = session.sides[map.keys];
+  const queries = session.streams[map.queries];
+  const keys = session.streams[map.keys];
   const [cell, setCell] = useState<[number, number] | null>(null);
   const [row, setRow] = useState<Row | null>(null);
   const single = overview?.bins[0] === 1 && overview.bins[1] === 1;
-  const exact = single && transport.host === "page" ? session.held?.[map.name]?.includes(layer) : single;
+  const exact = single && transport.host === "page" ? session.exact_layers?.[map.name]?.includes(layer) : single;
   const { query: pinnedQuery, key: pinnedKey } = state.value;
   const pinned: [number, number] | null = single && pinnedQuery !== null && pinnedKey !== null ? [pinnedQuery, pinnedKey] : null;
   const mark = cell ?? pinned;

@@ -1,8 +1,8 @@
-/** Heads in order of a statistic, each with its name and its number. */
+/** Heads sorted by a statistic, each with its name and value. */
 
-import { HeadCell } from "../../ui/cell";
-import { rove } from "../../ui/roving";
-import { ORDERS, STATS, statText } from "../../ui/words";
+import { HeadCell } from "../../ui/head-cell";
+import { moveFocus } from "../../ui/roving-tabindex";
+import { ORDERS, STATS, statText } from "../../ui/head-stats";
 import type { HeadsProps } from "./grid";
 import { stat } from "./heads";
 
@@ -10,7 +10,7 @@ export function HeadList({ heads, sort, ...rest }: HeadsProps & { sort: string }
   const shown = STATS.find((each) => each.name === sort)!;
   const order = ORDERS.find((each) => each.name === sort)!;
   return (
-    <div class="head-list" role="listbox" aria-multiselectable="true" aria-label={`Heads in order: ${order.words}`} onKeyDown={rove}>
+    <div class="head-list" role="listbox" aria-multiselectable="true" aria-label={`Heads in order: ${order.words}`} onKeyDown={moveFocus}>
       {heads.map((one) => (
         <figure key={`${one.layer}.${one.head}`} role="presentation">
           <HeadCell role="option" {...one} {...rest} />

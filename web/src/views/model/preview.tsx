@@ -1,9 +1,9 @@
-/** One head large: its map with the words at the edges, what it does in words, and the ways to look closer. */
+/** Preview of one head: its map with token labels, its statistics, and buttons to the other views. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { number, percent } from "../../core/format";
 import type { AttentionMap, ViewName } from "../../core/types";
-import { headName, mostBits, sampled, STATS } from "../../ui/words";
+import { headName, maxEntropy, samplingNote, STATS } from "../../ui/head-stats";
 import type { ModelProps } from "../model";
 import { type Head, stat, summary } from "./heads";
 import { LargeMap } from "./large";
@@ -29,7 +29,7 @@ export function Preview({ heads, focus, ...rest }: Props) {
   if (!head) return null; // between one map and another of fewer heads
   const props = { ...rest, head };
   const { layer, overview } = head;
-  const badge = overview && sampled(overview);
+  const badge = overview && samplingNote(overview);
   return (
     <aside class="preview" aria-label="The head pointed at">
       <h2>{headName(layer, head.head)}</h2>
@@ -62,7 +62,7 @@ function Stats({ head, map, session }: ModelProps & { head: Head; map: Attention
         ))}
       </dl>
       <p class="hint">
-        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(mostBits(map, head.layer, session), 2)} (0 = one word only){Number.isNaN(away) ? "" : `; ${number(away, 2)} tokens away on average`}.
+        Entropy {number(stat(head, "entropy_bits"), 2)} bits of {number(maxEntropy(map, head.layer, session), 2)} (0 = one word only){Number.isNaN(away) ? "" : `; ${number(away, 2)} tokens away on average`}.
       </p>
     </>
   );

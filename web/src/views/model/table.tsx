@@ -1,9 +1,9 @@
-/** Heads × statistics as a table, sorted by any column. */
+/** Data table of heads × statistics, sortable by any column. */
 
 import { useState } from "preact/hooks";
 import { number, percent } from "../../core/format";
-import type { HeadActions } from "../../ui/cell";
-import { type Stat, STATS } from "../../ui/words";
+import type { HeadActions } from "../../ui/head-cell";
+import { type Stat, STATS } from "../../ui/head-stats";
 import { type Head, stat, summary } from "./heads";
 
 /** "at": the order of depth. */

@@ -1,11 +1,11 @@
 /**
- * How one query's row of attention is made, one step a function, in double precision.
+ * Arithmetic of one query's attention, one function a step, in double precision.
  *
  *     q, k ──products──> q ∘ k ──sum──> q · k ── × scale + bias ──> score ──softmax──> p ── × v, summed over keys ──> z
  */
 
 import type { Floats } from "../../core/attention";
-import { type Mask, seen } from "../../core/mask";
+import { type Mask, visibleKeys } from "../../core/mask";
 import type { AttentionMap } from "../../core/types";
 
 /** q ∘ k: each dimension's part of the dot product. [E] */
@@ -53,17 +53,17 @@ export function weighted(probs: Floats, values: ReadonlyMap<number, Floats>, wid
 }
 
 /** The largest distance between two lists of numbers. */
-export function apart(a: Floats, b: Floats): number {
-  let most = 0;
-  for (let i = 0; i < a.length; i++) most = Math.max(most, Math.abs(a[i] - b[i]));
-  return most;
+export function maxDifference(a: Floats, b: Floats): number {
+  let maxLength = 0;
+  for (let i = 0; i < a.length; i++) maxLength = Math.max(maxLength, Math.abs(a[i] - b[i]));
+  return maxLength;
 }
 
 /** The largest size among numbers. */
 export function largest(values: Iterable<number>): number {
-  let most = 0;
-  for (const value of values) most = Math.max(most, Math.abs(value));
-  return most;
+  let maxLength = 0;
+  for (const value of values) maxLength = Math.max(maxLength, Math.abs(value));
+  return maxLength;
 }
 
 /** How far a number computed here may be from one of `size` that the model computed in its own type. */
@@ -86,7 +86,7 @@ export function sharing(map: Pick<AttentionMap, "heads" | "kv_heads">, kvHead: n
 
 /** Why a query may not look at a key; null where it may. */
 export function whyHidden(mask: Mask, queries: number, keys: number, query: number, key: number): string | null {
-  const [from, to] = seen(mask, queries, keys, query);
+  const [from, to] = visibleKeys(mask, queries, keys, query);
   if (key >= from && key < to) return null;
   return mask.causal && key >= to ? "comes later" : `outside the window of ${mask.window}`;
 }
@@ -98,11 +98,11 @@ export function keysThatFit(map: Pick<AttentionMap, "head_width" | "biased">, ke
 }
 
 /** Keys as ranges, half open, of at most `most`; a gap of no more than `gap` keys is cheaper to fetch than a range more. */
-export function runs(keys: readonly number[], most: number, gap = 0): [number, number][] {
+export function runs(keys: readonly number[], maxLength: number, gap = 0): [number, number][] {
   const ranges: [number, number][] = [];
   for (const key of [...keys].sort((a, b) => a - b)) {
     const last = ranges.at(-1);
-    if (last && key - last[1] <= gap && key - last[0] < most) last[1] = key + 1;
+    if (last && key - last[1] <= gap && key - last[0] < maxLength) last[1] = key + 1;
     else ranges.push([key, key + 1]);
   }
   return ranges;

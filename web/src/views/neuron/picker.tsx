@@ -1,18 +1,18 @@
-/** Which query, and which keys: a strip of tokens, and the whole row as a line of bars to move along. */
+/** Query and key picker: a strip of tokens, and the attention row as a bar chart to page through. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Floats } from "../../core/attention";
 import { count, visible } from "../../core/format";
-import { rove } from "../../ui/roving";
-import type { Study } from "./study";
+import { moveFocus } from "../../ui/roving-tabindex";
+import type { NeuronController } from "./neuron-controller";
 
 /** Tokens in the strip at a time. */
 const STRIP = 200;
 
-export function Picker({ study }: { study: Study }) {
-  const { query } = study.at.value;
-  const { set } = study.props;
-  const tokens = study.queries;
+export function Picker({ controller }: { controller: NeuronController }) {
+  const { query } = controller.at.value;
+  const { set } = controller.props;
+  const tokens = controller.queries;
   const from = Math.floor(query / STRIP) * STRIP;
   const to = Math.min(from + STRIP, tokens.length);
   const strip = useRef<HTMLDivElement>(null);
@@ -23,7 +23,7 @@ export function Picker({ study }: { study: Study }) {
   return (
     <div class="neuron-picker">
       <span id="neuron-query">query</span>
-      <div ref={strip} role="group" aria-labelledby="neuron-query" onKeyDown={rove}>
+      <div ref={strip} role="group" aria-labelledby="neuron-query" onKeyDown={moveFocus}>
         {tokens.slice(from, to).map((token, i) => (
           <button key={from + i} data-cell class="token" aria-pressed={from + i === query} tabIndex={from + i === query ? 0 : -1}
             title={`token ${from + i}`} onClick={() => set({ query: from + i })}>
@@ -43,11 +43,11 @@ export function Picker({ study }: { study: Study }) {
 }
 
 /** All keys by position, as high as their probability; a frame around those on screen. */
-export function Sweep({ study, probs }: { study: Study; probs: Floats }) {
+export function Sweep({ controller, probs }: { controller: NeuronController; probs: Floats }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const dark = study.props.dark.value;
-  const page = study.page.value;
-  const { key } = study.props.state.value;
+  const dark = controller.props.dark.value;
+  const page = controller.page.value;
+  const { key } = controller.props.state.value;
   useLayoutEffect(() => {
     const box = canvas.current!;
     const paint = () => {
@@ -70,16 +70,16 @@ export function Sweep({ study, probs }: { study: Study; probs: Floats }) {
     return () => watch.disconnect();
   }, [probs, dark]);
   const go = (event: PointerEvent) => {
-    if (event.buttons === 0 || study.order.value === "probability") return;
+    if (event.buttons === 0 || controller.order.value === "probability") return;
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    const at = Math.floor(((event.clientX - box.left) / box.width) * probs.length) - Math.floor(study.count / 2);
-    study.start.value = Math.max(0, Math.min(probs.length - study.count, at));
+    const at = Math.floor(((event.clientX - box.left) / box.width) * probs.length) - Math.floor(controller.count / 2);
+    controller.start.value = Math.max(0, Math.min(probs.length - controller.count, at));
   };
   const share = (at: number) => `${(100 * at) / probs.length}%`;
   return (
     <div class="neuron-sweep" aria-hidden="true" onPointerDown={go} onPointerMove={go}>
       <canvas ref={canvas} />
-      {study.order.value === "position" ? (
+      {controller.order.value === "position" ? (
         <i style={{ left: share(page[0]), width: share(page.length) }} />
       ) : (
         page.map((at) => <u key={at} style={{ left: share(at + 0.5) }} />)
@@ -90,27 +90,27 @@ export function Sweep({ study, probs }: { study: Study; probs: Floats }) {
 }
 
 /** In which order, and how to the keys that are not on screen. */
-export function Pages({ study, probs }: { study: Study; probs: Floats | undefined }) {
-  const start = study.start.value ?? 0;
-  const { count: size } = study;
-  const all = study.keys.length;
-  const ranked = study.order.value === "probability";
+export function Pages({ controller, probs }: { controller: NeuronController; probs: Floats | undefined }) {
+  const start = controller.start.value ?? 0;
+  const { count: size } = controller;
+  const all = controller.keys.length;
+  const ranked = controller.order.value === "probability";
   return (
     <div class="neuron-pages">
       <fieldset class="segments">
         <legend class="unseen">Order of the keys</legend>
         {(["position", "probability"] as const).map((order) => (
           <label key={order}>
-            <input type="radio" name="neuron-order" checked={study.order.value === order} onChange={() => study.sort(order)} />
+            <input type="radio" name="neuron-order" checked={controller.order.value === order} onChange={() => controller.sort(order)} />
             <span>by {order}</span>
           </label>
         ))}
       </fieldset>
-      {!study.whole && probs && (
+      {!controller.whole && probs && (
         <span class="neuron-turn">
-          <button class="quiet" disabled={start <= 0} onClick={() => study.turn(-1)} aria-label="earlier keys">←</button>
+          <button class="quiet" disabled={start <= 0} onClick={() => controller.turn(-1)} aria-label="earlier keys">←</button>
           {ranked ? `ranks ${start + 1}–${start + size}` : `keys ${start}–${start + size - 1}`} of {count(all)}
-          <button class="quiet" disabled={start + size >= all} onClick={() => study.turn(1)} aria-label="later keys">→</button>
+          <button class="quiet" disabled={start + size >= all} onClick={() => controller.turn(1)} aria-label="later keys">→</button>
         </span>
       )}
     </div>

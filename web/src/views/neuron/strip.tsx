@@ -1,8 +1,8 @@
-/** A vector as a strip: a cell a dimension, its colour the number, the bar in it going up above zero and down below it. */
+/** Strip of a vector: one cell a dimension, coloured by its value, with a bar up for positive and down for negative. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Floats } from "../../core/attention";
-import { diverging } from "./colours";
+import { diverging } from "./diverging-colours";
 
 /** Cells in a line of a strip; more dimensions go on in the next line. */
 const LINE = 64;
@@ -26,11 +26,11 @@ export interface Rect {
 }
 
 /** The rectangles of a strip in a box from 0, 0: a tinted cell for each number, and its bar. */
-export function cells(values: Floats, most: number, width: number, height: number, dark: boolean, round: (x: number) => number = (x) => x): Rect[] {
+export function cells(values: Floats, limit: number, width: number, height: number, dark: boolean, round: (x: number) => number = (x) => x): Rect[] {
   const { columns, lines } = shape(values.length);
   const rects: Rect[] = [];
   values.forEach((value: number, i: number) => {
-    const share = most > 0 ? value / most : 0;
+    const share = limit > 0 ? value / limit : 0;
     const [column, line] = [i % columns, Math.floor(i / columns)];
     const x = round((column * width) / columns);
     const y = round((line * height) / lines);
@@ -46,13 +46,13 @@ export function cells(values: Floats, most: number, width: number, height: numbe
 interface StripProps {
   values: Floats;
   /** The number with the strongest colour. */
-  most: number;
+  limit: number;
   dark: boolean;
   /** The pointer is on a dimension, or on none. */
   over(dimension: number | null): void;
 }
 
-export function Strip({ values, most, dark, over }: StripProps) {
+export function Strip({ values, limit, dark, over }: StripProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const height = heightOf(values.length);
   useLayoutEffect(() => {
@@ -64,7 +64,7 @@ export function Strip({ values, most, dark, over }: StripProps) {
       box.width = wide;
       box.height = Math.round(height * density);
       const pen = box.getContext("2d")!;
-      for (const rect of cells(values, most, box.width, box.height, dark, Math.round)) {
+      for (const rect of cells(values, limit, box.width, box.height, dark, Math.round)) {
         pen.fillStyle = rect.colour;
         pen.fillRect(rect.x, rect.y, rect.width, rect.height);
       }
@@ -73,7 +73,7 @@ export function Strip({ values, most, dark, over }: StripProps) {
     const watch = new ResizeObserver(paint);
     watch.observe(box);
     return () => watch.disconnect();
-  }, [values, most, dark, height]);
+  }, [values, limit, dark, height]);
   const moved = (event: PointerEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const { columns, lines } = shape(values.length);

@@ -1,0 +1,244 @@
+"""Packed and quantised matrix products for inference: fp32, fp16, bf16 and int8 on x86.
+
+    precision   the product of a linear layer                            differs from the plain one
+    fp32        weights laid out in cache-sized blocks                   by the order of additions
+    fp16        weights in 16 bits, everything else in fp32              by about 2⁻¹² of a value
+    bf16        weights and inputs rounded to bfloat16                   by about 2⁻⁹ of a value
+    int8        weights in 8 bits a row, inputs in 8 bits a token        by about 1 % of a vector
+
+They are semi-private functions of torch's x86 build (oneDNN, FBGEMM). Where they are missing (ARM, macOS, a GPU) the
+plain product does the work.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+TAKES = {  # precision → dtypes of the weights it can be made from
+    "fp32": (torch.float32,),
+    "fp16": (torch.float32,),
+    "bf16": (torch.float32, torch.bfloat16),
+    "int8": (torch.float32, torch.bfloat16),
+}
+Product = Callable[[Tensor], Tensor]
+"""Maps x [..., in] to [..., out]; made once from a weight [out, in] and a bias."""
+
+TYPICAL_ROWS = 1_024  # the batch size that oneDNN optimises the block layout for; any from 8 up will do
+LEVELS = 127  # signed 8 bits, symmetric around 0: -128 is not used
+FEW_ROWS = 16  # up to so many tokens, a product is bound by the bandwidth of reading its weights
+IN_CACHE = 1 << 19  # values quantised at a time
+OFFSET = 128  # zero point: inputs are unsigned, as the signed kernel of oneDNN is a slow reference
+_packing = threading.Lock()  # one thread at a time changes torch's global settings
+
+
+def _plain(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    return lambda x: F.linear(x, weight, bias)
+
+
+def _plain_bf16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    weight, bias = _bf16(weight), _bf16(bias)
+
+    def product(x: Tensor) -> Tensor:
+        y = F.linear(x.to(torch.bfloat16), weight, bias)
+        return y if inside else y.to(x.dtype)
+
+    return product
+
+
+def _packed_fp32(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    blocks = torch.ops.mkldnn._reorder_linear_weight(weight, TYPICAL_ROWS)
+    linear = torch.ops.mkldnn._linear_pointwise.default
+    return lambda x: linear(x, blocks, bias, "none", [], "")
+
+
+def _packed_fp16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    """Weights in 16 bits, which halves the bandwidth; they are widened inside the product."""
+    weights = torch.ops.quantized.linear_prepack_fp16(weight, bias)
+    linear = torch.ops.quantized.linear_dynamic_fp16.default
+
+    def product(x: Tensor) -> Tensor:
+        y: Tensor = linear(x.float().reshape(-1, x.shape[-1]), weights)
+        return y.to(x.dtype).view(*x.shape[:-1], len(weight))
+
+    return product
+
+
+def _packed_bf16(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    if not inside and weight.dtype == torch.float32:  # logits keep the precision that tells them apart
+        return _packed_fp16(weight, bias, inside)
+    blocks, bias = torch.ops.mkldnn._reorder_linear_weight(_bf16(weight), TYPICAL_ROWS), _bf16(bias)
+    linear = torch.ops.mkldnn._linear_pointwise.default
+
+    def product(x: Tensor) -> Tensor:
+        y: Tensor = linear(x.to(torch.bfloat16), blocks, bias, "none", [], "")
+        return y if inside else y.to(x.dtype)
+
+    return product
+
+
+def _packed_int8(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    """Dynamic int8 quantisation.
+
+        y = levels(x) levels(W)ᵀ · step(token) · step(row) + b,        step = largest magnitude / 127
+
+    Each token has its own step, so that no vector depends on the rest of its batch, and an outlier costs its token
+    alone. A step of generation, one token in each of a few rows, is bound by memory bandwidth, many tokens by
+    compute: each case has a product of its own, packed when first needed.
+    Source: Dettmers et al. 2022, "LLM.int8()", section 2.1 (vector-wise quantisation).
+    """
+    many = cache(lambda: _int8_for_many(weight, bias, inside))
+    few = cache(lambda: _int8_for_step(weight, bias)) if _has_dynamic_quantisation() else many
+
+    def product(x: Tensor) -> Tensor:
+        step = x.dim() == 3 and x.shape[1] == 1 and 0 < x.shape[0] <= FEW_ROWS
+        return (few if step else many)()(x)
+
+    return product
+
+
+def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
+    """One fused call quantises the inputs with one scale for all tokens, and multiplies.
+
+    So that no token depends on the others, each is first divided by its largest magnitude, and a row that spans -1 to 1
+    is appended to fix the scale. A single token needs neither: its steps are a little finer.
+    """
+    bias = None if bias is None else bias.float()
+    with _fbgemm_packing():
+        steps = _steps(weight.float()).flatten().double()
+        levels = torch.quantize_per_channel(
+            weight.float(), steps, torch.zeros(len(steps)).long(), 0, torch.qint8
+        )
+        weights = torch.ops.quantized.linear_prepack(levels, None)
+    linear = torch.ops.quantized.linear_dynamic.default
+    full_range = torch.zeros(1, weight.shape[1])
+    full_range[0, 0], full_range[0, -1] = -1.0, 1.0
+
+    def product(x: Tensor) -> Tensor:
+        tokens = x.float().reshape(-1, x.shape[-1])
+        if tokens.shape[0] == 1:
+            y: Tensor = linear(tokens, weights)
+            y = y if bias is None else y.add_(bias)
+        else:
+            largest = tokens.abs().amax(dim=-1, keepdim=True).clamp_min_(1e-30)
+            y = linear(torch.cat([tokens / largest, full_range]), weights)[:-1]
+            y = y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
+        return y.to(x.dtype).view(*x.shape[:-1], -1)
+
+    return product
+
+
+def _int8_for_many(weight: Tensor, bias: Tensor | None, inside: bool) -> Product:
+    steps = _steps(weight.float())  # [out, 1]
+    blocks = torch.ops.onednn.qlinear_prepack((weight.float() / steps).round_().to(torch.int8), None)
+    steps, zeros = steps.flatten(), torch.zeros(len(weight), dtype=torch.int32)
+    linear = torch.ops.onednn.qlinear_pointwise.default
+    biases = {dtype: None if bias is None else bias.to(dtype) for dtype in (torch.float32, torch.bfloat16)}
+
+    def product(x: Tensor) -> Tensor:
+        dtype = torch.bfloat16 if inside else torch.float32
+        levels, step = _quantise(x.reshape(-1, x.shape[-1]))  # [tokens, in], [tokens, 1]
+        # With a per-tensor input scale of 1, y is in units of the step of its token.
+        y: Tensor = linear(levels, 1.0, OFFSET, blocks, steps, zeros, None, 1.0, 0, dtype, "none", [], "")
+        bias, step = biases[dtype], step.to(dtype)
+        y = y.mul_(step) if bias is None else torch.addcmul(bias, y, step, out=y)
+        return (y if inside else y.to(x.dtype)).view(*x.shape[:-1], len(weight))
+
+    return product
+
+
+PACKED: dict[str, Callable[[Tensor, Tensor | None, bool], Product]] = {
+    "fp32": _packed_fp32,
+    "fp16": _packed_fp16,
+    "bf16": _packed_bf16,
+    "int8": _packed_int8,
+}
+PLAIN: dict[str, Callable[[Tensor, Tensor | None, bool], Product]] = {
+    "fp32": _plain,
+    "fp16": _plain,
+    "bf16": _plain_bf16,
+    "int8": _plain,
+}
+
+
+def _quantise(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantise each token to unsigned levels and a step. [tokens, in] → uint8 [tokens, in], fp32 [tokens, 1]"""
+    if x.numel() <= IN_CACHE:
+        rounded, step = _rounded(x)
+        levels = rounded.to(torch.int8)
+    else:  # in chunks that stay in the cache: up to twice as fast
+        levels, step = torch.empty(x.shape, dtype=torch.int8), torch.empty(len(x), 1)
+        rows = max(1, IN_CACHE // x.shape[-1])
+        for part, part_levels, part_step in zip(
+            x.split(rows), levels.split(rows), step.split(rows), strict=True
+        ):
+            rounded, steps = _rounded(part)
+            part_levels.copy_(rounded)
+            part_step.copy_(steps)
+    # -127 … 127 becomes 1 … 255 by flipping the sign bit; torch converts to uint8 slowly.
+    return levels.view(torch.uint8).bitwise_xor_(OFFSET), step
+
+
+def _rounded(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest level of each value, and the step of each token. fp32 [tokens, in] and [tokens, 1]"""
+    wide = x.float()
+    step = _steps(wide)
+    return (wide / step).round_(), step
+
+
+def _steps(x: Tensor) -> Tensor:
+    """The distance between two levels of each row, so that its largest magnitude is level 127. [..., in] → [..., 1]"""
+    if not x.numel():  # no tokens: there is no largest one
+        return x.new_ones(*x.shape[:-1], 1)
+    return x.abs().amax(dim=-1, keepdim=True).clamp_min_(1e-30).div_(LEVELS)
+
+
+def _bf16(x: Any) -> Any:
+    return None if x is None else x.to(torch.bfloat16)
+
+
+def kernels(precision: str) -> bool:
+    """Whether this build of torch has the packed product, and this processor the instructions for it."""
+    available = hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(
+        torch.ops.onednn, "qlinear_pointwise"
+    )
+    if not (available and torch.backends.mkldnn.is_available() and torch.cpu._is_avx2_supported()):
+        return False
+    if precision == "fp16":
+        return "fbgemm" in torch.backends.quantized.supported_engines
+    if precision == "bf16":
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    # Without these instructions 8-bit products saturate in 16 bits, and the numbers are wrong.
+    return precision != "int8" or bool(torch.cpu._is_vnni_supported())
+
+
+def _has_dynamic_quantisation() -> bool:
+    """Whether torch has the product that quantises its inputs itself: quantised tensors are to leave torch."""
+    return hasattr(torch, "quantize_per_channel") and "fbgemm" in torch.backends.quantized.supported_engines
+
+
+@contextmanager
+def _fbgemm_packing() -> Iterator[None]:
+    """Select FBGEMM while packing: quantised weights are packed for the engine that a global setting names."""
+    with _packing, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*quantize", category=UserWarning)
+        engine = torch.backends.quantized.engine
+        torch.backends.quantized.engine = "fbgemm"
+        try:
+            yield
+        finally:
+            torch.backends.quantized.engine = engine
+
+
+def packable(weight: Tensor, precision: str) -> bool:
+    """Whether a weight has a packed product: its device, dtype and this processor."""
+    suitable = weight.device.type == "cpu" and weight.dtype in TAKES[precision] and weight.numel() > 0
+    return suitable and kernels(precision)

@@ -1,0 +1,183 @@
+"""HTTP responses: gzip compression, streams of JSON lines, request bodies, and errors as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import torch
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+
+from glassformer.errors import DataError, GlassformerError
+from glassformer.explorer.guard import refusal
+from glassformer.explorer.session_runs import SessionGone, SessionRun
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 1_000_000
+"""Maximum size of a request body; no model here reads more text."""
+MAX_DRAINED_BYTES = 64_000_000
+"""How much of a body that is too long is read all the same: a client that is still sending would not read the error."""
+MIN_GZIP_BYTES = 1_000
+POLL_SECONDS = 0.02
+"""Polling interval of the progress of a forward pass."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+Lines = AsyncIterator[dict[str, Any]]
+
+GZIP_HEADERS = {"content-encoding": "gzip", "vary": "accept-encoding"}
+
+
+async def frame(request: Request, make: Callable[[], bytes]) -> Response:
+    """A binary frame as response, computed in a thread, and gzipped where that saves at least 10 %."""
+    use_gzip = accepts_gzip(request)
+
+    def compute() -> tuple[bytes, bool]:
+        content = make()
+        packed = (
+            gzip.compress(content, 4, mtime=0) if use_gzip and len(content) >= MIN_GZIP_BYTES else content
+        )
+        return (packed, True) if len(packed) < 0.9 * len(content) else (content, False)
+
+    content, packed = await run_in_threadpool(compute)
+    return Response(content, media_type="application/octet-stream", headers=GZIP_HEADERS if packed else None)
+
+
+def stream(request: Request, lines: Lines) -> Response:
+    """A streaming response of newline-delimited JSON; each line is sent as soon as it is there."""
+    kind = "application/x-ndjson"
+    if accepts_gzip(request):
+        return StreamingResponse(_gzip_lines(lines), media_type=kind, headers=GZIP_HEADERS)
+    return StreamingResponse(_json_lines(lines), media_type=kind)
+
+
+async def progress(run: SessionRun, describe: Callable[[], dict[str, Any]]) -> Lines:
+    """Progress of a forward pass as lines, and at last its session, or its error."""
+    reported = (0, 0)
+    while not run.finished:
+        if run.blocks_done != reported:
+            reported = run.blocks_done
+            yield {"done": reported[0], "of": reported[1]}
+        await asyncio.sleep(POLL_SECONDS)
+    try:
+        yield {"ready": describe()}
+    except Exception as error:
+        yield {"error": status_and_message(error)[1]}
+
+
+def logged(parts: Iterator[str]) -> Iterator[str]:
+    """Log an exception and raise it: that aborts a download, so that the browser knows it is incomplete."""
+    try:
+        yield from parts
+    except Exception as error:
+        status_and_message(error)
+        raise
+
+
+async def _json_lines(lines: Lines) -> AsyncIterator[bytes]:
+    async for line in lines:
+        yield json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+async def _gzip_lines(lines: Lines) -> AsyncIterator[bytes]:
+    """A gzip stream, flushed at each line's end so that the client can decompress every line as it comes."""
+    compressor = zlib.compressobj(6, wbits=31)
+    async for line in _json_lines(lines):
+        yield compressor.compress(line) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    yield compressor.flush()
+
+
+# ------------------------------------------------------------------------------------------------------ requests
+
+
+async def body(request: Request) -> dict[str, Any]:
+    """Parse the request body as a JSON object.
+
+    Raises: HTTPException: it is too long. DataError: invalid JSON, or no object.
+    """
+    received, size = bytearray(), 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= MAX_BODY_BYTES:
+            received += part
+        elif size > MAX_DRAINED_BYTES:
+            break
+    if size > MAX_BODY_BYTES:
+        raise HTTPException(
+            413, f"the text is too long: at most {MAX_BODY_BYTES:,} bytes are taken; give a part of it"
+        )
+    try:
+        fields = json.loads(bytes(received))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the request is invalid JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise DataError("the request must be a JSON object, such as {}")
+    return fields
+
+
+def check_characters(text: str) -> None:
+    """Validate Unicode.
+
+    Raises: DataError: the text has an unpaired surrogate.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            "invalid Unicode: the text has half of a surrogate pair, which is no character; leave it out"
+        ) from error
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Does the Accept-Encoding header allow gzip? `gzip;q=0` forbids it."""
+    for part in request.headers.get("accept-encoding", "").split(","):
+        name, _, quality = part.partition(";")
+        if name.strip().lower() in ("gzip", "*"):
+            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+# ----------------------------------------------------------------------------------------------------- errors
+
+
+def json_errors(endpoint: Endpoint) -> Endpoint:
+    """Decorator of an endpoint: every exception becomes a JSON error response; the server lives on."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except (HTTPException, ClientDisconnect):
+            raise
+        except Exception as error:
+            return refusal(*status_and_message(error))
+
+    return answer
+
+
+def status_and_message(error: Exception) -> tuple[int, str]:
+    """HTTP status and message of an exception; an unexpected one is logged as a bug."""
+    match error:
+        case SessionGone():
+            return 410, str(error)
+        case GlassformerError():
+            return 400, str(error)
+        case MemoryError() | torch.OutOfMemoryError():
+            return 400, "there is not enough memory for this; give a shorter text"
+    what = f"{type(error).__name__}: {error}"
+    log.error("%s; this is a bug in glassformer; run again with --debug to see where", what)
+    log.debug("where it happened", exc_info=error)
+    return 500, f"{what}; this is a bug in glassformer: please report it with what you did"
+
+
+async def http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"{request.url.path}: there is nothing here" if error.status_code == 404 else error.detail
+    return refusal(error.status_code, message)

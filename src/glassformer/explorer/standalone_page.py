@@ -1,0 +1,277 @@
+"""Standalone HTML export: a whole session as one file that needs no server, no network, and no glassformer.
+
+    <head> policy, style </head>
+    <body> <script type="application/octet-stream" class="frame" data-key="overview/self/0"> base64(deflate(frame)) …
+           <script type="application/json" id="session"> base64(deflate(JSON))
+           <script type="application/json" id="trace"> a generation trace, where the page holds one
+           <script> the same program that the server serves, found by its hash in the policy
+
+Every overview is in it, exact. The exact queries, keys and values of a layer, from which all other views are computed
+in the browser, are in it while the file stays small; `exact_layers` lists them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import DataError
+from glassformer.explorer import static, views
+from glassformer.explorer.describe import ModelFacts, command, describe
+from glassformer.explorer.distributions import distribution
+from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
+from glassformer.files.atomic import atomic_file
+from glassformer.inspect.session import Session
+from glassformer.inspect.token_tree import TreeStep
+from glassformer.pages.standalone import content_security_policy, escape_script
+
+CAP_BYTES = 25_000_000
+"""Default maximum size of the exact layers in the file: compressed, in base64."""
+
+MAX_LISTED_TOKENS = 256
+"""Tokens of each distribution that are listed exactly; the rest of the vocabulary is a histogram."""
+MAX_DISTRIBUTIONS = 1000
+
+STYLE = '<link rel="stylesheet" href="/static/app.css">'
+SCRIPT = '<script src="/static/app.js"></script>'
+
+Progress = Callable[[int, int], None]
+
+
+class StandalonePage:
+    """A standalone HTML page, streamed by `parts` so that it is never in RAM as a whole.
+
+    Args:
+        texts: as the user gave them.
+        layers: layers whose exact numbers to embed, of every attention map, whatever their size; None = one after
+            another, while their sum is at most `cap_bytes`.
+        first: the layer that it opens with; it is embedded before the others.
+        start: the initial state, as a URL fragment.
+        generated: a generation trace, and the node whose path is the session.
+    Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        facts: ModelFacts,
+        texts: Sequence[str],
+        *,
+        layers: Sequence[int] | None = None,
+        cap_bytes: int = CAP_BYTES,
+        first: int = 0,
+        start: str = "",
+        generated: tuple[StoredTrace, int] | None = None,
+    ) -> None:
+        deepest = max(attention_map.layers for attention_map in session.maps.values())
+        for layer in layers or ():
+            if not 0 <= layer < deepest:
+                raise DataError(f"there is no layer {layer}; the model has layers 0 to {deepest - 1}")
+        self.session = session
+        self.facts = facts
+        self.texts = texts
+        self.layers = None if layers is None else frozenset(layers)
+        self.cap_bytes = cap_bytes
+        self.first = first
+        self.start = start
+        self.generated = generated
+        self.exact_layers: dict[str, list[int]] = {}
+        """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
+        self._files = {name: content.decode() for name, content in static.files().items()}
+        for tag in (STYLE, SCRIPT, "<head>", "</head>"):
+            if self._files["index.html"].count(tag) != 1:
+                raise static.PageMissingError(f"index.html of the built page should have {tag} once")
+
+    def __str__(self) -> str:
+        return "".join(self.parts())
+
+    def parts(self, progress: Progress = lambda done, of: None) -> Iterator[str]:
+        """The HTML in pieces, from its beginning to its end."""
+        style, script = self._files["app.css"], escape_script(self._files["app.js"])
+        head, _, rest = self._files["index.html"].partition("</head>")
+        body, _, end = rest.partition(SCRIPT)
+        yield head.replace("<head>", f"<head>\n{content_security_policy(style, script)}").replace(
+            STYLE, f"<style>{style}</style>"
+        )
+        yield f"</head>{body}"
+        yield from self._frames(progress)
+        yield _json("session", self._description())
+        if self.generated is not None:
+            yield from _trace_parts(*self.generated, self._command())
+        yield f"<script>{script}</script>{end}"
+
+    def save(self, path: str | Path, progress: Progress = lambda done, of: None) -> int:
+        """Write the page atomically: an old file stays until the new one is complete.
+
+        Returns: its size in bytes.
+        Raises: DataError: the path cannot be written to.
+        """
+        path = check_html_path(path)
+        target = path.resolve()  # through a symbolic link: the link stays, its file is replaced
+        try:
+            with atomic_file(target) as stream:
+                stream.writelines(part.encode() for part in self.parts(progress))
+            return target.stat().st_size
+        except OSError as error:
+            raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+    def _frames(self, progress: Progress) -> Iterator[str]:
+        """Overviews of all layers, then exact layers: layer by layer, of every map."""
+        maps = self.session.maps.values()
+        depth = max(attention_map.layers for attention_map in maps)
+        layers_and_maps = [
+            (layer, attention_map.name)
+            for layer in range(depth)
+            for attention_map in maps
+            if layer < attention_map.layers
+        ]
+        steps = len(layers_and_maps) * 2
+        for step, (layer, name) in enumerate(layers_and_maps):
+            progress(step, steps)
+            yield _frame(
+                f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True)
+            )
+        self.exact_layers = {attention_map.name: [] for attention_map in maps}
+        size = 0
+        layers_and_maps.sort(key=lambda pair: pair[0] != self.first)  # stable: the others stay in order
+        for step, (layer, name) in enumerate(layers_and_maps, len(layers_and_maps)):
+            progress(step, steps)
+            if self.layers is not None and layer not in self.layers:
+                continue
+            if self.layers is None and not views.has_distance_based_mask(self.session, map=name, layer=layer):
+                continue
+            frame = _frame(f"layer/{name}/{layer}", views.layer(self.session, map=name, layer=layer))
+            size += len(frame)
+            if self.layers is None and size > self.cap_bytes:
+                break
+            self.exact_layers[name].append(layer)
+            yield frame
+        progress(steps, steps)
+
+    def _description(self) -> dict[str, Any]:
+        description = describe(self.session, self.facts, self.texts)
+        description["exact_layers"] = {name: sorted(layers) for name, layers in self.exact_layers.items()}
+        description["command"] = self._command()
+        if self.start:
+            description["start"] = self.start
+        if self.generated is not None:
+            stored, node = self.generated
+            description["generated"] = stored.location(node)
+        return description
+
+    def _command(self) -> str:
+        options = () if self.generated is None else command_line_options(self.generated[0].options)
+        return command(self.facts, self.texts, *options, "--html", "page.html")
+
+
+def generation_page(
+    runs: SessionRuns,
+    stored: StoredTrace,
+    node: int,
+    *,
+    layers: Sequence[int] | None = None,
+    cap_bytes: int = CAP_BYTES,
+    first: int = 0,
+    start: str = "",
+) -> StandalonePage:
+    """The standalone page of a generation trace: its token tree, and a session over the path to a node.
+
+    Args: stored, node: the trace, and the last node of the path · else as `StandalonePage`
+    """
+    session = runs.attend(stored.trace, node).result()
+    return StandalonePage(
+        session,
+        runs.facts,
+        [stored.trace.prompt],
+        layers=layers,
+        cap_bytes=cap_bytes,
+        first=first,
+        start=start or "v=1&view=generate",
+        generated=(stored, node),
+    )
+
+
+def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
+    """A generation trace: the lines that its stream would have, and token distributions, those of the path first."""
+    tree = stored.trace.tree
+    nodes, choices = (
+        list(tree.nodes.values()),
+        list(tree.choices.values()),
+    )  # copies: a job may be adding to them
+    known = {0, *(node.id for node in nodes)}
+    step = TreeStep(tuple(nodes), tuple(choice for choice in choices if choice.at in known), (), ())
+    yield _json(
+        "trace",
+        {
+            "trace": stored.description,
+            "steps": [step.to_dict()],
+            "ready": None if stored.result is None else result_summary(stored.trace, stored.result),
+            "node": node,
+            "command": command,
+        },
+    )
+    path = {0, *tree.path(node)}
+    node_ids = sorted(
+        (choice.at for choice in step.choices), key=lambda node_id: (node_id not in path, node_id)
+    )
+    for node_id in node_ids[:MAX_DISTRIBUTIONS]:
+        frame = distribution(stored.trace, w=stored.id, node=node_id, count=MAX_LISTED_TOKENS)
+        yield _frame(f"distribution/{node_id}", frame)
+
+
+def check_html_path(path: str | Path) -> Path:
+    """Validate the output path of an HTML page, before the work rather than after it.
+
+    Returns: the path, with ~ expanded.
+    Raises: DataError: not a valid name, no such folder, or no permission to write.
+    """
+    if "\0" in str(path):
+        raise DataError(f"{str(path)!r}: cannot be the name of a file: it holds a NUL character")
+    target = Path(path).expanduser()
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise DataError(f"the page is to be saved as {str(path)!r}; its name must end in .html")
+    try:
+        folder = target.absolute().parent
+        if target.is_dir():
+            raise DataError(f"{target}: is a folder; name a file in it, such as {target / 'page.html'}")
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder to save {target.name} in; make it first")
+    except OSError as error:  # a name too long
+        raise DataError(f"{str(path)[:200]!r}: cannot be the name of a file: {error}") from error
+    if not os.access(folder, os.W_OK):
+        raise DataError(
+            f"{folder}: this folder cannot be written to; choose another folder for {target.name}"
+        )
+    return target
+
+
+def notebook_iframe(page: str, height: int = 720) -> str:
+    """A page as a sandboxed iframe in a notebook's output.
+
+    In ASCII, so that the hash of the script in the content security policy holds in any encoding.
+    """
+    source = escape(page).encode("ascii", "xmlcharrefreplace").decode()
+    return (
+        f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="glassformer explorer" '
+        f'style="width: 100%; height: {height}px; border: 0"></iframe>'
+    )
+
+
+def _compressed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+def _json(id: str, fields: dict[str, Any]) -> str:
+    content = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return f'<script type="application/json" id="{id}">{_compressed(content)}</script>\n'
+
+
+def _frame(key: str, frame: bytes) -> str:
+    return f'<script type="application/octet-stream" class="frame" data-key="{key}">{_compressed(frame)}</script>\n'

@@ -1,0 +1,256 @@
+"""Store of generation traces: text that the model generates for the page, streamed step by step from threads.
+
+begin(prompt, options) ──> StoredTrace ── write(…) ──a thread──> TraceJob: lines {"step"} … {"ready"}
+                           branch: write(after, tokens, …) on the same token tree
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.explorer.responses import status_and_message
+from glassformer.explorer.session_runs import SessionGone
+from glassformer.files import safe_repr
+from glassformer.generation.options import GenerationOptions
+from glassformer.inspect.generation_trace import GenerationTrace, TraceResult
+from glassformer.inspect.token_tree import TreeStep
+from glassformer.inspect.trace_recorder import StopTrace
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+
+MAX_STORED = 8
+MAX_RUNNING = 4
+JOIN_SECONDS = 10.0
+"""Timeout in seconds for a stopped job to finish its current decoding step."""
+DEFAULT_NEW_TOKENS = 40
+"""`max_new_tokens` unless the request gives another."""
+OPTION_LIMITS = {"max_new_tokens": 1024, "num_beams": 32, "num_return_sequences": 32}
+"""Upper bounds of what one request may ask for."""
+OPTIONS = (
+    *("max_new_tokens", "min_new_tokens", "stop_strings", "bad_words", "repetition_penalty"),
+    *("no_repeat_ngram_size", "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "seed"),
+    *("num_beams", "length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"),
+    "num_return_sequences",
+)
+"""Generation options that the page, a link and the command line may set; named as in `generate`."""
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Validate generation options of a request, and fill in the explorer's default length.
+
+    Raises: ConfigError: an unknown option, or one above its limit.
+    """
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise ConfigError(f"the generation view takes no {safe_repr(name)}{nearest(str(name), OPTIONS)}")
+        if name in OPTION_LIMITS and isinstance(value, int) and value > OPTION_LIMITS[name]:
+            raise ConfigError(f"{name} is {value}; the generation view takes at most {OPTION_LIMITS[name]}")
+    return {"max_new_tokens": DEFAULT_NEW_TOKENS, **options}
+
+
+def command_line_options(options: GenerationOptions) -> list[str]:
+    """Generation options as command-line flags: `--view generate -n 40 --beams 4`."""
+    flags = {"max_new_tokens": "-n", "num_beams": "--beams", "temperature": "--temperature"}
+    flags |= {"top_k": "--top-k", "top_p": "--top-p"} | ({"seed": "--seed"} if options.do_sample else {})
+    values = {name: getattr(options, name) for name in flags}
+    arguments = [
+        f"{flags[name]} {value}"
+        for name, value in values.items()
+        if value is not None and (name, value) != ("num_beams", 1)
+    ]
+    return ["--view", "generate", *(["--sample"] if options.do_sample else []), *arguments]
+
+
+class TraceJob:
+    """One running call of `GenerationTrace.write`, and the queue of JSON lines that it produces."""
+
+    def __init__(self) -> None:
+        self._lines: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._stopped = threading.Event()
+        self._finished = threading.Event()
+
+    @property
+    def finished(self) -> bool:
+        """Is the job done? Lines already queued can still be taken."""
+        return self._finished.is_set()
+
+    def stop(self) -> None:
+        """Stop generation at the next decoding step."""
+        self._stopped.set()
+
+    def take(self) -> list[dict[str, Any]]:
+        """Take all lines queued since the last call."""
+        new_lines = []
+        with suppress(Empty):
+            while True:
+                new_lines.append(self._lines.get_nowait())
+        return new_lines
+
+    def on_step(self, step: TreeStep) -> None:
+        """Callback of each decoding step, in the thread that generates."""
+        self._lines.put({"step": step.to_dict()})
+        if self._stopped.is_set():
+            raise StopTrace
+
+    def finish(self, last_line: dict[str, Any]) -> None:
+        """Queue the last line: the result, or the error."""
+        self._lines.put(last_line)
+        self._finished.set()
+
+
+@dataclass(eq=False)
+class StoredTrace:
+    """A generation trace, its options, and the jobs that generate in it now."""
+
+    id: str
+    trace: GenerationTrace
+    options: GenerationOptions
+    running: set[TraceJob] = field(default_factory=set)
+    result: TraceResult | None = None
+
+    def location(self, node: int) -> dict[str, Any]:
+        """Position of the generated tokens in a session over the path to a node."""
+        return {
+            "w": self.id,
+            "node": node,
+            "stream": self.trace.stream,
+            "prefix_length": len(self.trace.prefix),
+        }
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The trace as JSON, before its first decoding step."""
+        trace, options = self.trace, asdict(self.options)
+        return {
+            "id": self.id,
+            "prompt": trace.prompt,
+            "options": {name: options[name] for name in OPTIONS if options[name] is not None},
+            "stream": trace.stream,
+            "prefix_length": len(trace.prefix),
+            "prefix": [asdict(token) for token in trace.prefix],
+            "vocabulary": trace.vocabulary,
+            "max_tokens": trace.max_tokens,
+        }
+
+
+def result_summary(trace: GenerationTrace, result: TraceResult) -> dict[str, Any]:
+    """The result of a job as JSON: returned texts, finished beams, seconds."""
+    best = {answer.node for answer in result.answers}
+    return {
+        "answers": [asdict(answer) for answer in result.answers],
+        "ended": [{**asdict(location), "returned": location.node in best} for location in result.ended],
+        "seconds": result.seconds,
+        "count": len(trace.nodes),
+    }
+
+
+class TraceStore:
+    """Least-recently-used store of the generation traces of one model. Thread-safe.
+
+    max_stored: traces kept; one that is being generated is never evicted
+    """
+
+    def __init__(self, model: Model, *, max_stored: int = MAX_STORED) -> None:
+        self.model = model
+        self.max_stored = max_stored
+        self._stored: OrderedDict[str, StoredTrace] = OrderedDict()  # least recently used first
+        self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+
+    def begin(self, prompt: str, options: Mapping[str, Any]) -> StoredTrace:
+        """Add a new trace with only its prompt.
+
+        Raises: DataError: the prompt is empty or too long. ConfigError: as `check_options`, and as `generate`.
+            UnsupportedError: the model cannot generate text.
+        """
+        trace = self.model.writing(prompt)
+        stored = StoredTrace(secrets.token_hex(8), trace, trace.resolve_options(**check_options(options)))
+        with self._lock:
+            self._stored[stored.id] = stored
+            idle = [entry for entry in self._stored.values() if not entry.running and entry is not stored]
+            for entry in idle[: max(0, len(self._stored) - self.max_stored)]:
+                del self._stored[entry.id]
+        return stored
+
+    def get(self, id: str) -> StoredTrace:
+        """A stored trace by its id.
+
+        Raises: SessionGone: it was evicted, or never existed.
+        """
+        with self._lock:
+            if id not in self._stored:
+                raise SessionGone("this generated text was evicted from memory; generate it again")
+            self._stored.move_to_end(id)
+            return self._stored[id]
+
+    def write(
+        self,
+        stored: StoredTrace,
+        options: GenerationOptions | None = None,
+        *,
+        after: int = 0,
+        tokens: Sequence[int] = (),
+    ) -> TraceJob:
+        """Generate into a trace, from a thread of its own.
+
+        Args: after, tokens: the node to branch from, and the tokens forced there · as in `GenerationTrace.write`
+        Raises: DataError: too many jobs are running.
+        """
+        job = TraceJob()
+        with self._lock:
+            if sum(len(entry.running) for entry in self._stored.values()) >= MAX_RUNNING:
+                raise DataError(
+                    f"{MAX_RUNNING} texts are being generated; stop one, or wait until one is done"
+                )
+            stored.running.add(job)
+            thread = threading.Thread(
+                target=self._run_job,
+                args=(stored, job, options or stored.options, after, tokens),
+                daemon=True,
+            )
+            self._threads.add(thread)
+            thread.start()
+        return job
+
+    def stop(self, id: str) -> bool:
+        """Stop the jobs of a trace; were there any?"""
+        jobs = list(self.get(id).running)
+        for job in jobs:
+            job.stop()
+        return bool(jobs)
+
+    def close(self) -> None:
+        """Stop all jobs and wait for their threads."""
+        for stored in list(self._stored.values()):
+            for job in list(stored.running):
+                job.stop()
+        for thread in list(self._threads):
+            thread.join(JOIN_SECONDS)
+
+    def _run_job(
+        self,
+        stored: StoredTrace,
+        job: TraceJob,
+        options: GenerationOptions,
+        after: int,
+        tokens: Sequence[int],
+    ) -> None:
+        last_line: dict[str, Any]
+        try:
+            stored.result = stored.trace.write(options, after=after, tokens=tokens, on_step=job.on_step)
+            last_line = {"ready": result_summary(stored.trace, stored.result)}
+        except Exception as error:  # the client that reads the lines gets it
+            last_line = {"error": status_and_message(error)[1]}
+        with self._lock:
+            stored.running.discard(job)
+            self._threads.discard(threading.current_thread())
+        job.finish(last_line)

@@ -1,0 +1,81 @@
+"""Atomic file writes: readers see the old file or the new one, never a part.
+
+write beside (.NAME.3f9a.partial) → fsync → rename over the old name → fsync of the folder
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from glassformer.errors import ConfigError, WeightsError
+from glassformer.files import error_reason
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` to `path` as indented JSON, atomically: the old file or the new one, never a part.
+
+    Args:
+        path: such as `folder / "config.json"`; the folder is made where it is missing.
+        value: what JSON can hold; `NaN` and infinities are not JSON.
+
+    Raises:
+        ConfigError: `value` is not JSON.
+        WeightsError: the disk refuses; the old file is intact.
+    """
+    try:
+        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        data = text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise ConfigError(f"{path}: cannot be written as JSON: {problem}") from problem
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as stream:
+            stream.write(data)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Atomic write: a stream whose bytes become the file `path` when the block ends, and are removed if it fails.
+
+    Raises: OSError: as the system refuses; `path` is as it was then.
+    """
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with open(partial, "xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(FileNotFoundError):  # what failed may be its creation
+            partial.unlink()
+        raise
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder (fsync), so that renames and removals in it survive a power loss; POSIX only."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Raise errors of the operating system as `WeightsError`, with the path."""
+    try:
+        yield
+    except OSError as problem:
+        raise WeightsError(
+            f"{path}: cannot be written: {error_reason(problem)}; no file is left half-written"
+        ) from problem

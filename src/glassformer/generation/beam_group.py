@@ -1,0 +1,176 @@
+"""Beams that compete with one another: candidates, the pool of finished hypotheses, and when their search is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.generation.beam_pool import BeamPool, BeamStep, merge_pools
+from glassformer.generation.decoding import invalid_logits_error
+from glassformer.generation.prefix_states import PrefixStates
+from glassformer.generation.rows import Rows
+from glassformer.generation.stopping import END_TOKEN, RUNNING, STOP_STRING, StopStringMatcher
+
+
+@dataclass(frozen=True)
+class SearchRules:
+    """How hypotheses end and are scored; arguments of `beam_search`."""
+
+    length_penalty: float
+    early_stopping: bool | str
+    max_new_tokens: int
+    stop_ids: Sequence[int]
+    stop_strings: StopStringMatcher | None
+    generator: torch.Generator | Sequence[torch.Generator] | None
+
+
+class EndCondition:
+    """Stop tokens and stop strings of beams, and the rows of beams."""
+
+    def __init__(
+        self, rows: Rows, beams: int, stop_ids: Sequence[int], stop_strings: StopStringMatcher | None
+    ) -> None:
+        device = rows.ids.device
+        self.rows = rows
+        self._first = torch.arange(0, len(rows), beams, device=device)[:, None]  # each prompt's first row
+        self._stop_ids = torch.tensor(stop_ids, dtype=torch.long, device=device)
+        self._matchers = None
+        if stop_strings is not None:
+            start, prompt_length = stop_strings, rows.ids.shape[1]
+            self._matchers = PrefixStates(start, StopStringMatcher.advance, prompt_length=prompt_length)
+
+    @property
+    def count(self) -> int:
+        """Number of stop tokens."""
+        return len(self._stop_ids)
+
+    def rows_of(self, beams: Tensor) -> Tensor:
+        """Row indices of beams. [N, …]"""
+        return self._first + beams
+
+    def __call__(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        """Stop states of candidates: beams with one more token. [N, candidates]"""
+        states = torch.full_like(tokens, RUNNING)
+        if self._matchers is not None:
+            ids = self.rows.ids[self.rows_of(parents).flatten()]
+            matchers = self._matchers(torch.cat([ids, tokens.flatten()[:, None]], dim=1))
+            matched = torch.tensor([matcher.matched for matcher in matchers], device=tokens.device)
+            states = states.masked_fill(matched.view_as(tokens), STOP_STRING)
+        return states.masked_fill(torch.isin(tokens, self._stop_ids), END_TOKEN)
+
+
+class BeamGroup:
+    """Beams that compete with one another, `width` of each of N prompts, and the pool of finished hypotheses.
+
+    first: index of the group's first beam among all beams · length: number of tokens so far
+    open: prompts whose search is still on; beams of the others no longer count. [N]
+    """
+
+    def __init__(
+        self,
+        count: int,
+        first: int,
+        width: int,
+        ends: EndCondition,
+        rules: SearchRules,
+        dtype: torch.dtype,
+    ) -> None:
+        device = ends.rows.ids.device
+        free = torch.full((count, width), -torch.inf, dtype=dtype, device=device)
+        none = torch.zeros(count, width, dtype=torch.long, device=device)
+        self.pool = BeamPool(free, none, none, none, free, none)
+        self.open = torch.ones(count, dtype=torch.bool, device=device)
+        self.first = first
+        self.width = width
+        self.length = 0
+        # All beams are copies of the prompt, so only the first may have candidates.
+        self._running = BeamStep(none, none, free.index_fill(1, none[0, :1], 0.0), free)
+        self._ends = ends
+        self._max_length = rules.max_new_tokens
+        self._length_penalty = rules.length_penalty
+        self._early_stopping = rules.early_stopping
+        self._generator = rules.generator
+
+    def step(self, raw: Tensor, log_probs: Tensor, last: bool) -> BeamStep:
+        """Extend each beam by one token.
+
+        Args:
+            raw: log-probabilities of the model, for all groups. [N, beams, V]
+            log_probs: filtered, for this group. [N, width, V]
+            last: all beams end with this step.
+        """
+        scores, parents, tokens = self._candidates(log_probs)
+        logprobs = raw.flatten(1).gather(1, parents * raw.shape[-1] + tokens)
+        states = self._ends(parents, tokens)
+        self.length += 1
+        last = last or self.length == self._max_length
+        self._collect(BeamStep(parents, tokens, scores, logprobs), states, (states != RUNNING) | last)
+        # There are enough candidates for every beam to go on, unless stop strings ended them.
+        running_scores, order = scores.masked_fill(states != RUNNING, -torch.inf).topk(self.width)
+        if last:
+            running_scores = torch.full_like(running_scores, -torch.inf)
+        self._running = BeamStep(
+            parents.gather(1, order), tokens.gather(1, order), running_scores, logprobs.gather(1, order)
+        )
+        self._close_finished()
+        return self._running
+
+    def pool_if_stopped(self) -> BeamPool:
+        """The pool if all running beams ended here."""
+        running = self._running
+        final = self._final(running.scores).masked_fill(~self.open[:, None], -torch.inf)
+        return self._pool_with(final, running, torch.full_like(running.tokens, RUNNING))
+
+    def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The most likely candidates, or sampled ones: their scores, parent beams and tokens. [N, candidates] each"""
+        vocabulary = log_probs.shape[-1]
+        totals = (self._running.scores[..., None] + log_probs).flatten(1)  # [N, width · V]
+        # Each beam has at most as many candidates that end as there are stop tokens; one more can go on.
+        count = min(max(2, 1 + self._ends.count) * self.width, self.width * vocabulary)
+        if self._generator is None:
+            scores, indices = totals.topk(count)
+        else:  # the largest of p / Exp(1) are a sample without replacement (exponential races)
+            indices = (totals.softmax(dim=-1) / self._exponential(totals)).topk(count).indices
+            scores = totals.gather(1, indices)
+        if bool(scores.isnan().any()):
+            raise invalid_logits_error(self._ends.rows)
+        return scores, self.first + indices // vocabulary, indices % vocabulary
+
+    def _exponential(self, like: Tensor) -> Tensor:
+        """Exponential random numbers; from the CPU, so that samples do not depend on the device."""
+        numbers, generator = torch.empty(like.shape, dtype=like.dtype), self._generator
+        if isinstance(generator, torch.Generator):
+            return numbers.exponential_(generator=generator).to(like.device)
+        for row, own in zip(numbers, generator or (), strict=True):
+            row.exponential_(generator=own)
+        return numbers.to(like.device)
+
+    def _collect(self, candidates: BeamStep, states: Tensor, ended: Tensor) -> None:
+        """Ended candidates enter the pool, if they are among the `width` best candidates."""
+        best = BeamStep(*(part[:, : self.width] for part in candidates))
+        entering = ended[:, : self.width] & self.open[:, None]
+        final = self._final(best.scores).masked_fill(~entering, -torch.inf)
+        self.pool = self._pool_with(final, best, states[:, : self.width])
+
+    def _pool_with(self, final: Tensor, ended: BeamStep, states: Tensor) -> BeamPool:
+        """The best of the pool and of hypotheses that end here, with these final scores."""
+        length = self.length * (final > -torch.inf)  # a free slot has length 0
+        ending = BeamPool(final, length, ended.parents, ended.tokens, ended.logprobs, states)
+        return merge_pools([self.pool, ending], self.width)
+
+    def _final(self, scores: Tensor, length: int | None = None) -> Tensor:
+        """Length-normalised scores, score / lengthᵖ, for the current length or another."""
+        final: Tensor = scores / max(1, length or self.length) ** self._length_penalty
+        return final
+
+    def _close_finished(self) -> None:
+        """Close the search of prompts whose pool cannot improve, by the rule of `early_stopping`."""
+        worst = self.pool.scores[:, -1]  # -inf while a slot is free
+        at_max_length = self._early_stopping == "never" and self._length_penalty > 0
+        attainable = self._final(self._running.scores[:, 0], self._max_length if at_max_length else None)
+        self.open = self.open & (attainable > worst)
+        if self._early_stopping is True:
+            self.open = self.open & worst.isneginf()

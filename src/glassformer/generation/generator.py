@@ -1,0 +1,288 @@
+"""Text generation of one network: validate inputs and options, then decode with the chosen method.
+
+generator.generate(inputs, mask, options)    all of it: a Generated
+generator.decoding(inputs, mask, options)    streaming: a step at a time
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Batch
+from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
+from glassformer.engine.prepare import prepare_plain
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.generation.beam import beam_search, seeded_generators
+from glassformer.generation.contrastive import ContrastiveSearch
+from glassformer.generation.decoding import Decoding, Generated, Multinomial, TokenChooser, greedy
+from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.filters import Filter
+from glassformer.generation.inputs import GenerationInputs, truncate
+from glassformer.generation.options import ASSISTANT_TOKENS, MATCHING_NGRAM, GenerationOptions
+from glassformer.generation.rows import LookaheadRows, Rows
+from glassformer.generation.speculative import (
+    DraftModel,
+    PromptLookup,
+    RejectionSampler,
+    SeededUniforms,
+    SpeculativeRows,
+)
+from glassformer.generation.stopping import StoppingCriteria, StopStringMatcher
+from glassformer.models import Network
+from glassformer.text.tokenizer import Tokenizer
+
+MIN_STEPS_TO_PACK = 16
+"""Packing weights takes about as long as ten steps, and makes each twice as fast."""
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A network with a language-model head, and its generation defaults.
+
+    Args:
+        is_encoder_decoder: whether it generates an answer to its input, instead of continuing it.
+        tokenizer: returns the tokenizer, for options that are texts; raises where there is none.
+        special_ids: special tokens around a text, which truncation keeps.
+        draft: the draft model of speculative decoding.
+    """
+
+    network: Network
+    defaults: GenerationDefaults
+    is_encoder_decoder: bool
+    tokenizer: Callable[[], Tokenizer]
+    special_ids: frozenset[int] = frozenset()
+    draft: Generator | None = None
+
+    def generate(self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions) -> Generated:
+        """Generate with the method of the options.
+
+        Args:
+            inputs: token ids, padded on the left [R, T], or audio features [R, M, frames].
+            mask: attention mask, 0 where ids are padding. [R, T]
+        Raises: DataError: an empty prompt, padding on the right, no room. Else as the methods.
+        """
+        prepared = self.prepare(inputs, mask, options)
+        if options.num_beams > 1 and prepared.new_tokens > 0:
+            return self.search(prepared, options)
+        return self.decode(prepared, options).run()
+
+    def decoding(self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions) -> Decoding:
+        """Every method but beam search, to be iterated over step by step."""
+        return self.decode(self.prepare(inputs, mask, options), options)
+
+    # -------------------------------------------------------------------------------------------------------- inputs
+
+    def prepare(self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions) -> GenerationInputs:
+        """Validate the inputs, truncate them where the options say so, and make rows."""
+        ids, keep = inputs, None  # keep: [B, 1, T]
+        if inputs.is_floating_point():
+            check_numbers("input_features", inputs, "[B, mel bins, frames]")
+            encoder_batch, source = Batch(input_features=inputs), None
+        else:
+            ids, keep = self._checked_ids(inputs, mask, options)
+            encoder_batch = Batch(input_ids=ids)
+            source = ids if keep is None else ids.masked_fill(~keep[:, 0], -1)
+        if self.is_encoder_decoder:
+            ids = torch.full((len(ids), 1), self.defaults.start_id, device=ids.device)
+        new_tokens = self._new_tokens(ids.shape[1], options)
+        source = source if self.is_encoder_decoder else None
+        filters = self._filters(ids.shape[1], new_tokens, source, options)
+
+        def rows(network: Network) -> Rows:
+            if new_tokens >= MIN_STEPS_TO_PACK and options.use_cache:
+                prepare_plain(network)
+            if self.is_encoder_decoder:
+                batch, cached = encoder_batch, options.use_cache
+                return Rows(network, ids, encoder_batch=batch, encoder_keep=keep, cached=cached)
+            return Rows(network, ids, keep=None if keep is None else keep[:, 0], cached=options.use_cache)
+
+        draft = None if self.draft is None else rows(self.draft.network)
+        return GenerationInputs(rows(self.network), new_tokens, filters, source, draft)
+
+    def _checked_ids(
+        self, ids: Tensor, mask: Tensor | None, options: GenerationOptions
+    ) -> tuple[Tensor, Tensor | None]:
+        """Valid ids and their mask [B, 1, T], truncated where the options say so."""
+        if ids.dim() == 2 and ids.shape[1] == 0:
+            raise DataError("the prompt is empty; give at least one token, such as the tokenizer's bos_token")
+        check_ids("input_ids", ids, self.defaults.vocabulary)
+        keep = keep_of("attention_mask", mask, ids, None)
+        if keep is not None and not self.is_encoder_decoder:
+            check_prompts_end(keep)
+        return self._truncated(ids, keep, options) if options.truncation else (ids, keep)
+
+    def _truncated(
+        self, ids: Tensor, keep: Tensor | None, options: GenerationOptions
+    ) -> tuple[Tensor, Tensor | None]:
+        """Ids and their mask [B, 1, T], truncated to the context length."""
+        lengths = [self.network.max_tokens or self.defaults.context]
+        if not self.is_encoder_decoder:
+            lengths += [None if self.draft is None else self.draft.network.max_tokens]
+        room = min((length for length in lengths if length is not None), default=None)
+        if room is not None and not self.is_encoder_decoder:
+            # The last token is not read, except by contrastive search, which compares hidden states of candidates.
+            room += (options.penalty_alpha is None) - options.new_tokens(0)
+        if room is None or room < 1:
+            return ids, keep
+        default = "right" if self.is_encoder_decoder else "left"
+        side = options.truncation if isinstance(options.truncation, str) else default
+        return truncate(ids, keep, room, side=side, special=self.special_ids, pad_id=self.defaults.pad_id)
+
+    def _new_tokens(self, prompt_length: int, options: GenerationOptions) -> int:
+        """The maximum number of new tokens, for which both networks must have room."""
+        new_tokens = options.new_tokens(prompt_length)
+        reads_all = options.penalty_alpha is not None
+        check_room(prompt_length, new_tokens, self.network.max_tokens, reads_all=reads_all)
+        if not self.is_encoder_decoder:
+            self._check_context(prompt_length, new_tokens)
+        if self.draft is not None:
+            self._check_draft(self.draft)
+            limit = self.draft.network.max_tokens
+            check_room(prompt_length, new_tokens, limit, who="the assistant_model")
+        return new_tokens
+
+    def _check_context(self, prompt_length: int, new_tokens: int) -> None:
+        """Warn where positions are unlimited, but exceed the context length that the model was trained with."""
+        context = self.defaults.context
+        positions = prompt_length + new_tokens - 1  # the last token is not read
+        if self.network.max_tokens is None and context is not None and positions > context:
+            warnings.warn(
+                f"a prompt of {prompt_length} tokens and {new_tokens} new ones are more than the {context} that the "
+                "model was made for (max_position_embeddings): it can read them, and may generate nonsense; shorten "
+                "the prompt, or give truncation=True (--truncate)",
+                stacklevel=2,
+            )
+
+    def _check_draft(self, draft: Generator) -> None:
+        """Raises: ConfigError: another vocabulary, or device. UnsupportedError: only one is an encoder-decoder."""
+        ours, theirs = self.defaults.vocabulary, draft.defaults.vocabulary
+        if ours != theirs:
+            raise ConfigError(
+                f"the assistant_model has a vocabulary of {theirs} tokens, the model one of {ours}; take a smaller "
+                "model of the same vocabulary"
+            )
+        here, there = (next(network.parameters()).device for network in (self.network, draft.network))
+        if here != there:
+            raise ConfigError(
+                f"the assistant_model is on {there}, the model on {here}; move it: model.to('{here}')"
+            )
+        if self.is_encoder_decoder != draft.is_encoder_decoder:
+            kinds = {True: "answers what it reads (an encoder-decoder)", False: "continues it"}
+            raise UnsupportedError(
+                f"the model {kinds[self.is_encoder_decoder]}, the assistant_model {kinds[draft.is_encoder_decoder]}; "
+                "take a smaller model of the same kind"
+            )
+
+    def _filters(
+        self, prompt_length: int, new_tokens: int, source: Tensor | None, options: GenerationOptions
+    ) -> list[Filter]:
+        defaults = self.defaults
+        if options.forced_bos_token_id is not None:
+            if not self.is_encoder_decoder:
+                raise ConfigError(
+                    "forced_bos_token_id begins the answer of an encoder-decoder, and this model continues its prompt; "
+                    "put the token at the end of the prompt"
+                )
+            defaults = defaults.with_forced_bos(options.forced_bos_token_id)
+        return options.filters(
+            defaults,
+            prompt_length=prompt_length,
+            new_tokens=new_tokens,
+            source=source,
+            forced=defaults.filters() if self.is_encoder_decoder else (),
+            tokenizer=self.tokenizer,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- methods
+
+    def decode(self, inputs: GenerationInputs, options: GenerationOptions) -> Decoding:
+        """Every method but beam search; it consumes the inputs."""
+        rows = inputs.rows
+        device = rows.ids.device
+        if options.num_return_sequences > 1:
+            prompts = torch.arange(len(rows), device=device)
+            for each in [rows] if inputs.draft is None else [rows, inputs.draft]:
+                each.pick(prompts.repeat_interleave(options.num_return_sequences))
+        stop = StoppingCriteria(
+            len(rows),
+            ids=options.stop_ids(self.defaults),
+            strings=options.strings,
+            tokenizer=self.tokenizer() if options.strings else None,
+            seconds=options.max_time,
+            device=device,
+        )
+        rows_or_lookahead, choose = self._method(inputs, options, stop)
+        return Decoding(
+            rows_or_lookahead,
+            max_new_tokens=inputs.new_tokens,
+            stop=stop,
+            pad_id=self.defaults.pad_id,
+            filters=inputs.filters,
+            choose=choose,
+            scores=options.return_scores or options.top > 0,
+            top=options.top,
+        )
+
+    def _method(
+        self, inputs: GenerationInputs, options: GenerationOptions, stop: StoppingCriteria
+    ) -> tuple[Rows | LookaheadRows, TokenChooser]:
+        """The rows of the method, and how it chooses the next token."""
+        rows = inputs.rows
+        if options.penalty_alpha is not None:
+            contrastive = ContrastiveSearch(rows, alpha=options.penalty_alpha, k=options.top_k or 1)
+            return contrastive, contrastive.choose
+        seed = options.resolved_seed() if options.do_sample else 0
+        choose: TokenChooser = Multinomial(len(rows), seed) if options.do_sample else greedy
+
+        def speculative(propose: PromptLookup | DraftModel, num_tokens: int) -> SpeculativeRows:
+            columns, pad_id = rows.ids.shape[1] + inputs.new_tokens, self.defaults.pad_id
+            return SpeculativeRows(
+                rows, propose, num_tokens=num_tokens, max_columns=columns, stop=stop, pad_id=pad_id
+            )
+
+        if options.prompt_lookup_num_tokens is not None:
+            source = inputs.source
+            if source is not None:
+                source = source.repeat_interleave(options.num_return_sequences, dim=0)
+            lookup = PromptLookup(options.max_matching_ngram_size or MATCHING_NGRAM, source)
+            return speculative(lookup, options.prompt_lookup_num_tokens), choose
+        if inputs.draft is None:
+            return rows, choose
+        num_tokens = options.num_assistant_tokens or ASSISTANT_TOKENS
+        if not options.do_sample:
+            return speculative(DraftModel(inputs.draft), num_tokens), choose
+        uniforms = SeededUniforms(len(rows), seed)
+        lookahead = speculative(DraftModel(inputs.draft, uniforms, options.sampling_filters()), num_tokens)
+        return lookahead, RejectionSampler(lookahead, uniforms)
+
+    def search(
+        self,
+        inputs: GenerationInputs,
+        options: GenerationOptions,
+        *,
+        on_step: Callable[[Generated], None] | None = None,
+    ) -> Generated:
+        """Beam search; it consumes the inputs."""
+        seed = options.resolved_seed() if options.do_sample else None
+        return beam_search(
+            inputs.rows,
+            num_beams=options.num_beams,
+            num_beam_groups=options.num_beam_groups,
+            diversity_penalty=options.diversity_penalty or 0.0,
+            max_new_tokens=inputs.new_tokens,
+            stop_ids=options.stop_ids(self.defaults),
+            stop_strings=StopStringMatcher(options.strings, self.tokenizer()) if options.strings else None,
+            seconds=options.max_time,
+            pad_id=self.defaults.pad_id,
+            length_penalty=1.0 if options.length_penalty is None else options.length_penalty,
+            early_stopping=False if options.early_stopping is None else options.early_stopping,
+            num_return_sequences=options.num_return_sequences,
+            filters=inputs.filters,
+            on_step=on_step,
+            generator=None if seed is None else seeded_generators(len(inputs.rows), seed),
+        )

@@ -1,0 +1,264 @@
+"""RAM estimate of training and inference, from the shapes of a network alone.
+
+    training    weights + gradients + optimiser + activations
+    inference   weights + activations of one block + keys and values of earlier tokens
+
+Two ways to train with less: activation recomputation (gradient checkpointing: less memory, a third more compute), and
+activation offloading to host memory until the backward pass (the same compute, and two transfers).
+
+Nothing is run, so a network on the meta device will do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.block_sparse import BlockSparseAttention
+from glassformer.core.blocks import Block, ParallelBlock
+from glassformer.core.experts import Experts
+from glassformer.core.feed_forward import FeedForward, GatedFeedForward, QuickGELU
+from glassformer.core.flow import Node
+from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
+from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.stack import Stack
+from glassformer.core.waveform import TimeConvolution, TimeNorm
+from glassformer.errors import ConfigError
+from glassformer.inspect.summary import ONCE_A_TEXT, input_ratio
+
+WIDE = 4  # bytes of a float32
+NARROW = 2  # bytes of a float16 or bfloat16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RamUsage:
+    """RAM in bytes, by purpose.
+
+    weights · gradients · optimiser: AdamW state · activations: saved for the backward pass · cache: key/value cache
+    """
+
+    weights: int
+    gradients: int
+    optimiser: int
+    activations: int
+    cache: int
+
+    @property
+    def peak(self) -> int:
+        """Peak RAM."""
+        # The backward pass frees activations, block by block, as gradients appear: never are both there in full.
+        return self.weights + self.optimiser + self.cache + max(self.gradients, self.activations)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RamEstimate:
+    """RAM estimate for a batch of `batch` texts of `tokens` tokens.
+
+    training: in float32 · mixed: mixed precision, with 16-bit weights and a float32 copy
+    inference: in the network's own dtype
+    recomputed: training with activation recomputation: blocks save only their input (`Flow.recompute`)
+    offloaded: training with activations in host memory; the device holds those of one block
+    """
+
+    batch: int
+    tokens: int
+    training: RamUsage
+    mixed: RamUsage
+    inference: RamUsage
+    recomputed: RamUsage
+    offloaded: RamUsage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, for JSON."""
+        uses = {
+            name: getattr(self, name)
+            for name in ("training", "mixed", "inference", "recomputed", "offloaded")
+        }
+        return {
+            "batch": self.batch,
+            "tokens": self.tokens,
+            **{name: {**asdict(use), "peak": use.peak} for name, use in uses.items()},
+        }
+
+
+def ram(network: Node, *, batch: int = 1, tokens: int = 128) -> RamEstimate:
+    """Estimate the RAM of one training step with AdamW, and of inference.
+
+                     training in fp32   mixed (16-bit weights)        inference
+        weights      4 a weight         2                             as stored
+        gradients    4                  2                             0
+        optimiser    8: two moments     12: and an fp32 copy          0
+        activations  all blocks         all blocks                    the largest block
+        cache        0                  0                             2 · heads of k and v · E a token and layer
+
+    Activations are what autograd saves for the backward pass, in numbers per token:
+
+        linear layer, convolution  its input; where two read the same, once
+        norm                       its input; root-mean-square: the normed input too
+        attention                  q, k, v, before and after rotary, and a number a head, since no matrix of T × T is
+                                   formed; but where a learned bias is added to the scores, T a head
+        block-sparse attention     also the k and v of all blocks that the token's block attends to, and a number each
+        feed-forward               what its activation reads; gated: also both factors
+        experts                    input, saved activations and output of the k chosen ones
+        head over a vocabulary     3 a word: logits, their log-softmax, its gradient
+        everything else            0
+
+    Not counted: dropout masks (with dropout, attention on a CPU is not fused and forms T × T matrices); temporary
+    copies of the optimiser; RAM of the libraries; in inference, logits of tokens other than the last. Encoder and
+    decoder of an encoder-decoder read `tokens` tokens each.
+
+    Args:
+        network: any tree of Nodes, on any device, meta included.
+        batch: B, batch size.
+        tokens: T, length of each text.
+    Raises: ConfigError: `batch` or `tokens` is below 1.
+    Source: bytes a weight: Rajbhandari et al. 2020, section 3.1; activations: Korthikanti et al. 2022, section 4.1.
+    """
+    for name, value in (("batch", batch), ("tokens", tokens)):
+        if value < 1:
+            raise ConfigError(f"{name} is {value}; give at least 1")
+    parameters = list(network.parameters())
+    count = sum(parameter.numel() for parameter in parameters)
+    width = max((parameter.element_size() for parameter in parameters), default=WIDE)
+    saved = _activations(network, tokens, Fraction(tokens))
+    blocks = [
+        _activations(block, tokens, Fraction(tokens))
+        for stack in network.modules()
+        if isinstance(stack, Stack)
+        for block in stack
+    ]
+    block_inputs = _activations(network, tokens, Fraction(tokens), recompute=True)
+    one_block = max((block.bytes(WIDE) for block in blocks), default=0)
+    training = RamUsage(
+        weights=WIDE * count,
+        gradients=WIDE * count,
+        optimiser=2 * WIDE * count,
+        activations=batch * saved.bytes(WIDE),
+        cache=0,
+    )
+    return RamEstimate(
+        batch=batch,
+        tokens=tokens,
+        training=training,
+        recomputed=replace(training, activations=batch * (block_inputs.bytes(WIDE) + one_block)),
+        offloaded=replace(training, activations=batch * one_block),
+        mixed=RamUsage(
+            weights=NARROW * count,
+            gradients=NARROW * count,
+            optimiser=3 * WIDE * count,
+            activations=batch * saved.bytes(NARROW),
+            cache=0,
+        ),
+        inference=RamUsage(
+            weights=sum(parameter.numel() * parameter.element_size() for parameter in parameters),
+            gradients=0,
+            optimiser=0,
+            activations=batch * max((block.bytes(width) for block in blocks), default=0),
+            cache=batch * tokens * width * sum(map(_cache_numbers, network.modules())),
+        ),
+    )
+
+
+class ActivationCount(NamedTuple):
+    """Numbers saved by autograd: `plain` in the dtype of the weights, `wide` always in float32."""
+
+    plain: Fraction = Fraction(0)
+    wide: Fraction = Fraction(0)
+
+    def bytes(self, width: int) -> int:
+        return round(self.plain * width + self.wide * WIDE)
+
+
+def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool = False) -> ActivationCount:
+    """Numbers that a module and its submodules save for one text.
+
+    rows: number of vectors that go through it · recompute: blocks save only their input
+    """
+    rows = Fraction(1) if isinstance(module, ONCE_A_TEXT) else rows
+    if recompute and isinstance(module, (Block, ParallelBlock)):
+        return ActivationCount(rows * module.attn.spec.width)
+    plain, wide = _own_activations(module, tokens)
+    counts = [ActivationCount(rows * plain, rows * wide)]
+    counts += [
+        _activations(child, tokens, rows * input_ratio(module, inner), recompute)
+        for inner, child in module.named_children()
+        if not _shares_input(module, inner)
+    ]
+    return ActivationCount(
+        sum((k.plain for k in counts), Fraction(0)), sum((k.wide for k in counts), Fraction(0))
+    )
+
+
+def _shares_input(module: nn.Module, inner: str) -> bool:
+    """Whether a submodule shares its input with another: `gate` with `up`, cross-attention with other layers."""
+    return (isinstance(module, GatedFeedForward) and inner == "gate") or (
+        isinstance(module, CrossAttention) and inner == "kv"
+    )
+
+
+def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
+    """Numbers per vector that a module itself saves: in the dtype of the weights, and in float32."""
+    match module:
+        case nn.Linear():
+            return module.in_features, 0
+        case nn.Conv1d() | nn.Conv2d():
+            return module.in_channels * math.prod(module.stride), 0
+        case TimeConvolution():
+            return module.conv.out_channels * _saved_by_activation(module.activation), 0
+        case LayerNorm():
+            return module.weight.numel(), 2
+        case TimeNorm():
+            return module.weight.numel(), 0
+        case RMSNorm():
+            return module.weight.numel(), module.weight.numel() + 1
+        case BlockSparseAttention() if not module.pattern.is_dense(tokens):
+            # The first, the last, three neighbouring and some random blocks.
+            sparse, blocks = module.spec, 5 + module.spec.random
+            return (2 * blocks + 5) * sparse.heads * sparse.E + blocks * sparse.heads, sparse.heads
+        case Attention() | CrossAttention():
+            spec = module.spec
+            return (spec.heads + 2 * spec.K) * spec.E, spec.heads
+        case FeedForward():
+            return module.up.out_features * _saved_by_activation(module.activation), 0
+        case GatedFeedForward():
+            return module.up.out_features * (2 + _saved_by_activation(module.activation)), 0
+        case ParallelBlock():
+            return (
+                -module.attn.spec.width,
+                0,
+            )  # its sub-layers share one input, which each of them has counted
+        case Stack():
+            specs = [block.attn.spec for block in module]
+            rotary = sum((spec.heads + spec.K) * spec.E for spec in specs) if module.rotary is not None else 0
+            bias = sum(spec.heads * tokens for spec in specs) if module.bias is not None else 0
+            return rotary + bias, 0
+        case Experts():
+            return module.spec.experts_per_token * module.spec.width, 0
+        case CausalLMHead() | MaskedLMHead():
+            return module.decoder.out_features, 2 * module.decoder.out_features
+        case _:
+            return 0, 0
+
+
+def _saved_by_activation(activation: nn.Module) -> int:
+    """Numbers per neuron that an activation function saves: none where the saved output suffices."""
+    match activation:
+        case nn.ReLU() | nn.Tanh():
+            return 0
+        case QuickGELU():
+            return 2
+        case _:
+            return 1
+
+
+def _cache_numbers(module: nn.Module) -> int:
+    """Numbers per token in the key/value cache, of causal self-attention and of cross-attention."""
+    if not isinstance(module, (Attention, CrossAttention)):
+        return 0
+    caches = isinstance(module, CrossAttention) or module.pattern.causal
+    return 2 * module.spec.K * module.spec.E if caches else 0

@@ -1,0 +1,189 @@
+"""Read a `config.json`: sizes, flags and probabilities, each validated, and every key accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.core.classification_heads import Problem
+from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.files import safe_repr
+
+IGNORED_KEYS = frozenset(
+    """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path architectures auto_map
+    bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward cross_attention_hidden_size
+    custom_pipelines decoder_start_token_id diversity_penalty do_sample dtype early_stopping
+    encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty finetuning_task
+    forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range
+    keys_to_ignore_at_inference label2id language length_penalty max_length min_length model_type
+    no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences output_attentions
+    output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp problem_type
+    remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id
+    suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype
+    torchscript transformers_version typical_p use_bfloat16 use_cache""".split()
+)
+"""Config keys about training or generation: they never change what a network computes."""
+
+KNOWN_FEATURES = frozenset(
+    """add_cross_attention alibi attention_multiplier attention_type attn_logit_softcapping
+    embedding_multiplier embedding_size final_logit_softcapping first_k_dense_replace is_decoder
+    is_encoder_decoder kv_lora_rank layer_types logit_scale logits_scaling moe_intermediate_size
+    n_routed_experts num_experts num_experts_per_tok num_local_experts parallel_attn partial_rotary_factor
+    position_embedding_type pruned_heads q_lora_rank qk_layernorm quantization_config
+    relative_attention_num_buckets residual_multiplier rope_parameters rope_scaling rotary_pct
+    sliding_window tie_encoder_decoder use_qk_norm use_sliding_window""".split()
+)
+"""Config keys that change what a network computes: one that no recipe reads is an error, unless it is off."""
+
+MAX_LAYERS = 512
+"""Limit on layers. No published model has more; each costs time before the first tensor is read."""
+MAX_WIDTH = 1_000_000
+"""Limit on widths. No published model is wider; up to here the product of three sizes fits in 64 bits."""
+MAX_ROWS = 100_000_000
+"""Limit on the rows of a table: a vocabulary, positions, labels."""
+
+_MISSING: Any = object()
+
+
+class ConfigReader:
+    """Read and validate a `config.json`, and track which of its keys were used.
+
+        reader.integer("hidden_size", "n_embd")                the first spelling that is present; from 1 up
+        reader.fixed("position_embedding_type", "absolute")    any other value is an error
+        reader.section("rope_parameters", "rope_scaling")      a reader of a nested object
+        reader.unused_key_warnings()                           keys that no recipe has read
+
+    Attributes:
+        location: prefix of every message · used: the keys that were read
+    Raises: ConfigError: a key is missing, or its value is of the wrong type or out of range.
+        UnsupportedError: a value names a feature that is not supported.
+    """
+
+    def __init__(self, config: Mapping[str, Any], location: str = "") -> None:
+        self.config = config
+        self.location = f"config.json: {location}"
+        self.used: set[str] = set()
+        self._sections: list[ConfigReader] = []
+
+    def get(self, *keys: str, default: Any = _MISSING) -> Any:
+        """The value of the first of these keys that is present; null counts as absent."""
+        self.used.update(keys)
+        for key in keys:
+            if self.config.get(key) is not None:
+                return self.config[key]
+        if default is _MISSING:
+            raise ConfigError(
+                f"{self.location}has no {' or '.join(map(repr, keys))}, which a {self.family!r} model needs"
+            )
+        return default
+
+    @property
+    def family(self) -> str:
+        """The `model_type`."""
+        return str(self.config.get("model_type"))
+
+    def integer(self, *keys: str, default: Any = _MISSING, minimum: int = 1, maximum: int = MAX_WIDTH) -> int:
+        """A bounded whole number, such as a width: no product of sizes overflows."""
+        value = self.get(*keys, default=default)
+        # bool is a subclass of int, and JSON's true would pass for 1.
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise self._invalid(keys, value, f"a whole number from {minimum} to {maximum}")
+        return value
+
+    def number(self, *keys: str, default: Any = _MISSING) -> float:
+        """A finite number from 0 up."""
+        value = self.get(*keys, default=default)
+        # The comparison refuses NaN too; the bound refuses infinity and integers that no float holds.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300:
+            raise self._invalid(keys, value, "a number from 0 up")
+        return float(value)
+
+    def probability(self, *keys: str, default: Any = _MISSING) -> float:
+        """A dropout probability: a number in [0, 1)."""
+        value = self.number(*keys, default=default)
+        if value >= 1:
+            raise self._invalid(keys, value, "a number from 0 up to, but not including, 1")
+        return value
+
+    def flag(self, *keys: str, default: Any = _MISSING) -> bool:
+        """A boolean."""
+        value = self.get(*keys, default=default)
+        if not isinstance(value, bool):
+            raise self._invalid(keys, value, "true or false")
+        return value
+
+    def text(self, *keys: str, default: Any = _MISSING) -> str:
+        """A short string."""
+        value = self.get(*keys, default=default)
+        if not isinstance(value, str) or len(value) > 100:
+            raise self._invalid(keys, value, "a string of at most 100 characters")
+        return value
+
+    def _invalid(self, keys: tuple[str, ...], value: object, allowed: str) -> ConfigError:
+        present = next((key for key in keys if key in self.config), keys[0])
+        return ConfigError(f"{self.location}{present} is {safe_repr(value)}; it must be {allowed}")
+
+    def fixed(self, key: str, *allowed: Any) -> None:
+        """Check that a key is absent or has one of the supported values.
+
+        Raises: UnsupportedError: it has another value.
+        """
+        value = self.get(key, default=allowed[0])
+        if value not in allowed:
+            raise UnsupportedError(
+                f"{self.location}{key} = {safe_repr(value)} is not supported for a {self.family!r} model; "
+                f"supported: {', '.join(map(repr, allowed))}"
+            )
+
+    def section(self, *keys: str) -> ConfigReader:
+        """A reader of a nested object, empty where there is none; its unused keys count among this reader's."""
+        value = self.get(*keys, default={})
+        if not isinstance(value, Mapping):
+            raise self._invalid(keys, value, "an object or null")
+        name = next((key for key in keys if self.config.get(key) is not None), keys[0])
+        self._sections.append(ConfigReader({"model_type": self.family, **value}, f"{name}: "))
+        return self._sections[-1]
+
+    def labels(self) -> int:
+        """The number of labels of a classification head."""
+        names = self.config.get("id2label")
+        if isinstance(names, Mapping) and names:
+            return len(names)
+        return self.integer("num_labels", default=2, maximum=MAX_ROWS)
+
+    def problem(self) -> Problem | None:
+        """The problem type of a classification head: single-label, multi-label or regression.
+
+        None = by the dtype and shape of the labels.
+        """
+        problems: dict[str | None, Problem | None] = {
+            None: None,
+            "single_label_classification": "single",
+            "multi_label_classification": "multi",
+            "regression": "regression",
+        }
+        value = self.config.get("problem_type")
+        if not (value is None or isinstance(value, str)) or value not in problems:
+            raise UnsupportedError(
+                f"{self.location}problem_type = {safe_repr(value)} is not supported; "
+                f"supported: {', '.join(map(repr, problems))}"
+            )
+        return problems[value]
+
+    def unused_key_warnings(self) -> list[str]:
+        """A warning for each config key that no recipe has read.
+
+        Raises: UnsupportedError: such a key changes what the network computes.
+        """
+        unused = {k: v for k, v in self.config.items() if k not in self.used and k not in IGNORED_KEYS}
+        for key, value in unused.items():
+            if key in KNOWN_FEATURES and value not in (None, False, 0, [], {}):
+                raise UnsupportedError(
+                    f"{self.location}{key} = {safe_repr(value)} changes what a {self.family!r} model computes "
+                    "and is not supported"
+                )
+        unknown = {k: v for k, v in unused.items() if k not in KNOWN_FEATURES}
+        nested = [warning for section in self._sections for warning in section.unused_key_warnings()]
+        return [
+            f"{self.location}{safe_repr(k)[1:-1]} = {safe_repr(v)} is not read" for k, v in unknown.items()
+        ] + nested

@@ -1,0 +1,65 @@
+"""What image encoders share: image sizes in a config, `pixel_values` of a batch, and labels of patches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.core.flow import Batch
+from glassformer.core.patches import Patches
+from glassformer.core.stack import Stack
+from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
+from glassformer.models._config import ConfigReader
+from glassformer.models._network import Network, require
+
+MAX_IMAGE_SIZE = 8192
+MAX_CHANNELS = 1024
+"""Limits: no published model reads larger images, or more channels."""
+
+
+def image_size(reader: ConfigReader, key: str, default: int) -> tuple[int, int]:
+    """Read height and width in pixels from a config; one number is both.
+
+    Raises: ConfigError: neither a whole number nor two.
+    """
+    value: Any = reader.get(key, default=default)
+    pair = value if isinstance(value, (list, tuple)) else (value, value)
+    if len(pair) != 2 or not all(type(edge) is int and 1 <= edge <= MAX_IMAGE_SIZE for edge in pair):
+        raise ConfigError(
+            f"{reader.location}{key} is {safe_repr(value)}; it must be a whole number from 1 to {MAX_IMAGE_SIZE}, "
+            "or two of them: height and width"
+        )
+    return pair[0], pair[1]
+
+
+def require_pixels(batch: Batch) -> Tensor:
+    """The batch's `pixel_values`. [B, channels, height, width]
+
+    Raises: ConfigError: it has none.
+    """
+    return require(batch.pixel_values, "pixel_values [B, channels, height, width]")
+
+
+class ImageEncoder(Network):
+    """Image encoder: pixels ─ `embed` ─ `blocks` ─ …; a recipe's constructor makes both."""
+
+    READS = ("pixel_values",)
+
+    embed: Patches
+    blocks: Stack
+
+    @property
+    def width(self) -> int:
+        return self.blocks.spec.width
+
+    @property
+    def max_tokens(self) -> int:
+        return self.embed.spec.tokens
+
+    def stacks(self) -> dict[str, Stack]:
+        return {"image": self.blocks}
+
+    def token_labels(self, batch: Batch) -> dict[str, list[str]]:
+        return {"image": self.embed.token_labels()}

@@ -1,0 +1,184 @@
+"""Base class of all models: a batch → final hidden states → head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from glassformer.core.attention_layout import AttentionGroup, self_attention, stream_taps
+from glassformer.core.classification_heads import Problem
+from glassformer.core.embeddings import Embedding
+from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
+from glassformer.core.heads import Head, Labels
+from glassformer.core.specs import EmbeddingSpec, NormSpec, StackSpec
+from glassformer.core.stack import Stack
+from glassformer.deprecation import warn_former_attribute
+from glassformer.errors import ConfigError, UnsupportedError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextSpec:
+    """The spec of a model with one stack over text: encoder-only and decoder-only families."""
+
+    embed: EmbeddingSpec
+    blocks: StackSpec
+    final_norm: NormSpec | None = None
+    tied: bool = True  # the language-model head is the embedding table
+    head_bias: bool = False  # it has a bias
+    labels: int = 2
+    problem: Problem | None = None
+    classifier_dropout: float = 0.0
+    activation: str = "gelu"
+    init_std: float = 0.02
+
+
+class Network(Node):
+    """A whole model: it turns a batch into final hidden states, and applies its head, if it has one.
+
+    READS: the fields of a `Batch` that it takes; the module that takes one in checks its shape
+    POOLING: how hidden states become a sentence embedding, where the folder names no pooling
+    Taps: final [B T D] · the fields of the head, such as logits
+    """
+
+    READS: ClassVar[tuple[str, ...]] = ("input_ids", "token_type_ids")
+    POOLING: ClassVar[str] = "mean"
+
+    head: Head | None
+
+    @property
+    def width(self) -> int:
+        """D, the width of the final hidden states."""
+        return self.embedding.spec.width
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Maximum sequence length in tokens; None where positions have no limit, or the model reads no text."""
+        embedding = self._embedding()
+        positions = None if embedding is None else embedding.spec.positions
+        return None if positions is None else positions.count
+
+    @property
+    def vocabulary(self) -> int:
+        """Vocabulary size; 0 where the model reads and writes no text."""
+        embedding = self._embedding()
+        return 0 if embedding is None else embedding.spec.vocabulary
+
+    @property
+    def token_types(self) -> int | tuple[int, ...]:
+        """Number of `token_type_ids`, of each column where there are several; 0: the model takes none."""
+        embedding = self._embedding()
+        return 0 if embedding is None else embedding.spec.token_types
+
+    @property
+    def embedding(self) -> Embedding:
+        """The token embedding.
+
+        Raises: UnsupportedError: the model reads no text.
+        """
+        embedding = self._embedding()
+        if embedding is None:
+            raise UnsupportedError(f"this model reads {' and '.join(self.READS)}, no text")
+        return embedding
+
+    def _embedding(self) -> Embedding | None:
+        return next((node for _, node in self.named_nodes() if isinstance(node, Embedding)), None)
+
+    def stacks(self) -> dict[str, Stack]:
+        """The stacks of blocks by stream: text, image or sound; source and target of an encoder-decoder."""
+        stacks = [node for _, node in self.named_nodes() if isinstance(node, Stack)]
+        return {"text": stacks[0]} if stacks else {}
+
+    def stream_taps(self) -> dict[str, tuple[str, ...]]:
+        """Stream → the taps of its residual stream: before each block, and after the last."""
+        return {stream: stream_taps(stack) for stream, stack in self.stacks().items()}
+
+    def attention_layout(self) -> dict[str, AttentionGroup]:
+        """The groups of attention layers, by name: self-attention of each stream, cross-attention between them."""
+        stacks = self.stacks()
+        return {
+            "self" if len(stacks) == 1 else stream: self_attention(stack, stream)
+            for stream, stack in stacks.items()
+        }
+
+    def token_labels(self, batch: Batch) -> dict[str, list[str]]:
+        """Labels of the tokens of each stream that is not text: row and column of a patch, time of a frame."""
+        return {}
+
+    def own_taps(self) -> tuple[str, ...]:
+        return ("final", *(self.head.FIELDS if self.head is not None else ()))
+
+    def memory(self, batch: Batch, flow: Flow) -> EncoderOutput | None:
+        """Run the encoder alone: its output, for a decoder to attend to; None where there is no encoder."""
+        return None
+
+    def states(self, batch: Batch, flow: Flow) -> Tensor:
+        """The final hidden states of a batch, without the head; all taps but the head's run. [B, T, D]"""
+        raise NotImplementedError(f"{type(self).__name__} does not implement states(batch, flow)")
+
+    def forward(self, batch: Batch, flow: Flow) -> Output:
+        x = self.tap(flow, "final", self.states(batch, flow))
+        return self.apply_head(x, flow)
+
+    def loss_sums(
+        self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        """Σ of the losses of the labels that count, by loss: for training, which needs no output. See `Head.loss_sums`.
+
+        Raises: ConfigError: there is no head, or it has no loss. DataError: labels that do not fit.
+        """
+        x = self.tap(flow, "final", self.states(batch, flow))
+        return self.require_head().loss_sums(x, flow, labels, smoothing=smoothing)
+
+    def learn(self, *args: Any, **options: Any) -> dict[str, Tensor]:
+        """Former name of `loss_sums`."""
+        warn_former_attribute("Network.learn", "Network.loss_sums")
+        return self.loss_sums(*args, **options)
+
+    def loss_sums_from_output(
+        self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        """`loss_sums` for a recipe whose `forward` does more than apply the head to the final states."""
+        return self.require_head().output_loss_sums(self(batch, flow), labels, smoothing=smoothing)
+
+    def require_head(self) -> Head:
+        """The head.
+
+        Raises: ConfigError: the network has none.
+        """
+        if self.head is None:
+            raise ConfigError(
+                "labels need a head, and this model has none; load it with a task that has labels"
+            )
+        return self.head
+
+    def apply_head(self, x: Tensor, flow: Flow) -> Output:
+        """Apply the head to final hidden states. [B, T, D] → Output"""
+        if self.head is None:
+            return Output(last_hidden_state=x, cache=flow.cache)
+        return self.tap_output(self.head(x, flow), x, flow)
+
+    def tap_output(self, output: Output, x: Tensor, flow: Flow) -> Output:
+        """Complete a head's output: its fields tapped, with the hidden states and the cache beside them."""
+        assert self.head is not None
+        tapped: dict[str, Any] = {name: self.tap(flow, name, output[name]) for name in self.head.FIELDS}
+        return replace(output, last_hidden_state=x, cache=flow.cache, **tapped)
+
+
+def require_ids(batch: Batch) -> Tensor:
+    """The batch's `input_ids`. [B, T]
+
+    Raises: ConfigError: it has none.
+    """
+    return require(batch.input_ids, "input_ids [B, T]")
+
+
+def require(x: Tensor | None, what: str) -> Tensor:
+    """A field of the batch that the model needs; `what` is its name and shape.
+
+    Raises: ConfigError: it is None.
+    """
+    if x is None:
+        raise ConfigError(f"this model reads {what}; got none")
+    return x

@@ -1,0 +1,286 @@
+"""Evaluate a language model: perplexity and bits per character of texts, by a sliding window over all their tokens.
+
+A window is as long as the model's blocks in training, and moves on by a stride that is shorter; only tokens that no
+window has scored yet count, so that nearly each has much context before it:
+
+    tokens     t0 t1 t2 t3 t4 t5 t6 t7 t8 t9
+    window 1   ── t1 t2 t3 t4 t5                   reads t0 … t5, scores t1 … t5
+    window 2            ·  ·  ·  t6 t7 t8          block 6, stride 3: reads t3 … t8, scores t6 … t8
+    window 3                     ·  ·  ·  t9
+
+Nothing stands before t0: it counts as one of V tokens that are all as likely. So the losses of all tokens are what it
+takes to write the text down, and divided by its characters they can be compared between tokenizers.
+
+Source: bits per character: Shannon 1951, "Prediction and entropy of printed English".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress, Task
+from glassformer.tasks.causal.token_losses import token_losses
+from glassformer.tasks.columns import check_columns, chunks, placed, text_of
+from glassformer.tasks.metrics.bootstrap import BootstrapSums
+from glassformer.tasks.microbatch import IGNORE_INDEX, Example
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.windows import bare_ids, encoded
+from glassformer.text.engine import prefix_and_suffix
+
+STRETCH = 1_000
+"""A longer text is scored in stretches of about so many characters, which are resampled for intervals."""
+
+
+@dataclass(frozen=True)
+class CausalEvaluation(EvaluationOptions):
+    """stride: tokens that a window moves on by; None = half of the block."""
+
+    stride: int | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """The tokens of a text as they are scored.
+
+    ids: with what stands around it in training · counted: which of them are of the text, or say that it ends. [n] each
+    stretch: of which stretch each is. [n] · bounds: where stretches begin and end, in characters
+    """
+
+    ids: np.ndarray
+    counted: np.ndarray
+    stretch: np.ndarray
+    bounds: list[int]
+
+
+class LanguageModelTask(Task):
+    """Perplexity, bits per token and bits per character of texts, and their baselines.
+
+    SCORED: the role of the text that is scored · block: tokens of a window · isolated: whether each text is read alone
+    """
+
+    SCORED: ClassVar[str] = "text"
+    METRIC = "bits_per_character"
+    VALIDATION_METRIC = "perplexity"
+    EVALUATION = CausalEvaluation
+    block: int
+    isolated: bool
+
+    def check_evaluation(self) -> None:
+        if not 1 <= self.stride < self.block:
+            raise ConfigError(
+                f"stride is {self.stride}; a window of {self.block} tokens moves on by 1 to {self.block - 1}, so that "
+                "none is left out"
+            )
+
+    @property
+    def stride(self) -> int:
+        """Tokens that a window moves on by."""
+        stride: int | None = self.evaluation.stride
+        return self.block // 2 if stride is None else stride
+
+    @property
+    def vocabulary(self) -> int:
+        return self.model.network.vocabulary
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        documents = list(self.documents(rows))
+        if all(len(document.ids) < 2 for document in documents):
+            raise DataError(f"{rows.where(0)}: no text has two tokens, one to read and one to predict")
+        number = 0
+        for index, (document, losses) in enumerate(zip(documents, self.losses(documents), strict=True)):
+            text = text_of(rows[index], self.columns["text"])
+            for part, (start, end) in enumerate(pairwise(document.bounds)):
+                here = document.counted & (document.stretch == part)
+                yield score_prediction(
+                    index=number,
+                    where=rows.where(index)
+                    + ("" if (start, end) == (0, len(text)) else f", characters {start:,} to {end:,}"),
+                    row={"text": text[start:end]},
+                    ids=document.ids[here],
+                    losses=losses[here],
+                    # Nothing stands before the first token of a text that is read alone, so it has no probability.
+                    alone=int(here[:1].sum()) if self.isolated or not index else 0,
+                    details={"start": start},
+                )
+                number += 1
+            if progress is not None:
+                progress(1)
+
+    def documents(self, rows: Dataset) -> Iterator[Document]:
+        """The texts of rows as tokens, as training reads them."""
+        column, tokenizer = self.columns["text"], self.model.tokenizer
+        check_columns(rows, [column])
+        before, end = len(prefix_and_suffix(tokenizer.engine)[0]), tokenizer.eos_token_id
+        for numbers, chunk in chunks(rows):
+            texts = []
+            for index, row in zip(numbers, chunk, strict=True):
+                with placed(rows, index):
+                    texts.append(text_of(row, column))
+            with_special, _ = tokenizer.batch_ids(texts, None)
+            encoding = tokenizer(texts, add_special_tokens=False)
+            for number, (text, ids) in enumerate(zip(texts, with_special, strict=True)):
+                whole = [*ids, end] if ids and end is not None and ids[-1] != end else list(ids)
+                parts = max(1, round(len(text) / STRETCH))
+                bounds = [len(text) * part // parts for part in range(parts + 1)]
+                begins = [start for start, _ in encoding.offsets(number)]
+                stretch = np.full(len(whole), parts - 1)
+                stretch[:before] = 0
+                stretch[before : before + len(begins)] = np.searchsorted(bounds[1:-1], begins, side="right")
+                counted = np.arange(len(whole)) >= before
+                yield Document(np.array(whole, dtype=np.int32), counted, stretch, bounds)
+
+    def losses(self, documents: Sequence[Document]) -> Iterator[np.ndarray]:
+        """The loss of each token of each document; ln V where nothing stands before it."""
+        if self.isolated:
+            streams = [(document.ids, document.counted) for document in documents]
+        else:  # texts that saw each other in training do so here
+            ids, counted = (
+                np.concatenate(x) for x in zip(*((d.ids, d.counted) for d in documents), strict=True)
+            )
+            streams = [(ids, counted)]
+        windows = [list(self.windows(len(ids))) for ids, _ in streams]
+        examples = [
+            _window(ids, counted, *window)
+            for (ids, counted), of_stream in zip(streams, windows, strict=True)
+            for window in of_stream
+        ]
+        losses_of_windows = token_losses(self, examples)
+        for (ids, counted), of_stream in zip(streams, windows, strict=True):
+            losses = np.full(len(ids), math.log(self.vocabulary))
+            for _, first, end in of_stream:
+                losses[first:end][counted[first:end]] = next(losses_of_windows).losses
+            if self.isolated:
+                yield losses
+            else:
+                yield from np.split(losses, np.cumsum([len(d.ids) for d in documents])[:-1])
+
+    def windows(self, tokens: int) -> Iterator[tuple[int, int, int]]:
+        """Where each window over so many tokens begins, from where on they count, and where it ends."""
+        first, start = 1, 0
+        while first < tokens:
+            end = min(start + self.block, tokens)
+            yield start, first, end
+            first, start = end, start + self.stride
+
+    def metrics(self, predictions: Sequence[Prediction]) -> BootstrapSums:
+        rows = np.array(
+            [
+                [
+                    (r.loss or 0.0) * r.details["tokens"],
+                    r.details["tokens"],
+                    r.details["nats"],
+                    r.details["characters"],
+                ]
+                for r in predictions
+            ],
+            dtype=np.float64,
+        ).reshape(-1, 4)
+        by = f"numpy {version('numpy')}"
+        tokens = f"{self.context}; of tokens with something before them; {by}"
+        methods = {
+            "bits_per_character": f"{self.everything}; {self.context}; {by}",
+            "bits_per_token": f"mean loss / ln 2; {tokens}",
+            "perplexity": f"exp(mean loss); {tokens}",
+        }
+        return BootstrapSums(rows, _scores, methods)
+
+    @property
+    def context(self) -> str:
+        """What is read before a token is predicted, for the methods."""
+        block = self.block
+        texts = "each text alone" if self.isolated else "texts one behind the other, seeing each other"
+        return (
+            f"windows of {block:,} tokens that move on by {self.stride:,}, each token scored once, "
+            f"with {block - self.stride:,} before it where there are so many; {texts}"
+        )
+
+    @property
+    def everything(self) -> str:
+        """What bits per character divide by what, for the methods."""
+        return (
+            f"all losses / ln 2 / characters (Unicode code points); a token before which nothing stands is one of "
+            f"{self.vocabulary:,}, and that a text ends is counted too"
+        )
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        from glassformer.tasks.causal.baselines import language_baselines
+
+        yield from language_baselines(self, train, predictions)
+
+    def training_ids(self, rows: Dataset) -> Iterator[list[int]]:
+        """The token ids that n-gram baselines are counted on, text by text."""
+        tokenizer = self.model.tokenizer
+        ends = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+        texts = encoded(rows, self.columns[self.SCORED], lambda texts: bare_ids(tokenizer, texts))
+        return ([*ids, *ends] for ids in texts)
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        notes = []
+        if any(r.details["start"] for r in predictions):
+            notes.append(
+                f"long texts are scored in stretches of about {STRETCH:,} characters; intervals resample them"
+            )
+        unknown = self.model.tokenizer.unk_token_id
+        if unknown is not None and unknown != self.model.tokenizer.eos_token_id:
+            lost = sum(r.details["ids"].count(unknown) for r in predictions)
+            if lost:
+                notes.append(
+                    f"{lost:,} tokens are the unknown token, whose letters nobody had to predict: "
+                    "bits per character are too few"
+                )
+        return notes
+
+
+def _window(ids: np.ndarray, counted: np.ndarray, start: int, first: int, end: int) -> Example:
+    """A window as an example: the tokens from `first` on are its labels."""
+    scored = counted[start:end] & (np.arange(start, end) >= first)
+    return {"input_ids": ids[start:end], "labels": np.where(scored, ids[start:end], IGNORE_INDEX)}
+
+
+def score_prediction(
+    *,
+    index: int,
+    where: str,
+    row: dict[str, Any],
+    ids: np.ndarray,
+    losses: np.ndarray,
+    alone: int,
+    details: dict[str, Any],
+) -> Prediction:
+    """The prediction of a stretch: its tokens, the loss of each, and how many have no context before them."""
+    tokens = len(ids) - alone
+    return Prediction(
+        index=index,
+        where=where,
+        row=row,
+        label=None,
+        predicted=None,
+        loss=float(losses[alone:].mean()) if tokens else None,
+        details={
+            **details,
+            "characters": len(row.get("answer", row.get("text", ""))),
+            "tokens": tokens,
+            "nats": float(losses.sum()),
+            "ids": [int(number) for number in ids],
+            "losses": [round(float(loss), 4) for loss in losses],
+        },
+    )
+
+
+def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:
+    nats, tokens, everything, characters = sums.T
+    with np.errstate(divide="ignore", invalid="ignore"):  # no token, no character: there is no score
+        loss = nats / tokens
+        return {
+            "bits_per_character": everything / math.log(2) / characters,
+            "bits_per_token": loss / math.log(2),
+            "perplexity": np.exp(np.minimum(loss, 700.0)),
+        }

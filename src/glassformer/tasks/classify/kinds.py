@@ -1,0 +1,321 @@
+"""Kinds of labels: one class of several, any of several labels, or a number. All that differs between them is here.
+
+    kind               loss                   probabilities          predicted                  metrics
+    SingleLabel        cross-entropy          softmax(logits)        the most likely class      accuracy, F1
+    MultiLabel         binary cross-entropy   sigmoid(logits)        those above 0.5, or none   F1, subset accuracy
+    RegressionTarget   squared error          the logit itself       the number                 Pearson, Spearman, MSE
+
+Training, evaluation and the pipeline ask the same object, so what a pipeline answers is what a report has scored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.core.heads import Head
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import safe_repr
+from glassformer.tasks.base import PerClassReport
+from glassformer.tasks.classify.values import is_whole, name_of, number_of, parts_of
+from glassformer.tasks.metrics.bootstrap import Bootstrap
+from glassformer.tasks.metrics.classes import (
+    ClassificationMetric,
+    ClassificationScores,
+    MultiLabelMetric,
+    MultiLabelScores,
+    undefined_scores,
+)
+from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.metrics.regression import RegressionMetric, RegressionScores
+from glassformer.tasks.predictions import Prediction
+
+PROBLEMS = {
+    "single": "single_label_classification",
+    "multi": "multi_label_classification",
+    "regression": "regression",
+}
+"""Our name of a kind of labels → the name in `config.json`."""
+
+THRESHOLD = 0.5
+"""From which probability on a label of several holds."""
+
+TOP = 5
+"""Of so many classes a prediction keeps the probabilities."""
+
+
+class LabelKind(ABC):
+    """A kind of labels.
+
+    PROBLEM: its name, where the config has one for it · DTYPE: what the head takes
+    METRIC, VALIDATION_METRIC: the primary metrics, as of a `Task`
+    names: of the outputs of the head, by number
+    """
+
+    PROBLEM: ClassVar[str | None] = None
+    DTYPE: ClassVar[torch.dtype] = torch.int64
+    METRIC: str
+    VALIDATION_METRIC: str
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.names)}: {_first_ten(self.names)})"
+
+    # ---------------------------------------------------------------------------------- labels and config
+
+    @abstractmethod
+    def read(self, value: object) -> np.ndarray:
+        """A row's label as the head takes it.
+
+        Raises: DataError: no label of this kind, or one that is not known.
+        """
+
+    @abstractmethod
+    def fits(self, names: Sequence[str]) -> bool:
+        """Can a head whose outputs have these names predict every label of this kind?"""
+
+    def problem_config(self) -> dict[str, Any]:
+        """The key of `config.json` that says which kind this is."""
+        return {"problem_type": PROBLEMS[self.PROBLEM]} if self.PROBLEM else {}
+
+    def config(self) -> dict[str, Any]:
+        """The keys of `config.json` that say all this; a new head is made as large as they say."""
+        return {
+            "id2label": {str(number): name for number, name in enumerate(self.names)},
+            "label2id": {name: number for number, name in enumerate(self.names)},
+            "num_labels": len(self.names),
+            **self.problem_config(),
+        }
+
+    # ---------------------------------------------------------------------------------------- predictions
+
+    @abstractmethod
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """The probability of each label, or the number. [labels] → [labels]"""
+
+    @abstractmethod
+    def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
+        """How many of the labels, most probable first, are predicted. Args: threshold: None = the usual"""
+
+    @abstractmethod
+    def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
+        """The fields of a prediction: label, predicted, correct, loss, details. Args: logits: [labels]"""
+
+    # --------------------------------------------------------------------------------------------- scores
+
+    @abstractmethod
+    def metric(self, head: Head) -> Metric:
+        """A fresh metric for a validation."""
+
+    @abstractmethod
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        """The scores of predictions."""
+
+    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport | None:
+        """Scores of each label, where there are several."""
+        return None
+
+    @abstractmethod
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        """Which scores are not defined, and what they count as."""
+
+
+class SingleLabel(LabelKind):
+    """One class of several."""
+
+    PROBLEM: ClassVar[str | None] = "single"
+    METRIC = "f1_weighted"
+    VALIDATION_METRIC = "f1_macro"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self._numbers = {name: number for number, name in enumerate(names)}
+        # Where no class is called by a number, a number can only be the index of one.
+        self._by_number = not any(map(is_whole, names))
+
+    def read(self, value: object) -> np.ndarray:
+        return np.array(self.number(value), dtype=np.int64)
+
+    def number(self, value: object) -> int:
+        """The number of a class."""
+        name = name_of(value)
+        if name in self._numbers:
+            return self._numbers[name]
+        if self._by_number and is_whole(name) and 0 <= int(name) < len(self.names):
+            return int(name)
+        raise self.unknown(name)
+
+    def unknown(self, name: str) -> DataError:
+        """The error for a name that no class has."""
+        return DataError(
+            f"the label {safe_repr(name)} is none of the {len(self.names)} that the model knows"
+            f"{nearest(name, self.names)}: {_first_ten(self.names)}; correct it, leave the row out, or train on rows "
+            "that have it"
+        )
+
+    def fits(self, names: Sequence[str]) -> bool:
+        there = type(self)(names)
+        try:
+            return all(there.number(name) >= 0 for name in self.names)
+        except DataError:
+            return False
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        return logits.softmax(-1)
+
+    def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
+        return 1
+
+    def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
+        log_probs = logits.log_softmax(-1)
+        best = log_probs.topk(min(TOP, len(self.names)))
+        true, predicted = int(label), int(log_probs.argmax())
+        scores = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
+        return {
+            "label": self.names[true],
+            "predicted": self.names[predicted],
+            "correct": true == predicted,
+            "loss": -float(log_probs[true]),
+            "details": {"scores": {self.names[number]: score for number, score in scores}},
+        }
+
+    def metric(self, head: Head) -> Metric:
+        return ClassificationMetric(head, self.names)
+
+    def metrics(self, predictions: Sequence[Prediction]) -> ClassificationScores:
+        numbers = (np.array([self.number(x) for x in side], dtype=np.int64) for side in _sides(predictions))
+        return ClassificationScores(self.names, *numbers)
+
+    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport:
+        scores = self.metrics(predictions)
+        return PerClassReport(
+            names=list(self.names), scores=scores.per_class(), confusion=scores.confusion_matrix()
+        )
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        return undefined_scores(self.metrics(predictions).per_class(), "no row is", left_out=True)
+
+
+class MultiLabel(SingleLabel):
+    """Any number of labels, none included: a list, or a text with separators between them."""
+
+    PROBLEM = "multi"
+    DTYPE = torch.float32
+    METRIC = VALIDATION_METRIC = "f1_micro"
+
+    def __init__(self, names: Sequence[str], separator: str | None = None) -> None:
+        super().__init__(names)
+        self.separator = separator
+
+    def read(self, value: object) -> np.ndarray:
+        holds = np.zeros(len(self.names), dtype=np.float32)
+        holds[[self.number(label) for label in parts_of(value, self.separator)]] = 1.0
+        return holds
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid()
+
+    def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
+        return int((probabilities > (THRESHOLD if threshold is None else threshold)).sum())
+
+    def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
+        target = torch.from_numpy(np.array(label))
+        probabilities = self.probabilities(logits)
+        true, predicted = (
+            [name for name, yes in zip(self.names, holds.tolist(), strict=True) if yes]
+            for holds in (target > 0.5, probabilities > THRESHOLD)
+        )
+        return {
+            "label": true,
+            "predicted": predicted,
+            "correct": true == predicted,
+            "loss": float(F.binary_cross_entropy_with_logits(logits, target)),
+            "details": {"scores": dict(zip(self.names, probabilities.tolist(), strict=True))},
+        }
+
+    def metric(self, head: Head) -> Metric:
+        return MultiLabelMetric(head, self.names)
+
+    def metrics(self, predictions: Sequence[Prediction]) -> MultiLabelScores:  # type: ignore[override]
+        holds = (np.array([self.read(x) > 0.5 for x in side]) for side in _sides(predictions))
+        return MultiLabelScores(self.names, *holds)
+
+    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport:
+        return PerClassReport(names=list(self.names), scores=self.metrics(predictions).per_class())
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        return undefined_scores(self.metrics(predictions).per_class(), "no row is", left_out=False)
+
+
+class RegressionTarget(LabelKind):
+    """A number."""
+
+    PROBLEM = "regression"
+    DTYPE = torch.float32
+    METRIC = VALIDATION_METRIC = "pearson"
+
+    def read(self, value: object) -> np.ndarray:
+        number = number_of(value)
+        if number is None:
+            raise DataError(f"the label is {safe_repr(value)}; it must be a number")
+        return np.array(number, dtype=np.float32)
+
+    def fits(self, names: Sequence[str]) -> bool:
+        return len(names) == 1
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        return logits
+
+    def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
+        return 1
+
+    def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
+        predicted, true = float(logits.flatten()[0]), float(label)
+        return {"label": true, "predicted": predicted, "loss": (predicted - true) ** 2}
+
+    def metric(self, head: Head) -> Metric:
+        return RegressionMetric(head)
+
+    def metrics(self, predictions: Sequence[Prediction]) -> RegressionScores:
+        return RegressionScores(*(np.array([float(x) for x in side]) for side in _sides(predictions)))
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        return [
+            f"the {side} value is the same for every row: no correlation is defined, and 0 is reported"
+            for side in self.metrics(predictions).constant()
+        ]
+
+
+def label_names(config: Mapping[str, Any]) -> list[str]:
+    """The names of a head's outputs, by number; LABEL_0, … where the config has none.
+
+    Raises: ConfigError: names that leave a number out, or stand twice.
+    """
+    named = config.get("id2label")
+    if not isinstance(named, Mapping) or not named:
+        return [f"LABEL_{number}" for number in range(int(config.get("num_labels") or 2))]
+    numbers = {str(number): str(name) for number, name in named.items()}
+    missing = [number for number in range(len(numbers)) if str(number) not in numbers]
+    names = [numbers[str(number)] for number in range(len(numbers)) if str(number) in numbers]
+    if missing or len(set(names)) < len(names):
+        what = f"has no name for {missing[0]}" if missing else "gives two numbers one name"
+        raise ConfigError(
+            f"config.json: id2label {what}; it must name 0 to {len(numbers) - 1}, each by its own"
+        )
+    return names
+
+
+def _sides(predictions: Sequence[Prediction]) -> tuple[list[Any], list[Any]]:
+    return [x.label for x in predictions], [x.predicted for x in predictions]
+
+
+def _first_ten(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (" …" if len(names) > 10 else "")

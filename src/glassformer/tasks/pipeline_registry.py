@@ -1,0 +1,146 @@
+"""pipeline(task, model): the class that does a task, put together with a model that can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
+from glassformer.files import safe_repr
+from glassformer.files.strict_json import read_json_object
+from glassformer.hub import resolve
+from glassformer.model import Model, load
+from glassformer.models import FAMILIES
+from glassformer.models._family import TASK_ALIASES
+from glassformer.models.resolve import find_family
+from glassformer.tasks.classify.pipeline import TextClassification
+from glassformer.tasks.features import FeatureExtraction
+from glassformer.tasks.generate.languages import split_task
+from glassformer.tasks.generate.pipeline import (
+    Summarization,
+    Text2TextGeneration,
+    TextGeneration,
+    TranslationPipeline,
+)
+from glassformer.tasks.masked.pipeline import FillMask
+from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.tag.pipeline import TokenClassification
+from glassformer.weights.header import read_file_header
+from glassformer.weights.load import name_list
+
+PIPELINES: dict[str, type[Pipeline]] = {
+    "text-generation": TextGeneration,
+    "text2text-generation": Text2TextGeneration,
+    "summarization": Summarization,
+    "translation": TranslationPipeline,
+    "fill-mask": FillMask,
+    "text-classification": TextClassification,
+    "token-classification": TokenClassification,
+    "feature-extraction": FeatureExtraction,
+}
+"""Hugging Face's name of a task → what does it; a new task is a line here."""
+
+LOADING = ("dtype", "device", "revision", "allow_pickle", "offline", "strict")
+
+EXAMPLES = {
+    "text-generation": "openai-community/gpt2",
+    "text2text-generation": "google-t5/t5-small",
+    "summarization": "sshleifer/distilbart-cnn-12-6",
+    "translation": "google-t5/t5-small",
+    "fill-mask": "distilbert/distilroberta-base",
+    "text-classification": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
+    "token-classification": "dslim/bert-base-NER",
+    "feature-extraction": "sentence-transformers/all-MiniLM-L6-v2",
+}
+
+
+def pipeline(task: str, model: str | Path | Model | None = None, **options: Any) -> Pipeline:
+    """A model put to a task: give it texts, and it answers.
+
+        fill = pipeline("fill-mask", "bert-base-uncased")
+        fill("Time flies like an [MASK].")[0].token_str
+
+        translate = pipeline("translation_en_to_de", "google-t5/t5-small")
+        translate(["Thank you.", "Good morning."], num_beams=4)
+
+    Args:
+        task: "text-generation", "text2text-generation", "summarization", "translation" or "translation_en_to_de",
+            "fill-mask", "text-classification", "token-classification", "feature-extraction"; or a short verb:
+            "generate", "summarise", "translate", "fill", "classify", "tag", "features".
+        model: a folder, a name on the Hub, or a model that was loaded for this task.
+        options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
+            as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.
+    Returns: what is called with a text, a list of texts, or a stream of them.
+    Raises: UnsupportedError: a task that is not done, a model that cannot do it. DataError: no model.
+        WeightsError: a checkpoint without the head for it. Else as `load`.
+    """
+    name, kind = _kind(task)
+    if model is None:
+        raise DataError(
+            f"pipeline({task!r}) was given no model, and fetches none that you did not name; give a folder or a name, "
+            f"such as pipeline({task!r}, {EXAMPLES[name.split('_')[0]]!r})"
+        )
+    loading = {key: options.pop(key) for key in LOADING if key in options}
+    full = task if split_task(task) else name
+    if isinstance(model, Model):
+        if loading:
+            raise ConfigError(
+                f"{next(iter(loading))} is said when a model is loaded, and this one is; give it to load(…)"
+            )
+        if model.task != kind.HEAD and not kind.BODY:
+            raise _cannot(kind, name, model.family.model_type, model.family.tasks, model.task)
+        return kind(model, full, **options)
+    return kind(_loaded(kind, name, model, loading), full, **options)
+
+
+def _kind(task: str) -> tuple[str, type[Pipeline]]:
+    """The name of a task without languages, and its class."""
+    name = TASK_ALIASES.get(task, task) if isinstance(task, str) else ""
+    name = "translation" if split_task(name) else name
+    if name not in PIPELINES:
+        verbs = [verb for verb, its in TASK_ALIASES.items() if its in PIPELINES]
+        heads = {head for family in FAMILIES.values() for head in family.tasks}
+        raise UnsupportedError(
+            f"there is no pipeline for the task {safe_repr(task)}; there are: {', '.join(PIPELINES)}, "
+            f"translation_XX_to_YY, "
+            f"or in short {', '.join(verbs)}"
+            + (
+                f"; load(…, task={name!r}) gives a model with that head, to be called directly"
+                if name in heads
+                else nearest(name, [*PIPELINES, *verbs])
+            )
+        )
+    return name, PIPELINES[name]
+
+
+def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[str, Any]) -> Model:
+    """Load a model with the head of a task, once it is known that its family has one."""
+    finding = {key: loading[key] for key in ("revision", "allow_pickle", "offline") if key in loading}
+    if not isinstance(model, (str, Path)):
+        raise DataError(
+            f"the model is {safe_repr(model)}; give a folder, a name on the Hub, or a loaded Model"
+        )
+    folder = resolve(model, check=read_file_header, **finding)
+    if (folder / "config.json").is_file():  # `load` says what to do where there is none
+        family = find_family(read_json_object(folder / "config.json", ConfigError), folder)
+        if kind.HEAD not in family.tasks:
+            raise _cannot(kind, name, family.model_type, family.tasks, None)
+    loaded = load(folder, task=kind.HEAD, **loading)
+    new = [tensor for tensor in loaded.report.new if tensor.startswith("head.")]
+    if kind.BODY or not new:
+        return loaded
+    raise WeightsError(
+        f"{folder}: holds no head for {name!r}, so its answers would be drawn at random ({name_list(new)}); name a "
+        f"checkpoint that was trained for this task, such as {EXAMPLES[name]}"
+    )
+
+
+def _cannot(
+    kind: type[Pipeline], name: str, family: str, heads: tuple[str, ...], loaded: str | None
+) -> UnsupportedError:
+    if kind.HEAD in heads:
+        return UnsupportedError(
+            f"this model was loaded for {loaded!r}; for {name!r} load it with task={kind.HEAD!r}, or give the pipeline "
+            "its name or folder"
+        )
+    return UnsupportedError(f"a {family!r} model cannot do {name!r}: {kind.WHY}")

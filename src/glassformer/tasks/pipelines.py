@@ -1,0 +1,172 @@
+"""What all pipelines have in common: what they are given, and in what shape the answers come back.
+
+one text            its answer, as Hugging Face gives it: a list of results
+a list of texts     a list with the answer to each
+anything else       a generator, a data set, an open file: a stream of the answers, as they come
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, ClassVar
+
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import safe_repr
+from glassformer.model import Model
+from glassformer.tasks.results import Results
+
+LONG = 20
+"""A list of so many texts has a progress bar, where there is a terminal to show it in."""
+
+
+class Pipeline(ABC):
+    """A model put to a task.
+
+    HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
+    BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
+    task: by its full name, languages included · options: what holds where a call says nothing
+    """
+
+    HEAD: ClassVar[str]
+    WHY: ClassVar[str]
+    BODY: ClassVar[bool] = False
+    BATCH: ClassVar[int] = 8
+
+    def __init__(self, model: Model, task: str, *, batch_size: int | None = None, **options: Any) -> None:
+        self.model = model
+        self.task = task
+        self.batch_size = self.BATCH if batch_size is None else batch_size
+        self.options = options
+        self.check(options)
+
+    @abstractmethod
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raises: ConfigError: options that this task does not know."""
+
+    @abstractmethod
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        """The answer to each text of a batch; `first` is the number of its first text among all."""
+
+    def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a call, over those of the pipeline."""
+        return {**self.options, **options}
+
+    def is_one(self, given: Any) -> bool:
+        """Is this one input, and not several?"""
+        return isinstance(given, str)
+
+    def check_input(self, given: Any) -> None:
+        """Raises: DataError: no input for this task; what a task does not say here, its answer finds out."""
+        return
+
+    def wrap_answers(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
+        """The answers of a call as they come; what there is to be said of all of them is said at their end."""
+        return answers
+
+    def in_words(self, answer: Any) -> str:
+        """An answer in a line of words alone; of several, the first."""
+        return first_text(answer)
+
+    def __call__(
+        self, texts: Any, *, batch_size: int | None = None, progress: bool | None = None, **options: Any
+    ) -> Any:
+        """Answer a text, a list of them, or a stream.
+
+        Args:
+            texts: one text, a list, or anything else that gives texts one after the other.
+            batch_size: how many go through the model together.
+            progress: show a bar; None = of long lists, in a terminal.
+            options: as when the pipeline was made; these win.
+        Returns: of one text its results, of a list a list of them, else an iterator of them.
+        Raises: DataError: something that is no text, or that the model cannot take. ConfigError: unknown options.
+        """
+        self.check(options)
+        options = self.merged(options)
+        size = self.batch_size if batch_size is None else batch_size
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ConfigError(f"batch_size is {safe_repr(size)}; it must be a whole number from 1 up")
+        if self.is_one(texts):
+            self.check_input(texts)
+            (answer,) = self.wrap_answers(iter(self.answer([texts], options, 0)), options)
+            return answer
+        if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
+            raise DataError(f"the input is {safe_repr(texts)}; it must be a text, or several")
+        answers = self.wrap_answers(self._answers(texts, options, size), options)
+        if not isinstance(texts, Sequence):
+            return answers
+        bar = len(texts) >= LONG and sys.stderr.isatty() if progress is None else progress
+        return Results(with_bar(answers, len(texts), self.task) if bar else answers)
+
+    def texts(self, texts: Sequence[Any], **options: Any) -> list[str]:
+        """The first answer to each text, in words alone: what a comparison of systems takes.
+
+        Raises: DataError: as a call; and one text that is no list.
+        """
+        if isinstance(texts, str) or not isinstance(texts, Sequence):
+            raise DataError(f"texts(…) takes a list of texts, got {safe_repr(texts)}")
+        return [self.in_words(answer) for answer in self(texts, **options)]
+
+    def _answers(self, texts: Iterable[Any], options: Mapping[str, Any], size: int) -> Iterator[Any]:
+        done, rest = 0, iter(texts)
+        while batch := list(islice(rest, size)):
+            for number, given in enumerate(batch, done):
+                with _placed(f"text {number}"):
+                    self.check_input(given)
+            with _placed(f"text {done}" if len(batch) == 1 else f"texts {done} to {done + len(batch) - 1}"):
+                answers = self.answer(batch, options, done)
+            yield from answers
+            done += len(batch)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.task!r}, {self.model!r})"
+
+
+@contextmanager
+def _placed(where: str) -> Iterator[None]:
+    """Errors within say which of the inputs they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def check_text(given: Any) -> None:
+    """Raises: DataError: no text."""
+    if not isinstance(given, str):
+        raise DataError(f"the input is {safe_repr(given)}; it must be a text")
+
+
+def check_names(task: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raises: ConfigError: an option that the task does not know."""
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"the task {task!r} takes no {safe_repr(name)}{nearest(name, known)}")
+
+
+def check_top_k(top_k: Any) -> None:
+    """Raises: ConfigError: no number of results; None = as many as there usually are, or all."""
+    if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
+        raise ConfigError(f"top_k is {safe_repr(top_k)}; it must be a whole number from 1 up")
+
+
+def first_text(answer: Any) -> str:
+    """The words of the first of some results."""
+    result = answer[0] if isinstance(answer, list) else answer
+    return first_text(result) if isinstance(result, list) else str(result.text)
+
+
+def with_bar(answers: Iterable[Any], count: int | None, name: str) -> Iterator[Any]:
+    """The same answers, and a bar on standard error that counts them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        row = bar.add_task(name, total=count)
+        for answer in answers:
+            yield answer
+            bar.advance(row)

@@ -1,0 +1,232 @@
+"""Text generation tasks that are evaluated against references: translation, summarisation.
+
+A model reads sources as in training, cut where they were cut there, and generates by beam search. Each row has one
+reference or several. The loss of the first of them, token by token, is scored too.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
+from glassformer.generation.defaults import GenerationDefaults
+from glassformer.model import Model
+from glassformer.tasks.base import Dataset, EvaluationOptions, Progress
+from glassformer.tasks.causal.token_losses import TokenLosses, token_losses
+from glassformer.tasks.columns import check_columns, parts_of
+from glassformer.tasks.metrics.bootstrap import Bootstrap, BootstrapSums, BootstrapUnion
+from glassformer.tasks.metrics.text_metric import TextMetric
+from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.seq2seq.task import SequenceToSequence, source_of, target_of
+
+NEW_TOKENS = 128
+TRAINING_PAIRS = 100_000
+"""Baselines learn from so many pairs at most: they lie in memory."""
+
+
+@dataclass(frozen=True)
+class GenerationEvaluation(EvaluationOptions):
+    """How texts are generated for an evaluation.
+
+    beams: beam width; None = that of the task · max_new_tokens: of a text, and never more than the model has room for
+    length_penalty: above 0 favours long texts; None = as the model's makers say
+    no_repeat_ngram_size: n-grams of this size are not repeated; None = as the model's makers say
+    batch: rows that are generated together · language: of the texts, by which the sentences of summaries are found
+    """
+
+    beams: int | None = None
+    max_new_tokens: int = NEW_TOKENS
+    length_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
+    batch: int = 16
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        for name in ("beams", "max_new_tokens", "batch", "no_repeat_ngram_size"):
+            value = getattr(self, name)
+            if value is None and name in ("beams", "no_repeat_ngram_size"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
+
+
+class ReferenceTask(SequenceToSequence):
+    """A text that is generated from a source, and compared with references.
+
+    BEAMS: the usual beam width
+    """
+
+    BEAMS: ClassVar[int]
+    EVALUATION = GenerationEvaluation
+    evaluation: GenerationEvaluation
+
+    @abstractmethod
+    def text_metrics(self) -> list[tuple[TextMetric, tuple[str, ...]]]:
+        """Fresh text metrics, and those of their scores that are reported."""
+
+    @property
+    def beams(self) -> int:
+        """The beam width of an evaluation."""
+        return self.evaluation.beams or self.BEAMS
+
+    @property
+    def max_new_tokens(self) -> int:
+        """How many tokens of a text are generated at most."""
+        room = self.model.network.max_tokens
+        asked = self.evaluation.max_new_tokens
+        return asked if room is None else min(asked, room - 1)
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        """What the model generates for each source, beside its references."""
+        source, target = self.columns["source"], self.columns["target"]
+        check_columns(rows, [source, target])
+        pairs = list(self.pairs(rows))
+        examples = [self.example(source_ids, target_ids) for source_ids, target_ids in pairs]
+        losses: list[TokenLosses] = list(token_losses(self, examples))
+        texts = self.generate([example["input_ids"] for example in examples], progress)
+        yield from self._with_scores(
+            [
+                Prediction(
+                    index=index,
+                    where=rows.where(index),
+                    row={"source": source_of(rows[index], source)},
+                    label=parts_of(rows[index], target),
+                    predicted=text,
+                    loss=float(of_target.losses.mean()),
+                    details={
+                        "tokens": len(of_target.losses),
+                        "cut": len(pairs[index][0]) > self.source.room,
+                        "ended": ended,
+                    },
+                )
+                for index, ((text, ended), of_target) in enumerate(zip(texts, losses, strict=True))
+            ]
+        )
+
+    def generate(
+        self, sources: Sequence[np.ndarray], progress: Progress | None = None
+    ) -> list[tuple[str, bool]]:
+        """The text that the model generates for each source, and whether it came to its end there.
+
+        The longest are first: rows of like lengths share a batch, and what needs most memory fails at once.
+        """
+        model, options = with_decoder_start(self), self._generation_options()
+        stops = set(GenerationDefaults(model.generation_config, model.config, model.vocabulary).stop_ids)
+        order = sorted(range(len(sources)), key=lambda i: (-len(sources[i]), i))
+        texts = [("", True)] * len(sources)
+        for start in range(0, len(order), self.evaluation.batch):
+            batch = order[start : start + self.evaluation.batch]
+            ids = torch.full((len(batch), len(sources[batch[0]])), self.padding)
+            mask = torch.zeros_like(ids)
+            for row, index in enumerate(batch):
+                ids[row, -len(sources[index]) :] = torch.from_numpy(sources[index]).long()
+                mask[row, -len(sources[index]) :] = 1
+            generated = model.generate(ids.to(model.device), attention_mask=mask.to(model.device), **options)
+            for index, tokens in zip(batch, generated[:, 1:].tolist(), strict=True):
+                text = self.writer.decode(tokens, skip_special_tokens=True).strip()
+                texts[index] = text, not stops or bool(stops & set(tokens))
+            if progress is not None:
+                progress(len(batch))
+        return texts
+
+    def _generation_options(self) -> dict[str, Any]:
+        names = ("length_penalty", "no_repeat_ngram_size")
+        given = {name: value for name in names if (value := getattr(self.evaluation, name)) is not None}
+        return {"num_beams": self.beams, "max_new_tokens": self.max_new_tokens, **given}
+
+    def _with_scores(self, predictions: Sequence[Prediction]) -> list[Prediction]:
+        """The same predictions, with the scores of each alone."""
+        of_rows: list[dict[str, float]] = [{} for _ in predictions]
+        for metric, names in self._measured(predictions):
+            for scores, counts in zip(of_rows, metric.rows, strict=True):
+                of_row = metric.scores(counts[None], 1)
+                scores.update({name: round(float(of_row[name][0]), 4) for name in names})
+        return [
+            replace(x, details={**x.details, "figures": scores})
+            for x, scores in zip(predictions, of_rows, strict=True)
+        ]
+
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        parts: list[Bootstrap] = [
+            metric.bootstrap(dict.fromkeys(names, metric.method))
+            for metric, names in self._measured(predictions)
+        ]
+        if all(x.loss is not None for x in predictions):
+            parts.append(perplexity_of_targets(predictions))
+        return BootstrapUnion(*parts)
+
+    def _measured(self, predictions: Sequence[Prediction]) -> list[tuple[TextMetric, tuple[str, ...]]]:
+        """The text metrics, once every prediction is added."""
+        metrics = self.text_metrics()
+        for metric, _ in metrics:
+            for x in predictions:
+                metric.add(x.predicted, x.label)
+        return metrics
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        asked = self.evaluation
+        penalty = "" if asked.length_penalty is None else f", length penalty {asked.length_penalty:g}"
+        method = "greedy search" if self.beams == 1 else f"beam search with {self.beams} beams{penalty}"
+        ngram = asked.no_repeat_ngram_size
+        no_repeat = "" if ngram is None else f", no {ngram}-gram twice"
+        notes = [f"texts are generated by {method}, at most {self.max_new_tokens} tokens{no_repeat}"]
+        cut = sum(x.details.get("cut") is True for x in predictions)
+        unfinished = sum(x.details.get("ended") is False for x in predictions)
+        of = f"of {len(predictions):,}"
+        if cut:
+            notes.append(f"{cut:,} {of} sources were cut to {self.max_source} tokens, as in training")
+        if unfinished:
+            notes.append(f"{unfinished:,} {of} texts were not at their end after so many")
+        return notes
+
+    def training_pairs(self, train: Dataset) -> list[tuple[str, str]]:
+        """The pairs of texts that baselines learn from."""
+        source, target = self.columns["source"], self.columns["target"]
+        rows = (train[index] for index in range(min(len(train), TRAINING_PAIRS)))
+        return [(source_of(row, source), target_of(row, target)) for row in rows]
+
+
+def with_decoder_start(task: SequenceToSequence) -> Model:
+    """The model, whose decoder begins with the tokens that it was taught to begin with."""
+    model = task.model
+    start: dict[str, Any] = {"decoder_start_token_id": task.start}
+    if task.target.before:
+        start["forced_bos_token_id"] = task.target.before[0]
+    return Model(
+        model.network,
+        model.family,
+        model.spec,
+        model.config,
+        model.task,
+        tokenizer=model.tokenizer,
+        report=model.report,
+        folder=model.folder,
+        own_head=model.own_head,
+        generation_config={**model.generation_config, **start},
+    )
+
+
+def perplexity_of_targets(predictions: Sequence[Prediction]) -> BootstrapSums:
+    """The perplexity of the first reference, given the source."""
+    rows = [[(x.loss or 0.0) * x.details["tokens"], x.details["tokens"]] for x in predictions]
+    how = f"exp(mean loss of the tokens of the first reference, teacher forcing); numpy {version('numpy')}"
+    return BootstrapSums(
+        np.array(rows),
+        lambda sums: {"perplexity": np.exp(np.minimum(sums[:, 0] / sums[:, 1], 700.0))},
+        {"perplexity": how},
+    )
+
+
+def with_texts(predictions: Sequence[Prediction], texts: Sequence[str]) -> list[Prediction]:
+    """The same rows with the texts of a baseline."""
+    return [
+        replace(x, predicted=text, loss=None, details={}) for x, text in zip(predictions, texts, strict=True)
+    ]

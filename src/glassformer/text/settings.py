@@ -1,0 +1,193 @@
+"""Tokenizer settings of a model folder: special tokens, padding and truncation sides, token types, maximum length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tokenizers import AddedToken
+
+from glassformer.errors import DataError
+from glassformer.text.files import read_optional_json_object
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+TOKEN_TYPE_FAMILIES = frozenset(
+    "albert bert convbert deberta debertav2 electra fnet funnel layoutlm lxmert mobilebert rembert xlnet".split()
+)
+"""Families whose models take `token_type_ids`, which tell two texts apart."""
+
+LEFT_PADDED_CLASSES = frozenset("codellama cohere gemma llama xlnet".split())
+"""Tokenizer classes that pad on the left where no file says so."""
+
+NO_LIMIT = 10**9
+"""A `model_max_length` of at least this (1e30 is usual) means that none was set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerSettings:
+    """The settings in `tokenizer_config.json`, `special_tokens_map.json` and `config.json`, validated.
+
+    Fields:
+        roles: role -> special token, as the files name them ("cls" -> "[CLS]").
+        special_tokens: every special token that the files name, in the order in which missing ones get ids.
+        kind: the tokenizer class in short ("BertTokenizerFast" -> "bert"), or "" for none or a general one.
+        model_type: of the model the tokenizer belongs to, or "".
+        token_types: whether calls return `token_type_ids`.
+        model_max_length: the longest input in tokens, or None where none is set.
+        config: `tokenizer_config.json` as read, written again by `save`.
+    """
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    special_tokens: tuple[AddedToken, ...] = ()
+    kind: str = ""
+    model_type: str = ""
+    token_types: bool = False
+    padding_side: str = "right"
+    truncation_side: str = "right"
+    model_max_length: int | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        """The family that decides how vocabulary files are read: of the tokenizer class, else of the model."""
+        return self.kind or bert_alias(normalized_name(self.model_type))
+
+
+def read_settings(folder: Path, model_type: str | None) -> TokenizerSettings:
+    """Read the settings of a folder; absent files leave the defaults.
+
+    Whether there are token types is decided by the first of these that is there: `model_input_names` in
+    `tokenizer_config.json`, the model type (given, or in `config.json`), the tokenizer class.
+
+    Raises: DataError: a file is damaged or holds a value of the wrong kind.
+    """
+    path = folder / "tokenizer_config.json"
+    config = read_optional_json_object(path)
+    special = read_optional_json_object(folder / "special_tokens_map.json")
+    if model_type is None:
+        value = read_optional_json_object(folder / "config.json").get("model_type")
+        model_type = value if isinstance(value, str) else ""
+    tokenizer_class = option(config, "tokenizer_class", str, "", path)
+    kind = bert_alias(normalized_name(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer")))
+    if kind in ("pretrained", "tokenizersbackend"):
+        kind = ""
+
+    roles: dict[str, str] = {}
+    tokens: dict[str, AddedToken] = {}
+    for token in _unassigned_special_tokens(config, special, path):
+        tokens.setdefault(token.content, token)
+    for role in ROLES:
+        value = next(
+            (source[f"{role}_token"] for source in (config, special) if source.get(f"{role}_token")), None
+        )
+        if value is not None:
+            token = _added_token(value, f"{role}_token", path)
+            roles[role] = token.content
+            tokens.setdefault(token.content, token)
+    return TokenizerSettings(
+        roles=roles,
+        special_tokens=tuple(tokens.values()),
+        kind=kind,
+        model_type=model_type,
+        token_types=_uses_token_types(config, kind, model_type, path),
+        padding_side=_read_side(
+            config, "padding_side", "left" if kind in LEFT_PADDED_CLASSES else "right", path
+        ),
+        truncation_side=_read_side(config, "truncation_side", "right", path),
+        model_max_length=_read_max_length(config, path),
+        config=config,
+    )
+
+
+def option(
+    config: Mapping[str, Any], key: str, kind: type[Value], default: Default, path: Path
+) -> Value | Default:
+    """The value of one key of a configuration file; null counts as absent.
+
+    Raises: DataError: the value is of another type than `kind`.
+    """
+    value = config.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, kind):
+        raise DataError(f"{path}: {key} must be {kind.__name__}, got {value!r:.60}")
+    return value
+
+
+def _unassigned_special_tokens(
+    config: Mapping[str, Any], special: Mapping[str, Any], path: Path
+) -> list[AddedToken]:
+    """Special tokens without a role: by id in `added_tokens_decoder`, then the lists of additional ones."""
+    by_id = option(config, "added_tokens_decoder", dict, {}, path)
+    try:
+        ordered = [by_id[key] for key in sorted(by_id, key=int)]
+    except ValueError as error:
+        raise DataError(f"{path}: the keys of added_tokens_decoder must be token ids: {error}") from error
+    tokens = [_added_token(value, "added_tokens_decoder", path) for value in ordered]
+    for source in (config, special):
+        for key in ("additional_special_tokens", "extra_special_tokens"):
+            values = source.get(key) or []
+            if isinstance(values, dict):
+                values = list(values.values())
+            if not isinstance(values, list):
+                raise DataError(f"{path}: {key} must be a list, got {values!r:.60}")
+            tokens += [_added_token(value, key, path) for value in values]
+    return tokens
+
+
+def _added_token(value: object, key: str, path: Path) -> AddedToken:
+    """A special token written as a string or as {"content": ..., "lstrip": ...}."""
+    flags: dict[str, bool] = {}
+    content = value
+    if isinstance(value, dict):
+        content = value.get("content")
+        flags = {
+            name: bool(value[name])
+            for name in ("lstrip", "rstrip", "single_word", "normalized")
+            if name in value
+        }
+    if not isinstance(content, str) or not content:
+        raise DataError(
+            f'{path} or special_tokens_map.json: {key} must be text or {{"content": text}}, got {value!r:.60}'
+        )
+    special = bool(value.get("special", True)) if isinstance(value, dict) else True
+    return AddedToken(content, special=special, **{"normalized": False, **flags})
+
+
+def _uses_token_types(config: Mapping[str, Any], kind: str, model_type: str, path: Path) -> bool:
+    names = option(config, "model_input_names", list, [], path)
+    if names:
+        return "token_type_ids" in names
+    return (normalized_name(model_type) or kind) in TOKEN_TYPE_FAMILIES
+
+
+def _read_side(config: Mapping[str, Any], key: str, default: str, path: Path) -> str:
+    side = option(config, key, str, default, path)
+    if side not in ("left", "right"):
+        raise DataError(f"{path}: {key} must be 'left' or 'right', got {side!r:.60}")
+    return side
+
+
+def _read_max_length(config: Mapping[str, Any], path: Path) -> int | None:
+    length = config.get("model_max_length")
+    if length is None:
+        return None
+    if isinstance(length, bool) or not isinstance(length, (int, float)) or not length > 0:
+        raise DataError(f"{path}: model_max_length must be a positive number of tokens, got {length!r:.60}")
+    return int(length) if length < NO_LIMIT else None
+
+
+def bert_alias(family: str) -> str:
+    """The family under its own name; DPR's encoders are BERTs, and so are their tokenizers."""
+    return "bert" if family in ("dpr", "dprcontextencoder", "dprquestionencoder") else family
+
+
+def normalized_name(name: str) -> str:
+    """A family's name as it is compared: "xlm-roberta" -> "xlmroberta"."""
+    return name.replace("-", "").replace("_", "").lower()

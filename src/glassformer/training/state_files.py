@@ -1,0 +1,219 @@
+"""Files of a training state: tensors as safetensors, all else as strict JSON, and nothing as a pickle.
+
+state.safetensors   blocks.0.attn.qkv.weight/exp_avg, …      to the bit
+state.json          {"step": 500, "betas": {"tuple": [0.9, 0.999]}, "worst": {"float": "inf"}}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from glassformer.errors import ConfigError, WeightsError
+from glassformer.files import safe_repr
+from glassformer.files.strict_json import read_json_object
+from glassformer.weights.read import open_file
+from glassformer.weights.write import check_storable, write_tensors
+
+# What JSON has no type for is an object of one key; an object that happens to look like that is nested in one.
+_TAGS = ("float", "tuple", "object")
+
+
+def write_state(
+    folder: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any], *, name: str = "state"
+) -> None:
+    """Write `NAME.safetensors` and `NAME.json`, to be read back exactly.
+
+    They are not flushed to the disk here: `Checkpoints.save` flushes all files of a checkpoint.
+
+    Args:
+        tensors: of any type that a checkpoint can hold.
+        values: nested dicts, lists, tuples, strings, booleans, None, integers (up to 4,300 digits), floats (also NaN).
+        name: another one for another part of a checkpoint.
+
+    Raises:
+        ConfigError: a value that could not be read back exactly.
+        WeightsError: a tensor that cannot be stored.
+        OSError: as the system refuses.
+    """
+    for key, tensor in tensors.items():
+        check_storable(key, tensor)
+    try:
+        text = json.dumps({"values": _encode(dict(values), "")}, indent=1).encode()
+    except ValueError as problem:  # an integer of more digits than Python turns into text
+        raise ConfigError(f"the values of {name} cannot be written: {problem}") from problem
+    with open(folder / f"{name}.safetensors", "wb") as stream:
+        write_tensors(stream, tensors, {"format": "pt"})
+    (folder / f"{name}.json").write_bytes(text)
+
+
+def read_state(folder: Path, *, name: str = "state") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_state` wrote: the tensors, on the CPU and in RAM of their own, and the values.
+
+    Raises: WeightsError: a file that is missing or damaged.
+    """
+    path = folder / f"{name}.json"
+    with open_file(folder / f"{name}.safetensors") as file:
+        tensors = {key: file.read(key).clone() for key in file.tensors}
+    values = _decode(read_json_object(path).get("values"))
+    if not isinstance(values, dict):
+        raise WeightsError(f"{path}: holds no values; it is no training state")
+    return tensors, values
+
+
+def _encode(value: Any, where: str) -> Any:
+    """A value as strict JSON; `where` names it in errors."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if type(value) in (list, tuple):
+        items = [_encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+        return items if type(value) is list else {"tuple": items}
+    if type(value) is dict and all(type(key) is str for key in value):
+        named = {key: _encode(item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {"object": named} if _is_tagged(named) else named
+    raise ConfigError(
+        f"values{where} is {safe_repr(value)} ({type(value).__name__}), which cannot be saved exactly; values are "
+        "dicts with string keys, lists, tuples, strings, booleans, None, int and float; tensors go beside them"
+    )
+
+
+def _decode(encoded: Any) -> Any:
+    """The value that `_encode` took."""
+    if isinstance(encoded, list):
+        return [_decode(item) for item in encoded]
+    if not isinstance(encoded, dict):
+        return encoded
+    if _is_tagged(encoded):
+        ((tag, content),) = encoded.items()
+        if tag == "float":
+            return float(content)
+        if tag == "tuple":
+            return tuple(_decode(item) for item in content)
+        encoded = content
+    return {key: _decode(item) for key, item in encoded.items()}
+
+
+def _is_tagged(value: dict[str, Any]) -> bool:
+    return len(value) == 1 and next(iter(value)) in _TAGS
+
+
+# ------------------------------------------------------------------------------------------- optimisers
+
+
+def optimiser_tensors(
+    optimizer: Optimizer, names: Iterable[tuple[str, nn.Parameter]]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The state of a torch optimizer, by the names of its parameters, for `write_state`.
+
+    Args:
+        names: `network.named_parameters()`.
+
+    Returns: the tensors themselves, such as `blocks.0.attn.qkv.weight/exp_avg`, and all else: its other values and
+        its groups.
+
+    Raises: ConfigError: a parameter of it has no name, or its state cannot be saved exactly.
+    """
+    name_of = _names_of(optimizer, names)
+    tensors: dict[str, Tensor] = {}
+    state: dict[str, dict[str, Any]] = {}
+    for parameter, name in name_of.items():
+        slots = optimizer.state.get(parameter, {})
+        tensors.update({f"{name}/{slot}": x for slot, x in slots.items() if isinstance(x, Tensor)})
+        state[name] = {slot: x for slot, x in slots.items() if not isinstance(x, Tensor)}
+    groups = [
+        {
+            "members": {name_of[parameter]: list(parameter.shape) for parameter in group["params"]},
+            # A learning rate may be a tensor of one number.
+            "options": {
+                key: x.item() if isinstance(x, Tensor) else x for key, x in group.items() if key != "params"
+            },
+        }
+        for group in optimizer.param_groups
+    ]
+    values = {"state": state, "groups": groups}
+    _encode(values, f" of {type(optimizer).__name__}: ")
+    return tensors, values
+
+
+def restore_optimiser(
+    optimizer: Optimizer,
+    names: Iterable[tuple[str, nn.Parameter]],
+    tensors: Mapping[str, Tensor],
+    values: Mapping[str, Any],
+) -> None:
+    """Restore the state that `optimiser_tensors` took, to the bit, in whatever order its parameters stand.
+
+    Args:
+        tensors: those of the optimiser become its own, and change with it; others may be among them.
+
+    Raises:
+        WeightsError: its parameters, their shapes or their groups are others.
+        ConfigError: it optimises a parameter that has no name.
+    """
+    name_of = _names_of(optimizer, names)
+    _check_same(values["groups"], optimizer, name_of)
+    state = {name: dict(slots) for name, slots in values["state"].items()}
+    for key, tensor in tensors.items():
+        name, _, slot = key.rpartition("/")
+        if name in state:
+            state[name][slot] = tensor
+    saved = {frozenset(group["members"]): group["options"] for group in values["groups"]}
+    number = {parameter: i for i, parameter in enumerate(name_of)}  # torch loads optimizer states by number
+    groups = []
+    for group in optimizer.param_groups:
+        options = dict(saved[frozenset(name_of[parameter] for parameter in group["params"])])
+        tensor_options = {key: x for key, x in group.items() if isinstance(x, Tensor)}
+        options.update({key: torch.full_like(x, options[key]) for key, x in tensor_options.items()})
+        groups.append({**options, "params": [number[parameter] for parameter in group["params"]]})
+    by_number = {number[parameter]: state[name] for parameter, name in name_of.items() if state[name]}
+    optimizer.load_state_dict({"state": by_number, "param_groups": groups})
+    for parameter, name in name_of.items():
+        for slot, x in state[name].items():
+            loaded = optimizer.state[parameter][slot]
+            # torch casts the state to the type of its parameter; a wider state would lose bits.
+            if isinstance(x, Tensor) and x.dtype != loaded.dtype:
+                optimizer.state[parameter][slot] = x.to(loaded.device)
+
+
+def _names_of(optimizer: Optimizer, names: Iterable[tuple[str, nn.Parameter]]) -> dict[nn.Parameter, str]:
+    """The name of each parameter, in the optimiser's order."""
+    known = {parameter: name for name, parameter in names}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    nameless = [parameter for parameter in parameters if parameter not in known]
+    if nameless:
+        raise ConfigError(
+            f"{len(nameless)} of the optimiser's {len(parameters)} parameters have no name, one of shape "
+            f"{list(nameless[0].shape)}; hand in the names of all of them: network.named_parameters()"
+        )
+    return {parameter: known[parameter] for parameter in parameters}
+
+
+def _check_same(
+    groups: list[dict[str, Any]], optimizer: Optimizer, name_of: Mapping[nn.Parameter, str]
+) -> None:
+    """Raises: WeightsError: the state is of other parameters, or of the same in other groups."""
+    saved = {name: shape for group in groups for name, shape in group["members"].items()}
+    here = {name: list(parameter.shape) for parameter, name in name_of.items()}
+    for name in sorted(saved.keys() | here.keys()):
+        if saved.get(name) != here.get(name):
+            raise WeightsError(
+                f"the optimiser's state is of another model: parameter {safe_repr(name)} has shape "
+                f"{saved.get(name, '(it is missing)')} in the checkpoint and {here.get(name, '(it is missing)')} here"
+            )
+    saved_groups = {frozenset(group["members"]) for group in groups}
+    for group in optimizer.param_groups:
+        members = frozenset(name_of[parameter] for parameter in group["params"])
+        if members not in saved_groups:
+            raise WeightsError(
+                f"the optimiser's state has the parameters in other groups: none is of the {len(members)} with "
+                f"{safe_repr(min(members, default=''))}; use the groups that the run had"
+            )

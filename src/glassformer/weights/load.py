@@ -1,0 +1,331 @@
+"""Load a checkpoint into a network, and export the network's weights again.
+
+    load_weights     1. match   every parameter gets its rule and the names of its tensors in the checkpoint
+                     2. check   missing, misshapen and surplus tensors, before anything is allocated
+                     3. read    tensor by tensor, memory-mapped where nothing has to change
+    export_weights   the same rules inverted: parameters → tensors under the checkpoint's names
+
+In this module `ours` is the name of a parameter, `theirs` are the names of its tensors in the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.deprecation import former_names
+from glassformer.errors import WeightsError, nearest
+from glassformer.weights.header import TensorInfo
+from glassformer.weights.names import Fused, Rule, Slice, StackedExperts, Tied, TiedUnlessStored, WeightNames
+from glassformer.weights.read import WeightFiles
+from glassformer.weights.report import LoadReport, printable
+
+__all__ = [
+    "LoadReport",
+    "RenamedCheckpoint",
+    "export_weights",
+    "load_weights",
+    "name_list",
+    "nan_parameters",
+    "stored_spelling",
+]
+
+# Limit on parameters that are in no file: their size is just a number in an untrusted config.json.
+MAX_NEW_BYTES = 1 << 30
+LEGACY_NORM_NAMES = {"weight": "gamma", "bias": "beta"}
+"""How checkpoints named the parameters of norms before 2019."""
+
+Parameters = dict[str, tuple[nn.Parameter, list[str]]]
+
+
+class RenamedCheckpoint:
+    """A checkpoint under the names of a recipe's table, where newer releases gave tensors other names.
+
+        the file                              the table
+        mlp.experts.down_proj [8, D, F]  ──>  block_sparse_moe.experts.0.w2 … experts.7.w2, each [D, F]
+
+    A part of a stack is a view of it: no number is read or copied before it is used.
+
+    Attributes:
+        tensors: name in the table → shape, dtype, bytes and file.
+    """
+
+    def __init__(self, checkpoint: WeightFiles, names: WeightNames) -> None:
+        self._checkpoint = checkpoint
+        # name in the table → name in the file, how that tensor is cut, which of its parts
+        self._sources: dict[str, tuple[str, StackedExperts | None, int]] = {}
+        self.tensors: dict[str, TensorInfo] = {}
+        for stored, info in checkpoint.tensors.items():
+            rule, targets = names.table_names(stored, info.shape)
+            if targets != [stored] and any(name in checkpoint.tensors for name in targets):
+                rule, targets = None, [stored]  # the file has both spellings: this one is a surplus
+            shapes = (None if rule is None else rule.shapes(info.shape)) or [info.shape]
+            for number, (name, shape) in enumerate(zip(targets, shapes, strict=True)):
+                self.tensors[name] = replace(info, shape=shape, bytes=info.bytes // len(shapes))
+                self._sources[name] = (stored, rule, number)
+
+    def read(self, name: str, *, transient: bool = False) -> Tensor:
+        """Read one tensor, memory-mapped where its offset in the file allows it.
+
+        Args: transient: as in `WeightFiles.read`.
+        """
+        stored, rule, number = self._sources[name]
+        tensor = self._checkpoint.read(stored, transient=transient)
+        return tensor if rule is None else rule.read(tensor)[number]
+
+
+@dataclass(slots=True)
+class _LoadPlan:
+    """Where the value of every parameter comes from, and the mismatches found on the way.
+
+    stored: parameter → its rule, and the names of its tensors in the checkpoint
+    shared: parameter → the parameter whose tensor it shares
+    new: to be initialised · zeros: 0, since the checkpoint leaves them out
+    missing: (tensor, parameter) · misshapen, integers: messages · used: names that some rule reads
+    """
+
+    stored: dict[str, tuple[Rule, list[str]]] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
+    new: list[str] = field(default_factory=list)
+    zeros: list[str] = field(default_factory=list)
+    missing: list[tuple[str, str]] = field(default_factory=list)
+    misshapen: list[str] = field(default_factory=list)
+    integers: list[str] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+
+
+def load_weights(
+    network: nn.Module,
+    checkpoint: WeightFiles,
+    names: WeightNames,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str = "cpu",
+    strict: bool = False,
+    may_be_new: Callable[[str], bool] = lambda name: False,
+    reinitialised: Callable[[str], bool] = lambda name: False,
+    initialise: Callable[[nn.Module], None] = lambda module: None,
+) -> LoadReport:
+    """Load every parameter of a network (on any device, also meta) from a checkpoint.
+
+    Args:
+        dtype: None = the checkpoint's own (its most frequent floating dtype).
+        strict: a tensor of the file that nothing uses is an error.
+        may_be_new: parameters that may be missing, or of another shape, and are then initialised by
+            `initialise(module)`.
+        reinitialised: parameters that are initialised whatever the checkpoint holds.
+    Raises: WeightsError: missing, misshapen or (strict) surplus tensors; the first ten of each, with the nearest names.
+    """
+    tensors = RenamedCheckpoint(checkpoint, names)
+    parameters = _distinct_parameters(network)
+    plan = _match(network, parameters, tensors.tensors, names, may_be_new, reinitialised)
+    report = LoadReport(new=plan.new)
+    report.unused = [name for name in tensors.tensors if name not in plan.used and not names.is_ignored(name)]
+    report.shapes = {name: tuple(tensors.tensors[name].shape) for name in report.unused}
+    report.shapes |= {ours: tuple(parameters[ours][0].shape) for ours in report.new}
+    _raise_mismatches(plan, report.unused if strict else [], checkpoint.tensors)
+    dtype, device = dtype or _stored_dtype(checkpoint), torch.device(device)
+    _check_new_size(plan, parameters, dtype)
+    for ours, (rule, theirs) in plan.stored.items():
+        parameter, aliases = parameters[ours]
+        if device.type == "meta":  # shapes are all that is asked for
+            tensor = torch.empty(parameter.shape, dtype=dtype, device=device)
+        else:
+            tensor = _read_parameter(tensors, rule, theirs, dtype, device)
+        _assign(network, aliases, tensor)
+        report.loaded.append(ours)
+    for ours in (*plan.new, *plan.zeros):
+        parameter, aliases = parameters[ours]
+        _assign(network, aliases, torch.zeros(parameter.shape, dtype=dtype, device=device))
+    # Last: sharing takes the very parameter object that was assigned to the other name.
+    for ours, other in plan.shared.items():
+        stem, _, leaf = ours.rpartition(".")
+        setattr(network.get_submodule(stem), leaf, network.get_parameter(other))
+    for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in plan.new):
+        initialise(network.get_submodule(stem))
+    return report
+
+
+def _match(
+    network: nn.Module,
+    parameters: Parameters,
+    tensors: dict[str, TensorInfo],
+    names: WeightNames,
+    may_be_new: Callable[[str], bool],
+    reinitialised: Callable[[str], bool],
+) -> _LoadPlan:
+    """Give every parameter its rule and tensors, and collect all mismatches instead of stopping at the first."""
+    plan = _LoadPlan()
+    prefixed = names.has_prefix(tensors)
+    for ours, (parameter, aliases) in parameters.items():
+        if reinitialised(ours):
+            plan.new.append(ours)
+            continue
+        rule, theirs = _matching_rule(aliases, names, prefixed, tensors)
+        plan.used.update(theirs)
+        shapes = dict(zip(theirs, rule.shapes(tuple(parameter.shape)), strict=True))
+        wrong = [name for name in theirs if name in tensors and tuple(tensors[name].shape) != shapes[name]]
+        absent = [name for name in theirs if name not in tensors]
+        if not absent and may_be_new(ours):  # a head for other labels than the file's
+            absent = wrong
+        if not absent:
+            plan.misshapen += [
+                f"{name} is {list(tensors[name].shape)}, the config asks for {list(shapes[name])}"
+                for name in wrong
+            ]
+            plan.integers += [
+                f"{name} is {str(tensors[name].dtype).removeprefix('torch.')}"
+                for name in theirs
+                if not tensors[name].dtype.is_floating_point
+            ]
+            plan.stored[ours] = (rule, theirs)
+        elif len(absent) < len(theirs):  # half of a fused tensor is an error, whatever may be new
+            plan.missing += [(name, ours) for name in absent]
+        elif isinstance(rule, TiedUnlessStored):
+            plan.shared[ours] = f"{rule.ours}.{ours.rpartition('.')[2]}"
+        elif ours in names.zero_if_missing:
+            plan.zeros.append(ours)
+        elif may_be_new(ours):
+            plan.new.append(ours)
+        else:
+            plan.missing += [(name, ours) for name in absent]
+    for name, _ in network.named_parameters(remove_duplicate=False):  # other names of tied parameters
+        if name not in parameters:
+            rule, theirs = names.find(name, prefixed=prefixed)
+            plan.used.update(theirs if isinstance(rule, Tied) else [])
+    return plan
+
+
+def _matching_rule(
+    aliases: list[str], names: WeightNames, prefixed: bool, stored: Container[str]
+) -> tuple[Rule, list[str]]:
+    """The rule of a parameter and the names of its tensors; of a tied parameter the first rule that the file fits."""
+    rules = []
+    for ours in aliases:
+        rule, theirs = names.find(ours, prefixed=prefixed)
+        rules.append((rule, [stored_spelling(name, stored) for name in theirs]))
+    return next((entry for entry in rules if all(name in stored for name in entry[1])), rules[0])
+
+
+def _raise_mismatches(plan: _LoadPlan, surplus: list[str], stored: Iterable[str]) -> None:
+    """Raises: WeightsError: with every mismatch of the plan, the first ten of each kind."""
+    missing = [
+        # The nearest names are looked up for those that are shown alone, since it takes time.
+        f"{name} (for {ours}{nearest(name, stored, 1) if i < 10 else ''})"
+        for i, (name, ours) in enumerate(plan.missing)
+    ]
+    problems = [
+        f"{len(values)} {kind}: {name_list(values)}"
+        for kind, values in (
+            ("missing", missing),
+            ("misshapen", plan.misshapen),
+            ("not floating-point", plan.integers),
+            ("surplus", surplus),
+        )
+        if values
+    ]
+    if problems:
+        raise WeightsError("the checkpoint does not fit its config.json: " + "; ".join(problems))
+
+
+def _check_new_size(plan: _LoadPlan, parameters: Parameters, dtype: torch.dtype) -> None:
+    """Refuse to allocate a head of absurd size.
+
+    Raises: WeightsError: it needs more than `MAX_NEW_BYTES`.
+    """
+    new = [*plan.new, *plan.zeros]
+    size = sum(parameters[ours][0].numel() for ours in new) * dtype.itemsize
+    if size > MAX_NEW_BYTES:
+        raise WeightsError(
+            f"the new head needs {size / 1e9:.1f} GB for {name_list(new)}, at most "
+            f"{MAX_NEW_BYTES / 1e9:.1f} GB are allocated; check num_labels and id2label in config.json"
+        )
+
+
+def _read_parameter(
+    tensors: RenamedCheckpoint, rule: Rule, theirs: list[str], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Read the tensors of one parameter and put them together, in this dtype and on this device."""
+    # What is copied anyway is read through a mapping of its own, so that the pages of the file can be let go.
+    copied = device.type != "cpu" or any(
+        isinstance(rule, Fused) or tensors.tensors[name].dtype != dtype for name in theirs
+    )
+    tensor = rule.read([tensors.read(name, transient=copied) for name in theirs])
+    return tensor.to(device=device, dtype=dtype) if tensor.is_floating_point() else tensor.to(device)
+
+
+def export_weights(network: nn.Module, names: WeightNames, *, prefixed: bool) -> dict[str, Tensor]:
+    """The inverse of `load_weights`: every parameter as tensors under the checkpoint's names and in its layout.
+
+    Args:
+        prefixed: names begin with the family's prefix, as those of models with a head do.
+    """
+    slices: dict[str, dict[int, Tensor]] = {}
+    for ours, (parameter, _) in _distinct_parameters(network).items():
+        rule, theirs = names.find(ours, prefixed=prefixed and names.prefixed)
+        number = rule.number if isinstance(rule, Slice) else 0
+        for name, tensor in zip(theirs, rule.write(parameter.detach()), strict=True):
+            slices.setdefault(name, {})[number] = tensor
+    return {
+        name: torch.cat([parts[number] for number in sorted(parts)]) if len(parts) > 1 else parts[0]
+        for name, parts in slices.items()
+    }
+
+
+def _distinct_parameters(network: nn.Module) -> Parameters:
+    """Each distinct parameter under its first name, with all its names: tied parameters have several."""
+    by_identity: dict[int, tuple[nn.Parameter, list[str]]] = {}
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        by_identity.setdefault(id(parameter), (parameter, []))[1].append(name)
+    return {aliases[0]: (parameter, aliases) for parameter, aliases in by_identity.values()}
+
+
+def _assign(network: nn.Module, aliases: list[str], tensor: Tensor) -> None:
+    """Make a tensor the parameter under all these names."""
+    parameter = nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
+    for alias in aliases:
+        stem, _, leaf = alias.rpartition(".")
+        setattr(network.get_submodule(stem), leaf, parameter)
+
+
+def _stored_dtype(checkpoint: WeightFiles) -> torch.dtype:
+    """The most frequent floating dtype of a checkpoint.
+
+    Raises: WeightsError: it is an 8-bit one, which no kernel computes in.
+    """
+    floating = [info.dtype for info in checkpoint.tensors.values() if info.dtype.is_floating_point]
+    # Sorted, so that the same of several equally frequent ones is taken each time.
+    dtype = max(sorted(set(floating), key=str), key=floating.count) if floating else torch.float32
+    if dtype.itemsize == 1:
+        raise WeightsError(
+            f"the checkpoint is stored as {str(dtype).removeprefix('torch.')}, which nothing computes in; "
+            "load it with dtype='bfloat16' or 'float32'"
+        )
+    return dtype
+
+
+def stored_spelling(name: str, stored: Container[str]) -> str:
+    """A tensor's name, or its legacy spelling (`gamma`, `beta`) where the file has that alone."""
+    stem, _, leaf = name.rpartition(".")
+    legacy = f"{stem}.{LEGACY_NORM_NAMES[leaf]}" if leaf in LEGACY_NORM_NAMES else name
+    return legacy if name not in stored and legacy in stored else name
+
+
+def nan_parameters(network: nn.Module) -> list[str]:
+    """The names of parameters that hold NaN.
+
+    Looked for only where an answer is NaN: it reads every page of files that are memory-mapped.
+    """
+    return [name for name, x in network.named_parameters() if x.numel() and bool(x.max().isnan())]
+
+
+def name_list(values: list[str]) -> str:
+    """The first ten names for a message, the rest of them counted."""
+    more = f", and {len(values) - 10} more" if len(values) > 10 else ""
+    return ", ".join(map(printable, values[:10])) + more
+
+
+__getattr__ = former_names(__name__)

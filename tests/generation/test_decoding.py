@@ -1,0 +1,205 @@
+"""Draws follow their probabilities, rows do not meet, and nothing goes wrong without a word."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer import ConfigError, Model, WeightsError
+from glassformer.generation.decoding import Decoding, Interrupted, Multinomial, greedy
+from glassformer.generation.rows import Rows
+from glassformer.generation.stopping import StoppingCriteria
+from glassformer.models import FAMILIES
+
+IDS = torch.tensor([[5, 17, 3], [8, 8, 40]])
+
+
+@pytest.fixture
+def model() -> Model:
+    torch.manual_seed(4)
+    model = Model.from_config(FAMILIES["gpt2"].tiny, task="text-generation").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model
+
+
+def decoding(model: Model, **options: Any) -> Decoding:
+    rows = Rows(model.network, IDS)
+    return Decoding(rows, **{"max_new_tokens": 8, "stop": StoppingCriteria(2), **options})
+
+
+# -------------------------------------------------------------------------------------------------------------- draws
+
+
+def chi_squared(counts: Tensor, probs: Tensor) -> float:
+    expected = probs * counts.sum()
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_frequencies_are_probabilities(seed: int) -> None:
+    """Chi-squared with 5 degrees of freedom is above 20.5 once in a thousand times; the seeds are fixed."""
+    probs = torch.tensor([0.4, 0.3, 0.0, 0.15, 0.1, 0.04, 0.01])
+    draw = Multinomial(4_000, seed)
+    sampled = torch.cat([draw(probs.log().expand(4_000, -1)) for _ in range(5)])
+    counts = sampled.bincount(minlength=7)
+    assert counts[2] == 0, "what cannot be is never drawn"
+    some = probs > 0
+    assert chi_squared(counts[some], probs[some]) < 20.5
+    assert chi_squared(counts[some], torch.full((6,), 1 / 6)) > 1_000  # the test can tell
+
+
+def test_a_row_draws_for_itself() -> None:
+    logits = torch.randn(5, 50, generator=torch.Generator().manual_seed(0))
+    first, second = Multinomial(5, 3), Multinomial(2, 3)
+    for _ in range(10):
+        assert first(logits)[:2].equal(second(logits[:2]))
+    same = torch.zeros(5, 10_000)
+    assert len(Multinomial(5, 3)(same).unique()) == 5  # rows of one prompt go ways of their own
+    assert not Multinomial(5, 3)(same).equal(Multinomial(5, 4)(same))
+
+
+def test_a_sure_thing_is_drawn() -> None:
+    logits = torch.full((3, 9), -torch.inf)
+    logits[:, 8] = 0.0
+    draw = Multinomial(3, 0)
+    assert all(draw(logits).tolist() == [8, 8, 8] for _ in range(100))
+
+
+def test_sampled_rows_of_a_model_follow_its_probabilities(model: Model) -> None:
+    result = model.generate(
+        IDS[:1], do_sample=True, top_k=5, seed=1, max_new_tokens=1, num_return_sequences=4_000
+    )
+    logits = model(IDS[:1]).logits[0, -1].detach()
+    best = logits.topk(5)
+    counts = torch.tensor([(result[:, -1] == token).sum() for token in best.indices])
+    assert counts.sum() == 4_000, "none but the five likeliest"
+    assert chi_squared(counts, best.values.softmax(-1)) < 18.5  # 4 degrees of freedom
+
+
+def test_cold_draws_are_greedy(model: Model) -> None:
+    greedy = model.generate(IDS, max_new_tokens=9)
+    assert model.generate(IDS, do_sample=True, temperature=1e-5, max_new_tokens=9).equal(greedy)
+    assert model.generate(IDS, do_sample=True, top_k=1, max_new_tokens=9).equal(greedy)
+    assert not model.generate(IDS, do_sample=True, seed=0, max_new_tokens=9).equal(greedy)
+
+
+def test_seeds(model: Model) -> None:
+    one, again, other = (
+        model.generate(IDS, do_sample=True, seed=seed, max_new_tokens=20) for seed in (1, 1, 2)
+    )
+    assert one.equal(again) and not one.equal(other)
+    message = []
+    for seed in (5, 5, 6):
+        torch.manual_seed(seed)
+        message.append(model.generate(IDS, do_sample=True, max_new_tokens=20))
+    assert message[0].equal(message[1]) and not message[0].equal(message[2])
+
+
+def test_several_draws_of_a_prompt_are_neighbours(model: Model) -> None:
+    result = model.generate(IDS, do_sample=True, seed=1, num_return_sequences=3, max_new_tokens=12)
+    assert result[:, :3].equal(IDS.repeat_interleave(3, dim=0))
+    assert len(result.unique(dim=0)) == 6
+
+
+# -------------------------------------------------------------------------------------------------------------- steps
+
+
+def test_steps_are_what_a_run_gathers(model: Model) -> None:
+    steps = list(decoding(model, scores=True, top=3))
+    result = decoding(model, scores=True, top=3).run()
+    assert result.new_ids.equal(torch.stack([step.tokens for step in steps], dim=1))
+    assert result.logprobs is not None and result.logprobs.shape == (2, 8)
+    assert result.top_ids is not None and result.top_ids.shape == (2, 8, 3)
+    assert result.top_ids[..., 0].equal(result.new_ids)  # greedy: always the likeliest
+    assert result.logprobs.equal(result.filtered_logprobs)  # no filter
+    assert result.scores is not None and torch.allclose(result.scores, result.logprobs.sum(-1))
+
+
+def test_nothing_is_scored_unasked(model: Model) -> None:
+    result = decoding(model).run()
+    assert (result.scores, result.logprobs, result.top_ids, result.texts) == (None,) * 4
+    assert result.reasons == ["max_new_tokens"] * 2 and "2 rows" in repr(result)
+
+
+def test_no_step_scores_nothing(model: Model) -> None:
+    result = model.generate(IDS, max_new_tokens=0, return_scores=True)
+    assert result.ids.equal(IDS) and result.scores.tolist() == [0, 0] and result.logprobs is None
+
+
+def test_a_row_that_has_ended_scores_nothing(model: Model) -> None:
+    free = decoding(model).run()
+    stop = int(free.new_ids[0, 2])
+    result = decoding(model, stop=StoppingCriteria(2, ids=(stop,)), pad_id=98, scores=True).run()
+    assert result.active is not None and result.logprobs is not None
+    length = int(result.active[0].sum())
+    assert (result.new_ids[0, length:] == 98).all() and int(result.new_ids[0, length - 1]) == stop
+    assert (result.logprobs[0, length:] == 0).all() and (result.logprobs[0, :length] < 0).all()
+
+
+def test_a_stream_of_ids_is_the_same(model: Model) -> None:
+    streamed = torch.stack(list(model.stream(IDS, max_new_tokens=7)), dim=1)
+    assert torch.cat([IDS, streamed], dim=1).equal(model.generate(IDS, max_new_tokens=7))
+
+
+def test_a_stream_runs_no_further_than_it_is_read(model: Model) -> None:
+    reads = []
+    model.network.register_forward_hook(lambda *_: reads.append(1))
+    stream = model.stream(IDS, max_new_tokens=7)
+    next(stream), next(stream)
+    assert len(reads) == 2
+
+
+# ------------------------------------------------------------------------------------------------------- what may come
+
+
+def interrupting(after: int) -> Any:
+    """A choice during which Ctrl-C is pressed."""
+    calls = []
+
+    def choose(logits: Tensor) -> Tensor:
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return greedy(logits)
+
+    return choose
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_ctrl_c_keeps_what_was_said(model: Model, after: int) -> None:
+    free = decoding(model).run()
+    with pytest.raises(Interrupted, match=r"\.partial") as stopped:
+        decoding(model, choose=interrupting(after), scores=True).run()
+    partial = stopped.value.partial
+    assert isinstance(stopped.value, KeyboardInterrupt)
+    assert partial.ids.equal(free.ids[:, : 3 + after])
+    assert partial.reasons == ["interrupted"] * 2
+
+
+def test_weights_that_are_nan(model: Model) -> None:
+    with torch.no_grad():
+        next(model.parameters())[7] = math.nan
+    with pytest.raises(WeightsError, match=r"token 3 are NaN or infinite, because 1 tensors .*damaged"):
+        model.generate(IDS)
+
+
+def test_numbers_that_grew_too_large(model: Model) -> None:
+    model.network.register_forward_hook(
+        lambda _, __, output: replace(output, logits=output.logits + math.inf)
+    )
+    with pytest.raises(WeightsError, match=r"though the weights hold none.*float32"):
+        model.generate(IDS, do_sample=True)
+
+
+def test_all_is_banned(model: Model) -> None:
+    with pytest.raises(ConfigError, match=r"no token is allowed as token 3 of a row.*relax"):
+        model.generate(IDS, bad_words_ids=[[token] for token in range(99)])
+    with pytest.raises(ConfigError, match="no token is allowed"):
+        model.generate(IDS, no_repeat_ngram_size=1, bad_words_ids=[[1], *([t] for t in range(9, 99))])

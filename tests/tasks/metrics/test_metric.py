@@ -1,0 +1,200 @@
+"""Figures added up pass by pass equal those of scikit-learn on everything at once."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+from torch import Tensor
+
+from glassformer.core.classification_heads import SequenceClassifier, TokenClassifier
+from glassformer.core.flow import Batch, Flow, Output
+from glassformer.core.language_heads import CausalLMHead
+from glassformer.errors import DataError
+from glassformer.model import Model
+from glassformer.models import FAMILIES
+from glassformer.tasks.metrics.classes import ClassificationMetric, MultiLabelMetric, per_class
+from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
+from glassformer.tasks.metrics.regression import RegressionMetric
+from glassformer.tasks.microbatch import MicroBatch
+
+Make = Callable[[], Metric]
+
+
+def judged(metric: Metric, logits: Tensor, labels: Tensor, cuts: list[int] | None = None) -> Metric:
+    """The meter, when it has seen everything in passes that begin at `cuts`."""
+    bounds = [0, *sorted({c % len(labels) for c in cuts or []} - {0}), len(labels)]
+    for start, end in pairwise(bounds):
+        item = MicroBatch(Batch(), Flow(), labels[start:end])
+        metric.update(Output(logits=logits[start:end]), item)
+    return metric
+
+
+def check_additive(make: Make, logits: Tensor, labels: Tensor, cuts: list[int]) -> dict[str, float]:
+    """However the data are cut, and whichever process has seen them, the figures are the same."""
+    whole = judged(make(), logits, labels).compute()
+    assert judged(make(), logits, labels, cuts).compute() == pytest.approx(whole, rel=1e-6, abs=1e-9)
+    if len(labels) > 1:
+        middle = len(labels) // 2
+        first = judged(make(), logits[:middle], labels[:middle])
+        second = judged(make(), logits[middle:], labels[middle:])
+        idle = make()  # a process that had nothing to do
+        assert {name: x.shape for name, x in idle.state.items()} == {
+            name: x.shape for name, x in first.state.items()
+        }
+        for metric in (second, idle):
+            for name in first.state:
+                first.state[name] += metric.state[name]
+        assert first.compute() == pytest.approx(whole, rel=1e-6, abs=1e-9)
+    assert all(x.dtype == torch.float64 for x in make().state.values())
+    return whole
+
+
+sizes = {"count": st.integers(1, 40), "classes": st.integers(2, 6), "seed": st.integers(0, 2**32 - 1)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(**sizes, cuts=st.lists(st.integers(0, 100), max_size=4))
+def test_classification(count: int, classes: int, seed: int, cuts: list[int]) -> None:
+    draw = np.random.default_rng(seed)
+    true, logits = draw.integers(0, classes, count), draw.normal(size=(count, classes)).astype(np.float32)
+    said = logits.argmax(-1)
+    head, names = SequenceClassifier(3, classes), [f"class {i}" for i in range(classes)]
+    logits, labels = torch.from_numpy(logits), torch.from_numpy(true)
+    found = check_additive(lambda: ClassificationMetric(head, names), logits, labels, cuts)
+
+    assert found["accuracy"] == pytest.approx(metrics.accuracy_score(true, said))
+    for average in ("macro", "weighted", "micro"):
+        wanted = metrics.f1_score(true, said, average=average, zero_division=0)
+        assert found[f"f1_{average}"] == pytest.approx(wanted)
+    assert found["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
+
+    each = per_class(names, *judged(ClassificationMetric(head, names), logits, labels).counts())  # type: ignore[attr-defined]
+    table = metrics.precision_recall_fscore_support(true, said, labels=range(classes), zero_division=0)
+    for i, name in enumerate(names):
+        assert [x or 0.0 for x in each[name].values()] == pytest.approx(
+            [float(column[i]) for column in table]
+        )
+
+
+def test_a_class_that_never_occurs_is_left_out_and_one_never_said_has_0() -> None:
+    logits = torch.tensor([[9.0, 0, 0], [9.0, 0, 0], [9.0, 0, 0]])
+    metric = judged(ClassificationMetric(SequenceClassifier(3, 3), "abc"), logits, torch.tensor([0, 0, 1]))
+    assert metric.compute()["f1_macro"] == pytest.approx((0.8 + 0) / 2)
+    assert per_class("abc", *metric.counts())["c"] == {
+        "precision": None,
+        "recall": None,
+        "f1": None,
+        "support": 0,
+    }  # type: ignore[attr-defined]
+
+
+def test_tokens_that_do_not_count_are_not_judged() -> None:
+    logits = torch.tensor([[[0.0, 9], [9, 0], [9, 0]]])
+    metric = judged(ClassificationMetric(TokenClassifier(3, 2), "ab"), logits, torch.tensor([[1, -100, 1]]))
+    assert metric.compute()["accuracy"] == 0.5
+    assert float(metric.state["loss.count"]) == 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(**sizes, cuts=st.lists(st.integers(0, 100), max_size=4))
+def test_several_labels(count: int, classes: int, seed: int, cuts: list[int]) -> None:
+    draw = np.random.default_rng(seed)
+    true = (draw.random((count, classes)) < 0.3).astype(np.float32)
+    logits = draw.normal(size=(count, classes)).astype(np.float32)
+    said = 1 / (1 + np.exp(-logits)) > 0.5
+    head, names = SequenceClassifier(3, classes, problem="multi"), [f"label {i}" for i in range(classes)]
+    labels = torch.from_numpy(true)
+    found = check_additive(lambda: MultiLabelMetric(head, names), torch.from_numpy(logits), labels, cuts)
+    for average in ("macro", "micro"):
+        wanted = metrics.f1_score(true, said, average=average, zero_division=0)
+        assert found[f"f1_{average}"] == pytest.approx(wanted)
+    each = per_class(names, *judged(MultiLabelMetric(head, names), torch.from_numpy(logits), labels).counts())  # type: ignore[attr-defined]
+    table = metrics.precision_recall_fscore_support(true, said, average=None, zero_division=0)
+    for i, name in enumerate(names):
+        assert [x or 0.0 for x in each[name].values()] == pytest.approx(
+            [float(column[i]) for column in table]
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    count=st.integers(2, 40),
+    seed=st.integers(0, 2**32 - 1),
+    mean=st.floats(-1e3, 1e3),
+    cuts=st.lists(st.integers(0, 100), max_size=4),
+)
+def test_regression(count: int, seed: int, mean: float, cuts: list[int]) -> None:
+    draw = np.random.default_rng(seed)
+    true = (draw.normal(size=count) + mean).astype(np.float32)
+    said = (true + draw.normal(size=count)).astype(np.float32)
+    head = SequenceClassifier(3, 1, problem="regression")
+    logits, labels = torch.from_numpy(said)[:, None], torch.from_numpy(true)
+    found = check_additive(lambda: RegressionMetric(head), logits, labels, cuts)
+    wide = said.astype(np.float64), true.astype(np.float64)
+    assert found["mse"] == pytest.approx(np.mean((wide[0] - wide[1]) ** 2))
+    assert found["loss"] == pytest.approx(found["mse"], rel=1e-4)
+    assert found["pearson"] == pytest.approx(np.corrcoef(*wide)[0, 1], abs=1e-6)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 12345.678])
+def test_what_never_changes_rises_and_falls_with_nothing(constant: float) -> None:
+    labels = torch.tensor([1.0, 2, 4])
+    metric = RegressionMetric(SequenceClassifier(3, 1, problem="regression"))
+    assert judged(metric, torch.full((3, 1), constant), labels).compute()["pearson"] == 0
+
+
+def test_perplexity_is_1_where_certain_and_2_between_two() -> None:
+    words = torch.tensor([[3, 1, 4, 1]])
+    certain = torch.nn.functional.one_hot(words.roll(-1), 6).float() * 200
+    metric = judged(PerplexityMetric(CausalLMHead(3, 6)), certain, words)
+    assert metric.compute() == pytest.approx({"loss": 0, "perplexity": 1, "bits": 0}, abs=1e-6)
+    undecided = certain + torch.nn.functional.one_hot((words.roll(-1) + 1) % 6, 6).float() * 200
+    metric = judged(PerplexityMetric(CausalLMHead(3, 6)), undecided, words)
+    assert metric.compute() == pytest.approx({"loss": math.log(2), "perplexity": 2, "bits": 1})
+
+
+def test_perplexity_is_weighted_by_tokens_not_by_passes() -> None:
+    head, draw = CausalLMHead(3, 6), torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 7, 6, generator=draw)
+    words = torch.randint(0, 6, (3, 7), generator=draw)
+    words[0, 2:] = -100  # a short text
+    found = check_additive(lambda: PerplexityMetric(head), logits, words, [1])
+    following = words[:, 1:].flatten()
+    mean = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), following, ignore_index=-100)
+    assert found["loss"] == pytest.approx(float(mean))
+    assert found["perplexity"] == pytest.approx(math.exp(float(mean)))
+
+
+def test_perplexity_before_learning_is_about_the_vocabulary() -> None:
+    torch.manual_seed(0)
+    model = Model.from_config(FAMILIES["gpt2"].tiny, task="text-generation")
+    words = torch.randint(0, model.vocabulary, (8, 30))
+    metric = PerplexityMetric(model.network.head)  # type: ignore[arg-type]
+    with torch.no_grad():
+        metric.update(model.network(Batch(input_ids=words), Flow()), MicroBatch(Batch(), Flow(), words))
+    assert metric.compute()["perplexity"] == pytest.approx(model.vocabulary, rel=0.2)
+
+
+def test_a_loss_beyond_all_bounds_is_still_a_number() -> None:
+    logits = torch.tensor([[[0.0, 1e4], [0, 0]]])
+    figures = judged(PerplexityMetric(CausalLMHead(3, 2)), logits, torch.tensor([[0, 0]])).compute()
+    assert math.isfinite(figures["perplexity"]) and figures["perplexity"] > 1e300
+
+
+@pytest.mark.parametrize(
+    "make", [Metric, PerplexityMetric, RegressionMetric, lambda head: ClassificationMetric(head, "ab")]
+)
+def test_nothing_to_judge_is_said(make: Any) -> None:
+    with warnings.catch_warnings(), pytest.raises(DataError, match="nothing to evaluate"):
+        warnings.simplefilter("error")
+        make(SequenceClassifier(3, 2)).compute()

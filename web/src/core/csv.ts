@@ -1,0 +1,19 @@
+/** CSV and JSON export of tables; the first row holds the column names. */
+
+type Cell = string | number;
+
+/** Comma-separated values, RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
+export function csv(rows: Cell[][]): string {
+  return rows.map((row) => `${row.map(field).join(",")}\r\n`).join("");
+}
+
+function field(cell: Cell): string {
+  if (typeof cell === "number") return String(cell);
+  const safe = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+  return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+}
+
+/** One object a row, by the columns' names. */
+export function records([names, ...rows]: Cell[][]): Record<string, Cell>[] {
+  return rows.map((row) => Object.fromEntries(row.map((cell, column) => [names[column], cell])));
+}

@@ -1,0 +1,143 @@
+/** HTTP transport to the local server: binary frames by GET, forward passes by POST, each with the access token. */
+
+import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
+import { UserError, nullToMinusInfinity } from "./types";
+import type { Distribution, Lines, LinesQuery, Neuron, Overview, Progress, Row, Session, Tile, TileQuery, Transport, TraceLine, GenerationRequest, TraceLocation } from "./types";
+
+type Numbers = Float32Array | Float64Array;
+
+export class HttpTransport implements Transport {
+  readonly host = "server";
+
+  constructor(private readonly token: string | null) {}
+
+  async run(texts: string[] | null, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
+    return this.pass("/api/runs", texts ? { texts } : {}, progress, signal);
+  }
+
+  async overview(session: Session, map: string, layer: number, exact: boolean, signal?: AbortSignal): Promise<Overview> {
+    return overviewOf(await this.frame("overview", session, { map, layer, exact: exact ? 1 : 0 }, signal));
+  }
+
+  async lines(session: Session, query: LinesQuery, signal?: AbortSignal): Promise<Lines> {
+    const { map, layers, heads, mix, rows, count, keys } = query;
+    const parameters = { map, layers: `${layers[0]}:${layers[1] + 1}`, heads: heads.join(","), mix, rows: rows.join(":"), count };
+    const frame = await this.frame("lines", session, keys ? { ...parameters, keys: keys.join(",") } : parameters, signal);
+    return {
+      query,
+      members: frame.header.members as [number, number][],
+      maps: frame.shapes.keys[0],
+      count: frame.shapes.keys[2],
+      keys: frame.arrays.keys as Uint32Array,
+      probs: frame.arrays.probs as Float32Array,
+      other: frame.arrays.other as Float32Array,
+    };
+  }
+
+  async tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<Tile> {
+    const frame = await this.frame("tile", session, { ...query }, signal);
+    const [height, width] = frame.shapes.tile;
+    return { query, height, width, values: frame.arrays.tile as Uint8Array, scale: frame.header.scale as number };
+  }
+
+  async row(session: Session, map: string, layer: number, head: number, query: number, signal?: AbortSignal): Promise<Row> {
+    const { arrays } = await this.frame("row", session, { map, layer, head, query }, signal);
+    return { map, layer, head, query, scores: arrays.scores as Numbers, probs: arrays.probs as Numbers };
+  }
+
+  async neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number], signal?: AbortSignal): Promise<Neuron> {
+    const frame = await this.frame("neuron", session, { map, layer, head, query, keys: keys.join(":") }, signal);
+    const { scale, kv_head, keys: keyRange } = frame.header as { scale: number; kv_head: number; keys: [number, number] };
+    return { map, layer, head, query, keys: keyRange, scale, kv_head, ...(frame.arrays as unknown as Pick<Neuron, "q" | "k" | "v" | "z" | "scores" | "probs" | "bias">) };
+  }
+
+  async write(request: GenerationRequest, onLine: (line: TraceLine) => void, signal?: AbortSignal): Promise<void> {
+    let finished = false;
+    for await (const line of lines(await this.post("/api/write", request, signal))) {
+      const message = JSON.parse(line, nullToMinusInfinity) as TraceLine & { error?: string };
+      if (message.error) throw new UserError(message.error, "request");
+      onLine(message);
+      finished ||= "ready" in message;
+    }
+    if (!finished) throw new UserError(SERVER_GONE, "unreachable");
+  }
+
+  async stop(w: string): Promise<void> {
+    await (await this.post("/api/stop", { w })).text();
+  }
+
+  async distribution(w: string, node: number, signal?: AbortSignal): Promise<Distribution> {
+    const answer = await this.call(`/api/distribution?${new URLSearchParams({ w, node: String(node) })}`, { signal });
+    return distributionOf(readFrame(await answer.arrayBuffer().catch(unreachable), "distribution"));
+  }
+
+  async attend(w: string, node: number, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
+    return this.pass("/api/attend", { w, node }, progress, signal);
+  }
+
+  async page(session: Session, location?: TraceLocation): Promise<Blob> {
+    const parameters: Record<string, string> = location ? { w: location.w, node: String(location.node) } : { s: session.id };
+    return (await this.call(`/api/page?${new URLSearchParams(parameters)}`)).blob();
+  }
+
+  /** Run a forward pass: progress line by line, and its session in the end. */
+  private async pass(path: string, parameters: object, progress: (at: Progress) => void, signal?: AbortSignal): Promise<Session> {
+    let ready: Session | undefined;
+    for await (const line of lines(await this.post(path, parameters, signal))) {
+      const message = JSON.parse(line) as Partial<Progress> & { ready?: Session; error?: string };
+      if (message.error) throw new UserError(message.error, "request");
+      if (message.ready) ready = message.ready; // and read on: a stream left before its end counts as a failed call
+      else progress({ done: message.done ?? 0, of: message.of ?? 1 });
+    }
+    if (ready) return ready;
+    throw new UserError(SERVER_GONE, "unreachable");
+  }
+
+  private post(path: string, body: object, signal?: AbortSignal): Promise<Response> {
+    return this.call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+  }
+
+  private async frame(kind: FrameKind, session: Session, parameters: Record<string, string | number>, signal?: AbortSignal): Promise<BinaryFrame> {
+    const pairs = Object.entries({ s: session.id, ...parameters }).map(([name, value]) => [name, String(value)]);
+    const answer = await this.call(`/api/${kind}?${new URLSearchParams(pairs)}`, { signal });
+    return readFrame(await answer.arrayBuffer().catch(unreachable), kind);
+  }
+
+  private async call(path: string, options: RequestInit = {}): Promise<Response> {
+    const headers = { ...options.headers, ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
+    const answer = await fetch(path, { ...options, headers, cache: "no-store" }).catch(unreachable);
+    if (!answer.ok) throw await errorOf(answer);
+    return answer;
+  }
+}
+
+const SERVER_GONE = "The program that serves this page has ended.";
+
+/** A request without a response: aborted, or the server is gone. */
+function unreachable(error: unknown): never {
+  if (error instanceof DOMException && error.name === "AbortError") throw error;
+  throw new UserError(SERVER_GONE, "unreachable");
+}
+
+async function errorOf(answer: Response): Promise<UserError> {
+  if (answer.status === 401) return new UserError("This page has no key to the program that serves it: open the address that the program printed.", "token");
+  const body = await answer.text();
+  let message = `The program answered with ${answer.status}.`;
+  if (answer.headers.get("Content-Type")?.startsWith("application/json")) message = (JSON.parse(body) as { error?: string }).error ?? message;
+  return new UserError(message, answer.status === 410 ? "gone" : "request");
+}
+
+/** The lines of a response as they arrive. */
+async function* lines(answer: Response): AsyncGenerator<string> {
+  if (!answer.body) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read().catch(unreachable);
+    if (done) break;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop() ?? "";
+    yield* parts.filter((part) => part.trim() !== "");
+  }
+  if (rest.trim() !== "") yield rest;
+}

@@ -1,0 +1,254 @@
+/**
+ * Transport of a standalone page: its data comes from script elements in the page itself.
+ *
+ *     <script id="session">, <script class="frame" data-key="overview/self/0">, … "layer/self/0">
+ *         ──base64, inflate──> session, overviews; q, k, v of a layer ──core/attention──> lines, tiles, rows, neurons
+ *
+ * A block is unpacked when it is first needed. Probabilities are made in stripes of rows, of which the last used stay.
+ */
+
+import { type Floats, type Layer, TILE, biasOf, quantize, kvHead, weightedValues, maxPoolInto, scores, softmax, topKeys } from "./attention";
+import { distributionOf, type BinaryFrame, type FrameKind, overviewOf, readFrame } from "./binary-frame";
+import { LRUCache } from "./lru-cache";
+import { maskOf } from "./mask";
+import type { Options } from "./generation-options";
+import { mapOf } from "./url-state";
+import { typeOf } from "./tokens";
+import {
+  type AttentionMap, type Distribution, type Lines, type LinesQuery, type Neuron, type Overview, UserError, type Row, type Session, type Tile, type TileQuery, type Transport,
+  nullToMinusInfinity, type GenerationTrace, type TraceLine, type GenerationRequest, type TraceResult, type TraceStep,
+} from "./types";
+
+/** Rows computed at once. */
+const STRIPE = 64;
+/** Cache budget, in bytes, of decompressed layers, and of probabilities. */
+const BUDGET = 128e6;
+/** Longest computation, in ms, before yielding to the event loop. */
+const YIELD_INTERVAL = 12;
+
+/** Is this a page with its data inside? */
+export function hasInline(holder: Document = document): boolean {
+  return holder.getElementById("session") !== null;
+}
+
+export class InlineTransport implements Transport {
+  readonly host = "page";
+  private readonly blocks = new Map<string, Element>();
+  private readonly layers = new LRUCache<Promise<Layer>>(BUDGET);
+  private readonly stripes = new LRUCache<Floats>(BUDGET);
+  private sessionData: Promise<Session> | undefined;
+  private traceData: Promise<StoredTrace> | undefined;
+  private lastYield = 0;
+
+  constructor(private readonly holder: Document = document) {
+    for (const block of holder.querySelectorAll("script.frame")) this.blocks.set(block.getAttribute("data-key") ?? "", block);
+  }
+
+  async run(texts: string[] | null): Promise<Session> {
+    const session = await (this.sessionData ??= this.open());
+    if (texts && texts.join("\0") !== session.texts.join("\0")) {
+      throw new UserError(`This page holds one text; to look at another: ${session.command}`, "absent");
+    }
+    return session;
+  }
+
+  async overview(session: Session, map: string, layer: number): Promise<Overview> {
+    return overviewOf(await this.frame(session, "overview", map, layer));
+  }
+
+  async lines(session: Session, query: LinesQuery, signal?: AbortSignal): Promise<Lines> {
+    const map = mapOf(session, query.map);
+    const members: [number, number][] = [];
+    for (let layer = query.layers[0]; layer <= query.layers[1]; layer++) for (const head of query.heads) members.push([layer, head]);
+    const separate = query.mix === "each";
+    const rows = query.rows[1] - query.rows[0];
+    const maps = separate ? members.length : 1;
+    const types = session.streams[map.keys].map(typeOf);
+    const allowed = query.keys && ((key: number) => query.keys!.includes(types[key]));
+    const count = Math.min(query.count, types.length);
+    const keys = new Uint32Array(maps * rows * count);
+    const probs = new Float32Array(maps * rows * count);
+    const other = new Float32Array(maps * rows);
+    const list = (at: number, values: Floats) => {
+      const top = topKeys(values, count, allowed);
+      keys.set(top.keys, at * count);
+      probs.set(top.probs, at * count);
+      other[at] = top.other;
+    };
+    const mix = separate ? null : Array.from({ length: rows }, () => new Float64Array(types.length));
+    for (const [m, [number, head]] of members.entries()) {
+      const layer = await this.layer(session, query.map, number);
+      for (let r = 0; r < rows; r++) {
+        const values = await this.probs(layer, query.map, number, head, query.rows[0] + r, signal);
+        if (!mix) list(m * rows + r, values);
+        else if (query.mix === "mean") for (let key = 0; key < values.length; key++) mix[r][key] += values[key] / members.length;
+        else for (let key = 0; key < values.length; key++) mix[r][key] = Math.max(mix[r][key], values[key]);
+      }
+    }
+    mix?.forEach((values, r) => list(r, values));
+    return { query, members: separate ? members : [], maps, count, keys, probs, other };
+  }
+
+  async tile(session: Session, query: TileQuery, signal?: AbortSignal): Promise<Tile> {
+    const layer = await this.layer(session, query.map, query.layer);
+    const side = TILE << query.level;
+    const extent = (length: number, index: number) => Math.min(TILE, (length - index * side + (1 << query.level) - 1) >> query.level);
+    const height = extent(layer.queries, query.row);
+    const width = extent(layer.keys, query.column);
+    if (!(height > 0 && width > 0)) throw new UserError(`There is no tile (${query.row}, ${query.column}) at level ${query.level}.`, "request");
+    const pixels = new Float32Array(height * width);
+    for (let row = query.row * side, end = Math.min(row + side, layer.queries); row < end; row++) {
+      const at = ((row - query.row * side) >> query.level) * width;
+      const values = await this.probs(layer, query.map, query.layer, query.head, row, signal);
+      maxPoolInto(pixels.subarray(at, at + width), values, query.column * side, query.level);
+    }
+    return { query, height, width, ...quantize(pixels, query.companding) };
+  }
+
+  async row(session: Session, map: string, layer: number, head: number, query: number): Promise<Row> {
+    const exact = scores(await this.layer(session, map, layer), head, query);
+    return { map, layer, head, query, scores: exact, probs: softmax(exact) };
+  }
+
+  async neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number]): Promise<Neuron> {
+    const data = await this.layer(session, map, layer);
+    const { width } = data;
+    const row = await this.row(session, map, layer, head, query);
+    const group = kvHead(data, head);
+    const of = (all: Floats) => all.slice((group * data.keys + keys[0]) * width, (group * data.keys + keys[1]) * width);
+    const from = (head * data.queries + query) * width;
+    return {
+      ...row,
+      keys,
+      scale: data.scale,
+      kv_head: group,
+      q: data.q.slice(from, from + width),
+      k: of(data.k),
+      v: of(data.v),
+      z: weightedValues(data, head, row.probs),
+      bias: biasOf(data, head, query) ?? undefined,
+    };
+  }
+
+  async write(request: GenerationRequest, onLine: (line: TraceLine) => void): Promise<void> {
+    const { trace, steps, ready, node } = await this.storedTrace();
+    if ("w" in request || !same(request.options, trace.options)) throw await this.cannotGenerate();
+    onLine({ trace });
+    for (const step of steps) onLine({ step });
+    onLine({ ready: ready ?? { answers: [{ node, score: 0 }], ended: [], seconds: 0, count: steps.reduce((sum, step) => sum + step.nodes.length, 0) } });
+  }
+
+  async stop(): Promise<void> {}
+
+  async distribution(_: string, node: number): Promise<Distribution> {
+    const block = this.blocks.get(`distribution/${node}`);
+    if (!block) throw await this.cannotGenerate();
+    return distributionOf(readFrame(await decompress(block), "distribution"));
+  }
+
+  /** The page's own session, where the node is on its path. */
+  async attend(_: string, node: number): Promise<Session> {
+    const session = await this.run(null);
+    const data = await this.storedTrace();
+    if (!session.generated || !onPath(data, node)) throw await this.cannotGenerate();
+    return session;
+  }
+
+  private storedTrace(): Promise<StoredTrace> {
+    return (this.traceData ??= (async () => {
+      const block = this.holder.getElementById("trace");
+      if (!block) throw new UserError(`This page holds nothing that was written. To add it: ${(await this.run(null)).command} --view generate`, "absent");
+      return JSON.parse(new TextDecoder().decode(await decompress(block)), nullToMinusInfinity);
+    })());
+  }
+
+  private async cannotGenerate(): Promise<UserError> {
+    return new UserError(`This page holds one writing, and no model to go on with. To write on: ${(await this.storedTrace()).command}`, "absent");
+  }
+
+  private async open(): Promise<Session> {
+    const block = this.holder.getElementById("session");
+    if (!block) throw new UserError("This page holds no session.", "absent");
+    return JSON.parse(new TextDecoder().decode(await decompress(block)));
+  }
+
+  private async frame(session: Session, kind: FrameKind, map: string, layer: number): Promise<BinaryFrame> {
+    const block = this.blocks.get(`${kind}/${map}/${layer}`);
+    if (block) return readFrame(await decompress(block), kind);
+    const data = session.exact_layers?.[map] ?? [];
+    const what = data.length ? `only of ${data.length === 1 ? "layer" : "layers"} ${data.join(", ")}` : "of no layer";
+    const target = [...data, layer].sort((a, b) => a - b).join(",");
+    throw new UserError(`Layer ${layer} is not in this page: it holds exact numbers ${what}. To add it: ${session.command} --layers ${target}`, "absent");
+  }
+
+  private layer(session: Session, map: string, number: number): Promise<Layer> {
+    const key = `${map}/${number}`;
+    const cached = this.layers.get(key);
+    if (cached) return cached;
+    const pending = this.frame(session, "layer", map, number).then((frame) => {
+      const layer = layerOf(frame, mapOf(session, map));
+      this.layers.set(key, pending, layer.q.byteLength + layer.k.byteLength + layer.v.byteLength);
+      return layer;
+    });
+    this.layers.set(key, pending, 0); // whoever asks meanwhile waits for the same; its size is known later
+    return pending;
+  }
+
+  /** One row of probabilities, out of the stripe of rows around it. */
+  private async probs(layer: Layer, map: string, number: number, head: number, row: number, signal?: AbortSignal): Promise<Floats> {
+    const first = row - (row % STRIPE);
+    const key = `${map}/${number}/${head}/${first}`;
+    let stripe = this.stripes.get(key);
+    if (!stripe) {
+      await this.yieldToBrowser(signal);
+      const rows = Math.min(STRIPE, layer.queries - first);
+      stripe = layer.q instanceof Float64Array ? new Float64Array(rows * layer.keys) : new Float32Array(rows * layer.keys);
+      for (let r = 0; r < rows; r++) stripe.set(softmax(scores(layer, head, first + r)), r * layer.keys);
+      this.stripes.set(key, stripe, stripe.byteLength);
+    }
+    return stripe.subarray((row - first) * layer.keys, (row - first + 1) * layer.keys);
+  }
+
+  /** Yield to the event loop now and then, so that scrolling and painting go on; throws where the request was aborted. */
+  private async yieldToBrowser(signal?: AbortSignal): Promise<void> {
+    if (performance.now() - this.lastYield > YIELD_INTERVAL) {
+      await new Promise((resolve) => setTimeout(resolve));
+      this.lastYield = performance.now();
+    }
+    signal?.throwIfAborted();
+  }
+}
+
+/** The generation trace stored in a page; `node` ends the path of its session. */
+interface StoredTrace {
+  trace: GenerationTrace;
+  steps: TraceStep[];
+  /** null where it was saved before it had come to its end. */
+  ready: TraceResult | null;
+  node: number;
+  command: string;
+}
+
+/** Is a node on the path of the page's session? */
+function onPath({ steps, node }: StoredTrace, target: number): boolean {
+  const parents = new Map(steps.flatMap(({ nodes }) => nodes.map(({ id, parent }) => [id, parent])));
+  for (let at: number | undefined = node; at !== undefined; at = parents.get(at)) if (at === target) return true;
+  return false;
+}
+
+/** Are these the options of the trace? Options that are not named do not matter. */
+const same = (requested: Options, options: Options): boolean => Object.entries(requested).every(([name, value]) => options[name] === value);
+
+function layerOf(frame: BinaryFrame, map: AttentionMap): Layer {
+  const { q, k, v, bias } = frame.arrays as Record<string, Floats>;
+  const { heads, kv_heads: kvHeads, head_width: width } = map;
+  const { layer, scale } = frame.header as { layer: number; scale: number };
+  return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, q, k, v, bias, ...maskOf(map, layer) };
+}
+
+/** base64(deflate(bytes)) → bytes */
+async function decompress(block: Element): Promise<ArrayBuffer> {
+  const text = atob((block.textContent ?? "").trim());
+  const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+}

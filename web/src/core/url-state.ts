@@ -1,0 +1,150 @@
+/** URL fragment state: versioned pairs, `v=1&view=head&map=self&l=5-7&h=3,7&q=12`. */
+
+import { initialGeneration, readPairs, formatPairs } from "./generation-options";
+import { typeOf } from "./tokens";
+import type { AttentionMap, Companding, Mix, Session, State, ViewName } from "./types";
+
+export const VERSION = "1";
+export const VIEWS: readonly ViewName[] = ["model", "head", "matrix", "neuron", "generate"];
+export const SORTS = ["layer", "entropy_bits", "previous", "first", "special", "distance"] as const;
+const MIXES: readonly Mix[] = ["each", "mean", "max"];
+const COMPANDINGS: readonly Companding[] = ["linear", "sqrt"];
+
+/** The key-value pairs of a fragment, unchecked. */
+export type Pairs = URLSearchParams;
+
+export const pairsOf = (fragment: string): Pairs => new URLSearchParams(fragment.replace(/^#/, ""));
+
+/** Initial state of a session without a link. */
+export function initialState(session: Session): State {
+  return {
+    view: "model", map: session.maps[0].name, layers: [0, 0], heads: [0], mix: "each", query: null, key: null,
+    from: "", to: "", special: true, sort: "layer", companding: "linear",
+    generation: initialGeneration(),
+  };
+}
+
+/** Serialise the state as a fragment without "#"; defaults are left out, but for the view, the map, the layers and the heads. */
+export function formatState(state: State, texts: string | null): string {
+  const pairs: [string, string][] = [
+    ["v", VERSION],
+    ["view", state.view],
+    ["map", state.map],
+    ["l", state.layers[0] === state.layers[1] ? String(state.layers[0]) : state.layers.join("-")],
+    ["h", state.heads.join(",")],
+  ];
+  if (state.mix !== "each") pairs.push(["mix", state.mix]);
+  if (state.query !== null) pairs.push(["q", String(state.query)]);
+  if (state.key !== null) pairs.push(["k", String(state.key)]);
+  if (state.from) pairs.push(["from", state.from]);
+  if (state.to) pairs.push(["to", state.to]);
+  if (!state.special) pairs.push(["sp", "0"]);
+  if (state.sort !== "layer") pairs.push(["sort", state.sort]);
+  if (state.companding !== "linear") pairs.push(["comp", state.companding]);
+  pairs.push(...formatPairs(state.generation));
+  if (texts) pairs.push(["x", texts]);
+  return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replace(/%2C/g, ",")}`).join("&");
+}
+
+/** Parse a fragment: the nearest state that the session allows, and a notice for each value that it does not. */
+export function parseState(pairs: Pairs, session: Session): { state: State; notices: string[] } {
+  const notices: string[] = [];
+  const state = initialState(session);
+  const version = pairs.get("v");
+  if (version === null) return { state, notices };
+  if (version !== VERSION) {
+    notices.push(`this link is of version ${version}, and this page reads version ${VERSION}: showing the whole model`);
+    return { state, notices };
+  }
+  state.view = choice(pairs, "view", viewsOf(session), state.view, notices);
+  state.map = choice(pairs, "map", session.maps.map((map) => map.name), state.map, notices);
+  state.mix = choice(pairs, "mix", MIXES, state.mix, notices);
+  state.sort = choice(pairs, "sort", SORTS, "layer", notices);
+  state.companding = choice(pairs, "comp", COMPANDINGS, state.companding, notices);
+  state.special = pairs.get("sp") !== "0";
+  const map = mapOf(session, state.map);
+  const [first, last = first] = (pairs.get("l") ?? "0").split("-").map((text) => nearest(text, map.layers, "layer", "the model", notices));
+  state.layers = [Math.min(first, last), Math.max(first, last)];
+  const heads = (pairs.get("h") ?? "0").split(",").map((text) => nearest(text, map.heads, "head", "a layer", notices));
+  state.heads = [...new Set(heads)];
+  const types = [...new Set(Object.values(session.streams).flat().map(typeOf))];
+  state.from = choice(pairs, "from", ["", ...types], "", notices);
+  state.to = choice(pairs, "to", ["", ...types], "", notices);
+  state.query = token(pairs.get("q"), session.streams[map.queries].length, notices);
+  state.key = token(pairs.get("k"), session.streams[map.keys].length, notices);
+  state.generation = readPairs(pairs, notices);
+  return { state, notices: [...new Set(notices)] };
+}
+
+/** The views of a model: one that cannot generate has no generation view. */
+export const viewsOf = (session: Session): readonly ViewName[] => (session.model.can_generate ? VIEWS : VIEWS.filter((view) => view !== "generate"));
+
+export function mapOf(session: Session, name: string): AttentionMap {
+  return session.maps.find((map) => map.name === name) ?? session.maps[0];
+}
+
+/** Clamp layers, heads and tokens to those that the (new) map has. */
+export function clampState(state: State, session: Session): State {
+  const map = mapOf(session, state.map);
+  const within = (at: number, size: number) => Math.min(Math.max(at, 0), size - 1);
+  const inside = (at: number | null, size: number) => (at !== null && at < size ? at : null);
+  const heads = [...new Set(state.heads.map((head) => within(head, map.heads)))];
+  const layers = state.layers.map((layer) => within(layer, map.layers)) as [number, number];
+  return {
+    ...state,
+    map: map.name,
+    layers: layers[0] <= layers[1] ? layers : [layers[1], layers[0]],
+    heads: heads.length ? heads : [0],
+    query: inside(state.query, session.streams[map.queries].length),
+    key: inside(state.key, session.streams[map.keys].length),
+  };
+}
+
+function choice<T extends string>(pairs: Pairs, name: string, allowed: readonly T[], otherwise: T, notices: string[]): T {
+  const requested = pairs.get(name);
+  if (requested === null || allowed.includes(requested as T)) return (requested as T) ?? otherwise;
+  notices.push(`this link asks for ${NAMES[name]} “${requested}”, which is not here: showing ${SHOWN[otherwise] ?? otherwise}`);
+  return otherwise;
+}
+
+const NAMES: Record<string, string> = {
+  view: "the view", map: "the attention map", mix: "the mix", sort: "the order", comp: "the scale", from: "tokens from text", to: "tokens of text",
+};
+const SHOWN: Record<string, string> = { "": "all tokens", layer: "heads by layer" };
+
+function nearest(text: string, size: number, what: string, where: string, notices: string[]): number {
+  const requested = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (requested < size) return requested;
+  const shown = Number.isNaN(requested) ? 0 : size - 1;
+  notices.push(`this link asks for ${what} ${text || "nothing"}; ${where} has ${what}s 0 to ${size - 1}: showing ${what} ${shown}`);
+  return shown;
+}
+
+function token(text: string | null, size: number, notices: string[]): number | null {
+  if (text === null) return null;
+  const requested = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (requested < size) return requested;
+  notices.push(`this link asks for token ${text}; the text has tokens 0 to ${size - 1}: none is pinned`);
+  return null;
+}
+
+/** Encode texts for a link: deflated, then base64url. */
+export async function packTexts(texts: string[]): Promise<string> {
+  const packed = await through(new TextEncoder().encode(JSON.stringify(texts)), new CompressionStream("deflate"));
+  return btoa(Array.from(packed, (byte) => String.fromCharCode(byte)).join("")).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+}
+
+/** Decode the texts of a link; null where they are invalid. */
+export async function unpackTexts(packed: string): Promise<string[] | null> {
+  try {
+    const bytes = Uint8Array.from(atob(packed.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
+    const texts: unknown = JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate"))));
+    return Array.isArray(texts) && texts.every((text) => typeof text === "string") ? texts : null;
+  } catch {
+    return null; // cut short or changed on its way: the page says so and opens with its own text
+  }
+}
+
+async function through(bytes: Uint8Array<ArrayBuffer>, stream: CompressionStream | DecompressionStream): Promise<Uint8Array> {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}

@@ -1,0 +1,92 @@
+/** Global keyboard shortcuts, and the dialog that lists them. */
+
+import { useEffect, useRef } from "preact/hooks";
+import { mapOf, VIEWS, viewsOf } from "../core/url-state";
+import type { Store } from "../core/store";
+import { VIEW_NAMES } from "./topbar";
+import { headName } from "./head-stats";
+
+const KEYS: readonly [string[], string][] = [
+  [["1", "2", "3", "4", "5"], VIEWS.map((view) => VIEW_NAMES[view]).join(", ")],
+  [["[", "]"], "previous, next layer"],
+  [[",", "."], "previous, next head"],
+  [["/"], "find a token and pin it"],
+  [["Esc"], "unpin"],
+  [["←", "→", "↑", "↓"], "move within a grid or a picture"],
+  [["Enter"], "select what has the focus"],
+  [["Shift", "click"], "add a head to those on screen, or take it away"],
+  [["?"], "this list"],
+];
+
+interface Handlers {
+  help(): void;
+  search(): void;
+}
+
+/** One handler on the window; keys typed into a field, or with Ctrl, Alt or Meta, are left alone. */
+export function useKeys(store: Store, { help, search }: Handlers): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const session = store.session.value;
+      // What was closed a moment ago may still have the focus, until the browser draws again.
+      const target = event.target instanceof Element && !event.target.closest("dialog:not([open])") ? event.target : null;
+      const editing = target?.closest("input, textarea, select, dialog, [contenteditable]");
+      if (!session || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || editing) return;
+      const act = actions(store, { help, search })[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, [store]);
+}
+
+function actions(store: Store, { help, search }: Handlers): Record<string, () => void> {
+  const { layers: [first, last], heads: [head], map: name, generation: editing } = store.state.value;
+  const map = mapOf(store.session.value!, name);
+  const layer = (step: number) => () => {
+    if (first + step < 0 || last + step >= map.layers) return;
+    store.set({ layers: [first + step, last + step] });
+    store.say(headName(first + step, head));
+  };
+  const next = (step: number) => () => {
+    const to = (head + step + map.heads) % map.heads;
+    store.set({ heads: [to] });
+    store.say(headName(first, to));
+  };
+  const views = Object.fromEntries(viewsOf(store.session.value!).map((view, index) => [String(index + 1), () => store.set({ view })]));
+  const unpin = () => {
+    store.set({ query: null, key: null, generation: { ...editing, at: null } });
+    store.say("Nothing is pinned.");
+  };
+  return { ...views, "[": layer(-1), "]": layer(1), ",": next(-1), ".": next(1), "/": search, "?": help, Escape: unpin };
+}
+
+export function KeysDialog({ open, close }: { open: boolean; close(): void }) {
+  const dialog = useDialog(open);
+  return (
+    <dialog ref={dialog} onClose={close} aria-labelledby="keys-title" class="keys">
+      <h2 id="keys-title">Keys</h2>
+      <dl>
+        {KEYS.map(([keys, what]) => (
+          <div key={what}>
+            <dt>{keys.map((key) => <kbd key={key}>{key}</kbd>)}</dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog"><button class="primary">Close</button></form>
+    </dialog>
+  );
+}
+
+/** A modal dialog that is open while `open` is true. */
+export function useDialog(open: boolean) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+  return dialog;
+}

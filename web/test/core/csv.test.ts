@@ -1,0 +1,11 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { csv, records } from "../../src/core/csv";
+
+test("commas, quotes and line ends are quoted; what a spreadsheet would compute is not computed", () => {
+  assert.equal(csv([["token", "p"], ['a "b", c', 0.5], ["=1+1", -1]]), 'token,p\r\n"a ""b"", c",0.5\r\n\'=1+1,-1\r\n');
+});
+
+test("records are named by the first row", () => {
+  assert.deepEqual(records([["a", "b"], [1, "x"], [2, "y"]]), [{ a: 1, b: "x" }, { a: 2, b: "y" }]);
+});

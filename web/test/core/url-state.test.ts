@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { initialState, packTexts, pairsOf, parseState, clampState, unpackTexts, formatState } from "../../src/core/url-state";
+import type { State } from "../../src/core/types";
+import { pair, two } from "../sessions";
+
+const session = pair();
+const at = (change: Partial<State>): State => ({ ...initialState(session), ...change });
+
+test("a state survives being written and read", () => {
+  const state = at({
+    view: "head", layers: [1, 3], heads: [3, 1], query: 4, key: 0, from: "0", to: "1", special: false, mix: "mean", sort: "previous", companding: "sqrt",
+  });
+  const text = formatState(state, null);
+  assert.equal(text, "v=1&view=head&map=self&l=1-3&h=3,1&mix=mean&q=4&k=0&from=0&to=1&sp=0&sort=previous&comp=sqrt");
+  assert.deepEqual(parseState(pairsOf(`#${text}`), session), { state, notices: [] });
+});
+
+test("an empty fragment opens the model view, and says nothing", () => {
+  assert.deepEqual(parseState(pairsOf(""), session), { state: initialState(session), notices: [] });
+});
+
+const asked: [string, Partial<State>, RegExp][] = [
+  ["v=1&view=head&l=40&h=0", { view: "head", layers: [3, 3] }, /asks for layer 40; the model has layers 0 to 3: showing layer 3/],
+  ["v=1&l=x", {}, /asks for layer x/],
+  ["v=1&l=0&h=1,99", { heads: [1, 3] }, /asks for head 99; a layer has heads 0 to 3: showing head 3/],
+  ["v=1&view=matrx", {}, /the view “matrx”, which is not here: showing model/],
+  ["v=1&map=cross", {}, /the attention map “cross”, which is not here: showing self/],
+  ["v=1&q=77", {}, /asks for token 77; the text has tokens 0 to 5: none is pinned/],
+  ["v=1&from=9", {}, /tokens from text “9”, which is not here: showing all tokens/],
+  ["v=9&view=head", {}, /version 9, and this page reads version 1/],
+];
+for (const [fragment, shown, said] of asked) {
+  test(`a link to what is not there shows the nearest and says so: ${fragment}`, () => {
+    const { state, notices } = parseState(pairsOf(fragment), session);
+    assert.deepEqual(state, at(shown));
+    assert.equal(notices.length, 1);
+    assert.match(notices[0], said);
+  });
+}
+
+test("layers the wrong way round are put right", () => {
+  assert.deepEqual(parseState(pairsOf("v=1&l=3-1"), session).state.layers, [1, 3]);
+});
+
+test("another map keeps what it has, and drops what it does not have", () => {
+  const both = two();
+  const state = clampState({ ...initialState(both), map: "cross", layers: [3, 3], heads: [3, 0], query: 5, key: 1 }, both);
+  assert.deepEqual([state.layers, state.heads, state.query, state.key], [[1, 1], [1, 0], null, 1]);
+});
+
+test("texts survive a link, whatever they say; a broken one is null", async () => {
+  const texts = ["Zeit & «Glas» <script>", "絵文字 🙂\n" + "long ".repeat(500)];
+  const packed = await packTexts(texts);
+  assert.match(packed, /^[\w-]+$/);
+  assert.ok(packed.length < 300);
+  assert.deepEqual(await unpackTexts(packed), texts);
+  assert.equal(await unpackTexts(packed.slice(0, 20)), null);
+  assert.equal(await unpackTexts("%%"), null);
+});
+
+test("a link never holds a key", () => {
+  assert.doesNotMatch(formatState(parseState(pairsOf("token=secret&v=1&view=head"), session).state, null), /secret|token/);
+});
