@@ -198,7 +198,7 @@ def evaluate_model(
     baselines: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Judge a model without a run folder of ours: a folder, or a name on the Hub.
+    """Evaluate a model without a run folder of ours: a folder, or a name on the Hub.
 
     Args:
         task: of `glassformer train` · columns: role → column · options: of the task, such as {"max_tokens": 128}

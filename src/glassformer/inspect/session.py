@@ -19,6 +19,7 @@ from torch import Tensor
 
 from glassformer.core.attention_layout import AttentionGroup, AttentionLayer
 from glassformer.core.flow import Batch, Flow, Tape
+from glassformer.deprecation import former_attributes
 from glassformer.engine.modes import eval_mode
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.head import AttentionHead
@@ -58,6 +59,7 @@ class AttentionMap:
     biased: bool
 
 
+@former_attributes(sides="streams")
 class Session:
     """Inspect one forward pass: attention heads, hidden states, and statistics of activations.
 

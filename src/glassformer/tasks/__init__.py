@@ -1,21 +1,18 @@
-"""From a text to an answer: one object a task, under the names that Hugging Face uses.
+"""Tasks: what a model learns from rows, predicts and is scored on; and pipelines, from a text to an answer.
 
 Read in this order:
 
-    registry.py     pipeline(task, model): which class does a task
-    base.py         what all have in common: one text, a list, or a stream of them
-    writing.py      text-generation, text2text-generation, summarization, translation
-    filling.py      fill-mask
-    reading.py      what tasks that read a text in one pass have in common: many at once, without padding
-    classifying.py  text-classification · features.py: feature-extraction
-    tagging.py      token-classification · words.py: a text's words · windows.py: long texts
-    results.py      what they answer with
-    recommended.py  how a model's makers let it write for a task · languages.py: codes of languages
-    prompts.py      prompts from examples, TL;DR, and T5's prefixes with the answers to them
-    lead.py         the first sentences, which every summary is measured by
-    long.py         documents longer than the context, by chunk and merge
-    systems.py      whom to compare: lead-3, or a model · rows.py: on what
-    compare.py      systems side by side on the same rows, judged · compare_page.py: as a page
+    base.py           Task: encode, augment, collate, unbatch, decode, metric, metrics, baselines
+    loop.py           run_batches: the one loop that runs a network over examples
+    microbatch.py     examples as one call of the network reads them: packed, padded, stacked
+    classify/         the first task: kinds.py (labels), task.py, baselines.py, pipeline.py
+    tag/ span/ causal/ masked/ seq2seq/ pretrain.py     the others
+    metrics/          metric.py (batch by batch), bootstrap.py (confidence intervals), and one module a kind of score
+    predictions.py    the prediction for each row, in files
+    registry.py       the tasks by name
+    pipelines.py      what pipelines have in common: one text, a list, or a stream of them
+    pipeline_registry.py    pipeline(task, model), by Hugging Face's names · results.py: what pipelines answer with
+    generate/         pipelines that generate text, prompts, and systems compared on the same rows
 """
 
 from __future__ import annotations

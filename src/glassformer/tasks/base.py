@@ -147,6 +147,11 @@ class Task(ABC):
 
     # ------------------------------------------------------------------------------------ options and config
 
+    @property
+    def training_identity(self) -> str:
+        """The name by which a checkpoint knows the task: a run is resumed for the same one only."""
+        return type(self).__name__
+
     @classmethod
     def options(cls) -> list[str]:
         """The names of its own options, beside the model and the columns."""

@@ -1,4 +1,4 @@
-"""What baselines share: which rows they learn from, and how their answers take the place of the model's."""
+"""Shared parts of baselines: which training rows they learn from, and their predictions in place of the model's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What objectives share when they read rows: which columns, which texts, how many tokens, what is told of those cut."""
+"""Read columns of rows: texts, words, token limits, warnings of truncation, and the store of examples."""
 
 from __future__ import annotations
 

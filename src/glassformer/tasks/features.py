@@ -1,4 +1,4 @@
-"""feature-extraction: the final state of each token, which everything else is read off.
+"""feature-extraction pipeline: the last hidden state of each token, which everything else is read off.
 
     time flies   ──>   [CLS] time flies [SEP]   ──>   4 vectors, or one of them all by a pooling
 
@@ -27,7 +27,7 @@ class FeatureExtraction(PackedPipeline):
     """The vectors of a text's tokens, special ones included: an array [tokens, D] a text.
 
     pooling: one vector of them, [D]: "cls" (the first), "lasttoken", "mean", "max", …
-    truncation: as `Reading`
+    truncation: as `PackedPipeline`
     """
 
     HEAD = "feature-extraction"

@@ -1,4 +1,4 @@
-"""pipeline(task, model): the class that does a task, put together with a model that can."""
+"""pipeline(task, model): the pipelines by Hugging Face's task names, and the loading of a model for one."""
 
 from __future__ import annotations
 

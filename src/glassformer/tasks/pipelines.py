@@ -1,4 +1,4 @@
-"""What all pipelines have in common: what they are given, and in what shape the answers come back.
+"""Pipeline base class: batching of inputs (one text, a list, a stream), options, and the shape of the answers.
 
 one text            its answer, as Hugging Face gives it: a list of results
 a list of texts     a list with the answer to each

@@ -1,4 +1,4 @@
-"""The prediction for each row, kept for whoever asks why: a line of JSON a row.
+"""Predictions of an evaluation in a JSON Lines file, a line for each row.
 
 {"index": 17, "where": "val.txt: line 18", "row": {"text": "i feel numb"}, "label": "sadness", "predicted": "joy",
  "correct": false, "loss": 3.21, "details": {"scores": {"joy": 0.81, "sadness": 0.04}}}

@@ -1,4 +1,4 @@
-"""What pipelines answer with: small records with Hugging Face's field names, which are read in both ways.
+"""Pipeline results: dataclasses with Hugging Face's field names, which are mappings too.
 
 found = summarise(text)[0]
 found.summary_text        a field, which an editor knows

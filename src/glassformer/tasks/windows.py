@@ -1,4 +1,4 @@
-"""What the objectives that learn words share: texts of rows as ids, their sentences, windows of bounded length.
+"""Tokenise texts of rows for language modelling: token ids, sentences, windows of bounded length.
 
 rows ──encoded───> ids of each text ──────┬─windows──> stretches that fit ──> examples
      └─sentences_of─> ids of each sentence ┘

@@ -429,7 +429,7 @@ class Trainer:
         fixed = {name: x for name, x in asdict(self.options).items() if name not in RESUME_MAY_CHANGE}
         return {
             **fixed,
-            "objective": type(self.task).__name__,
+            "objective": self.task.training_identity,
             "data": self.train_examples.fingerprint,
             "model": f"{self.model.family.model_type}, {sum(p.numel() for p in self.network.parameters())} parameters",
         }

@@ -1,4 +1,4 @@
-"""What a table of runs of tokens says comes next: the language model of before neural networks, to be better than.
+"""N-gram language model with Witten-Bell smoothing: the baseline of neural ones.
 
     p(cat | the old) = (times "the old cat" was seen + kinds · p(cat | old)) / (times "the old" was seen + kinds)
 

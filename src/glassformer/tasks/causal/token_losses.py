@@ -1,4 +1,4 @@
-"""How surprised a model is: the loss of every token that it should have said, -ln p, in nats.
+"""Token losses: the negative log-likelihood -ln p of every label, in nats.
 
 text       time   flies   like   an    arrow
 p                 0.2     0.5    0.1   0.8

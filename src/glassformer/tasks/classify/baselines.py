@@ -1,4 +1,4 @@
-"""Baselines of classes, of several labels, and of numbers.
+"""Baselines of text classification: most frequent class, bag of words, embeddings with logistic regression.
 
                      most simple               bag of words             embeddings
     one of several   the most frequent class   logistic regression      logistic regression

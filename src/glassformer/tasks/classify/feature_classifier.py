@@ -1,4 +1,4 @@
-"""Features and a classical classifier: the model stays as it is, and only what reads its vectors learns.
+"""Feature-based classifier: a scikit-learn estimator on the embeddings of a frozen model.
 
     text ──body.encode──> vector ──scaled──> logistic regression ──> class
     a pair of texts: u, v ──> [u, v, |u − v|, u·v]

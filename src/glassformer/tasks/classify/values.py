@@ -1,4 +1,4 @@
-"""What stands in a column of labels: a name, several, or a number, however a file writes them."""
+"""Parse label values: a class name, several labels, or a number, however a file writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systems side by side: the same rows for each, judged against references, with intervals.
+"""Compare text generation systems on the same rows, by BLEU or ROUGE with confidence intervals.
 
     rows ─ some at a time ─┬─ lead-3 ──┐
                            ├─ MODEL_A ─┼─ counts of each row (never its texts) ─> figures, intervals, differences

@@ -1,4 +1,4 @@
-"""A comparison as one file to read and to mail: nothing in it is fetched or run, and every text in it is only text."""
+"""A comparison as one HTML file: nothing in it is fetched or run, and every text is escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of languages: how a tokenizer of many languages spells "de", and what a model does with it.
+"""Language codes of multilingual models: how a tokenizer spells "de", and where the code goes.
 
 mBART-50, NLLB, M2M-100    the source's code stands around the text, the target's begins the answer
 Marian of many languages   >>de<< before the text names the target

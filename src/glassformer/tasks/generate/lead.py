@@ -1,4 +1,4 @@
-"""The baseline of every summariser: the first sentences, as they stand.
+"""Lead-N: the first sentences of a text, the baseline of every summariser.
 
 News puts what matters first, so three sentences are hard to beat there; a model that does not beat them on your
 texts is not worth its time.

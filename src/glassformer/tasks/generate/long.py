@@ -1,4 +1,4 @@
-"""Documents longer than a model reads: cut into chunks, summarise each, join the summaries, and again until they fit.
+"""Long-document summarisation: summarise chunks, join the summaries, and again until they fit the context.
 
     document  ████████████████████████
     chunks    ██████ █████ ██████ ████     cut where sentences end, each as long as the model can read

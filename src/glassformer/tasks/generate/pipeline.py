@@ -1,4 +1,4 @@
-"""Tasks whose answer is written, a token at a time; every option of `generate` goes through.
+"""Text generation pipelines: text-generation, text2text-generation, summarization, translation.
 
 text-generation                               a decoder continues a text, or answers in a conversation
 text2text-generation, summarization, translation     an encoder-decoder reads a text and answers it

@@ -1,4 +1,4 @@
-"""Prompts: a task put into words, so that a model which only writes does it.
+"""Prompt templates: few-shot examples, TL;DR, and the task prefixes of T5.
 
 shots = FewShot([("Thank you", "Danke"), ("Good morning", "Guten Morgen")])
 shots("Good night")          Thank you => Danke

@@ -1,4 +1,4 @@
-"""How a model's makers let it write for a task, brought together with what a caller asks for.
+"""Generation defaults of a model for a task (task_specific_params), merged with the caller's options.
 
 generation_config.json, or config.json           how it usually writes
   < config.json: task_specific_params[task]      how it writes for this task, and what it then reads before each text

@@ -1,4 +1,4 @@
-"""Rows to judge, from a CSV or JSONL file, one after the other; what is wrong with one is said with its line.
+"""Stream rows with references from a CSV or JSONL file; an error names the line.
 
 rows.csv      article,highlights                       rows.jsonl   {"article": "…", "highlights": "…"}
               "A long text …","What it says."                       {"article": "…", "highlights": ["one", "another"]}

@@ -1,4 +1,4 @@
-"""fill-mask: which words fit a gap, seen from both of its sides.
+"""fill-mask pipeline: the most likely tokens for a masked position.
 
 Time [MASK] like an arrow.   ──>   flies 0.41 · goes 0.07 · …
 """

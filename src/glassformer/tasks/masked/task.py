@@ -1,4 +1,4 @@
-"""Masked language modelling: some tokens are hidden, and have to be found from both sides.
+"""Masked language modelling: some tokens are masked, and predicted from both sides.
 
     text     [CLS] fruit flies like a  banana [SEP]         15 % are chosen, anew each time a text is shown; of them
     read     [CLS] fruit [MASK] like a stone  [SEP]         80 % become [MASK], 10 % any word, 10 % stay

@@ -1,4 +1,4 @@
-"""Answers within a text: the best span by both of its ends, and how spans are judged.
+"""Span metrics of extractive question answering: the best span by its two ends, exact match and F1.
 
     tokens   [CLS] how much ? [SEP] holds 6000 hours of music [SEP]
     start      1.2   …                     3.1  0.2                     start alone: 6000

@@ -1,4 +1,4 @@
-"""BLEU and chrF: how much of a translation stands in the reference, by words and by letters.
+"""BLEU and chrF: n-gram overlap of translations with references, by words and by characters.
 
     reference    the cat is on the mat         BLEU = BP · (p1 p2 p3 p4)^(1/4)
     translation  the cat is on mat
@@ -115,7 +115,7 @@ class SacreMetric(TextMetric):
 
     @abstractmethod
     def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Score:
-        """The figure for all rows so far. Args, Raises: as `Tally.intervals`."""
+        """The figure for all rows so far. Args, Raises: as `TextMetric.intervals`."""
 
     @property
     def signature(self) -> str:
@@ -203,7 +203,7 @@ def bleu(
 
     Args:
         outputs: what was written, one a row · references: a translation for each, or several
-        smoothing, tokenize, lowercase: as in `BleuTally` · resamples, seed: as in `Tally.intervals`
+        smoothing, tokenize, lowercase: as in `BleuMetric` · resamples, seed: as in `TextMetric.intervals`
     Raises: DataError: nothing to judge, or not one reference a row. ConfigError: an unknown option.
         MissingExtraError: without sacrebleu.
     """

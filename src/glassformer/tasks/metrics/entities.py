@@ -1,4 +1,4 @@
-"""Named entities: an entity counts as found where its first word, its last word and its type are all right.
+"""Entity-level precision, recall and F1: an entity is a hit where its first word, last word and type are all right.
 
     words    Jeff    Dean    works  at  Google
     true     B-PER   I-PER   O      O   B-ORG        PER 0-1, ORG 4-4

@@ -1,4 +1,4 @@
-"""ROUGE: how much of a reference summary a summary says, and how much of it the reference says.
+"""ROUGE: recall, precision and F1 of the n-grams and subsequences that a summary shares with a reference.
 
     reference  the cat is on the mat          ROUGE-1  words             the cat on the mat
     summary    the cat on the mat             ROUGE-2  pairs of words    the cat · on the · the mat
@@ -125,7 +125,7 @@ class RougeMetric(TextMetric):
         return dict(zip(names, (sums / rows).T, strict=True))
 
     def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Rouge:
-        """ROUGE of all rows so far. Args, Raises: as `Tally.intervals`."""
+        """ROUGE of all rows so far. Args, Raises: as `TextMetric.intervals`."""
         of_scores = self.intervals(resamples, seed)
         overlaps = {
             field: Overlap(*(of_scores[f"{kind} {part}"] for part in PARTS)) for kind, field in KINDS.items()
@@ -178,7 +178,7 @@ def rouge(
     Args:
         outputs: what was written, one a row.
         references: a summary for each, or several, of which the one with the best F counts.
-        stemming, sentences, language: as in `RougeTally` · resamples, seed: as in `Tally.intervals`
+        stemming, sentences, language: as in `RougeMetric` · resamples, seed: as in `TextMetric.intervals`
     Raises: DataError: nothing to judge, or not one reference a row. MissingExtraError: without rouge-score.
     """
     text_metric = RougeMetric(stemming=stemming, sentences=sentences, language=language)

@@ -1,4 +1,4 @@
-"""Word and character error rate: how much of what was said was not heard so.
+"""Word error rate (WER) and character error rate (CER) of speech recognition.
 
     said   the cat sat on * the mat        WER = (substitutions + deletions + insertions) / words that were said
     heard  the bat sat on a *** mat            = (1 + 1 + 1) / 6, by the alignment that has the fewest

@@ -1,4 +1,4 @@
-"""Answers as texts: are they exactly right, and how many of their words are?
+"""SQuAD metrics: exact match and word F1 of answers as texts.
 
     said "about 6000 hours", true "6000 hours"       exact match 0      precision 2/3, recall 2/2: F1 0.8
     said "about 6000 dollars", true "6000 hours"     exact match 0      precision 1/3, recall 1/2: F1 0.4

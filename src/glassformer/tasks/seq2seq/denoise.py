@@ -1,4 +1,4 @@
-"""Denoising: a text is spoilt, and the decoder says what it was; the ways to spoil it stand in `data/noise.py`.
+"""Denoising pre-training (BART, T5, PEGASUS): reconstruct a corrupted text; the noise is in `data/noise.py`.
 
                      the encoder reads                       the decoder says
     Denoising        B. A _ .                                A x y. B.                         as BART

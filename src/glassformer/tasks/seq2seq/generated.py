@@ -68,6 +68,12 @@ class ReferenceTask(SequenceToSequence):
     EVALUATION = GenerationEvaluation
     evaluation: GenerationEvaluation
 
+    @property
+    def training_identity(self) -> str:
+        return (
+            SequenceToSequence.__name__
+        )  # trained alike, and so called in checkpoints from before it was divided
+
     @abstractmethod
     def text_metrics(self) -> list[tuple[TextMetric, tuple[str, ...]]]:
         """Fresh text metrics, and those of their scores that are reported."""

@@ -1,4 +1,4 @@
-"""A translation word by word: which word of the one language most likely becomes which of the other, learnt from pairs.
+"""Word alignment (IBM model 1): a word-by-word translation lexicon, learnt from pairs of sentences.
 
     das Haus    the house        1.  any word of a target may come from any of its source, or from none: all as likely
     das Buch    the book         2.  count each such link as often as it is likely, and divide: t(the | das) rises,

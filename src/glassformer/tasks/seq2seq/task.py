@@ -1,4 +1,4 @@
-"""Sequence to sequence, with teacher forcing: the decoder reads the true answer so far, whatever it would have said.
+"""Sequence-to-sequence training with teacher forcing: the decoder reads the true target so far.
 
     source   translate English to German: That is good.
     target              Das   ist   gut   .    </s>          what is to be said: the labels

@@ -1,4 +1,4 @@
-"""token-classification: names in a text, or a tag for each of its words.
+"""token-classification pipeline: named entities of a text, or a tag for each word.
 
     text      Jeff Dean arbeitet bei Google.
     tokens    Jeff De ##an arbeitet bei Goo ##gle .

@@ -1,4 +1,4 @@
-"""Rows that are longer than a model reads, in windows that share tokens, and one answer for each token all the same.
+"""Sliding windows over texts longer than the context, merged to one prediction for each token.
 
 tokens     0 1 2 3 4 5 6 7 8 9 …
 window 0   0 1 2 3 4 5 6 7

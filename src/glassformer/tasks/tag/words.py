@@ -1,4 +1,4 @@
-"""The words of a text that comes as a text: where tags are given to words, whatever the tokenizer makes of them.
+"""Split a text into words, to which tags are given, whatever the tokenizer makes of them.
 
     Dr. O'Neil's 3.5-litre car (a Fiat).      Dr . O'Neil 's 3.5-litre car ( a Fiat ) .
     我在 Google 工作                            我 在 Google 工 作
