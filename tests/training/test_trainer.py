@@ -349,3 +349,24 @@ def test_the_journal_is_json(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     assert [x["step"] for x in lines if x["event"] == "step"] == [4, 8, 12]
     assert next(x["event"] for x in lines) == "begin" and lines[-1]["event"] == "end"
+
+
+def test_a_validation_computes_the_loss_of_each_micro_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss over a vocabulary is the dearest part of a metric: the loop and the metric once had one each."""
+    from glassformer.runs.options import TrainingOptions
+    from glassformer.training import Trainer
+    from tests.tasks.classify.test_predictions import CLASSES, rows_of, task_of
+
+    rows = rows_of(CLASSES)
+    task = task_of(rows)
+    examples = task.encode(rows)
+    options = TrainingOptions(steps=1, batch_size=4, micro_batch_tokens=16)
+    trainer = Trainer(task.model, task, options, train=examples, validation=examples)
+    batches, losses = [], []
+    collate, sums = task.collate, task.head.output_loss_sums
+    monkeypatch.setattr(task, "collate", lambda *given: batches.append(given) or collate(*given))
+    monkeypatch.setattr(
+        task.head, "output_loss_sums", lambda *given, **named: losses.append(given) or sums(*given, **named)
+    )
+    trainer.validate()
+    assert len(losses) == len(batches) > 3

@@ -12,6 +12,7 @@ from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import DataError
 from glassformer.tasks.classify.labels import labels_of
 from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.loop import run_examples
 from glassformer.tasks.metrics.bootstrap import intervals
 from tests.training.learners import training_module
 
@@ -108,3 +109,25 @@ def test_classes_without_rows_are_told() -> None:
     assert classes is not None and classes.names == ["a", "b", "c"] and classes.confusion is not None
     assert sum(classes.confusion[0]) == len(TEXTS) and classes.scores["b"]["recall"] is None
     assert any(note.startswith("no row is ") for note in task.notes(records))
+
+
+@pytest.mark.parametrize("kind", ["one", "any"])
+def test_a_pipeline_answers_what_a_report_scores(kind: str) -> None:
+    """Of several labels none, too, where none is above the threshold."""
+    from glassformer.tasks.pipeline_registry import pipeline
+
+    rows = rows_of(LABELS[kind])
+    task = task_of(rows)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for weight in task.model.network.parameters():
+            weight += 0.5 * torch.randn_like(weight)
+        logits = torch.stack(list(run_examples(task, task.encode(rows))))
+        task.head.classifier.bias -= logits.quantile(0.7, dim=0)  # each label holds for a few texts
+    predicted = [x.predicted for x in task.predict(rows)]
+    answers = pipeline("text-classification", task.model)(TEXTS)
+    labels = [[result.label for result in answer] for answer in answers]
+    if kind == "one":
+        assert labels == [[label] for label in predicted]
+    else:
+        assert [sorted(each) for each in labels] == predicted and [] in predicted

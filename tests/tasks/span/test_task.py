@@ -167,3 +167,15 @@ def test_a_stride_that_leaves_no_room() -> None:
     with pytest.raises(ConfigError, match="the stride must be from 0 to 9"):
         reader(stride=10)
     assert reader(stride=9).stride == 9
+
+
+def test_a_reader_is_validated_while_it_trains() -> None:
+    """Its head's losses are of one text a row, and a packed batch has several in one."""
+    from glassformer.runs.options import TrainingOptions
+    from glassformer.training import Trainer
+
+    task = reader()
+    examples = task.encode(rows_of())
+    options = TrainingOptions(steps=2, batch_size=4, learning_rate=1e-3)
+    result = Trainer(task.model, task, options, train=examples, validation=examples).train()
+    assert {"loss", "exact_match", "f1"} <= set(result.metrics)
