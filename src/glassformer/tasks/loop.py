@@ -17,6 +17,7 @@ import torch
 from glassformer.core.flow import Output
 from glassformer.data.order import example_generator
 from glassformer.engine.modes import eval_mode
+from glassformer.models import Network
 from glassformer.tasks.base import Examples, Task
 from glassformer.tasks.microbatch import Example, MicroBatch, lay_out
 
@@ -52,18 +53,14 @@ def run_batches(
     indices = range(len(examples)) if indices is None else indices
     count = -(-len(indices) // WINDOW) if windows is None else windows
 
-    def infer(batch: MicroBatch) -> Output:
-        with torch.inference_mode():
-            output: Output = network(batch.batch, batch.flow)
-            return output
-
     def run(batch: MicroBatch, shown: Mapping[int, Example]) -> Iterator[tuple[Output, MicroBatch]]:
         try:
             placed = batch.to(device)
-            output = task.split_packed((call or infer)(placed), placed)
+            output = task.split_packed(call(placed) if call else _infer(network, placed), placed)
         except Exception as error:
-            fewer = None if on_out_of_memory is None else on_out_of_memory(error)
-            if fewer is None or len(batch.indices) == 1:
+            if on_out_of_memory is None or len(batch.indices) == 1:
+                raise
+            if (fewer := on_out_of_memory(error)) is None:
                 raise
         else:
             yield output, placed
@@ -76,13 +73,19 @@ def run_batches(
         for start in range(0, count * WINDOW, WINDOW):
             window = [int(i) for i in indices[start : start + WINDOW]]
             # Epoch 0 each time: the metrics of two validations differ by the weights alone, not by what was masked.
-            shown = [task.augment(examples[i], example_generator(0, 0, i)) for i in window]
+            shown = {i: task.augment(examples[i], example_generator(0, 0, i)) for i in window}
             most = tokens if isinstance(tokens, int) else tokens()
-            batches = micro_batches(task, shown, window, most, labelled=labelled)
+            batches = micro_batches(task, list(shown.values()), window, most, labelled=labelled)
             if on_window is not None:
                 on_window(len(batches))
             for batch in batches:
-                yield from run(batch, dict(zip(window, shown, strict=True)))
+                yield from run(batch, shown)
+
+
+def _infer(network: Network, batch: MicroBatch) -> Output:
+    with torch.inference_mode():
+        output: Output = network(batch.batch, batch.flow)
+        return output
 
 
 def run_examples(
