@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.compare.seeds import Mean, SeedSummary, minutes, summarise_seeds
+from glassformer.evaluation.compare.costs import minutes
+from glassformer.evaluation.compare.seeds import Mean, SeedSummary, summarise_seeds
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- {}: made by benchmarks/results.py -->", "<!-- /{} -->"

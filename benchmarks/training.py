@@ -119,7 +119,7 @@ def ours(
     import torch
 
     import glassformer
-    from glassformer.runs.options import TrainingOptions
+    from glassformer.runs.config import TrainingOptions
     from glassformer.tasks.base import Task, text_labels
     from glassformer.training.callbacks import Callback
     from glassformer.training.trainer import Trainer

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import glassformer
 from glassformer import Model, Tape, load
 from glassformer.errors import ConfigError
-from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
 
 TEXT = "time flies like an arrow"
@@ -41,53 +39,6 @@ def test_a_head_that_reads_the_first_token_misses_its_marker(bert: Path) -> None
         load(bert)(**bare)  # a bare body judges nothing
 
 
-def test_a_body_saved_without_its_pooler_loads(bert: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    tensors = load_file(bert / "model.safetensors")
-    save_file({k: v for k, v in tensors.items() if "pooler" not in k}, tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text((bert / "config.json").read_text())
-    model = load(tmp_path)
-    assert model.report.new == ["head.dense.weight", "head.dense.bias"]
-    ids = torch.tensor([[1, 4, 5, 2]])
-    assert torch.equal(model(ids).last_hidden_state, load(bert)(ids).last_hidden_state)
-
-
-def test_a_head_of_another_task_is_new_and_reported(bert: Path) -> None:
-    model = load(bert, task="tag")
-    assert model.task == "token-classification"
-    assert model.report.new == ["head.classifier.weight", "head.classifier.bias"]
-    assert "train them before use" in str(model.report)
-
-
-def test_a_head_for_other_labels_is_new_though_its_names_and_shapes_fit(bert: Path, tmp_path: Path) -> None:
-    classifier = load(bert, task="classify")
-    classifier.save_pretrained(tmp_path)
-    head = ["head.classifier.weight", "head.classifier.bias"]
-    assert not load(tmp_path).report.new and not load(tmp_path, task="classify").report.new
-
-    tagger = load(tmp_path, task="tag")
-    assert tagger.report.new == head
-    assert {"classifier.weight", "classifier.bias"} <= {*tagger.report.unused}
-    old, new = (model.network.get_parameter(head[0]) for model in (classifier, tagger))
-    assert old.shape == new.shape and not torch.equal(old, new)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_config_alone_has_shapes_on_the_meta_device(family: str) -> None:
-    model = Model.from_config(FAMILIES[family].tiny, device="meta")
-    assert all(parameter.is_meta for parameter in model.parameters())
-    real = Model.from_config(FAMILIES[family].tiny)
-    assert {n: p.shape for n, p in model.named_parameters()} == {
-        n: p.shape for n, p in real.named_parameters()
-    }
-
-
-def test_a_prepared_model_saves_what_it_was_loaded_from(bert: Path, tmp_path: Path) -> None:
-    load(bert).prepare("int8").save_pretrained(tmp_path)
-    assert (tmp_path / "model.safetensors").read_bytes() == (bert / "model.safetensors").read_bytes()
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_prepared_model_can_be_called_as_any_other(bert: Path, precision: str) -> None:
     plain, model = load(bert), load(bert).prepare(precision)
@@ -105,20 +56,6 @@ def test_one_string_gives_one_vector(bert: Path) -> None:
     model = load(bert)
     assert model.encode(TEXT).shape == (8,) and model.encode([TEXT]).shape == (1, 8)
     assert (model.encode(TEXT) == model.encode([TEXT])[0]).all()
-
-
-def test_saving_keeps_the_config_and_names_the_head(bert: Path, tmp_path: Path) -> None:
-    load(bert, task="classify").save_pretrained(tmp_path)
-    before, after = (json.loads((folder / "config.json").read_text()) for folder in (bert, tmp_path))
-    assert after["architectures"] == ["BertForSequenceClassification"]
-    assert {k: v for k, v in after.items() if k != "architectures"} == {
-        k: v for k, v in before.items() if k != "architectures"
-    }
-    assert load(tmp_path, strict=True).report.new == []
-
-
-def test_what_others_call_it() -> None:
-    assert {"load", "Model", "Tape", "Flow"} <= set(dir(glassformer))
 
 
 def test_taps_arrive_with_the_output(bert: Path) -> None:

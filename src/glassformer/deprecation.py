@@ -22,37 +22,58 @@ Class = TypeVar("Class")
 
 MODULES: Mapping[str, str] = {
     "judging.evaluate": "evaluation.evaluate",
-    "judging.judge": "tasks.registry",
+    "judging.judge": "tasks.base",
+    "tasks.registry": "tasks.base",
     "judging.runs": "evaluation.runs",
     "judging.records": "tasks.predictions",
     "judging.mistakes.errors": "evaluation.error_analysis.errors",
     "judging.mistakes.confusion": "evaluation.error_analysis.confusion",
     "judging.comparing.seeds": "evaluation.compare.seeds",
-    "judging.book.reproduce": "evaluation.book.reproduce",
+    "judging.book.reproduce": "evaluation.reproduce",
+    "evaluation.book.reproduce": "evaluation.reproduce",
     "judging.studies.results": "studies.results",
-    "judging.baselines.features": "tasks.classify.feature_classifier",
+    "judging.baselines.features": "tasks.classify.baselines",
+    "tasks.classify.feature_classifier": "tasks.classify.baselines",
     "evaluation.bleu": "tasks.metrics.bleu",
     "evaluation.classes": "tasks.metrics.classes",
     "evaluation.entities": "tasks.metrics.entities",
-    "evaluation.intervals": "tasks.metrics.intervals",
+    "evaluation.intervals": "tasks.metrics.metric",
     "evaluation.rouge": "tasks.metrics.rouge",
     "evaluation.speech": "tasks.metrics.speech",
-    "evaluation.squad": "tasks.metrics.squad",
-    "training.objectives.causal": "tasks.causal.instruct",
+    "evaluation.squad": "tasks.metrics.answers",
+    "tasks.metrics.squad": "tasks.metrics.answers",
+    "training.objectives.causal": "tasks.causal.task",
     "training.objectives.classify": "tasks.classify.task",
-    "training.objectives.labels": "tasks.classify.labels",
+    "training.objectives.labels": "tasks.classify.task",
+    "tasks.classify.labels": "tasks.classify.task",
     "training.objectives.masked": "tasks.masked.task",
     "training.objectives.sequence": "tasks.seq2seq.task",
-    "training.state": "training.state_files",
+    "training.state_files": "training.state",
+    "training.schedules": "training.optimiser",
+    "training.progress": "training.callbacks",
+    "runs.options": "runs.config",
+    "runs.presets": "runs.config",
     "tasks.prompts": "tasks.generate.prompts",
-    "tasks.lead": "tasks.generate.lead",
+    "tasks.lead": "tasks.seq2seq.baselines",
+    "tasks.generate.lead": "tasks.seq2seq.baselines",
     "tasks.long": "tasks.generate.long",
-    "tasks.compare": "tasks.generate.compare",
-    "tasks.rows": "tasks.generate.rows",
-    "generation.said": "generation.prefix_states",
+    "tasks.compare": "evaluation.compare.texts",
+    "tasks.generate.compare": "evaluation.compare.texts",
+    "tasks.rows": "evaluation.compare.systems",
+    "tasks.generate.rows": "evaluation.compare.systems",
+    "generation.said": "generation.filters",
+    "generation.prefix_states": "generation.filters",
+    "generation.stopping": "generation.decoding",
+    "generation.beam_pool": "generation.beam_group",
+    "generation.inputs": "generation.rows",
+    "generation.defaults": "generation.options",
     "generation.sample": "generation.decoding",
     "inspect.writing": "inspect.generation_trace",
+    "inspect.lru_cache": "inspect.head",
+    "inspect.open_inputs": "inspect.inputs",
     "lessons.blueprint": "lessons.encoder_decoder",
+    "core.specs": "core",
+    "models.load": "pretrained",
     "weights.fit": "weights.load",
     "weights.spelling": "weights.load",
 }
@@ -61,22 +82,20 @@ MODULES: Mapping[str, str] = {
 NAMES: Mapping[str, Mapping[str, str]] = {
     "evaluation.error_analysis.confusion": {"confusion_of": "confusion_matrix"},
     "evaluation.error_analysis.errors": {"errors_of": "analyse_errors"},
-    "runs.config": {"config_of": "parse_config"},
+    "runs.config": {"config_of": "parse_config", "Options": "TrainingOptions"},
     "runs.event_log": {
         "Journal": "EventLog",
         "journal_path": "event_log_path",
         "read_journal": "read_event_log",
     },
-    "runs.options": {"Options": "TrainingOptions"},
     "studies.results": {"crossing": "crossing_point"},
     "training.card": {"Notes": "CardNotes"},
     "core": {"Memory": "EncoderOutput", "Pattern": "AttentionPattern", "Segments": "Packing"},
     "core.flow": {"Memory": "EncoderOutput"},
     "core.masks": {"Pattern": "AttentionPattern", "Segments": "Packing"},
-    "generation.prefix_states": {"Said": "PrefixStates"},
     "generation.scorer": {"LanguageModel": "LanguageModelScorer"},
     "generation.options": {"Options": "GenerationOptions"},
-    "generation.filters": {"typical": "typical_p"},
+    "generation.filters": {"Said": "PrefixStates", "typical": "typical_p"},
     "audio": {"SoundProcessor": "AudioProcessor", "read_sound": "read_audio"},
     "data.mapping": {"mapped": "map_rows"},
     "data.rows": {"Rows": "RowSequence"},
@@ -111,6 +130,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 """Module, as it is called now → former name → name now, for what the documentation has shown."""
 
 
+def warn_former(name: str, now: str) -> None:
+    """Warn the caller of the caller of a name that is another now."""
+    message = f"{name} is deprecated and goes in {REMOVED_IN}; use {now}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+
+
 class DeprecatedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds modules under their former names."""
 
@@ -129,11 +154,7 @@ class DeprecatedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__name__.removeprefix("glassformer.")
         if name in MODULES:
             now = f"glassformer.{MODULES[name]}"
-            warnings.warn(
-                f"{module.__name__} is deprecated and goes in {REMOVED_IN}; use {now}",
-                DeprecationWarning,
-                stacklevel=2,
-            )
+            warn_former(module.__name__, now)
             module.__dict__["__getattr__"] = lambda attribute: _attribute(now, attribute)
 
 
@@ -152,11 +173,7 @@ def former_names(module: str) -> Any:
     def lookup(name: str) -> Any:
         if name not in known:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(
-            f"{module}.{name} is deprecated and goes in {REMOVED_IN}; use {known[name]}",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        warn_former(f"{module}.{name}", known[name])
         return getattr(importlib.import_module(module), known[name])
 
     return lookup
@@ -169,11 +186,7 @@ def former_keywords(**names: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def call(*args: Any, **options: Any) -> Any:
             for former in names.keys() & options.keys():
-                warnings.warn(
-                    f"the argument {former} is deprecated and goes in {REMOVED_IN}; use {names[former]}",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
+                warn_former(f"the argument {former}", names[former])
                 options[names[former]] = options.pop(former)
             return function(*args, **options)
 
@@ -197,11 +210,7 @@ def former_attributes(**names: str) -> Callable[[type[Class]], type[Class]]:
             inherited(**options)
             for former, now in names.items():
                 if former in vars(subclass):
-                    warnings.warn(
-                        f"{subclass.__name__}.{former} is deprecated and goes in {REMOVED_IN}; call it {now}",
-                        DeprecationWarning,
-                        stacklevel=2,
-                    )
+                    warn_former(f"{subclass.__name__}.{former}", now)
                     setattr(subclass, now, vars(subclass)[former])
 
         cls.__init_subclass__ = classmethod(adopt)  # type: ignore[assignment, arg-type]
@@ -211,19 +220,8 @@ def former_attributes(**names: str) -> Callable[[type[Class]], type[Class]]:
 
 
 def _former_attribute(former: str, now: str, owner: Any) -> Any:
-    warnings.warn(
-        f"{type(owner).__name__}.{former} is deprecated and goes in {REMOVED_IN}; use {now}",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    warn_former(f"{type(owner).__name__}.{former}", now)
     return getattr(owner, now)
-
-
-def warn_former_attribute(name: str, now: str) -> None:
-    """Warn of an attribute that is called otherwise now; to be called by a property of the former name."""
-    warnings.warn(
-        f"{name} is deprecated and goes in {REMOVED_IN}; use {now}", DeprecationWarning, stacklevel=3
-    )
 
 
 def install() -> None:

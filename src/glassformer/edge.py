@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -18,7 +18,6 @@ from glassformer.files import safe_repr
 from glassformer.models import Network
 from glassformer.text.chat import is_chat
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.load import name_list, nan_parameters
 
 DTYPES = {
     "float32": torch.float32,
@@ -162,71 +161,83 @@ FEATURES = {
 """Inputs of floats, with their shapes."""
 
 
+TOKEN_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+
+
+class ModelInputs(TypedDict, total=False):
+    """The tensors that networks read beside `TOKEN_INPUTS`, by the names of Hugging Face transformers."""
+
+    bbox: Tensor | None
+    decoder_input_ids: Tensor | None
+    decoder_attention_mask: Tensor | None
+    input_values: Tensor | None
+    input_features: Tensor | None
+    pixel_values: Tensor | None
+    visual_feats: Tensor | None
+    visual_pos: Tensor | None
+    visual_attention_mask: Tensor | None
+
+
 def read_call(
     network: Network,
     family: str,
-    given: Mapping[str, Tensor | None],
+    given: Mapping[str, Any],
     *,
     cache: KeyValueCache | None,
     tape: Tape | None,
 ) -> tuple[Batch, Flow]:
     """Check the arguments of a model's call, and turn them into what the network reads.
 
-    Args: family: the model type, for messages · given: the tensors, by the argument names of `Model.__call__`
-    Raises: DataError: ids out of range, or empty inputs. ConfigError: shapes that do not fit, or unread inputs.
+    Args: family: the model type, for messages · given: `TOKEN_INPUTS` and `ModelInputs`, others are refused
+    Raises: DataError: ids out of range, or empty inputs. ConfigError: unread inputs, or shapes that do not fit.
     """
-    ids, decoder_ids = given["input_ids"], given["decoder_input_ids"]
-    for name in ("input_ids", "decoder_input_ids"):
-        if (x := given[name]) is not None:
-            check_ids(name, x, network.vocabulary or None)
-    for name, shape in FEATURES.items():
-        if (x := given[name]) is not None:
-            check_numbers(name, x, shape)
-    if (types := given["token_type_ids"]) is not None:
-        if not network.token_types:
-            raise ConfigError(f"a {family!r} model has no token types; leave token_type_ids out")
-        check_token_types(types, network.token_types, like=ids)
-    if (positions := given["position_ids"]) is not None:
-        if ids is None:
-            raise ConfigError("position_ids are the positions of tokens; give input_ids too")
-        check_ids("position_ids", positions, network.max_tokens, like=ids)
+    known = {*TOKEN_INPUTS, *ModelInputs.__annotations__}
+    reject_arguments("model", {name: x for name, x in given.items() if name not in known})
+    _check_inputs(network, family, given)
     if tape is not None and not isinstance(tape, Tape):
         raise ConfigError(f"tape is {safe_repr(tape)}; it must be a Tape, such as Tape('attn.probs')")
+    ids, decoder_ids = given.get("input_ids"), given.get("decoder_input_ids")
+    regions, regions_mask = given.get("visual_feats"), given.get("visual_attention_mask")
     batch = Batch(
         input_ids=ids,
-        token_type_ids=types,
-        bbox=given["bbox"],
+        token_type_ids=given.get("token_type_ids"),
+        bbox=given.get("bbox"),
         decoder_input_ids=decoder_ids,
-        decoder_keep=keep_of("decoder_attention_mask", given["decoder_attention_mask"], decoder_ids, cache),
-        visual_keep=keep_of(
-            "visual_attention_mask", given["visual_attention_mask"], given["visual_feats"], None
+        decoder_keep=keep_of(
+            "decoder_attention_mask", given.get("decoder_attention_mask"), decoder_ids, cache
         ),
-        **{name: given[name] for name in FEATURES},
+        visual_keep=keep_of("visual_attention_mask", regions_mask, regions, None),
+        **{name: given.get(name) for name in FEATURES},
     )
     check_read(batch, network.READS, family)
-    masked = given["input_values"] if ids is None else ids
+    masked = given.get("input_values") if ids is None else ids
     past = (
         cache if decoder_ids is None else None
     )  # with a decoder, the cache holds its tokens, not the encoder's
     return batch, Flow(
-        keep=keep_of("attention_mask", given["attention_mask"], masked, past),
-        positions=positions,
+        keep=keep_of("attention_mask", given.get("attention_mask"), masked, past),
+        positions=given.get("position_ids"),
         cache=cache,
         tape=tape and tape.attach(network),
     )
 
 
-def warn_if_nan(network: Network, output: Tensor | None) -> bool:
-    """Warn, and return True, if the output holds NaN; names the parameters with NaN, if there are any."""
-    if output is None or not output.numel() or output.is_meta or not bool(output.max().isnan()):
-        return False
-    if broken := nan_parameters(network):
-        warnings.warn(
-            f"the output holds NaN, because {len(broken)} parameters of the model do: {name_list(broken)}; "
-            "the checkpoint is damaged, or its training diverged",
-            stacklevel=3,
-        )
-    return True
+def _check_inputs(network: Network, family: str, given: Mapping[str, Any]) -> None:
+    for name in ("input_ids", "decoder_input_ids"):
+        if (x := given.get(name)) is not None:
+            check_ids(name, x, network.vocabulary or None)
+    for name, shape in FEATURES.items():
+        if (x := given.get(name)) is not None:
+            check_numbers(name, x, shape)
+    ids = given.get("input_ids")
+    if (types := given.get("token_type_ids")) is not None:
+        if not network.token_types:
+            raise ConfigError(f"a {family!r} model has no token types; leave token_type_ids out")
+        check_token_types(types, network.token_types, like=ids)
+    if (positions := given.get("position_ids")) is not None:
+        if ids is None:
+            raise ConfigError("position_ids are the positions of tokens; give input_ids too")
+        check_ids("position_ids", positions, network.max_tokens, like=ids)
 
 
 def warn_if_marker_missing(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from itertools import islice
+from typing import Any
 
 
 class GlassformerError(Exception):
@@ -44,6 +46,17 @@ class MissingExtraError(GlassformerError, ImportError):
             f"{purpose} needs the package '{package}', which is not installed; "
             f"install it with: pip install 'glassformer[{extra}]'"
         )
+
+
+def import_optional(module: str, package: str, extra: str, purpose: str) -> Any:
+    """A module of an optional dependency.
+
+    Raises: MissingExtraError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(package, extra, purpose) from error
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> str:

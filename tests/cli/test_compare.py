@@ -11,7 +11,7 @@ import typer
 
 from glassformer import GlassformerError
 from glassformer.cli.compare import compare
-from glassformer.tasks.generate.lead import Lead
+from glassformer.tasks.seq2seq.baselines import Lead
 from tests.cli.conftest import Command
 from tests.e2e.tiny_models import make_folder
 
@@ -41,6 +41,7 @@ def test_as_a_command(rows: Path, tmp_path: Path, command: Command) -> None:
         "difference",
         "seconds",
         "reference: Cat 0",
+        "●",
     ):
         assert word in done.stdout
     assert "\x1b" not in done.stdout and "\\x1b[31m" in done.stdout

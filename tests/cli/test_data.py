@@ -44,7 +44,7 @@ def refused(*arguments: object) -> str:
 
 
 def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
-    out = output_of("inspect", table, "--label", "label")
+    out = output_of("inspect", table, "--column", "label=label")
     assert "44 rows" in out and "32 · 72.7%" in out and "██" in out
     assert "! 1 text there before with another label" in out and "line 3: anger" in out
     assert "\x1b" not in out and "\\x1b[31mred" in out
@@ -52,7 +52,7 @@ def test_inspect_shows_classes_lengths_and_what_is_odd(table: Path) -> None:
 
 def test_inspect_as_json_and_as_a_page(table: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    report = json.loads(output_of("inspect", table, "--label", "label", "--json", "--html", page))
+    report = json.loads(output_of("inspect", table, "--column", "label=label", "--json", "--html", page))
     assert report["files"][0]["classes"] == {"joy": 32, "fear": 10, "anger": 2}
     assert {each["kind"] for each in report["findings"]} == {"conflict", "repeat", "damaged"}
     assert page.read_text("utf-8").startswith("<!doctype html>")
@@ -72,13 +72,13 @@ def test_inspect_reads_tables_of_any_form_and_leaks_between_files(tmp_path: Path
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text('im "fine;joy\n' + f"only {name};joy\n", encoding="utf-8")
     files = (tmp_path / "a.txt", tmp_path / "b.txt")
-    out = output_of("inspect", *files, "--text", "said", "--label", "mood", *form)
+    out = output_of("inspect", *files, "--column", "text=said", "--column", "label=mood", *form)
     assert "! 1 text of" in out and "learned by heart" in " ".join(out.split())
 
 
 def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_path: Path) -> None:
     out = output_of(
-        "split", table, "--by", "label", "--unique", "text", "--seed", 1, "--out", tmp_path / "parts"
+        "split", table, "--by", "label", "--unique", "text", "--seed", 1, "--output", tmp_path / "parts"
     )
     assert "1 of 44 rows repeat an earlier text" in out
     parts = [read_rows(tmp_path / "parts" / f"{name}.csv") for name in ("train", "validation", "test")]
@@ -86,7 +86,7 @@ def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_p
     assert [sum(row["label"] == "fear" for row in part) for part in parts] == [8, 1, 1]
     texts = [row["text"] for part in parts for row in part]
     assert sorted(texts) == sorted({text for text, _ in ROWS} - {"So glad"})
-    assert "already exists" in refused("split", table, "--out", tmp_path / "parts")
+    assert "already exists" in refused("split", table, "--output", tmp_path / "parts")
 
 
 def test_split_by_groups_into_another_format(table: Path, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_split_by_groups_into_another_format(table: Path, tmp_path: Path) -> Non
         "0.6,0.4",
         "--format",
         "jsonl",
-        "--out",
+        "--output",
         tmp_path / "g",
     )
     train, validation = (read_rows(tmp_path / "g" / f"{name}.jsonl") for name in ("train", "validation"))
@@ -117,10 +117,10 @@ def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> 
         "Short.",
         "--bias",
         "Mine.",
-        "--out",
+        "--output",
         card,
     )
-    output_of("card", table, "--label", "label", *options)
+    output_of("card", table, "--column", "label=label", *options)
     text = card.read_text("utf-8")
     assert "# Moods" in text and "CC0-1.0" in text and "- Mine." in text and "| joy | 32 (72.7%) |" in text
     assert "already exists" in refused("card", table, *options)
@@ -129,11 +129,11 @@ def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("inspect", "{}", "--text", "txt"), "no column 'txt'; nearest: 'text'"),
-        (("split", "{}", "--out", "x", "--fractions", "0.5;0.5"), "numbers separated by commas"),
-        (("split", "{}", "--out", "x", "--fractions", "0.5,0.1"), "make 0.6"),
-        (("split", "{}", "--out", "x", "--by", "lable"), "nearest: 'label'"),
-        (("split", "{}", "--out", "x", "--format", "xlsx"), "csv, tsv, jsonl"),
+        (("inspect", "{}", "--column", "text=txt"), "no column 'txt'; nearest: 'text'"),
+        (("split", "{}", "--output", "x", "--fractions", "0.5;0.5"), "numbers separated by commas"),
+        (("split", "{}", "--output", "x", "--fractions", "0.5,0.1"), "make 0.6"),
+        (("split", "{}", "--output", "x", "--by", "lable"), "nearest: 'label'"),
+        (("split", "{}", "--output", "x", "--format", "xlsx"), "csv, tsv, jsonl"),
         (("inspect", "no.csv"), "no.csv"),
     ],
 )
@@ -143,3 +143,16 @@ def test_error_messages(
     monkeypatch.chdir(table.parent)
     assert message in refused(*(argument.format(table) for argument in arguments))
     assert not (table.parent / "x").exists()
+
+
+def test_former_spellings(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("said,mood\nfine,good\nbad,sad\n")
+    done = run("inspect", table, "--text", "said", "--label", "mood", "--json")
+    assert "--text is deprecated; say --column text=said" in done.stderr
+    assert "--label is deprecated; say --column label=mood" in done.stderr
+    report = json.loads(done.stdout)
+    assert (report["text"], report["label"]) == ("said", "mood")
+    done = run("split", table, "--out", tmp_path / "parts", "--fractions", "0.5,0.5")
+    assert done.stderr == "note: --out is deprecated; say --output\n"
+    assert (tmp_path / "parts" / "train.csv").is_file()

@@ -39,7 +39,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
 
 
 def test_rows_are_the_vectors_of_the_lines(minilm: Path, file: Path, tmp_path: Path, capsys: Any) -> None:
-    encode(str(minilm), str(file), tmp_path / "v.npy")
+    encode(str(minilm), str(file), output=tmp_path / "v.npy")
     vectors = np.load(tmp_path / "v.npy")
     assert (vectors.dtype, vectors.shape) == (np.float32, (4, 384))
     np.testing.assert_allclose(vectors, load(minilm).encode(LINES), atol=1e-5)
@@ -49,41 +49,41 @@ def test_rows_are_the_vectors_of_the_lines(minilm: Path, file: Path, tmp_path: P
 
 
 def test_json(stories: str, file: Path, tmp_path: Path, capsys: Any) -> None:
-    encode(stories, str(file), tmp_path / "v.npy", json=True)
+    encode(stories, str(file), output=tmp_path / "v.npy", json=True)
     report = json.loads(capsys.readouterr().out)
     assert (report["texts"], report["width"], report["out"]) == (4, 64, str(tmp_path / "v.npy"))
     assert report["texts_per_second"] == pytest.approx(report["texts"] / report["seconds"])
 
 
 def test_batch_tokens_changes_no_vector(stories: str, file: Path, tmp_path: Path) -> None:
-    encode(stories, str(file), tmp_path / "a.npy")
-    encode(stories, str(file), tmp_path / "b.npy", batch_tokens=1)
+    encode(stories, str(file), output=tmp_path / "a.npy")
+    encode(stories, str(file), output=tmp_path / "b.npy", batch_tokens=1)
     np.testing.assert_allclose(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"), atol=1e-5)
 
 
 def test_an_empty_file_gives_an_empty_array(stories: str, tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "empty.txt").touch()
-    encode(stories, str(tmp_path / "empty.txt"), tmp_path / "v.npy")
+    encode(stories, str(tmp_path / "empty.txt"), output=tmp_path / "v.npy")
     assert np.load(tmp_path / "v.npy").shape == (0, 64)
     assert "is empty: saved an array of shape [0, 64]" in capsys.readouterr().out
 
 
 def test_standard_input(stories: str, tmp_path: Path, monkeypatch: Any) -> None:
     stdin(monkeypatch, b"one\ntwo\nthree")
-    encode(stories, "-", tmp_path / "v.npy")
+    encode(stories, "-", output=tmp_path / "v.npy")
     assert np.load(tmp_path / "v.npy").shape == (3, 64)
 
 
 def test_long_texts_are_cut_with_a_note_or_refused(minilm: Path, tmp_path: Path, capsys: Any) -> None:
     """The folder's max_seq_length is 256 tokens."""
     (tmp_path / "long.txt").write_text("word " * 300 + "\nshort\n")
-    encode(str(minilm), str(tmp_path / "long.txt"), tmp_path / "v.npy", json=True)
+    encode(str(minilm), str(tmp_path / "long.txt"), output=tmp_path / "v.npy", json=True)
     captured = capsys.readouterr()
     assert captured.err.count("note: 1 of 2 texts") == 1
     assert len(json.loads(captured.out)["notes"]) == 1
     before = (tmp_path / "v.npy").read_bytes()
     with pytest.raises(DataError, match="256 tokens"):
-        encode(str(minilm), str(tmp_path / "long.txt"), tmp_path / "v.npy", truncate=False)
+        encode(str(minilm), str(tmp_path / "long.txt"), output=tmp_path / "v.npy", truncate=False)
     assert (tmp_path / "v.npy").read_bytes() == before
 
 
@@ -136,12 +136,12 @@ def test_a_place_that_does_not_do_is_refused_before_the_work(
 ) -> None:
     (tmp_path / "folder.npy").mkdir()
     with pytest.raises(DataError, match=message):
-        encode("no model is needed to know", str(file), tmp_path / out)
+        encode("no model is needed to know", str(file), output=tmp_path / out)
 
 
 def test_an_unknown_precision_is_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="fp32, fp16, bf16, int8"):
-        encode("no model is needed to know", str(file), tmp_path / "v.npy", precision="fp8")
+        encode("no model is needed to know", str(file), output=tmp_path / "v.npy", precision="fp8")
 
 
 def test_an_old_file_stays_until_the_new_one_is_complete(tmp_path: Path, monkeypatch: Any) -> None:
@@ -173,5 +173,5 @@ def test_a_model_that_cannot_encode_says_so(tmp_path: Path, file: Path) -> None:
 
     Model.from_config(FAMILIES["transformer"].tiny).save_pretrained(tmp_path / "model")
     with pytest.raises((DataError, UnsupportedError)):
-        encode(str(tmp_path / "model"), str(file), tmp_path / "v.npy")
+        encode(str(tmp_path / "model"), str(file), output=tmp_path / "v.npy")
     assert not (tmp_path / "v.npy").exists()

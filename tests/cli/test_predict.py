@@ -97,7 +97,9 @@ def test_writing(stories: str, capsys: Any) -> None:
 )
 def test_files(bert: str, tmp_path: Path, name: str, content: str, column: str) -> None:
     (tmp_path / name).write_bytes(content.encode())
-    predict("fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl", column=column)
+    predict(
+        "fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl", column=[f"text={column}"]
+    )
     rows = lines_of(tmp_path / "out.jsonl")
     assert [row["text"] for row in rows] == [GAP, "[MASK] flies"]
     fill = pipeline("fill-mask", bert)
@@ -201,7 +203,12 @@ def test_as_a_command(bert: str, tmp_path: Path, command: Command) -> None:
         (["-", "-"], {}, DataError, "give it once"),
         (["nowhere.txt"], {}, DataError, "nowhere.txt: no such file; if it is meant as a text"),
         (["tests/cli"], {}, DataError, "tests/cli: is no regular file"),
-        ([GAP], {"pair": "b"}, DataError, "--pair names a column, 'b'; pairs come from tables"),
+        (
+            [GAP],
+            {"column": ["text_pair=b"]},
+            DataError,
+            "text_pair= names a column, 'b'; pairs come from tables",
+        ),
         ([GAP], {"all_scores": True, "top_k": 2}, ConfigError, "--all-scores and --top-k 2 were both given"),
         ([GAP], {"plot": True, "json": True}, ConfigError, "--plot draws on the screen"),
         ([GAP], {"aggregation": "none"}, ConfigError, "takes no 'aggregation_strategy'"),
@@ -326,14 +333,14 @@ def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: An
     assert [row.split()[2] for row in capsys.readouterr().out.splitlines()] == ["time", "flies"]
     (tmp_path / "rows.jsonl").write_text('{"tokens": ["time", "flies"]}\n{"tokens": ["a"]}\n')
     out = tmp_path / "out.jsonl"
-    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column="tokens", output=out)
+    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column=["text=tokens"], output=out)
     whole = out.read_bytes()
     assert (
         lines_of(out)[0]["text"] == {"tokens": ["time", "flies"]}
         and lines_of(out)[1]["results"][0]["end"] == 1
     )
     out.write_bytes(whole[:-5])
-    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column="tokens", output=out, resume=True)
+    predict("tag", folder, [str(tmp_path / "rows.jsonl")], column=["text=tokens"], output=out, resume=True)
     assert out.read_bytes() == whole
     capsys.readouterr()
     predict("features", folder, ["time flies"])

@@ -37,8 +37,18 @@ def test_texts_tables_and_objects_give_what_python_gives(tmp_path: Path) -> None
     with gzip.open(text, "wt", encoding="utf-8") as file:
         file.write("\n".join(LINES[:100]))
     rows.write_text("".join(json.dumps({"n": i, "said": line}) + "\n" for i, line in enumerate(LINES[100:])))
-    options = ("--column", "said", "--kind", "wordpiece", "--lower", "--special", "<user>", "--size", 400)
-    out = run(text, rows, *options, "--out", tmp_path / "there")
+    options = (
+        "--column",
+        "text=said",
+        "--kind",
+        "wordpiece",
+        "--lower",
+        "--special",
+        "<user>",
+        "--size",
+        400,
+    )
+    out = run(text, rows, *options, "--output", tmp_path / "there")
     expected = train_tokenizer(LINES, kind="wordpiece", lower=True, special=["<user>"], size=400)
     loaded = Tokenizer.from_folder(tmp_path / "there")
     assert loaded.engine.to_str() == expected.engine.to_str()
@@ -47,7 +57,7 @@ def test_texts_tables_and_objects_give_what_python_gives(tmp_path: Path) -> None
 
 def test_like_a_model_with_a_report_for_programs(tmp_path: Path, minilm: Path) -> None:
     (tmp_path / "a.csv").write_text("text\n" + "time flies like an arrow\n" * 5, encoding="utf-8")
-    out = run(tmp_path / "a.csv", "--like", minilm, "--size", 40, "--out", tmp_path / "there", "--json")
+    out = run(tmp_path / "a.csv", "--like", minilm, "--size", 40, "--output", tmp_path / "there", "--json")
     report = json.loads(out)
     assert report["tokens"] == 40 and report["special"]["[PAD]"] == 0
     assert report["measured_on"] == {"texts": 5, "words": 25} and report["unknown_share"] == 0
@@ -68,15 +78,15 @@ def test_after_an_error_nothing_is_written(
 ) -> None:
     (tmp_path / "a.txt").write_text(content)
     with pytest.raises(GlassformerError, match=message):
-        run(tmp_path / "a.txt", *options, "--out", tmp_path / "there")
+        run(tmp_path / "a.txt", *options, "--output", tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
 
 def test_places_are_named_and_tokenizers_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": 5}\n')
     with pytest.raises(GlassformerError, match=r"a\.jsonl: line 1: 'text' is 5; it must be a text"):
-        run(tmp_path / "a.jsonl", "--out", tmp_path / "there")
+        run(tmp_path / "a.jsonl", "--output", tmp_path / "there")
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "vocab.txt").write_text("mine")
     with pytest.raises(GlassformerError, match=r"vocab\.txt: already exists"):
-        run(tmp_path / "a.jsonl", "--out", tmp_path / "there")
+        run(tmp_path / "a.jsonl", "--output", tmp_path / "there")

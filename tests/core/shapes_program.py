@@ -31,7 +31,7 @@ with install_import_hook("glassformer.core", "beartype.beartype"):
         masks,
         positions,
         regions,
-        specs,
+        spec_augment,
         waveform,
     )
 typing.TYPE_CHECKING = False
@@ -90,7 +90,7 @@ def cross() -> None:
 
 
 def cell_selection() -> None:
-    spec = specs.CellSelectionSpec(width=WIDTH, rows=3, columns=4)
+    spec = cells.CellSelectionSpec(width=WIDTH, rows=3, columns=4)
     rows_columns = IDS.clamp(max=2), IDS.clamp(max=3)
     for variant in (spec, replace(spec, one_column=False), replace(spec, one_column=False, average=True)):
         head = perturbed(cells.CellSelectionWithAggregation(variant, 3))
@@ -105,11 +105,11 @@ def cell_selection() -> None:
 
 def image_regions() -> None:
     norm = core.LayerNormSpec(width=WIDTH)
-    embed = perturbed(regions.RegionEmbedding(specs.RegionsSpec(features=5, corners=4, norm=norm)))
+    embed = perturbed(regions.RegionEmbedding(regions.RegionsSpec(features=5, corners=4, norm=norm)))
     features, boxes = torch.randn(B, 3, 5), torch.rand(B, 3, 4)
     image = embed(features, boxes, Flow())
     refused(lambda: embed(features[0], boxes, Flow()))
-    objectives = specs.VisualPreTrainingSpec(objects=4, attributes=3, features=5)
+    objectives = regions.VisualPreTrainingSpec(objects=4, attributes=3, features=5)
     answer = regions.VisualAnswerHead(norm, 7)
     head = perturbed(
         regions.VisualPreTrainingHead(
@@ -205,15 +205,15 @@ def cache() -> None:
 
 
 def waveforms() -> None:
-    layer = core.specs.TimeConvolutionSpec(
-        channels=1, width=6, kernel=5, stride=3, norm=core.specs.TimeNormSpec(width=6)
+    layer = waveform.TimeConvolutionSpec(
+        channels=1, width=6, kernel=5, stride=3, norm=waveform.TimeNormSpec(width=6)
     )
-    positions_spec = core.specs.ConvolvedPositionsSpec(width=WIDTH, kernel=4, groups=2)
-    spans = core.specs.SpansSpec(share=0.5, length=2)
-    augment = core.specs.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)
-    encoder = waveform.WaveformEncoder(core.specs.WaveformSpec(layers=(layer,)))
+    positions_spec = positions.ConvolvedPositionsSpec(width=WIDTH, kernel=4, groups=2)
+    spans = spec_augment.SpansSpec(share=0.5, length=2)
+    augment = spec_augment.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)
+    encoder = waveform.WaveformEncoder(waveform.WaveformSpec(layers=(layer,)))
     embed = waveform.FrameEmbedding(
-        core.specs.FrameEmbeddingSpec(features=6, positions=positions_spec, augment=augment)
+        waveform.FrameEmbeddingSpec(features=6, positions=positions_spec, augment=augment)
     ).train()
     keep = KEEP[..., :1].expand(B, 1, 20)
     embed(encoder(torch.randn(B, 20), Flow()), Flow(keep=encoder.frame_mask(keep)))

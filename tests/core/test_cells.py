@@ -14,10 +14,10 @@ from glassformer.core.cells import (
     MASKED_LOGIT,
     CellSelection,
     CellSelectionOutput,
+    CellSelectionSpec,
     CellSelectionWithAggregation,
     Grid,
 )
-from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError
 from tests.core.small import assert_close, perturbed
 

@@ -9,8 +9,8 @@ import torch
 
 from glassformer.core.flow import Flow, Tape
 from glassformer.core.init import normal
-from glassformer.core.patches import Patches
-from glassformer.core.specs import LayerNormSpec, PatchesSpec
+from glassformer.core.norms import LayerNormSpec
+from glassformer.core.patches import Patches, PatchesSpec
 from glassformer.errors import ConfigError, DataError
 from tests.core.small import assert_close, perturbed
 

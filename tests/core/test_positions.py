@@ -22,8 +22,13 @@ from glassformer.core import (
     Sinusoidal,
     SinusoidalSpec,
 )
-from glassformer.core.positions import ConvolvedPositions, LearnedPositions, make_positions, rotate
-from glassformer.core.specs import ConvolvedPositionsSpec
+from glassformer.core.positions import (
+    ConvolvedPositions,
+    ConvolvedPositionsSpec,
+    LearnedPositions,
+    make_positions,
+    rotate,
+)
 from tests.core.small import assert_close, examples, perturbed
 
 CPU = torch.device("cpu")

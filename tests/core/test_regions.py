@@ -17,10 +17,11 @@ from glassformer.core.regions import (
     CrossModalStates,
     RegionEmbedding,
     RegionPredictionHead,
+    RegionsSpec,
     VisualAnswerHead,
     VisualPreTrainingHead,
+    VisualPreTrainingSpec,
 )
-from glassformer.core.specs import RegionsSpec, VisualPreTrainingSpec
 from glassformer.errors import ConfigError, DataError
 from tests.core.small import assert_close, perturbed
 

@@ -9,8 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.core.spec_augment import SpecAugment, random_spans
-from glassformer.core.specs import SpansSpec, SpecAugmentSpec
+from glassformer.core.spec_augment import SpansSpec, SpecAugment, SpecAugmentSpec, random_spans
 from glassformer.errors import ConfigError
 from tests.core.small import examples
 

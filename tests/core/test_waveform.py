@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.core import Flow, LayerNormSpec
-from glassformer.core.specs import (
-    ConvolvedPositionsSpec,
+from glassformer.core.positions import ConvolvedPositionsSpec
+from glassformer.core.spec_augment import SpecAugmentSpec
+from glassformer.core.waveform import (
+    FrameEmbedding,
     FrameEmbeddingSpec,
-    SpecAugmentSpec,
     TimeConvolutionSpec,
+    TimeNorm,
     TimeNormSpec,
+    WaveformEncoder,
     WaveformSpec,
 )
-from glassformer.core.waveform import FrameEmbedding, TimeNorm, WaveformEncoder
 from glassformer.errors import ConfigError, DataError
 from tests.core.small import assert_close, examples, perturbed, recorded, recording
 

@@ -1,16 +1,23 @@
-"""Examples by a function: the second run finds them; another function, argument or row does not."""
+"""Examples by a function: the second run finds them; another function, argument or row does not.
+
+A digest covers every value, and of a function all that it refers to.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glassformer import ConfigError
-from glassformer.data.mapping import map_rows
+from glassformer.data.mapping import digest_of, map_rows
 from glassformer.data.rows import read_rows
 
 ROWS = [{"text": "ab" * number} for number in range(1, 26)]
@@ -63,3 +70,110 @@ def test_without_a_key_the_function_and_its_arguments_are_looked_at(tmp_path: Pa
     with pytest.raises(ConfigError, match=r"a object does not show what it holds.* give key="):
         map_rows(rows, lambda some: [{"a": id(tokenizer)}], cache=tmp_path)
     assert len(map_rows(rows, lambda some: [{"a": id(tokenizer)}])) == 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    size: int
+    name: str = "a"
+
+
+def made(source: str) -> Any:
+    """The function `f` of a module of its own."""
+    names: dict[str, Any] = {}
+    exec(source, names)
+    return names["f"]
+
+
+DIFFERENT: list[Any] = [
+    *(
+        None,
+        0,
+        1,
+        1.0,
+        "1",
+        b"1",
+        True,
+        "",
+        [],
+        (),
+        {},
+        [1, 2],
+        [2, 1],
+        [[1], 2],
+        ["a", "b"],
+        ["ab"],
+        Path("1"),
+    ),
+    *(
+        {"a": 1},
+        {"a": 2},
+        {1, 2},
+        {1, 3},
+        np.array([1, 2]),
+        np.array([[1, 2]]),
+        np.array([1, 2], np.int32),
+        np.int64(1),
+    ),
+    *(Settings(1), Settings(2), Settings(1, "b"), np, len, sum, int),
+    made("def f(x): return x + 1"),
+    made("def f(x): return x + 2"),
+    made("def f(x): return x.lower()"),
+    made("def f(x): return x.upper()"),
+    made("def f(x, y=1): return x + y"),
+    made("def f(x, y=2): return x + y"),
+    made("def f(x, *, y=2): return x + y"),
+    made("def g(x): return x\ndef f(x): return g(x)"),
+    made("def g(x): return -x\ndef f(x): return g(x)"),
+    made("def g(x): return -x\ndef f(x): return [g(y) for y in x]"),
+    made("def g(x): return x\ndef f(x): return [g(y) for y in x]"),
+    made("size = 1\ndef f(x): return x + size"),
+    made("size = 2\ndef f(x): return x + size"),
+    made("def outer(y):\n def f(x): return x + y\n return f\nf = outer(1)"),
+    made("def outer(y):\n def f(x): return x + y\n return f\nf = outer(2)"),
+]
+
+
+def test_different_things_have_different_digests() -> None:
+    digests = [digest_of(thing) for thing in DIFFERENT]
+    assert len(set(digests)) == len(DIFFERENT)
+    assert digest_of(1, 2) != digest_of([1, 2]) != digest_of([[1, 2]])
+    assert digests == [digest_of(thing) for thing in DIFFERENT]
+
+
+def test_where_a_function_stands_is_no_part_of_it() -> None:
+    assert digest_of(made("def f(x): return x + 1")) == digest_of(
+        made("\n\n# words\ndef f(x):\n  return x + 1")
+    )
+    looped = made("def f(x): return f(x - 1) if x else 0")
+    assert digest_of(looped) == digest_of(made("def f(x): return f(x - 1) if x else 0"))
+
+
+def test_a_process_of_another_hash_seed_agrees() -> None:
+    code = "from glassformer.data.mapping import digest_of; print(digest_of({'b', 'a'}, {'x': (1, len)}))"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**environ(), "PYTHONHASHSEED": seed},
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert digests == {digest_of({"b", "a"}, {"x": (1, len)})}
+
+
+def environ() -> dict[str, str]:
+    import os
+
+    return dict(os.environ)
+
+
+def test_what_does_not_show_its_content() -> None:
+    for thing in (object(), [object()], lambda x: HIDDEN):
+        with pytest.raises(ConfigError, match="does not show what it holds"):
+            digest_of(thing)
+
+
+HIDDEN = object()

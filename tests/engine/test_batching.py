@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from glassformer.engine.batching import plan_batches
+from glassformer.engine.batching import eval_mode, plan_batches, run_planned
 from glassformer.errors import ConfigError
 
 LENGTHS = st.lists(st.integers(1, 300), max_size=200)
@@ -55,3 +57,40 @@ def test_nothing_to_do() -> None:
 def test_a_budget_of_nothing_is_refused(budget: int) -> None:
     with pytest.raises(ConfigError, match=f"batch_tokens is {budget}"):
         plan_batches([1], budget)
+
+
+def test_a_batch_that_does_not_fit_is_split_and_every_text_runs_once() -> None:
+    lengths, tried = [4, 3, 2, 1, 5], []
+
+    def run(batch: Sequence[int]) -> int:
+        tried.append(sum(lengths[i] for i in batch))
+        if tried[-1] > 5:
+            raise MemoryError
+        return tried[-1]
+
+    ran = list(run_planned(plan_batches(lengths, 20), lengths, run, lambda error: 5))
+    assert tried[0] == 15
+    assert sorted(index for batch, _ in ran for index in batch) == [0, 1, 2, 3, 4]
+    assert all(tokens == sum(lengths[i] for i in batch) <= 5 for batch, tokens in ran)
+
+
+@pytest.mark.parametrize(
+    "lengths, split", [([7], lambda error: 1), ([1, 1], lambda error: None), ([1, 1], None)]
+)
+def test_an_error_that_splitting_does_not_help_is_raised(
+    lengths: list[int], split: Callable[[Exception], int | None] | None
+) -> None:
+    def run(batch: Sequence[int]) -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        list(run_planned(plan_batches(lengths, 20), lengths, run, split))
+
+
+def test_eval_mode_restores_each_module() -> None:
+    network = nn.Sequential(nn.Linear(1, 1), nn.Dropout())
+    network[0].eval()
+    with pytest.raises(ValueError), eval_mode(network):
+        assert not any(module.training for module in network.modules())
+        raise ValueError
+    assert [module.training for module in network.modules()] == [True, False, True]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.rows import read_rows
-from glassformer.evaluation.report import EvaluationReport, SystemResult
+from glassformer.evaluation.evaluate import EvaluationReport, SystemResult
 from glassformer.runs.config import config_yaml, parse_config
-from glassformer.tasks.metrics.intervals import Interval
+from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.predictions import Prediction, write_predictions
 
 NAMES = ["anger", "joy", "love"]

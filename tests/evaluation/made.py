@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from glassformer.evaluation.report import EvaluationReport, SystemResult
-from glassformer.tasks.metrics.bootstrap import Bootstrap, intervals
-from glassformer.tasks.metrics.intervals import Interval
+from glassformer.evaluation.evaluate import EvaluationReport, SystemResult
+from glassformer.tasks.metrics.metric import Bootstrap, Interval, intervals
 from glassformer.tasks.predictions import Prediction, write_predictions
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tokenizers import pre_tokenizers, processors
 
-from glassformer.explorer import static
+from glassformer.explorer import standalone_page
 from glassformer.explorer.look import Look
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.model import Model, load
@@ -52,7 +52,7 @@ def page_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     hashes = {name: hashlib.sha256(content.encode()).hexdigest() for name, content in STAND_IN.items()}
     (folder / "manifest.json").write_text(json.dumps({"files": hashes}))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(static, "FOLDER", folder)
+        patched.setattr(standalone_page, "FOLDER", folder)
         yield folder
 
 

@@ -18,7 +18,7 @@ import pytest
 from glassformer.errors import UnsupportedError
 from glassformer.explorer import views
 from glassformer.explorer.binary_frames import decode
-from glassformer.explorer.responses import MAX_BODY_BYTES
+from glassformer.explorer.http import MAX_BODY_BYTES
 from glassformer.model import Model, load
 from tests.explorer.client import Client
 from tests.explorer.conftest import INSPECTABLE, STAND_IN, TEXTS, texts_for

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import BinaryFrame, decode
-from glassformer.explorer.distributions import BINS, MAX_SPELLED_TOKENS, distribution, logprob_histogram
+from glassformer.explorer.views import BINS, MAX_SPELLED_TOKENS, distribution, logprob_histogram
 from glassformer.generation import filters
 from glassformer.inspect.token_tree import TokenDistribution
 

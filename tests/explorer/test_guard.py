@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.explorer.guard import HEADERS
+from glassformer.explorer.http import HEADERS
 from tests.explorer.client import Client
 
 API = ["/api/overview", "/api/lines", "/api/tile", "/api/row", "/api/neuron", "/api/page", "/api/no-such"]

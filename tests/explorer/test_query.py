@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.explorer.query import Query
+from glassformer.explorer.http import Query
 
 
 def test_what_is_given_is_read() -> None:

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.explorer import static, views
+from glassformer.explorer import standalone_page, views
 from glassformer.explorer.describe import model_facts
-from glassformer.explorer.distributions import distribution
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import (
     MAX_LISTED_TOKENS,
+    PageMissingError,
     StandalonePage,
     check_html_path,
     generation_page,
     notebook_iframe,
 )
-from glassformer.explorer.static import PageMissingError
 from glassformer.explorer.traces import StoredTrace, TraceStore
+from glassformer.explorer.views import distribution
 from glassformer.inspect.session import Session
 from glassformer.model import Model
 from tests.explorer.conftest import INSPECTABLE, STAND_IN, TEXTS, texts_for
@@ -246,7 +246,7 @@ def test_an_index_without_its_script_is_an_error(
     models: dict[str, Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {name: content.encode() for name, content in STAND_IN.items()}
-    monkeypatch.setattr(static, "files", lambda: {**files, "index.html": b"<head></head>"})
+    monkeypatch.setattr(standalone_page, "page_files", lambda: {**files, "index.html": b"<head></head>"})
     with pytest.raises(PageMissingError, match=r"index\.html"):
         page_of(models["bert"], "time")
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.explorer import static
-from glassformer.explorer.standalone_page import SCRIPT, STYLE
-from glassformer.explorer.static import PageMissingError
+from glassformer.explorer import standalone_page
+from glassformer.explorer.standalone_page import SCRIPT, STYLE, PageMissingError
 
 
 def test_a_page_that_was_not_built_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "FOLDER", tmp_path / "static")
+    monkeypatch.setattr(standalone_page, "FOLDER", tmp_path / "static")
     for damage in ("missing", "changed", "no list"):
         (tmp_path / "static").mkdir(exist_ok=True)
         if damage == "changed":
@@ -22,11 +21,11 @@ def test_a_page_that_was_not_built_is_an_error(tmp_path: Path, monkeypatch: pyte
         elif damage == "no list":
             (tmp_path / "static" / "manifest.json").write_text("[]")
         with pytest.raises(PageMissingError, match="npm ci && npm run build"):
-            static.files()
+            standalone_page.page_files()
 
 
 def test_the_built_page_can_be_made_into_one_file() -> None:
-    files = static.files()
+    files = standalone_page.page_files()
     index = files["index.html"].decode()
     for mark in ("<head>", "</head>", STYLE, SCRIPT):
         assert index.count(mark) == 1, mark

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from glassformer.core.masks import AttentionPattern
-from glassformer.core.positions import BucketedBias
-from glassformer.core.specs import BucketedBiasSpec
+from glassformer.core.positions import BucketedBias, BucketedBiasSpec
 from glassformer.errors import DataError
 from glassformer.explorer import views
 from glassformer.explorer.binary_frames import BinaryFrame, decode

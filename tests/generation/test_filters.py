@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.generation import logits_process as reference
 
 from glassformer.generation import filters
-from glassformer.generation.filters import Filter, allow_only, suppress
+from glassformer.generation.filters import STEPS_BACK, Filter, PrefixStates, allow_only, suppress
 
 IDS, LOGITS = torch.tensor([[5, 6], [7, 8]]), torch.arange(10.0).reshape(2, 5)
 NONE = torch.zeros(1, 0, dtype=torch.long)
@@ -179,3 +179,32 @@ def test_as_the_reference(pair: tuple[Filter, Any], spread: float) -> None:
     ):  # earlier filters have been there
         there: Tensor = theirs(ids, some.clone())
         assert ours(ids, some).equal(there)
+
+
+# A row's state is what its own tokens made of it, whatever became of the rows beside it.
+
+
+def test_states_follow_their_rows() -> None:
+    steps = []
+
+    def step(state: str, token: int) -> str:
+        steps.append(token)
+        return f"{state}{token}"
+
+    states = PrefixStates("", step, prompt_length=1)
+    assert states(torch.tensor([[7], [8]])) == ["", ""] and steps == []
+    assert states(torch.tensor([[7, 1], [8, 1], [7, 2]])) == ["1", "1", "2"] and steps == [1, 2]
+    steps.clear()
+    assert states(torch.tensor([[7, 2, 5], [7, 1, 5], [7, 2, 5]])) == ["25", "15", "25"] and steps == [5, 5]
+    steps.clear()
+    assert states(torch.tensor([[7, 2, 5], [7, 1, 5], [7, 2, 5]])) == ["25", "15", "25"] and steps == []
+    assert states(torch.tensor([[7, 1]])) == ["1"] and steps == [], "a step back"
+    assert states(torch.tensor([[7, 9, 8, 6]])) == ["986"] and steps == [9, 8, 6], "never seen before"
+
+
+def test_old_states_are_forgotten_and_found_again() -> None:
+    states = PrefixStates(0, lambda state, token: state + token, prompt_length=0)
+    for length in range(100):
+        assert states(torch.ones(2, length, dtype=torch.long)) == [length, length]
+    assert len(states._states) <= STEPS_BACK + 2
+    assert states(torch.ones(1, 3, dtype=torch.long)) == [3]

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from glassformer import ConfigError, DataError, Model, UnsupportedError, load
-from glassformer.generation.defaults import GenerationDefaults
-from glassformer.generation.options import GenerationOptions
+from glassformer.generation.options import GenerationDefaults, GenerationOptions
 from glassformer.models import FAMILIES
 
 IDS = torch.tensor([[5, 17, 3, 9]])

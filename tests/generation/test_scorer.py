@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer import ConfigError, Model
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.generation.beam import beam_search
-from glassformer.generation.prefix_states import PrefixStates
+from glassformer.generation.filters import PrefixStates
 from glassformer.generation.rows import Rows
 from glassformer.generation.scorer import LanguageModelScorer, rescore, shallow_fusion
 from glassformer.models import FAMILIES, Network

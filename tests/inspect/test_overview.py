@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.core.masks import AttentionPattern
 from glassformer.inspect import AttentionHead, Token
-from glassformer.inspect.lru_cache import LRUCache
+from glassformer.inspect.head import LRUCache
 from glassformer.inspect.overview import SAMPLED_FROM, THUMBNAIL, overview
 from tests.inspect.passes import T, session_of, tokens_for
 from tests.inspect.test_head import made_head, pooled_by_hand

@@ -67,7 +67,7 @@ def test_the_letters_are_the_sizes(family: str, task: str) -> None:
     """All sizes differ, so that a letter at the wrong place shows."""
     network = network_for(family, task)
     tiny = FAMILIES[family].tiny
-    key_heads, head_width = tiny.get("num_key_value_heads", 4), tiny.get("d_kv", 8)
+    key_heads, head_width = tiny.get("num_key_value_heads", 4), tiny.get("d_kv", tiny.get("head_dim", 8))
     masked = 128 if family in ("openai-gpt", "xlm") else 48  # always 4 D there
     sizes = {"B": 1, "D": 32, "H": 4, "E": head_width, "F": masked, "V": 99, "K": key_heads}
     reading = reading_of(family)

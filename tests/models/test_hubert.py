@@ -33,7 +33,7 @@ def test_the_same_numbers_under_other_names() -> None:
     other.network.load_state_dict(one.state_dict())
     wave = torch.randn(2, 500)
     assert torch.equal(one(input_values=wave).logits, other(input_values=wave).logits)
-    names = [hubert.names(one.spec, one.task), wav2vec2.names(one.spec, one.task)]
+    names = [hubert.FAMILY.names(one.spec, one.task), wav2vec2.FAMILY.names(one.spec, one.task)]
     for name, _ in one.named_parameters():
         mine, theirs = (table.find(name, prefixed=True)[1] for table in names)
         assert [name.replace("hubert.", "wav2vec2.") for name in mine] == theirs

@@ -45,7 +45,7 @@ def test_another_activation_is_refused_by_name() -> None:
 def test_the_published_files_load(tmp_path: Path) -> None:
     """A language model's config over a bare body's names, with the causal mask and the positions stored as tensors."""
     model = model_of()
-    bare = export_weights(model.network, openai_gpt.names(model.spec, model.task), prefixed=False)
+    bare = export_weights(model.network, openai_gpt.FAMILY.names(model.spec, model.task), prefixed=False)
     masks = {f"h.{i}.attn.bias": torch.ones(40, 40).tril()[None, None] for i in range(3)}
     write_checkpoint(tmp_path, {**bare, **masks, "position_ids": torch.arange(40)})
     old = {

@@ -50,7 +50,7 @@ def test_the_head_has_a_bias_and_a_matrix_of_its_own_unless_tied(tied: bool) -> 
     model = model_of(tie_word_embeddings=tied)
     decoder, tokens = model.network.head.decoder, model.network.embed.tokens
     assert decoder.bias.shape == (99,) and (decoder.weight is tokens.weight) is tied
-    saved = export_weights(model.network, phi.names(model.spec, model.task), prefixed=True)
+    saved = export_weights(model.network, phi.FAMILY.names(model.spec, model.task), prefixed=True)
     assert "lm_head.bias" in saved and ("lm_head.weight" in saved) is not tied
 
 

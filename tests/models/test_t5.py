@@ -15,8 +15,8 @@ import glassformer
 from glassformer import Tape
 from glassformer.core import Batch, Flow
 from glassformer.core.embeddings import Embedding
+from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.positions import BucketedBias
-from glassformer.core.specs import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.models import FAMILIES, ConfigReader, Network
 from glassformer.models._seq2seq import Seq2SeqLMHead

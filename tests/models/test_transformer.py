@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from glassformer.core import Batch, Flow, Tape
 from glassformer.core.cache import KeyValueCache
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.generation.decoding import greedy_search
+from glassformer.generation.generate import greedy_search
 from glassformer.models import FAMILIES, ConfigReader, Network
 from glassformer.models.transformer import PAPER_BASE, Transformer, shift_right
 from glassformer.weights.load import export_weights, load_weights

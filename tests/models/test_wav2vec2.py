@@ -16,8 +16,7 @@ from torch import Tensor
 from transformers.models.wav2vec2.modeling_wav2vec2 import _compute_mask_indices
 
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.core.spec_augment import random_spans
-from glassformer.core.specs import SpansSpec
+from glassformer.core.spec_augment import SpansSpec, random_spans
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session
 from glassformer.inspect.inputs import media_input

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import glassformer
 from glassformer import ConfigError, DataError, Model
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.generation.decoding import greedy_search
+from glassformer.generation.generate import greedy_search
 from glassformer.inspect.summary import summary
 from glassformer.models import ConfigReader, Network
 from glassformer.models.whisper import FAMILY, SpectrogramStem, Whisper, WhisperClassifier

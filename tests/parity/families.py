@@ -39,7 +39,8 @@ class Row:
     final_is_last: the last of the reference's hidden states is the one after the final norm
     probs_of: the probabilities, given the attentions that the reference shows
     moved_by_padding: which keys a token sees depends on where padding stands, ours and theirs
-    pools_padding: architectures whose reference takes a mean of padding too; they are compared without any
+    pools_padding: architectures whose reference counts padding too: in a mean, or in the softmax over positions, where a
+        window leaves padding without a key; they are compared without any
     rows_untrained: the reference never trains the first position and the first segment
     untrained: parameters of ours that are loaded and saved, and have no gradient, of some head or of all
     """
@@ -122,7 +123,8 @@ class Row:
     @property
     def prefix(self) -> str:
         """What the names of a body begin with in files of a model with a head."""
-        return self.record.names(self.record.spec(ConfigReader(self.config())), self.record.tasks[-1]).prefix
+        task = self.record.architectures[self.main]
+        return self.record.names(self.record.spec(ConfigReader(self.config())), task).prefix
 
     def config(self, **changes: Any) -> dict[str, Any]:
         return {**self.record.tiny, **changes}
@@ -660,6 +662,7 @@ ROWS = (
             "llama3 rotary": {"rope_parameters": {"rope_theta": 100.0, **LLAMA3}},
         },
         inert=frozenset({"nulls"}),
+        pools_padding=frozenset({"MistralForQuestionAnswering"}),
     ),
     Row(
         family="mixtral",
@@ -682,6 +685,57 @@ ROWS = (
             "no jitter": {"router_jitter_noise": 0.0},
         },
         inert=frozenset({"weight of a loss that is off", "no jitter", "nulls"}),
+    ),
+    Row(
+        family="mpnet",
+        variations={
+            "relu": {"hidden_act": "relu"},
+            "large eps": {"layer_norm_eps": 1e-2},
+        },
+        reference_fuses=False,
+    ),
+    Row(
+        family="olmo2",
+        variations={
+            "slow rotary, old": {"rope_theta": 250_000.0},
+            "tied": {"tie_word_embeddings": True},
+            "one key head": {"num_key_value_heads": 1},
+            "as many key heads": {"num_key_value_heads": None},
+            "biases": {"attention_bias": True},
+            "gelu": {"hidden_act": "gelu"},
+            "large eps": {"rms_norm_eps": 1e-2},
+        },
+    ),
+    Row(
+        family="qwen3",
+        variations={
+            "no window": {"use_sliding_window": False},
+            "window of one": {"sliding_window": 1},
+            "layers by name": {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+            "slow rotary, old": {"rope_theta": 250_000.0},
+            "tied": {"tie_word_embeddings": True},
+            "one key head": {"num_key_value_heads": 1},
+            "narrow heads": {"head_dim": 8},
+            "biases": {"attention_bias": True},
+            "gelu": {"hidden_act": "gelu"},
+            "large eps": {"rms_norm_eps": 1e-2},
+        },
+        pools_padding=frozenset({"Qwen3ForQuestionAnswering"}),
+    ),
+    Row(
+        family="starcoder2",
+        variations={
+            "no window": {"sliding_window": None},
+            "window of one": {"sliding_window": 1},
+            "slow rotary, old": {"rope_theta": 250_000.0},
+            "untied": {"tie_word_embeddings": False},
+            "one key head": {"num_key_value_heads": 1},
+            "as many key heads": {"num_key_value_heads": 4},
+            "no biases": {"use_bias": False},
+            "gelu": {"hidden_act": "gelu"},
+            "large eps": {"norm_epsilon": 1e-2},
+        },
+        no_dropout={"classifier_dropout": 0.0, "residual_dropout": 0.0, "embedding_dropout": 0.0},
     ),
     Row(
         family="phi3",
@@ -742,6 +796,7 @@ ROWS = (
             "linear rotary, old": {"rope_theta": 1_000.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
         },
         inert=frozenset({"no images"}),
+        pools_padding=frozenset({"Qwen2ForQuestionAnswering"}),
     ),
     Row(
         family="distilbert",

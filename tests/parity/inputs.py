@@ -18,7 +18,7 @@ TOLD_NO_POSITIONS = {
     "lxmert",
     "tapas",
 }  # whose reference counts padding: it takes none, or counts them in each cell
-BEHIND_PADDING = {"roberta", "xlm-roberta"}  # whose positions begin behind the number of padding
+BEHIND_PADDING = {"mpnet", "roberta", "xlm-roberta"}  # whose positions begin behind the number of padding
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,11 @@
-"""The sizes of modules and functions that are over their budget; `python -m tests.project.budgets` records them."""
+"""The sizes of modules and functions that are over their budget."""
 
 from __future__ import annotations
 
 import ast
-import json
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "glassformer"
-RECORD = Path(__file__).with_name("budgets.json")
 MODULE, FUNCTION = 350, 50
 
 
@@ -32,27 +30,3 @@ def offenders() -> dict[str, dict[str, int]]:
             modules[path] = text.count("\n")
         visit(ast.parse(text), path, "")
     return {"modules": modules, "functions": functions}
-
-
-def recorded() -> dict[str, dict[str, int]]:
-    """The offenders that are allowed, with the length that each may have at most."""
-    found: dict[str, dict[str, int]] = json.loads(RECORD.read_text())
-    return found
-
-
-def main() -> None:
-    before = recorded() if RECORD.exists() else {"modules": {}, "functions": {}}
-    now = offenders()
-    for kind, sizes in now.items():
-        worse = [
-            name for name, lines in sizes.items() if RECORD.exists() and lines > before[kind].get(name, 0)
-        ]
-        if worse:
-            raise SystemExit(
-                f"{kind} beyond their budget, or longer than before: {', '.join(worse)}; shorten them first"
-            )
-    RECORD.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.runs.config import parse_config, read_config
+from glassformer.runs.config import parse_config
+from glassformer.runs.folder import read_config
 from glassformer.studies.study import parse_study
 
 ROOT = Path(__file__).parents[2]

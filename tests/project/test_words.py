@@ -20,7 +20,7 @@ RETIRED = set(
 ALLOWED = {
     "studies/plan.py": {"judge"},  # the key of a study's configuration
     "studies/results.py": {"judge"},
-    "tasks/registry.py": {"judge_of"},  # deprecated, for one release
+    "tasks/base.py": {"judge_of"},  # deprecated, for one release
 }
 
 

@@ -24,9 +24,8 @@ from glassformer.studies.results import (
     crossing_point,
     mean_over_seeds,
 )
-from glassformer.studies.runner import StudyProgress
-from glassformer.studies.study import parse_study
-from glassformer.tasks.metrics.intervals import Interval
+from glassformer.studies.study import StudyProgress, parse_study
+from glassformer.tasks.metrics.metric import Interval
 from tests.e2e.tiny_models import word_tokenizer
 
 BERT = {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.tasks.base import Dataset, Examples
+from glassformer.tasks.base import Dataset
 from glassformer.tasks.classify.task import ClassificationTask
-from glassformer.tasks.columns import check_columns, placed, store_examples
+from glassformer.tasks.columns import placed
 
 
 class Pitch(ClassificationTask):
@@ -20,11 +19,7 @@ class Pitch(ClassificationTask):
     HEAD = "audio-classification"
     COLUMNS: ClassVar[Mapping[str, str]] = {"wave": "wave", "label": "label"}
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
-        return store_examples(self._encode(rows), rows, self.model, cache, made="pitch", columns=self.columns)
-
-    def _encode(self, rows: Dataset) -> Iterator[dict[str, Any]]:
+    def make_examples(self, rows: Dataset) -> Iterator[dict[str, Any]]:
         for index in range(len(rows)):
             with placed(rows, index):
                 wave = np.asarray(rows[index][self.columns["wave"]], dtype=np.float32)

@@ -17,7 +17,7 @@ from glassformer.evaluation.runs import open_run
 from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.runs.config import parse_config
-from glassformer.tasks import registry
+from glassformer.tasks import base as registry
 from glassformer.tasks.loop import run_examples
 from glassformer.training import randomness
 from glassformer.training.run import make_trainer

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from glassformer.cli.tokens import tokens
+from glassformer.cli.tokenizer import tokens
 from glassformer.text import Tokenizer
 from tests.text.conftest import wild_texts
 

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from glassformer.data.order import ShuffledOrder, example_generator
-from glassformer.runs.lock import RunLock
+from glassformer.runs.folder import RunLock
 from glassformer.training import randomness
 from glassformer.training.checkpoints import Checkpoints
-from glassformer.training.state_files import optimiser_tensors, read_state, restore_optimiser, write_state
+from glassformer.training.state import optimiser_tensors, read_state, restore_optimiser, write_state
 from glassformer.weights.write import write_checkpoint
 
 STEPS, BATCH, EXAMPLES, EVERY = 24, 4, 20, 3

@@ -15,7 +15,7 @@ import yaml
 
 import glassformer
 from glassformer import DataError
-from glassformer.runs.environment import describe_environment
+from glassformer.runs.folder import describe_environment
 from glassformer.training.card import CardNotes, write_card
 from tests.e2e.tiny_models import make_folder
 from tests.training.a_run import Options

@@ -23,7 +23,7 @@ import torch
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.training import checkpoints
 from glassformer.training.checkpoints import Checkpoint, Checkpoints
-from glassformer.training.state_files import read_state, write_state
+from glassformer.training.state import read_state, write_state
 from glassformer.weights.write import write_checkpoint
 from tests.training.kill import Disk, die, ended, fork, in_child, refuse
 
@@ -468,7 +468,7 @@ def save_together(tmp_path: Path, processes: int, times: int) -> None:
 def test_eight_processes_save_50_times_each_into_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.runs.lock._POLL_SECONDS", 0.002)
+    monkeypatch.setattr("glassformer.runs.folder._POLL_SECONDS", 0.002)
     save_together(tmp_path, 8, 50)
 
 

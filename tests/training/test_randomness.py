@@ -13,7 +13,7 @@ import torch
 from glassformer.data.order import example_generator
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.training.randomness import capture, restore, seed_all
-from glassformer.training.state_files import read_state, write_state
+from glassformer.training.state import read_state, write_state
 
 
 def drawn() -> list[float]:

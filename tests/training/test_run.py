@@ -12,11 +12,11 @@ import yaml
 
 import glassformer
 from glassformer.errors import ConfigError, DataError
-from glassformer.runs.config import config_yaml, parse_config, read_config
+from glassformer.runs.config import PRESETS, config_yaml, parse_config
 from glassformer.runs.data import read_splits
-from glassformer.runs.presets import PRESETS
+from glassformer.runs.folder import read_config
+from glassformer.tasks.base import TASKS, task_class
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.registry import TASKS, task_class
 from glassformer.tasks.tag.task import Tag
 from glassformer.training.run import make_trainer
 from tests.e2e.tiny_models import word_tokenizer

@@ -14,11 +14,9 @@ import pytest
 import yaml
 
 from glassformer import ConfigError, DataError, MissingExtraError
-from glassformer.training.callbacks import Callback
+from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.search import search
-from glassformer.training.stopping import TrainingStopped
-from glassformer.training.trials import SearchResult, Trial
-from glassformer.training.trials_page import trials_page
+from glassformer.training.trials import SearchResult, Trial, trials_page
 
 pytest.importorskip("optuna", reason="needs optuna: pip install 'glassformer[search]'")
 SPACE = {

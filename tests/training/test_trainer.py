@@ -13,9 +13,8 @@ import torch
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.runs.event_log import read_event_log
-from glassformer.training.callbacks import Callback
-from glassformer.training.faults import Diverged
-from glassformer.training.stopping import TrainingStopped
+from glassformer.training.callbacks import Callback, TrainingStopped
+from glassformer.training.gradients import Diverged
 from tests.training.tiny import (
     BERT,
     GPT2,
@@ -353,7 +352,7 @@ def test_the_journal_is_json(tmp_path: Path) -> None:
 
 def test_a_validation_computes_the_loss_of_each_micro_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss over a vocabulary is the dearest part of a metric: the loop and the metric once had one each."""
-    from glassformer.runs.options import TrainingOptions
+    from glassformer.runs.config import TrainingOptions
     from glassformer.training import Trainer
     from tests.tasks.classify.test_predictions import CLASSES, rows_of, task_of
 

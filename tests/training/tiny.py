@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.model import Model
-from glassformer.runs.options import TrainingOptions
+from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Dataset, Examples, Task, text_labels
 from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example, MicroBatch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -16,8 +15,8 @@ from glassformer.audio.log_mel import LogMel
 from glassformer.audio.read import RATES_HZ, AudioInput, read_audio
 from glassformer.audio.waveform import Waveform
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.files import error_reason, safe_repr
-from glassformer.files.atomic import atomic_file
+from glassformer.files import safe_repr
+from glassformer.files.atomic import write_json
 from glassformer.files.strict_json import read_json_object
 
 CONFIG_FILE, PROCESSOR_FILE = "preprocessor_config.json", "processor_config.json"
@@ -84,14 +83,7 @@ class AudioProcessor:
 
         Raises: DataError: the folder cannot be written.
         """
-        folder = Path(folder)
-        text = json.dumps(self._document, indent=2, ensure_ascii=False) + "\n"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with atomic_file(folder / self._file) as stream:
-                stream.write(text.encode())
-        except OSError as problem:
-            raise DataError(f"{folder / self._file} cannot be written: {error_reason(problem)}") from problem
+        write_json(Path(folder) / self._file, self._document, DataError)
 
     @property
     def sample_rate_hz(self) -> int:

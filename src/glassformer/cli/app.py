@@ -16,11 +16,11 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from glassformer import GlassformerError, __version__
 
-# Each name is a function or typer group of this name in `glassformer.cli.NAME`; `--help` lists them in this order.
+# Each name is a function or typer group in `glassformer.cli.NAME`, or in its module below; `--help` has this order.
 COMMANDS = (
     "demo",
     "look",
@@ -47,6 +47,8 @@ COMMANDS = (
     "bench",
 )
 
+MODULES = {"families": "models", "sizes": "models", "tokens": "tokenizer", "review": "errors"}
+
 DONE, BUG, USAGE_ERROR, BROKEN_PIPE = 0, 1, 2, 141
 
 
@@ -56,7 +58,16 @@ class LazyCommands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
+    _listing = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        # The list shows a line of each command, so their options need not be made from signatures.
+        self._listing = True
+        super().format_help(ctx, formatter)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if self._listing:
+            return _summary(cmd_name)
         # For an unknown name all are imported, so that typer can suggest the nearest.
         for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
@@ -70,8 +81,21 @@ class LazyCommands(TyperGroup):
             raise typer.Exit(_discard_output()) from None
 
 
+def _load(name: str) -> Any:
+    """The function or the group of a command."""
+    return getattr(import_module(f"glassformer.cli.{MODULES.get(name, name)}"), name)
+
+
+def _summary(name: str) -> TyperCommand:
+    """A command without options, for its line in a list."""
+    function_or_group = _load(name)
+    if isinstance(function_or_group, typer.Typer):
+        return TyperCommand(name, help=str(function_or_group.info.help))
+    return TyperCommand(name, help=_unwrap(function_or_group.__doc__))
+
+
 def _import_command(name: str) -> Any:
-    function_or_group = getattr(import_module(f"glassformer.cli.{name}"), name)
+    function_or_group = _load(name)
     if isinstance(function_or_group, typer.Typer):
         group: Any = typer.main.get_command(function_or_group)
         for command in group.commands.values():
@@ -112,7 +136,7 @@ def _print_version(requested: bool) -> None:
     "[cyan]glassformer info gpt3-175b[/]  the same for a published model, without its weights\n\n"
     "[cyan]glassformer sizes[/]  sizes of published models\n\n"
     "[cyan]glassformer tokens MODEL 'fruit flies like a banana'[/]  tokenization, step by step\n\n"
-    "[cyan]glassformer encode MODEL sentences.txt --out vectors.npy[/]  sentence embeddings\n\n"
+    "[cyan]glassformer encode MODEL sentences.txt --output vectors.npy[/]  sentence embeddings\n\n"
     "[cyan]glassformer generate MODEL 'Once upon a time'[/]  text generation\n\n"
     "[cyan]glassformer predict classify MODEL 'so glad to see you'[/]  inference for a task\n\n"
     "[cyan]glassformer compare --data rows.csv lead-3 MODEL[/]  compare systems on test data\n\n"

@@ -3,49 +3,52 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.options import Json, pairs_of
-from glassformer.cli.screen import notes, print_json, table_of, visible
+from glassformer.cli.options import Json, Options, command, option, pairs_of
+from glassformer.cli.screen import notes, print_json, table_of, terminal, visible
 
 
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions(Options):
+    """What is measured, and how often."""
+
+    texts: Path | None = option(
+        None, "Text file with one sentence per line. Default: a sample of everyday text."
+    )
+    count: int = option(256, "Number of sentences to encode.", min=1)
+    repeats: int = option(3, "Timed repetitions of each precision; the median is reported.", min=1)
+    precision: str | None = option(None, "Inference precisions, such as fp32,int8. Default: all.")
+    task: str | None = option(None, "Task to benchmark: classify, tag, …; a run has its own.", "--task", "-t")
+    data: list[str] | None = option(
+        None, "Test data files. Default: the run's validation split.", "--data", "-d"
+    )
+    column: list[str] | None = option(
+        None, "Column mapping, role=column: text=tweet; repeatable.", "--column", "-c"
+    )
+    limit: int | None = option(None, "Evaluate a random sample of this many rows.", min=1)
+    runs: int = option(100, "Number of timed rows, after 10 warm-up rows.", min=1)
+    seed: int = option(0, "Random seed of the samples.", min=0)
+
+    def precisions(self) -> list[str]:
+        from glassformer.engine.prepare import PRECISIONS
+
+        if self.precision is None:
+            return list(PRECISIONS)
+        return [part.strip() for part in self.precision.split(",")]
+
+
+@command
 def bench(
     models: Annotated[
-        list[str],
-        typer.Argument(help="Model folders, names on the Hub, or run folders.", metavar="MODEL…"),
+        list[str], typer.Argument(help="Model folders, names on the Hub, or run folders.", metavar="MODEL…")
     ],
-    texts: Annotated[
-        Path | None,
-        typer.Option(help="Text file with one sentence per line. [default: a sample of everyday text]"),
-    ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Number of sentences to encode.")] = 256,
-    repeats: Annotated[
-        int, typer.Option(min=1, help="Timed repetitions of each precision; the median is reported.")
-    ] = 3,
-    precision: Annotated[
-        str | None,
-        typer.Option(help="Inference precisions, such as fp32,int8. [default: all]", show_default=False),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", "-t", help="Task to benchmark: classify, tag, …; a run has its own."),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", "-d", help="Test data files. [default: the run's validation split]"),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", "-c", help="Column mapping, role=column: text=tweet; repeatable."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Evaluate a random sample of this many rows.")
-    ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Number of timed rows, after 10 warm-up rows.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the samples.")] = 0,
+    *,
+    options: BenchOptions,
     json: Json = False,
 ) -> None:
     """Benchmark models in each precision: speed, memory, and the difference in accuracy.
@@ -61,30 +64,17 @@ def bench(
 
     [cyan]glassformer bench MODEL --task classify --data test.csv --limit 1000[/]
     """
-    from glassformer.engine.prepare import PRECISIONS
     from glassformer.runs.folder import CONFIG
 
-    precisions = list(PRECISIONS) if precision is None else [part.strip() for part in precision.split(",")]
+    runs = any((Path(model) / CONFIG).is_file() for model in models)
     with notes():
-        if task is not None or data or any((Path(model) / CONFIG).is_file() for model in models):
-            _bench_tasks(models, task, data, column or [], limit, runs, seed, precisions, json)
-        else:
-            _bench_encoders(models, texts, count, repeats, precisions, json)
+        measure = _bench_tasks if options.task is not None or options.data or runs else _bench_encoders
+        measure(models, options, json)
 
 
-def _bench_tasks(
-    models: list[str],
-    task: str | None,
-    data: list[str] | None,
-    column: list[str],
-    limit: int | None,
-    runs: int,
-    seed: int,
-    precisions: list[str],
-    json: bool,
-) -> None:
+def _bench_tasks(models: list[str], options: BenchOptions, json: bool) -> None:
     """Latency at batch size 1, size and metric: one row per model and precision."""
-    from glassformer.evaluation.compare.latency import (
+    from glassformer.evaluation.compare.costs import (
         compare_variants,
         load_compared_model,
         shared_rows,
@@ -92,16 +82,16 @@ def _bench_tasks(
     )
     from glassformer.runs.data import sample_rows
 
-    columns = pairs_of(column, "--column")
-    contenders = [load_compared_model(model, task=task, columns=columns or None) for model in models]
-    rows = shared_rows(contenders, data)
+    columns = pairs_of(options.column, "--column")
+    contenders = [load_compared_model(model, task=options.task, columns=columns or None) for model in models]
+    rows = shared_rows(contenders, options.data)
     variants = list(
         compare_variants(
             contenders,
-            sample_rows(rows, limit, seed),
-            precisions,
-            runs=runs,
-            seed=seed,
+            sample_rows(rows, options.limit, options.seed),
+            options.precisions(),
+            runs=options.runs,
+            seed=options.seed,
             progress=lambda message: None if json else print(visible(message), file=sys.stderr),
         )
     )
@@ -109,34 +99,31 @@ def _bench_tasks(
         print_json([variant.to_dict() for variant in variants])
         return
     headings, lines = variants_table(variants)
-    _print(f"{variants[0].rows:,} rows, {runs} of them timed one by one", headings, lines, left=2)
+    _print(f"{variants[0].rows:,} rows, {options.runs} of them timed one by one", headings, lines, left=2)
     _print_note(
         "disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals."
     )
 
 
-def _bench_encoders(
-    models: list[str], texts: Path | None, count: int, repeats: int, precisions: list[str], json: bool
-) -> None:
+HEADINGS = ["precision", "sentences/s", "tokens/s", "speed", "largest difference", "smallest cosine"]
+
+
+def _bench_encoders(models: list[str], options: BenchOptions, json: bool) -> None:
     """Throughput of `encode`, and the largest error of its vectors."""
-    from glassformer.errors import DataError
-    from glassformer.evaluation.bench import compare_precisions, sample_texts
+    from glassformer.evaluation.bench import compare_precisions
     from glassformer.model import load
 
-    if texts is None:
-        sentences = sample_texts(count)
-    else:
-        try:
-            sentences = texts.read_text(encoding="utf-8").splitlines()[:count]
-        except UnicodeDecodeError:
-            raise DataError(f"{texts}: is not UTF-8 text; give one sentence per line") from None
-        if not sentences:
-            raise DataError(f"{texts}: is empty; give one sentence per line")
+    sentences = _sentences(options)
     results: list[dict[str, Any]] = []
     for model in models:
         loaded = load(model)
         rows = compare_precisions(
-            loaded.network, loaded.tokenizer, sentences, loaded.folder, precisions=precisions, repeats=repeats
+            loaded.network,
+            loaded.tokenizer,
+            sentences,
+            loaded.folder,
+            precisions=options.precisions(),
+            repeats=options.repeats,
         )
         results += [{**({"model": model} if len(models) > 1 else {}), **row.to_dict()} for row in rows]
         if json:
@@ -152,28 +139,32 @@ def _bench_encoders(
             ]
             for row in rows
         ]
-        headings = [
-            "precision",
-            "sentences/s",
-            "tokens/s",
-            "speed",
-            "largest difference",
-            "smallest cosine",
-        ]
-        _print(f"{loaded!r}: {len(sentences)} sentences", headings, lines, left=1)
+        _print(f"{loaded!r}: {len(sentences)} sentences", HEADINGS, lines, left=1)
     if json:
         print_json(results)
     else:
         _print_note("plain: one text at a time, the network as loaded; differences are from its vectors.")
 
 
-def _print(title: str, headings: list[str], lines: list[list[str]], *, left: int) -> None:
-    from rich.console import Console
+def _sentences(options: BenchOptions) -> list[str]:
+    """The sentences to encode. Raises: DataError: an empty file, or one that is not text."""
+    from glassformer.errors import DataError
+    from glassformer.evaluation.bench import sample_texts
 
-    Console(highlight=False).print(table_of(headings, lines, left=left, title=title))
+    if options.texts is None:
+        return sample_texts(options.count)
+    try:
+        sentences = options.texts.read_text(encoding="utf-8").splitlines()[: options.count]
+    except UnicodeDecodeError:
+        raise DataError(f"{options.texts}: is not UTF-8 text; give one sentence per line") from None
+    if not sentences:
+        raise DataError(f"{options.texts}: is empty; give one sentence per line")
+    return sentences
+
+
+def _print(title: str, headings: list[str], lines: list[list[str]], *, left: int) -> None:
+    terminal().print(table_of(headings, lines, left=left, title=title))
 
 
 def _print_note(line: str) -> None:
-    from rich.console import Console
-
-    Console(highlight=False).print(line, style="dim", markup=False)
+    terminal().print(line, style="dim", markup=False)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.options import (
-    BEAMS,
-    MAX_NEW_TOKENS,
-    AllowPickle,
-    Device,
-    Dtype,
+    BEAM_SEARCH,
+    GENERATION,
     Html,
     Json,
-    Offline,
+    Loading,
+    Options,
+    Without,
+    command,
+    option,
 )
-from glassformer.cli.screen import counted, notes, plain_table, print_json, visible_lines
+from glassformer.cli.screen import counted, notes, plain_table, print_json, table_of, visible, visible_lines
+from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from glassformer.tasks.generate.compare import Comparison
+    from rich.console import Console
+
+    from glassformer.evaluation.compare.comparison import Comparison, ExampleRow
+    from glassformer.evaluation.compare.texts import TextComparison
+    from glassformer.tasks.metrics.metric import Interval
+
+# Width in characters of the column in which intervals are drawn.
+MIN_WIDTH, MAX_WIDTH = 9, 41
+EXAMPLE_LENGTH = 600
 
 Systems = Annotated[
     list[str],
@@ -34,50 +45,60 @@ Data = Annotated[
     Path | None,
     typer.Option(help="Test data: .csv, .tsv or .jsonl, also with .gz.", show_default=False),
 ]
-TextColumn = Annotated[str, typer.Option("--text", help="Column of the source texts.")]
-ReferenceColumn = Annotated[str, typer.Option("--reference", help="Column of the reference texts.")]
-TaskName = Annotated[
-    str,
-    typer.Option("--task", help="Task: summarization (metric ROUGE) or translation (BLEU and chrF)."),
-]
-Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")]
-Language = Annotated[str, typer.Option(help="Language of the texts, for sentence splitting: en, de, …")]
-Stemming = Annotated[bool, typer.Option("--stemming", help="ROUGE on word stems (Porter stemmer).")]
-Prefix = Annotated[
-    str | None,
-    typer.Option(
-        help="Prefix (prompt) put before each text. Default: that of the model's config.",
-        show_default=False,
-    ),
-]
-Batch = Annotated[int, typer.Option("--batch", min=1, help="Batch size, in rows.")]
-Examples = Annotated[int, typer.Option(min=0, help="Number of example rows to show with their outputs.")]
 Latency = Annotated[
     bool, typer.Option("--latency", help="Measure the latency of runs, on 100 single rows each.")
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Source(Options):
+    """The rows of a file."""
+
+    text: str = option("article", "Column of the source texts.")
+    reference: str = option("highlights", "Column of the reference texts.")
+    limit: int | None = option(None, "Maximum number of rows.", min=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Options):
+    """How systems are asked and scored."""
+
+    task: str = option(
+        "summarization", "Task: summarization (metric ROUGE) or translation (BLEU and chrF).", "--task"
+    )
+    language: str = option("en", "Language of the texts, for sentence splitting: en, de, …")
+    stemming: bool = option(False, "ROUGE on word stems (Porter stemmer).")
+    batch: int = option(8, "Batch size, in rows.", min=1)
+    examples: int = option(3, "Number of example rows to show with their outputs.", min=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation(Options):
+    """How models generate."""
+
+    max_new_tokens: int = option(
+        60, "Maximum number of new tokens.", "--max-new-tokens", "-n", min=1, panel=GENERATION
+    )
+    beams: int = option(
+        1, "Beam width: number of beams of a beam search.", key="num_beams", min=1, panel=BEAM_SEARCH
+    )
+    prefix: str | None = option(
+        None, "Prefix (prompt) put before each text. Default: that of the model's config.", show_default=False
+    )
+
+
+@command
 def compare(
     systems: Systems,
     data: Data = None,
-    text: TextColumn = "article",
-    reference: ReferenceColumn = "highlights",
-    task: TaskName = "summarization",
-    limit: Limit = None,
-    language: Language = "en",
-    stemming: Stemming = False,
-    max_new_tokens: Annotated[int, MAX_NEW_TOKENS] = 60,
-    beams: Annotated[int, BEAMS] = 1,
-    prefix: Prefix = None,
-    batch: Batch = 8,
-    examples: Examples = 3,
+    *,
+    source: Source,
+    scoring: Scoring,
+    generation: Generation,
+    loading: Annotated[Loading, Without(["revision"])],
     html: Html = None,
     json: Json = False,
     latency: Latency = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    allow_pickle: AllowPickle = False,
-    offline: Offline = False,
 ) -> None:
     """Compare systems: trained runs, or text generation on a test file, with 95 % confidence intervals.
 
@@ -95,101 +116,142 @@ def compare(
 
     [cyan]glassformer compare --data pairs.tsv --text en --reference de --task translation MODEL[/]
     """
-    if html is not None:
-        _check_output(html)
+    _check_output(html)
     if data is None:
-        from glassformer.cli.compare_runs import compare_runs
-
-        compare_runs(systems, html=html, json=json, latency=latency)
+        _report(_compare_runs(systems, latency), html, json)
         return
-    loading = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle, "offline": offline}
-    generation = {"prefix": prefix, "max_new_tokens": max_new_tokens, "num_beams": beams}
-    scoring = {"task": task, "stemming": stemming, "language": language}
-    settings = {**scoring, "batch": batch, "examples": examples}
-    result, count = _compare_on_file(
-        systems, (data, text, reference, limit), settings, {"loading": loading, **generation}
-    )
-    if html is not None:
-        from glassformer.tasks.generate.compare_page import page
-
-        html.write_text(page(result), encoding="utf-8")
-    if json:
-        print_json(result.to_dict())
-    else:
-        _show(result)
-        if html is not None:
-            typer.echo(f"saved in {html}")
+    result, rows = _compare_texts(systems, data, source, scoring, generation, loading)
+    _report(result, html, json)
     if result.interrupted:
-        typer.echo(f"interrupted: {result.rows:,} of {count:,} rows were evaluated", err=True)
+        typer.echo(f"interrupted: {result.rows:,} of {rows:,} rows were evaluated", err=True)
         raise typer.Exit(130)
 
 
-def _compare_on_file(
-    systems: list[str],
-    source: tuple[Path, str, str, int | None],
-    settings: Mapping[str, Any],
-    model_options: Mapping[str, Any],
-) -> tuple[Comparison, int]:
-    """Generate with each system for the rows of a file, and score the outputs; with the number of rows.
+def _compare_runs(folders: Sequence[str], latency: bool) -> Comparison:
+    from glassformer.evaluation.compare.runs import compare_runs, is_comparable
 
-    source: file, column of the texts, column of the references, maximum number of rows
-    """
-    from glassformer.tasks.generate.compare import compare as compare_systems
-    from glassformer.tasks.generate.compare import text_metrics_of
-    from glassformer.tasks.generate.rows import read_rows
-    from glassformer.tasks.generate.systems import named_systems
+    for folder in folders:
+        if not is_comparable(folder):
+            raise ConfigError(
+                f"{folder}: holds no run and no evaluation; name folders that `glassformer train` or `evaluate` wrote, "
+                "or give the test data that systems generate text for: --data FILE"
+            )
+    with notes(), counted(None, "evaluating") as progress:
+        return compare_runs(folders, latency=latency, progress=progress)
 
+
+def _compare_texts(
+    names: list[str], data: Path, source: Source, scoring: Scoring, generation: Generation, loading: Loading
+) -> tuple[TextComparison, int]:
+    """Generate with each system for the rows of a file, and score the outputs; with the number of rows."""
+    from glassformer.evaluation.compare.systems import named_systems, read_rows
+    from glassformer.evaluation.compare.texts import compare, metrics_of
+
+    read = (data, source.text, source.reference, source.limit)
+    task, language = scoring.task, scoring.language
     # All rows are read, and the metrics' packages imported, before models are loaded: errors come early.
-    count = sum(1 for _ in read_rows(*source))
-    text_metrics_of(settings["task"], stemming=settings["stemming"], language=settings["language"])
+    count = sum(1 for _ in read_rows(*read))
+    metrics_of(task, stemming=scoring.stemming, language=language)
     with notes(repeats=False):
-        loaded = named_systems(systems, settings["task"], language=settings["language"], **model_options)
+        options = generation.given()
+        systems = named_systems(names, task, language=language, loading=loading.given(), **options)
         with counted(count, "evaluating") as advance:
-            result = compare_systems(read_rows(*source), loaded, progress=advance, **settings)
-    return result, count
+            return compare(read_rows(*read), systems, progress=advance, **asdict(scoring)), count
 
 
-def _check_output(html: Path) -> None:
+def _check_output(html: Path | None) -> None:
     """Check, before the work, that the page can be written. Raises: DataError: a folder, or in a missing one."""
-    from glassformer.errors import DataError
-
+    if html is None:
+        return
     if html.is_dir():
         raise DataError(f"{html}: is a folder; name a file in it, such as {html / 'page.html'}")
     if not html.absolute().parent.is_dir():
         raise DataError(f"{html.absolute().parent}: no such folder to save {html.name} in; make it first")
 
 
-def _show(result: Comparison) -> None:
-    """The table of metrics, then the outputs for a few rows."""
+def _report(comparison: Comparison, html: Path | None, json: bool) -> None:
+    """Save the page, and print the comparison."""
+    if html is not None:
+        from glassformer.evaluation.compare.page import comparison_page
+
+        html.write_text(comparison_page(comparison), encoding="utf-8", errors="replace")
+    if json:
+        print_json(comparison.to_dict())
+        return
+    _show(comparison)
+    if html is not None:
+        typer.echo(f"saved in {html}")
+
+
+def whisker(x: Interval, low: float, high: float, width: int) -> str:
+    """Draw a confidence interval as a whisker, on a scale from low to high: `   ╶──●───╴  `."""
+
+    def column(value: float) -> int:
+        return round((value - low) / (high - low) * (width - 1)) if high > low else width // 2
+
+    start, end = (column(x.value if end is None else end) for end in (x.low, x.high))
+    cells = [" "] * width
+    cells[start : end + 1] = "─" * (end + 1 - start)
+    if start < end:
+        cells[start], cells[end] = "╶", "╴"
+    cells[column(x.value)] = "●"
+    return "".join(cells)
+
+
+def _show(comparison: Comparison) -> None:
+    """Metrics with whiskers, costs, remarks, and the outputs for a few rows."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
-    headings, rows = result.table()
-    table = plain_table()
-    for number, heading in enumerate(headings):
-        table.add_column(heading, overflow="fold", justify="right" if number in (2, 4) else "left")
-    for row in rows:
-        table.add_row(*(Text(visible_lines(cell)) for cell in row))
-    console.print(Text(result.headed))
+    console.print(Text(visible(comparison.caption)), end="\n\n")
+    _show_metrics(comparison, console)
     console.print()
-    console.print(table)
-    for method in result.methods:
-        console.print(Text(method, style="dim"))
-    for example in result.examples:
-        console.print()
-        console.print(Text(f"line {example.line}", style="bold cyan"))
-        for name, output in [
-            ("text", example.text),
-            *(("reference", reference) for reference in example.references),
-            *example.outputs.items(),
-        ]:
-            console.print(
-                Text.assemble(
-                    (f"{visible_lines(name)}: ", "bold"), visible_lines(_short(output)) or "(nothing)"
-                )
+    console.print(table_of(*comparison.costs(), left=1))
+    for note in comparison.notes:
+        console.print(Text(visible(note), style="dim"))
+    for example in comparison.examples:
+        _show_example(example, console)
+
+
+def _show_metrics(comparison: Comparison, console: Console) -> None:
+    from rich.text import Text
+
+    from glassformer.evaluation.compare.comparison import interval_range
+
+    headings, rows = comparison.table()
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(1, len(headings))]
+    widths[0] = max(widths[0] + 2, *(len(row[0]) for row in rows))
+    room = min(max(console.width - sum(widths) - 6, MIN_WIDTH), MAX_WIDTH)
+    table = plain_table()
+    for heading in headings:
+        table.add_column(heading, no_wrap=bool(heading), overflow="fold")
+    remaining = iter(rows)
+    for metric in comparison.shown:
+        results = comparison.systems_with(metric)
+        ends = interval_range(system.metrics[metric] for system in results)
+        for number, system in enumerate(results):
+            name, who, value, *difference = next(remaining)
+            if number == 0:
+                table.add_row(Text(visible(name), style="bold"))
+            significant = metric in system.differences and system.differences[metric].leaves_out_zero
+            table.add_row(
+                Text(visible(f"  {who}"), style="" if system.seeds else "dim"),
+                Text(whisker(system.metrics[metric], *ends, room), style="cyan" if number == 0 else ""),
+                Text(value),
+                *(Text(text, style="bold" if significant else "dim") for text in difference),
             )
+    console.print(table)
 
 
-def _short(text: str, limit: int = 600) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} …"
+def _show_example(example: ExampleRow, console: Console) -> None:
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(f"line {example.line}", style="bold cyan"))
+    references = [("reference", reference) for reference in example.references]
+    for name, text in [("text", example.text), *references, *example.outputs.items()]:
+        short = text if len(text) <= EXAMPLE_LENGTH else f"{text[:EXAMPLE_LENGTH]} …"
+        console.print(
+            Text.assemble((f"{visible_lines(name)}: ", "bold"), visible_lines(short) or "(nothing)")
+        )

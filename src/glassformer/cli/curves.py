@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from glassformer.cli.options import Html, Json
-from glassformer.cli.screen import plain_table, print_json, visible
+from glassformer.cli.screen import plain_table, print_json, rows_table, terminal, text_of, visible
 
 if TYPE_CHECKING:
-    from glassformer.runs.history import CurveChart, RunHistory
+    import numpy as np
+
+    from glassformer.runs.charts import CurveChart
+    from glassformer.runs.event_log import RunHistory
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "red", "blue")
 HEIGHT, MAX_WIDTH, MAX_SKIPPED_LINES = 12, 100, 5
+
+# The bit of the dot in each row and column of a character. Source: Unicode, block 2800, "Braille Patterns".
+BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+Cell = tuple[str, int | None]
 
 
 def curves(
@@ -42,7 +51,8 @@ def curves(
     [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
     """
     from glassformer.errors import DataError, nearest
-    from glassformer.runs.history import charts, read_runs
+    from glassformer.runs.charts import charts
+    from glassformer.runs.event_log import read_runs
 
     histories = read_runs(runs)
     by_metric = {chart.name: chart for chart in charts(histories, 2_000)}
@@ -77,43 +87,29 @@ def _facts(run: RunHistory) -> dict[str, Any]:
 
 
 def _show(runs: list[RunHistory], plotted: list[CurveChart]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
     from glassformer.runs.curves import metrics_table
 
-    console = Console(highlight=False)
+    console = terminal()
     for chart in plotted:
         console.print(_plot(chart, runs, min(console.width, MAX_WIDTH)))
     for run in runs:
         for at in run.skipped[-MAX_SKIPPED_LINES:]:
             what = f"{run.name}: step {at['step']:,} was skipped, its loss was {at.get('loss')}"
-            console.print(Text(visible(what), style="red"))
+            console.print(text_of(what, "red"))
         if len(run.skipped) > MAX_SKIPPED_LINES:
-            console.print(
-                Text(visible(f"{run.name}: {len(run.skipped):,} skipped steps in all"), style="red")
-            )
+            console.print(text_of(f"{run.name}: {len(run.skipped):,} skipped steps in all", "red"))
     headings, rows = metrics_table(runs)
     if len(runs) == 1:  # one run is a column, several are rows
         table = plain_table(show_header=False)
         for heading, cell in zip(headings, rows[0], strict=True):
             table.add_row(Text(visible(heading), style="dim"), Text(visible(cell)))
     else:
-        table = plain_table()
-        for heading in headings:
-            table.add_column(
-                visible(heading), justify="left" if heading == "run" else "right", overflow="fold"
-            )
-        for row in rows:
-            table.add_row(*(Text(visible(cell)) for cell in row))
+        table = rows_table(headings, rows)
     console.print(table)
 
 
 def _plot(chart: CurveChart, runs: list[RunHistory], width: int) -> Any:
     """A line chart in characters: smoothed lines where there are, validation in another colour."""
-    from rich.text import Text
-
-    from glassformer.cli.dots import dotted
     from glassformer.runs.charts import is_raw_behind_smooth, line_label, number, value_range
 
     lines = [line for line in chart.lines if not is_raw_behind_smooth(line, chart)]
@@ -134,3 +130,46 @@ def _plot(chart: CurveChart, runs: list[RunHistory], width: int) -> Any:
             text.append(character, style="" if which is None else colours[which])
     bottom = f"{last:,}".rjust(width - margin - 3)
     return text.append(f"\n{'':>{margin}} 0{bottom}\n", style="dim")
+
+
+def dotted(
+    lines: Sequence[tuple[np.ndarray, np.ndarray]],
+    x_range: tuple[float, float],
+    y_range: tuple[float, float],
+    width: int,
+    height: int,
+) -> list[list[Cell]]:
+    """Draw lines on a canvas of Braille characters.
+
+    Args:
+        lines: each its x and y values, x ascending. [N], [N]
+        x_range, y_range: the x and y values at the edges of the canvas · width, height: in characters
+    Returns: rows of characters from the top, each with the index of the last line that goes through it, or None.
+    """
+    import numpy as np
+
+    bits = [[0] * width for _ in range(height)]
+    owner: list[list[int | None]] = [[None] * width for _ in range(height)]
+    xs = np.linspace(*x_range, 2 * width)
+    for number, (steps, values) in enumerate(lines):
+        finite = np.isfinite(values)
+        if not finite.any():
+            continue
+        first, last = steps[finite][0], steps[finite][-1]
+        interpolated = np.interp(xs, steps[finite], values[finite])
+        heights = (interpolated - y_range[0]) / (y_range[1] - y_range[0])
+        rows = np.clip(np.round((1 - heights) * (4 * height - 1)), 0, 4 * height - 1).astype(int)
+        columns = np.flatnonzero((xs >= first) & (xs <= last))
+        before = None
+        for column in columns:
+            row = int(rows[column])
+            start, end = sorted((row, row if before is None else before))
+            # All dots between two columns are set, so that a steep line has no gaps.
+            for dot in range(start, end + 1):
+                bits[dot // 4][column // 2] |= BITS[dot % 4][column % 2]
+                owner[dot // 4][column // 2] = number
+            before = row
+    return [
+        [(chr(0x2800 + bit) if bit else " ", which) for bit, which in zip(row, own, strict=True)]
+        for row, own in zip(bits, owner, strict=True)
+    ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.cli.screen import bar, plain_table, visible
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.cli.screen import bar, plain_table, rows_table, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from glassformer.data.findings import Finding
     from glassformer.data.report import DataReport
 
@@ -18,11 +20,8 @@ MAX_CLASSES = 20
 MAX_PLACES = 3  # examples of a finding
 
 
-def show(report: DataReport) -> None:
+def show(report: DataReport, console: Console) -> None:
     """Print columns, class balance, length statistics and findings of a data set."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
     for part in report.files:
         gaps = {name: f", none in {count:,}" for name, count in part.gaps.items()}
         columns = ", ".join(f"{name} ({kind}{gaps.get(name, '')})" for name, kind in part.columns.items())
@@ -44,23 +43,12 @@ def show(report: DataReport) -> None:
 
 
 def _show_line(console: Console, title: str, details: str) -> None:
-    from rich.text import Text
-
     console.print(Text.assemble((visible(title), "bold cyan"), "  ", (visible(details), "dim")))
-
-
-def _table(*names: str) -> Table:
-    table = plain_table()
-    for number, name in enumerate(names):
-        table.add_column(name, justify="left" if number == 0 else "right", overflow="fold")
-    return table
 
 
 def _classes(report: DataReport) -> Table:
     """One line per class: a bar for its frequency in the first file, and its rows in each file."""
-    from rich.text import Text
-
-    table = _table("class")
+    table = plain_table("class")
     table.add_column("", no_wrap=True)
     for part in report.files:
         table.add_column(visible(Path(part.name).name), justify="right")
@@ -76,21 +64,16 @@ def _classes(report: DataReport) -> Table:
 
 
 def _lengths(report: DataReport) -> Table:
-    from rich.text import Text
-
-    table = _table("lengths", *report.files[0].lengths["words"].quantiles())
+    rows = []
     for part in report.files:
         for unit, lengths in part.lengths.items():
             values = lengths.quantiles().items()
             cells = [f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in values]
-            table.add_row(Text(visible(f"{Path(part.name).name}, {unit}")), *cells)
-    return table
+            rows.append([f"{Path(part.name).name}, {unit}", *cells])
+    return rows_table(["lengths", *report.files[0].lengths["words"].quantiles()], rows)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     console.print(Text.assemble(("! ", "bold yellow"), visible(finding.message)))
     places = [visible(place) for place in finding.locations[:MAX_PLACES]]
     if places and finding.count > MAX_PLACES:

@@ -1,42 +1,35 @@
-"""`glassformer errors RUN`: error analysis: rows with the highest loss, confusion matrix, explorer pages."""
+"""`glassformer errors RUN`: error analysis; `glassformer review`: suspicious labels, reviewed in a spreadsheet."""
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Browser, Columns, Json, OtherRows, Port, RunFolder, SplitName, pairs_of
-from glassformer.cli.screen import ProgressBar, notes, print_json
+from glassformer.cli.options import Json, Options, RunFolder, RunRows, Serving, command, option, pairs_of
+from glassformer.cli.screen import note, notes, print_json, progress_of, visible
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.splits import EvaluatedSplit
+    from glassformer.evaluation.runs import EvaluatedSplit
 
 
-def errors(
-    run: RunFolder,
-    part: SplitName = "validation",
-    data: OtherRows = None,
-    column: Columns = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the page to this HTML file or folder instead of serving it.", show_default=False
-        ),
-    ] = None,
-    look: Annotated[
-        int,
-        typer.Option(
-            min=0, help="With --html: number of rows, the worst, that get an attention explorer page."
-        ),
-    ] = 10,
-    only_print: Annotated[bool, typer.Option("--print", help="Print only: serve no page.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="Number of rows to print.")] = 10,
-    port: Port = None,
-    browser: Browser = None,
-    json: Json = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AnalysisOptions(Serving):
+    """What is listed, and where the page goes."""
+
+    html: Path | None = option(None, "Write the page to this HTML file or folder instead of serving it.")
+    look: int = option(
+        10, "With --html: number of rows, the worst, that get an attention explorer page.", min=0
+    )
+    only_print: bool = option(False, "Print only: serve no page.", "--print")
+    top: int = option(10, "Number of rows to print.", min=1)
+
+
+@command
+def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Json = False) -> None:
     """Error analysis: rows sorted by loss, a confusion matrix, and a page that links rows to the attention explorer.
 
     Serves the page on this machine until Ctrl-C, or writes it as a file.
@@ -51,33 +44,23 @@ def errors(
     """
     from glassformer.evaluation.error_analysis.confusion import confusion_matrix
     from glassformer.evaluation.error_analysis.errors import analyse_errors
-    from glassformer.evaluation.runs import open_run
-    from glassformer.evaluation.splits import evaluated_split
 
-    page = None if html is None else page_path(html)
-    with notes(), ProgressBar("rows") as bar:
-        split = evaluated_split(
-            open_run(run, columns=pairs_of(column, "--column")),
-            part,
-            data,
-            lambda message: typer.echo(f"note: {message}", err=True),
-            bar,
-        )
+    page = None if options.html is None else page_path(options.html)
+    split = evaluated_rows(run, rows)
     names = split.report.classes.names if split.report.classes is not None else None
-    listing = analyse_errors(split.records, top)
+    listing = analyse_errors(split.records, options.top)
     confusion = confusion_matrix(split.records, names if listing.kind == "classes" else None)
     if json:
-        report = {**listing.to_dict(), "confusion": None if confusion is None else confusion.to_dict()}
-        print_json(report)
+        print_json({**listing.to_dict(), "confusion": None if confusion is None else confusion.to_dict()})
     else:
         typer.echo(str(listing))
         if confusion is not None:
             typer.echo(f"\nConfusion matrix\n{confusion}")
     if page is not None:
-        _write(split, page, look)
+        _write(split, page, options.look)
         typer.echo(f"saved in {page}", err=json)
-    elif not (json or only_print):
-        _serve(split, port, browser)
+    elif not (json or options.only_print):
+        _serve(split, options)
 
 
 def page_path(html: Path) -> Path:
@@ -92,25 +75,25 @@ def page_path(html: Path) -> Path:
 
 def _write(part: EvaluatedSplit, path: Path, look: int) -> None:
     from glassformer.evaluation.error_analysis.errors import sort_by_loss
-    from glassformer.evaluation.error_analysis.page import ErrorsPage, write_explorer_pages
+    from glassformer.evaluation.error_analysis.page import ErrorsPage
+    from glassformer.evaluation.error_analysis.served import write_explorer_pages
 
     pages = {}
     if look:
-        with ProgressBar("explorer pages") as bar:
+        with progress_of("explorer pages") as bar:
             folder = path.parent / f"{path.stem}-look"
             pages = write_explorer_pages(part.run.model, sort_by_loss(part.records)[:look], folder, bar)
     ErrorsPage(part.report, part.records, model=_model(part), pages=pages).save(path)
 
 
-def _serve(part: EvaluatedSplit, port: int | None, browser: bool | None) -> None:
+def _serve(part: EvaluatedSplit, serving: Serving) -> None:
     from glassformer.evaluation.error_analysis.page import ErrorsPage
     from glassformer.evaluation.error_analysis.served import ServedErrors
 
     typer.echo()
-    with ServedErrors(
-        ErrorsPage(part.report, part.records, model=_model(part)), part.run.model, port
-    ) as served:
-        served.show(browser)
+    page = ErrorsPage(part.report, part.records, model=_model(part))
+    with ServedErrors(page, part.run.model, serving.port) as served:
+        served.show(serving.browser)
         typer.echo("Ctrl-C stops the server")
         served.wait()
 
@@ -119,3 +102,104 @@ def _model(part: EvaluatedSplit) -> str:
     from glassformer.runs.folder import MODEL
 
     return str(part.run.folder / MODEL)
+
+
+review = typer.Typer(
+    name="review",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Review suspicious labels: export rows to a spreadsheet, import the corrections.",
+)
+
+
+@review.command("out")
+@command
+def out(
+    run: RunFolder,
+    sheet: Annotated[
+        Path, typer.Argument(help="Spreadsheet to write, such as sheet.csv.", show_default=False)
+    ],
+    worst: Annotated[int, typer.Option(min=1, help="Number of rows, those with the highest loss.")] = 100,
+    *,
+    rows: RunRows,
+) -> None:
+    """Export the rows with the highest loss to a spreadsheet, for a person to review.
+
+    In the column `correction`, write the correct label, `delete` to drop the row, or nothing where the label is
+    correct. For tagging tasks, each line is a word.
+
+    Examples:
+
+    [cyan]glassformer review out runs/mood sheet.csv --worst 200[/]
+
+    [cyan]glassformer review out runs/mood sheet.csv --part train[/]  training data
+    """
+    from glassformer.evaluation.error_analysis.review import write_sheet
+
+    split = evaluated_rows(run, rows)
+    written = write_sheet(sheet, split.records, worst)
+    typer.echo(
+        f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`, then"
+    )
+    options = "".join(f" --data {shlex.quote(x)}" for x in rows.data or ())
+    options += "".join(f" --column {shlex.quote(x)}" for x in rows.column or ())
+    options += "" if rows.part == "validation" else f" --part {rows.part}"
+    typer.echo(
+        f"glassformer review in {shlex.quote(str(run))} {shlex.quote(str(sheet))} --output corrected.jsonl{options}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(Options):
+    """Where corrected rows go."""
+
+    output: Path = option(
+        ..., "Output file of the corrected rows: a new .jsonl, .csv or .tsv.", "--output", "-o"
+    )
+    new_labels: bool = option(False, "Allow corrections to labels that do not occur in the data.")
+
+
+@review.command("in")
+@command
+def bring_in(
+    run: RunFolder,
+    sheet: Annotated[Path, typer.Argument(help="Reviewed spreadsheet.", show_default=False)],
+    *,
+    options: ImportOptions,
+    rows: RunRows,
+    json: Json = False,
+) -> None:
+    """Import corrections from a spreadsheet: validate it, and write all rows with the corrections to a new file.
+
+    Example:
+
+    [cyan]glassformer review in runs/mood sheet.csv --part train --output train-corrected.jsonl[/]
+    """
+    from glassformer.data.rows import output_format
+    from glassformer.evaluation.error_analysis.corrected import retrain_command, write_corrected
+    from glassformer.evaluation.error_analysis.review import read_sheet
+
+    output_format(options.output)  # checked before the work
+    split = evaluated_rows(run, rows)
+    corrections = read_sheet(sheet, split.records, split.labels(), new_labels=options.new_labels)
+    written = write_corrected(split, corrections, options.output)
+    command = retrain_command(split, written)
+    if json:
+        facts = {"rows_written": written.rows, "output": str(options.output), "again": command}
+        print_json({**corrections.to_dict(), **facts})
+        return
+    typer.echo("\n".join(map(visible, str(corrections).splitlines())))
+    for where, comment in corrections.comments:
+        typer.echo(f"  {visible(where)}: {visible(comment)}")
+    typer.echo(f"{written.rows:,} rows saved in {options.output}")
+    if command:
+        typer.echo(f"then: {command}")
+
+
+def evaluated_rows(run: Path, rows: RunRows) -> EvaluatedSplit:
+    """A split of a run with its predictions, evaluated now where they are missing."""
+    from glassformer.evaluation.runs import evaluated_split, open_run
+
+    with notes(), progress_of("rows") as bar:
+        opened = open_run(run, columns=pairs_of(rows.column, "--column"))
+        return evaluated_split(opened, rows.part, rows.data, note, bar)

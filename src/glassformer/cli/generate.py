@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from glassformer.cli.inputs import standard_input
 from glassformer.cli.options import (
     BEAM_SEARCH,
-    BEAMS,
     GENERATION,
-    MAX_NEW_TOKENS,
     SAMPLING,
-    AllowPickle,
-    Device,
-    Dtype,
     Json,
+    LengthOptions,
+    Loading,
     ModelName,
-    Offline,
+    Options,
     Precision,
-    Revision,
-    Sample,
-    SamplingSeed,
-    Temperature,
-    TopK,
-    TopP,
+    SamplingOptions,
+    beam_width,
+    command,
+    new_token_limit,
+    option,
 )
-from glassformer.cli.screen import notes, plain_table, print_json, visible, visible_lines
+from glassformer.cli.screen import notes, plain_table, print_json, terminal, visible, visible_lines
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.generation.decoding import Generated
@@ -42,145 +41,111 @@ SPECULATIVE = "Speculative decoding: the same text, faster"
 RULES = "Logits processors"
 CONSTRAINTS = "Constrained decoding"
 
-Stop = Annotated[
-    list[str] | None,
-    typer.Option(help="Stop string: end when the text holds it; repeatable.", rich_help_panel=GENERATION),
-]
-Answers = Annotated[
-    int,
-    typer.Option(
-        help="Number of returned sequences, of several beams or samples.", rich_help_panel=GENERATION
-    ),
-]
-Truncate = Annotated[
-    bool,
-    typer.Option(
-        "--truncate",
-        help="Truncate a prompt that is too long, instead of an error.",
-        rich_help_panel=GENERATION,
-    ),
-]
-MinP = Annotated[
-    float | None,
-    typer.Option(
-        help="Min-p sampling: from tokens at least this fraction as likely as the most likely one.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-TypicalP = Annotated[
-    float | None,
-    typer.Option(
-        help="Locally typical sampling: from tokens whose surprisal is closest to the entropy, up to mass p.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(help="Length penalty: above 0 favours long answers.", rich_help_panel=BEAM_SEARCH),
-]
-EarlyStopping = Annotated[
-    bool,
-    typer.Option(
-        "--early-stopping",
-        help="Early stopping: end once there are as many finished beams as the beam width.",
-        rich_help_panel=BEAM_SEARCH,
-    ),
-]
-PenaltyAlpha = Annotated[
-    float | None,
-    typer.Option(
-        help="Degeneration penalty, 0 to 1: how much to avoid similarity with the text so far; needs --top-k.",
-        rich_help_panel=CONTRASTIVE,
-    ),
-]
-Lookup = Annotated[
-    int | None,
-    typer.Option(
-        help="Prompt lookup decoding: propose this many tokens at a time, copied from the text so far.",
-        rich_help_panel=SPECULATIVE,
-    ),
-]
-Draft = Annotated[
-    str | None,
-    typer.Option(help="Draft model: a smaller model that proposes tokens.", rich_help_panel=SPECULATIVE),
-]
-DraftTokens = Annotated[
-    int | None, typer.Option(help="Number of tokens the draft model proposes.", rich_help_panel=SPECULATIVE)
-]
-RepetitionPenalty = Annotated[
-    float | None,
-    typer.Option(
-        help="Repetition penalty: above 1 makes tokens of the text so far less likely.",
-        rich_help_panel=RULES,
-    ),
-]
-NoRepeatNgramSize = Annotated[
-    int | None, typer.Option(help="N-gram blocking: never repeat n tokens in a row.", rich_help_panel=RULES)
-]
-BadWord = Annotated[
-    list[str] | None,
-    typer.Option(help="Bad word: a text never to generate; repeatable.", rich_help_panel=RULES),
-]
-MinNewTokens = Annotated[
-    int | None,
-    typer.Option(help="Minimum number of new tokens: no end of text before.", rich_help_panel=RULES),
-]
-Regex = Annotated[
-    str | None,
-    typer.Option(help="Regular expression that the whole answer matches.", rich_help_panel=CONSTRAINTS),
-]
-JsonSchema = Annotated[
-    str | None,
-    typer.Option(
-        help="JSON schema that the answer conforms to: a file, or {…}.", rich_help_panel=CONSTRAINTS
-    ),
-]
-Choice = Annotated[
-    list[str] | None,
-    typer.Option(help="One of the allowed answers; give it several times.", rich_help_panel=CONSTRAINTS),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions(Options):
+    """What is shown of a generation."""
+
+    top: int = option(0, "Show the N most likely tokens at each step.", min=0)
+    watch: bool = option(False, "Show each step live: the token distribution and the chosen token.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(SamplingOptions, LengthOptions):
+    """Options of `Model.generate`."""
+
+    max_new_tokens: int = new_token_limit(40)
+    beams: int = beam_width(1)
+    stop: list[str] | None = option(
+        None, "Stop string: end when the text holds it; repeatable.", key="stop_strings", panel=GENERATION
+    )
+    min_p: float | None = option(
+        None,
+        "Min-p sampling: from tokens at least this fraction as likely as the most likely one.",
+        panel=SAMPLING,
+    )
+    typical_p: float | None = option(
+        None,
+        "Locally typical sampling: from tokens whose surprisal is closest to the entropy, up to mass p.",
+        panel=SAMPLING,
+    )
+    length_penalty: float | None = option(
+        None, "Length penalty: above 0 favours long answers.", panel=BEAM_SEARCH
+    )
+    early_stopping: bool = option(
+        False,
+        "Early stopping: end once there are as many finished beams as the beam width.",
+        panel=BEAM_SEARCH,
+    )
+    penalty_alpha: float | None = option(
+        None,
+        "Degeneration penalty, 0 to 1: how much to avoid similarity with the text so far; needs --top-k.",
+        panel=CONTRASTIVE,
+    )
+    lookup: int | None = option(
+        None,
+        "Prompt lookup decoding: propose this many tokens at a time, copied from the text so far.",
+        key="prompt_lookup_num_tokens",
+        panel=SPECULATIVE,
+    )
+    draft: str | None = option(
+        None, "Draft model: a smaller model that proposes tokens.", key="assistant_model", panel=SPECULATIVE
+    )
+    draft_tokens: int | None = option(
+        None, "Number of tokens the draft model proposes.", key="num_assistant_tokens", panel=SPECULATIVE
+    )
+    answers: int = option(
+        1,
+        "Number of returned sequences, of several beams or samples.",
+        key="num_return_sequences",
+        panel=GENERATION,
+    )
+    repetition_penalty: float | None = option(
+        None, "Repetition penalty: above 1 makes tokens of the text so far less likely.", panel=RULES
+    )
+    no_repeat_ngram_size: int | None = option(
+        None, "N-gram blocking: never repeat n tokens in a row.", panel=RULES
+    )
+    bad_word: list[str] | None = option(
+        None, "Bad word: a text never to generate; repeatable.", key="bad_words", panel=RULES
+    )
+    min_new_tokens: int | None = option(
+        None, "Minimum number of new tokens: no end of text before.", panel=RULES
+    )
+    regex: str | None = option(None, "Regular expression that the whole answer matches.", panel=CONSTRAINTS)
+    json_schema: str | None = option(
+        None, "JSON schema that the answer conforms to: a file, or {…}.", panel=CONSTRAINTS
+    )
+    choice: list[str] | None = option(
+        None, "One of the allowed answers; give it several times.", key="choices", panel=CONSTRAINTS
+    )
+    truncate: bool = option(
+        False, "Truncate a prompt that is too long, instead of an error.", key="truncation", panel=GENERATION
+    )
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given, the schema read from its file."""
+        options = Options.given(self)
+        # Contrastive search takes top_k too, so there it is no sign that sampling is meant.
+        signs = {"temperature", "top_k", "top_p", "min_p", "typical_p", "seed"}
+        if self.penalty_alpha is None and signs & options.keys():
+            options["do_sample"] = True
+        if self.json_schema is not None and not self.json_schema.lstrip().startswith("{"):
+            from glassformer.files.strict_json import read_json_object
+
+            options["json_schema"] = read_json_object(Path(self.json_schema), ConfigError)
+        return options
+
+
+@command
 def generate(
     model: ModelName,
     prompt: Annotated[str, typer.Argument(help="Prompt, in quotes; - reads standard input.")],
-    max_new_tokens: Annotated[int, MAX_NEW_TOKENS] = 40,
-    stop: Stop = None,
-    top: Annotated[int, typer.Option(min=0, help="Show the N most likely tokens at each step.")] = 0,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Show each step live: the token distribution and the chosen token."),
-    ] = False,
+    view: ViewOptions,
+    generation: GenerateOptions,
+    loading: Loading,
+    precision: Precision,
     json: Json = False,
-    sample: Sample = False,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    typical_p: TypicalP = None,
-    seed: SamplingSeed = None,
-    beams: Annotated[int, BEAMS] = 1,
-    length_penalty: LengthPenalty = None,
-    early_stopping: EarlyStopping = False,
-    penalty_alpha: PenaltyAlpha = None,
-    lookup: Lookup = None,
-    draft: Draft = None,
-    draft_tokens: DraftTokens = None,
-    answers: Answers = 1,
-    repetition_penalty: RepetitionPenalty = None,
-    no_repeat_ngram_size: NoRepeatNgramSize = None,
-    bad_word: BadWord = None,
-    min_new_tokens: MinNewTokens = None,
-    regex: Regex = None,
-    json_schema: JsonSchema = None,
-    choice: Choice = None,
-    truncate: Truncate = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    precision: Precision = None,
-    revision: Revision = None,
-    allow_pickle: AllowPickle = False,
-    offline: Offline = False,
 ) -> None:
     """Generate text: continue a prompt, or answer it with an encoder-decoder, streamed as tokens arrive.
 
@@ -206,69 +171,29 @@ def generate(
 
     [cyan]glassformer generate MODEL 'Once upon a time' --draft SMALLER[/]  speculative decoding
     """
-    shape = {
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "typical_p": typical_p,
-    }
-    # Contrastive search takes top_k too, so there it is no sign that sampling is meant.
-    shaped = penalty_alpha is None and any(value is not None for value in (*shape.values(), seed))
-    options: dict[str, Any] = {
-        "max_new_tokens": max_new_tokens,
-        "stop_strings": stop or None,
-        "do_sample": sample or shaped,
-        **shape,
-        "seed": seed,
-        "num_beams": beams,
-        "length_penalty": length_penalty,
-        "early_stopping": early_stopping or None,
-        "penalty_alpha": penalty_alpha,
-        "prompt_lookup_num_tokens": lookup,
-        "num_assistant_tokens": draft_tokens,
-        "num_return_sequences": answers,
-        "repetition_penalty": repetition_penalty,
-        "no_repeat_ngram_size": no_repeat_ngram_size,
-        "bad_words": bad_word or None,
-        "min_new_tokens": min_new_tokens,
-        "regex": regex,
-        "json_schema": None if json_schema is None else _read_schema(json_schema),
-        "choices": choice or None,
-        "truncation": truncate or None,
-    }
-    if watch and (json or top):
-        from glassformer.errors import ConfigError
-
+    options = generation.given()
+    if view.watch and (json or view.top):
         raise ConfigError("--watch shows the most likely tokens itself; leave --top and --json out")
     text = standard_input() if prompt == "-" else prompt
-    loading = {"dtype": dtype, "device": device, "allow_pickle": allow_pickle, "offline": offline}
-    loaded = _load(model, revision, draft, precision, loading, options)
+    loaded = _load(model, loading, precision.precision, options)
     with notes():
-        if watch:
+        if view.watch:
             from glassformer.cli.watch import watch as show_choices
 
             show_choices(loaded, text, options)
-        elif json or top or beams > 1 or answers > 1:
-            _print_all(loaded, text, options, top=top, json=json)
+        elif json or view.top or generation.beams > 1 or generation.answers > 1:
+            _print_all(loaded, text, options, top=view.top, json=json)
         else:
             _print_stream(loaded, text, options)
 
 
-def _load(
-    model: str,
-    revision: str | None,
-    draft: str | None,
-    precision: str | None,
-    loading: Mapping[str, Any],
-    options: dict[str, Any],
-) -> Model:
-    """The model in its precision; a draft model goes into the options."""
+def _load(model: str, loading: Loading, precision: str | None, options: dict[str, Any]) -> Model:
+    """The model in its precision; a draft model, of the Hub's default revision, is put into the options."""
     from glassformer.model import load
 
-    loaded = [load(model, revision=revision, **loading)]
-    if draft is not None:
-        loaded.append(load(draft, **loading))
+    loaded = [load(model, **loading.given())]
+    if (draft := options.get("assistant_model")) is not None:
+        loaded.append(load(draft, **{**loading.given(), "revision": None}))
         options["assistant_model"] = loaded[-1]
     if precision is not None:
         for each in loaded:
@@ -311,14 +236,6 @@ def _show(prompt: str, generated: Generated, tokenizer: Tokenizer, *, json: bool
         typer.echo(visible_lines(answer))
         if generated.top_ids is not None and generated.top_ids.shape[-1]:
             _show_steps(row, generated, tokenizer)
-
-
-def _read_schema(text: str) -> Any:
-    """A JSON schema: the text itself, or the content of the file of this name."""
-    from glassformer.errors import ConfigError
-    from glassformer.files.strict_json import read_json_object
-
-    return text if text.lstrip().startswith("{") else read_json_object(Path(text), ConfigError)
 
 
 def _report(prompt: str, generated: Generated, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -384,9 +301,6 @@ def _steps(row: int, generated: Generated, tokenizer: Tokenizer) -> list[dict[st
 
 def _show_steps(row: int, generated: Generated, tokenizer: Tokenizer) -> None:
     """A table with one line per step: the chosen token, and the most likely ones."""
-    from rich.console import Console
-    from rich.text import Text
-
     steps = _steps(row, generated, tokenizer)
     table = plain_table()
     table.add_column("step", justify="right")
@@ -405,7 +319,7 @@ def _show_steps(row: int, generated: Generated, tokenizer: Tokenizer) -> None:
             for other in step["likeliest"]
         ]
         table.add_row(str(number), Text(chosen), *cells)
-    console = Console(highlight=False)
+    console = terminal()
     console.print()
     console.print(table)
 

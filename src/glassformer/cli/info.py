@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import AllowPickle, Dtype, HeadTask, Json, Offline, Revision
-from glassformer.cli.screen import print_json
+from glassformer.cli.options import HeadTask, Json, Loading, Options, Without, command, option
+from glassformer.cli.screen import print_json, terminal
 
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".ckpt")
 
 
+@dataclass(frozen=True, kw_only=True)
+class SummaryOptions(Options):
+    """What a summary counts and lists."""
+
+    tokens: int = option(128, "Sequence length in tokens, for FLOPs and memory.", min=1)
+    memory: bool = option(False, "Estimate the memory of training and inference.")
+    batch: int = option(1, "Batch size, for memory.", min=1)
+    names: bool = option(False, "List the weight tensors, with our names and those in the checkpoint.")
+    taps: bool = option(False, "List every tap, without folding repeated layers.")
+
+
+@command
 def info(
     model: Annotated[
         str,
@@ -28,24 +41,9 @@ def info(
         ),
     ],
     task: HeadTask = None,
-    tokens: Annotated[
-        int, typer.Option(min=1, help="Sequence length in tokens, for FLOPs and memory.")
-    ] = 128,
-    dtype: Dtype = None,
-    memory: Annotated[
-        bool, typer.Option("--memory", help="Estimate the memory of training and inference.")
-    ] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Batch size, for memory.")] = 1,
-    names: Annotated[
-        bool,
-        typer.Option("--names", help="List the weight tensors, with our names and those in the checkpoint."),
-    ] = False,
-    taps: Annotated[
-        bool, typer.Option("--taps", help="List every tap, without folding repeated layers.")
-    ] = False,
-    revision: Revision = None,
-    allow_pickle: AllowPickle = False,
-    offline: Offline = False,
+    *,
+    shown: SummaryOptions,
+    loading: Annotated[Loading, Without(["device"])],
     json: Json = False,
 ) -> None:
     """Model summary: modules, shapes, parameters, bytes, FLOPs per token, memory, tensor names and taps.
@@ -56,40 +54,27 @@ def info(
     from glassformer.inspect import ram as estimate_memory
     from glassformer.inspect import summary
 
-    loaded, origin = _load(
-        model,
-        task=task, dtype=dtype, revision=revision, allow_pickle=allow_pickle, offline=offline,
-    )  # fmt: skip
-    theirs = _their_names(loaded, origin is None, allow_pickle) if names or json else None
-    result = summary(loaded.network, tokens=tokens, theirs=theirs)
-    estimate = estimate_memory(loaded.network, batch=batch, tokens=tokens)
+    loaded, origin = _load(model, task, loading)
+    theirs = _their_names(loaded, origin is None, loading.allow_pickle) if shown.names or json else None
+    result = summary(loaded.network, tokens=shown.tokens, theirs=theirs)
+    estimate = estimate_memory(loaded.network, batch=shown.batch, tokens=shown.tokens)
     if json:
         print_json({**_as_data(loaded, result, origin), "memory": estimate.to_dict()})
         return
-    from rich.console import Console
-
     from glassformer.cli import info_screen
 
-    console = Console(highlight=False)
+    console = terminal()
     info_screen.show_head(console, loaded, _tokenizer_of(loaded), result, origin)
     info_screen.show_report(console, loaded.report)
     info_screen.show_tree(console, result)
-    if memory:
+    if shown.memory:
         info_screen.show_memory(console, estimate)
-    if names:
+    if shown.names:
         info_screen.show_names(console, result)
-    info_screen.show_taps(console, result, folded=not taps)
+    info_screen.show_taps(console, result, folded=not shown.taps)
 
 
-def _load(
-    name: str,
-    *,
-    task: str | None,
-    dtype: str | None,
-    revision: str | None,
-    allow_pickle: bool,
-    offline: bool,
-) -> tuple[Model, str | None]:
+def _load(name: str, task: str | None, loading: Loading) -> tuple[Model, str | None]:
     """Load the model on the meta device; with the source of its sizes, None for a checkpoint."""
     from glassformer.errors import ConfigError, DataError, nearest
     from glassformer.files.strict_json import read_json_object
@@ -100,15 +85,12 @@ def _load(
     config = _config_alone(path)
     if config is not None:
         values = read_json_object(config, ConfigError)
-        return _without_weights(values, config.parent, task, dtype), "config.json alone"
+        return _without_weights(values, config.parent, task, loading.dtype), "config.json alone"
     exists = path.exists()
-    if not exists and revision is None and name in PRESETS:  # a revision means a model on the Hub
-        return _without_weights(PRESETS[name].config, None, task, dtype), PRESETS[name].source
+    if not exists and loading.revision is None and name in PRESETS:  # a revision means a model on the Hub
+        return _without_weights(PRESETS[name].config, None, task, loading.dtype), PRESETS[name].source
     try:
-        loaded = load(
-            name,
-            task=task, dtype=dtype, device="meta", revision=revision, allow_pickle=allow_pickle, offline=offline,
-        )  # fmt: skip
+        loaded = load(name, task=task, **{**loading.given(), "device": "meta"})
     except DataError as error:
         hint = "" if exists else nearest(name, PRESETS).replace("nearest", "sizes are known of")
         raise DataError(f"{error}{hint}") from error

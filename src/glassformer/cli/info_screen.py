@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.console import Console
+from rich.text import Text
+
 from glassformer.cli.screen import amount, byte_amount, plain_table, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
     from glassformer.inspect import ModelSummary, ModuleNode, RamEstimate, TensorRow, Weight
     from glassformer.model import Model
     from glassformer.text import Tokenizer
@@ -24,8 +24,6 @@ def show_head(
     console: Console, model: Model, tokenizer: Tokenizer | None, result: ModelSummary, origin: str | None
 ) -> None:
     """Architecture, size, cost, tokenizer and load report, in a few lines."""
-    from rich.text import Text
-
     exact = console.width >= WIDE
     count = f"{result.parameters:,}" if exact else amount(result.parameters)
     per_token, per_text = amount(result.flops / result.tokens), amount(result.flops)
@@ -56,8 +54,6 @@ def show_head(
 
 def show_report(console: Console, report: LoadReport) -> None:
     """New and unused tensors, grouped by the beginning of their names."""
-    from rich.text import Text
-
     from glassformer.weights.report import MAX_LINES, MEANINGS, omitted_line, printable
 
     for kind, style in (("new", "yellow"), ("unused", "dim")):
@@ -78,8 +74,6 @@ def show_report(console: Console, report: LoadReport) -> None:
 
 def show_memory(console: Console, estimate: RamEstimate) -> None:
     """Estimated memory of training and inference."""
-    from rich.text import Text
-
     columns = {
         "training, fp32": estimate.training,
         "training, mixed": estimate.mixed,
@@ -152,8 +146,6 @@ class TreeLine(NamedTuple):
 
 
 def show_tree(console: Console, result: ModelSummary) -> None:
-    from rich.text import Text
-
     exact = console.width >= WIDE
     number: Callable[[float], str] = (lambda n: f"{n:,.0f}") if exact else amount
     table = plain_table(padding=(0, 2 if exact else 1, 0, 0))
@@ -224,8 +216,6 @@ def _weight_words(weight: Weight) -> str:
 
 
 def _convention(result: ModelSummary) -> Text:
-    from rich.text import Text
-
     words = (
         f"FLOPs: 2 per multiply-add, of one forward pass over {result.tokens} tokens (--tokens), averaged over them. "
         "Counted: linear layers (2 · rows · columns) and attention (4 · heads · head width · keys that a query sees, "
@@ -238,8 +228,6 @@ def _convention(result: ModelSummary) -> Text:
 
 
 def show_names(console: Console, result: ModelSummary) -> None:
-    from rich.text import Text
-
     table = plain_table(padding=(0, 2, 0, 0))
     table.add_column("tensor", overflow="fold")
     table.add_column("in the checkpoint", overflow="fold")
@@ -282,8 +270,6 @@ def _joined(names: list[str]) -> str:
 
 
 def show_taps(console: Console, result: ModelSummary, folded: bool) -> None:
-    from rich.text import Text
-
     console.print()
     heading = f"{len(result.taps)} taps: tensors that a Tape can listen to or replace"
     console.print(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import typer
 
@@ -24,10 +24,10 @@ NO_LIMIT = 1 << 40
 TABLES = ("csv", "tsv", "json", "parquet", "conll")
 
 
-def inputs(arguments: Sequence[str], column: str = "text", pair: str | None = None) -> list[Any]:
+def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -> list[Any]:
     """Read all inputs, in order; prints a note on standard error for each argument that is read as a file.
 
-    Args: column: the column of the texts in a table · pair: the column of the second text of each pair
+    Args: columns: the columns of a table by their roles: "text", and "text_pair" where rows are pairs of texts
     Raises: DataError: no input, an empty one, or a file that is not what its name says.
     """
     from glassformer.errors import DataError
@@ -36,13 +36,15 @@ def inputs(arguments: Sequence[str], column: str = "text", pair: str | None = No
         raise DataError("no input texts; give texts, files, or - for standard input")
     if list(arguments).count("-") > 1:
         raise DataError("- is standard input, which can be read only once; give it once")
-    columns = [column] if pair is None else [column, pair]
+    by_role = {"text": "text", **(columns or {})}
+    pair = by_role.get("text_pair")
+    in_order = list(by_role.values())
     texts: list[Any] = []
     for argument in arguments:
         if argument == "-":
-            texts += _not_empty(_lines_of(None, columns), STDIN)
+            texts += _not_empty(_lines_of(None, in_order), STDIN)
         elif _is_file(argument):
-            in_file = _not_empty(_texts_of(Path(argument), columns), argument)
+            in_file = _not_empty(_texts_of(Path(argument), in_order), argument)
             typer.echo(
                 f"{visible(argument)}: read as a file, {len(in_file):,} text{'s' * (len(in_file) != 1)}",
                 err=True,
@@ -52,7 +54,7 @@ def inputs(arguments: Sequence[str], column: str = "text", pair: str | None = No
             texts.append(argument)
     if pair is not None and not all(isinstance(text, dict) for text in texts):
         raise DataError(
-            f"--pair names a column, {pair!r}; pairs come from tables and .jsonl, each row with both texts"
+            f"--column text_pair= names a column, {pair!r}; pairs come from tables and .jsonl, each row with both texts"
         )
     return texts
 
@@ -74,7 +76,7 @@ def _is_file(argument: str) -> bool:
 
     Raises: DataError: it names something that is no regular file, or a missing file with the extension of one.
     """
-    from glassformer.data.format_detection import EXTENSIONS, data_extension
+    from glassformer.data.rows import EXTENSIONS, data_extension
     from glassformer.errors import DataError
 
     if os.path.isfile(
@@ -98,7 +100,7 @@ def _not_empty(texts: Iterator[Any], name: str) -> list[Any]:
 
 
 def _texts_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
-    from glassformer.data.format_detection import EXTENSIONS, data_extension
+    from glassformer.data.rows import EXTENSIONS, data_extension
 
     # A file of JSON lines may also hold texts, a line each.
     return (
@@ -118,24 +120,18 @@ def _rows_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
 
 def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
     """The lines of a text file or of standard input; of a JSON Lines file, the value of each line."""
-    from glassformer.data.format_detection import EXTENSIONS, data_extension
     from glassformer.data.json_rows import json_values
     from glassformer.data.lines import LineReader, open_decompressed
-    from glassformer.data.plain_text import strip_newline
-    from glassformer.data.schema import missing_column
+    from glassformer.data.rows import EXTENSIONS, data_extension
+    from glassformer.data.sequence import missing_column
     from glassformer.errors import DataError
 
     name = STDIN if file is None else str(file)
     with nullcontext(sys.stdin.buffer) if file is None else open_decompressed(file) as stream:
-        lines = LineReader(stream, name, limit=NO_LIMIT)
         if file is None or EXTENSIONS.get(data_extension(file)) != "jsonl":
-            for line in lines:
-                if "\0" in line:
-                    raise DataError(
-                        f"{name}: line {lines.lines_read} holds a NUL byte, so this is a binary file; give a text file"
-                    )
-                yield strip_newline(line)
+            yield from text_lines(stream, name)
             return
+        lines = LineReader(stream, name, limit=NO_LIMIT)
         for value in json_values(lines):
             where = f"{name}: line {lines.row_line}"
             if isinstance(value, dict):
@@ -145,6 +141,20 @@ def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
                 yield _of_row(value, columns, where)
             else:
                 yield _text(value, where)
+
+
+def text_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of a text; only \\n and \\r\\n end a line. Raises: DataError: not UTF-8, or binary."""
+    from glassformer.data.lines import LineReader, strip_newline
+    from glassformer.errors import DataError
+
+    lines = LineReader(stream, name, limit=NO_LIMIT)
+    for line in lines:
+        if "\0" in line:
+            raise DataError(
+                f"{name}: line {lines.lines_read} holds a NUL byte, so this is a binary file; give a text file"
+            )
+        yield strip_newline(line)
 
 
 def _of_row(row: Any, columns: Sequence[str], where: str) -> Any:

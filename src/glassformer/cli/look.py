@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,86 +11,62 @@ import typer
 
 from glassformer.cli.inputs import standard_input
 from glassformer.cli.options import (
-    BEAMS,
-    MAX_NEW_TOKENS,
-    AllowPickle,
-    Browser,
-    Device,
-    Dtype,
-    HtmlPage,
     Json,
+    LengthOptions,
+    Loading,
     ModelName,
-    Offline,
-    Port,
-    Revision,
-    Sample,
-    SamplingSeed,
-    Temperature,
-    TopK,
-    TopP,
+    SamplingOptions,
+    Serving,
+    command,
+    option,
 )
-from glassformer.cli.screen import ProgressBar, byte_amount, print_json
+from glassformer.cli.screen import byte_amount, print_json, progress_of
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionRun
     from glassformer.explorer.standalone_page import Progress, StandalonePage
 
-Layers = Annotated[
-    str | None,
-    typer.Option(
-        help="Layers whose exact numbers go into the HTML file: 0,3 or 0-5. Default: all, up to --cap-mb.",
-        show_default=False,
-    ),
-]
-CapMegabytes = Annotated[
-    float, typer.Option("--cap-mb", min=0, help="Size limit in MB of exact layers in the HTML file.")
-]
-View = Annotated[
-    str | None,
-    typer.Option(
-        help="Initial view: model, head, matrix, neuron, or generate (watch a text being generated).",
-        show_default=False,
-    ),
-]
-Layer = Annotated[int | None, typer.Option(min=0, help="Initial layer, from 0.", show_default=False)]
-Heads = Annotated[
-    list[int] | None,
-    typer.Option("--head", min=0, help="Initial attention head, from 0; repeatable.", show_default=False),
-]
-Theme = Annotated[
-    str | None,
-    typer.Option(help="Colour theme: light or dark. Default: the system's.", show_default=False),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(Serving):
+    """What the page holds, and how it opens."""
+
+    layers: str | None = option(
+        None, "Layers whose exact numbers go into the HTML file: 0,3 or 0-5. Default: all, up to --cap-mb."
+    )
+    cap_mb: float = option(25, "Size limit in MB of exact layers in the HTML file.", "--cap-mb", min=0)
+    view: str | None = option(
+        None, "Initial view: model, head, matrix, neuron, or generate (watch a text being generated)."
+    )
+    layer: int | None = option(None, "Initial layer, from 0.", min=0)
+    head: list[int] | None = option(None, "Initial attention head, from 0; repeatable.", min=0)
+    theme: str | None = option(None, "Colour theme: light or dark. Default: the system's.")
+
+    def exact_layers(self) -> list[int] | None:
+        """The layers whose exact numbers the file holds. Raises: ConfigError: no layers, or no file."""
+        from glassformer.errors import ConfigError
+
+        layers = _parse_layers(self.layers)
+        if self.html is None and layers is not None:
+            raise ConfigError("--layers says what the file of --html holds; a served page has all layers")
+        if self.html is not None:
+            from glassformer.explorer.standalone_page import check_html_path
+
+            check_html_path(self.html)
+        return layers
 
 
+@command
 def look(
     model: ModelName,
     texts: Annotated[
-        list[str],
-        typer.Argument(help="One text, or two as a text pair, in quotes; - reads standard input."),
+        list[str], typer.Argument(help="One text, or two as a text pair, in quotes; - reads standard input.")
     ],
-    port: Port = None,
-    browser: Browser = None,
-    html: HtmlPage = None,
-    layers: Layers = None,
-    cap_mb: CapMegabytes = 25,
-    view: View = None,
-    layer: Layer = None,
-    head: Heads = None,
-    theme: Theme = None,
-    max_new_tokens: Annotated[int | None, MAX_NEW_TOKENS] = None,
-    beams: Annotated[int | None, BEAMS] = None,
-    sample: Sample = False,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    seed: SamplingSeed = None,
-    dtype: Dtype = None,
-    device: Device = "cpu",
-    revision: Revision = None,
-    allow_pickle: AllowPickle = False,
-    offline: Offline = False,
+    page: PageOptions,
+    decoding: LengthOptions,
+    sampling: SamplingOptions,
+    loading: Loading,
     json: Json = False,
 ) -> None:
     """Visualise attention: every head of every layer, as lines, maps, and the arithmetic of each number.
@@ -98,44 +75,34 @@ def look(
     generation (40 tokens by default): the token distribution of each step, and what comes if you choose another token.
     The options for generation, sampling and beam search belong to that view.
     """
-    from glassformer.errors import ConfigError, DataError
+    from glassformer.errors import DataError
     from glassformer.explorer.look import InitialView
 
     if len(texts) > 2:
         raise DataError(f"look takes one text or two, got {len(texts)}; put each in quotes")
-    exact_layers = _parse_layers(layers)
-    if html is None and exact_layers is not None:
-        raise ConfigError("--layers says what the file of --html holds; a served page has all layers")
-    if html is not None:
-        from glassformer.explorer.standalone_page import check_html_path
-
-        check_html_path(html)
-    shape = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    do_sample = sample or any(value is not None for value in shape.values())
-    options = {"max_new_tokens": max_new_tokens, "num_beams": beams, "do_sample": do_sample or None, **shape}
-    options = {name: value for name, value in options.items() if value is not None}
-    start = InitialView(view=view, layer=layer, heads=head, theme=theme, options=options or None)
+    exact_layers = page.exact_layers()
+    options = {**decoding.given(), **sampling.given()}
+    start = InitialView(
+        view=page.view, layer=page.layer, heads=page.head, theme=page.theme, options=options or None
+    )
     inputs = _read_texts(texts)
 
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionRuns
     from glassformer.model import load
 
-    loaded = load(
-        model, dtype=dtype, device=device, revision=revision, allow_pickle=allow_pickle, offline=offline
-    )
-    with Look(SessionRuns(loaded), inputs, start) as page:
-        if html is not None:
-            write(page, html, layers=exact_layers, cap_bytes=round(cap_mb * 1e6), json=json)
+    with Look(SessionRuns(load(model, **loading.given())), inputs, start) as explorer:
+        if page.html is not None:
+            write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
         else:
-            serve(page, port=port, browser=browser, json=json)
+            serve(explorer, port=page.port, browser=page.browser, json=json)
 
 
 def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int, json: bool) -> None:
     """Write the page as an HTML file, and print what it holds and what was left out."""
-    with ProgressBar("forward pass") as bar:
+    with progress_of("forward pass") as bar:
         follow(look.run, bar)
-    with ProgressBar("page") as bar:
+    with progress_of("page") as bar:
         page = look.save(html, layers=layers, cap_bytes=cap_bytes, progress=bar)
     report = {**_facts(look), "out": str(html), "bytes": html.stat().st_size, "held": page.exact_layers}
     if json:
@@ -161,7 +128,7 @@ def serve(look: Look, *, port: int | None, browser: bool | None, json: bool) -> 
         return
     look.show(browser)
     typer.echo("Ctrl-C stops the server")
-    with ProgressBar("forward pass") as bar:
+    with progress_of("forward pass") as bar:
         try:
             follow(look.run, bar)
             typer.echo(_summary(look))

@@ -1,12 +1,25 @@
-"""Command-line options that several commands share: each has one name, one help text and one panel everywhere."""
+"""Command-line options: dataclasses whose fields become options, declared once for every command that has them.
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions(Options):
+    top_k: int | None = option(None, "Top-k sampling: sample from the k most likely tokens.", panel=SAMPLING)
+
+@command
+def generate(model: ModelName, sampling: SamplingOptions) -> None: ...        has the option --top-k
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from glassformer.cli.screen import note
 from glassformer.errors import ConfigError
 
 LOADING = "Loading"
@@ -15,33 +28,156 @@ GENERATION = "Text generation"
 SAMPLING = "Sampling"
 BEAM_SEARCH = "Beam search"
 
+# ── options from dataclasses ─────────────────────────────────────────────────────────────────────────────
+
+
+def option(
+    default: Any,
+    help: str,
+    *names: str,
+    panel: str | None = None,
+    key: str | None = None,
+    former: str | None = None,
+    **more: Any,
+) -> Any:
+    """A field of `Options` that is an option of the command line; `...` as default means required.
+
+    Args:
+        names: spellings, such as "--output", "-o"; by default that of the field
+        panel: heading in `--help` · key: the library's name, for `given` · former: an old spelling, with a warning
+        more: for typer.Option, such as `min`
+    """
+    if default is False and not names:
+        more["flag"] = True  # without --no-…
+    metadata = {
+        "names": names,
+        "key": key,
+        "former": former,
+        "info": {"help": help, "rich_help_panel": panel, **more},
+    }
+    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """A group of options; `command` gives a function one option for each field."""
+
+    @classmethod
+    def typer_option(cls, name: str, *names: str) -> Any:
+        """The option of a field, for `Annotated`; `names` replace its spellings."""
+        metadata = cls.__dataclass_fields__[name].metadata
+        info = dict(metadata["info"])
+        if metadata["former"] and cls.__dataclass_fields__[name].default is MISSING:
+            info["help"] += " (required)"
+        flag = (f"--{name.replace('_', '-')}",) if info.pop("flag", False) else ()
+        return typer.Option(*(names or metadata["names"] or flag), **info)
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by the names that the library has for them."""
+        values = {x.metadata["key"] or x.name: getattr(self, x.name) for x in fields(self)}
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None and value is not False and value != []
+        }
+
+
+class Without(tuple[str, ...]):
+    """Fields of a group that a command does not have: `Annotated[Loading, Without(["dtype"])]`."""
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters of type `Options` are replaced by one parameter for each of their fields."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, tuple[type[Options], list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    formers: dict[str, tuple[str, bool]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints[parameter.name]
+        group, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if not (isinstance(group, type) and issubclass(group, Options)):
+            kind = inspect.Parameter.KEYWORD_ONLY if groups else parameter.kind
+            parameters.append(parameter.replace(annotation=hint, kind=kind))
+            continue
+        left_out = {name for extra in extras if isinstance(extra, Without) for name in extra}
+        chosen = [x for x in fields(group) if x.name not in left_out]
+        groups[parameter.name] = group, [x.name for x in chosen]
+        types = get_type_hints(group)
+        for x in chosen:
+            parameters += _parameters(group, x, types[x.name])
+            if x.metadata["former"]:
+                formers[_identifier(x.metadata["former"])] = x.name, x.default is MISSING
+    signature = inspect.Signature(parameters)
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        bound = signature.bind(*arguments, **options)
+        bound.apply_defaults()
+        values = bound.arguments
+        for former, (name, required) in formers.items():
+            _take_former(values, former, name, required=required)
+        for name, (group, names) in groups.items():
+            values[name] = group(**{name: values.pop(name) for name in names})
+        function(**values)
+
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameters(group: type[Options], x: Field[Any], hint: Any) -> Iterator[inspect.Parameter]:
+    """The parameter of a field, and a hidden one for its former spelling."""
+    default = inspect.Parameter.empty if x.default is MISSING else x.default
+    former = x.metadata["former"]
+    if former:
+        # Either spelling fulfils a required option, so that typer can require neither.
+        hint, default = hint | None, None if x.default is MISSING else default
+        yield _parameter(_identifier(former), None, hint, typer.Option(former, hidden=True))
+    yield _parameter(x.name, default, hint, group.typer_option(x.name))
+
+
+def _parameter(name: str, default: Any, hint: Any, info: Any) -> inspect.Parameter:
+    annotation = Annotated[hint, info]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _take_former(values: dict[str, Any], former: str, name: str, *, required: bool) -> None:
+    value = values.pop(former)
+    if value is not None:
+        warn_former(f"--{former.replace('_', '-')}", f"--{name}")
+        values[name] = value
+    elif required and values[name] is None:
+        raise ConfigError(f"--{name} is missing; it says where to write")
+
+
+def _identifier(spelling: str) -> str:
+    return spelling.removeprefix("--").replace("-", "_")
+
+
+def warn_former(former: str, now: str) -> None:
+    """Warn that a spelling is deprecated, on standard error."""
+    note(f"{former} is deprecated; say {now}")
+
+
 # ── output ───────────────────────────────────────────────────────────────────────────────────────────────
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Html = Annotated[
-    Path | None, typer.Option(help="Write the report to this HTML file (self-contained).", show_default=False)
-]
-HtmlPage = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        help="Write the page to this HTML file (self-contained) instead of serving it.",
-        show_default=False,
-    ),
-]
-Port = Annotated[
-    int | None,
-    typer.Option(min=1, max=65535, help="Port of the web server. Default: a free one.", show_default=False),
-]
-Browser = Annotated[
-    bool | None,
-    typer.Option(
-        "--browser/--no-browser",
-        help="Open a web browser. Default: when there is a display.",
-        show_default=False,
-    ),
-]
+Html = Annotated[Path | None, typer.Option(help="Write the report to this HTML file (self-contained).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Quiet: print the final table only.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving(Options):
+    """Where a page goes: to a web server of this machine, or to a file."""
+
+    port: int | None = option(None, "Port of the web server. Default: a free one.", min=1, max=65535)
+    browser: bool | None = option(
+        None, "Open a web browser. Default: when there is a display.", "--browser/--no-browser"
+    )
+    html: Path | None = option(
+        None, "Write the page to this HTML file (self-contained) instead of serving it."
+    )
+
 
 # ── loading a model ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -50,120 +186,115 @@ HeadTask = Annotated[
     str | None,
     typer.Option(help="Model head (task): fill-mask, text-classification, … Default: the checkpoint's."),
 ]
-Device = Annotated[str, typer.Option(help="Device: cpu, cuda, mps, or auto.", rich_help_panel=LOADING)]
-Dtype = Annotated[
-    str | None,
-    typer.Option(
-        help="Data type of the weights: float32, bfloat16, … Default: the checkpoint's.",
-        rich_help_panel=LOADING,
-        show_default=False,
-    ),
-]
-Precision = Annotated[
-    str | None,
-    typer.Option(
-        "--precision",
-        help="Inference precision: fp16, bf16 or int8. Packed weights: faster, slightly different results.",
-        rich_help_panel=LOADING,
-        show_default=False,
-    ),
-]
-Revision = Annotated[
-    str | None,
-    typer.Option(
-        help="Model revision on the Hub: a branch, tag or commit.",
-        rich_help_panel=LOADING,
-        show_default=False,
-    ),
-]
-AllowPickle = Annotated[
-    bool,
-    typer.Option(
-        "--allow-pickle",
-        help="Allow pickle checkpoints: read old .bin and .pt files, in a sandboxed child process.",
-        rich_help_panel=LOADING,
-    ),
-]
-Offline = Annotated[
-    bool,
-    typer.Option("--offline", help="Offline mode: never open a network connection.", rich_help_panel=LOADING),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading(Options):
+    """How a model is loaded: the options of `glassformer.load`."""
+
+    device: str = option("cpu", "Device: cpu, cuda, mps, or auto.", panel=LOADING)
+    dtype: str | None = option(
+        None, "Data type of the weights: float32, bfloat16, … Default: the checkpoint's.", panel=LOADING
+    )
+    revision: str | None = option(None, "Model revision on the Hub: a branch, tag or commit.", panel=LOADING)
+    allow_pickle: bool = option(
+        False,
+        "Allow pickle checkpoints: read old .bin and .pt files, in a sandboxed child process.",
+        panel=LOADING,
+    )
+    offline: bool = option(False, "Offline mode: never open a network connection.", panel=LOADING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision(Options):
+    """Packed weights for inference."""
+
+    precision: str | None = option(
+        None,
+        "Inference precision: fp16, bf16 or int8. Packed weights: faster, slightly different results.",
+        panel=LOADING,
+    )
+
+
+Offline = Annotated[bool, Loading.typer_option("offline")]
 
 # ── generating text ──────────────────────────────────────────────────────────────────────────────────────
 
-MAX_NEW_TOKENS = typer.Option(
-    "--max-new-tokens", "-n", min=1, help="Maximum number of new tokens.", rich_help_panel=GENERATION
-)
-BEAMS = typer.Option(min=1, help="Beam width: number of beams of a beam search.", rich_help_panel=BEAM_SEARCH)
-Sample = Annotated[
-    bool,
-    typer.Option(
-        "--sample",
-        help="Sample tokens instead of greedy decoding; any sampling option implies it.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-Temperature = Annotated[
-    float | None,
-    typer.Option(
-        help="Sampling temperature: below 1 sharpens the distribution, above 1 flattens it.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-TopK = Annotated[
-    int | None,
-    typer.Option(help="Top-k sampling: sample from the k most likely tokens.", rich_help_panel=SAMPLING),
-]
-TopP = Annotated[
-    float | None,
-    typer.Option(
-        help="Top-p (nucleus) sampling: from the most likely tokens whose probabilities sum to p.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-SamplingSeed = Annotated[
-    int | None,
-    typer.Option("--seed", help="Random seed: the same seed draws the same text.", rich_help_panel=SAMPLING),
-]
+
+def new_token_limit(default: int | None) -> Any:
+    """The option --max-new-tokens."""
+    return option(default, "Maximum number of new tokens.", "--max-new-tokens", "-n", min=1, panel=GENERATION)
+
+
+def beam_width(default: int | None) -> Any:
+    """The option --beams."""
+    words = "Beam width: number of beams of a beam search."
+    return option(default, words, key="num_beams", min=1, panel=BEAM_SEARCH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthOptions(Options):
+    """Length and beam width of generated text."""
+
+    max_new_tokens: int | None = new_token_limit(None)
+    beams: int | None = beam_width(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions(Options):
+    """Sampling of tokens."""
+
+    sample: bool = option(
+        False,
+        "Sample tokens instead of greedy decoding; any sampling option implies it.",
+        key="do_sample",
+        panel=SAMPLING,
+    )
+    temperature: float | None = option(
+        None, "Sampling temperature: below 1 sharpens the distribution, above 1 flattens it.", panel=SAMPLING
+    )
+    top_k: int | None = option(None, "Top-k sampling: sample from the k most likely tokens.", panel=SAMPLING)
+    top_p: float | None = option(
+        None,
+        "Top-p (nucleus) sampling: from the most likely tokens whose probabilities sum to p.",
+        panel=SAMPLING,
+    )
+    seed: int | None = option(None, "Random seed: the same seed draws the same text.", panel=SAMPLING)
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given; any of them means sampling."""
+        options = super().given()
+        return {**options, "do_sample": True} if options else {}
+
 
 # ── runs and their data ──────────────────────────────────────────────────────────────────────────────────
 
 RunFolder = Annotated[Path, typer.Argument(help="Run folder, as written by train.", show_default=False)]
-SplitName = Annotated[
-    str,
-    typer.Option("--part", help="Dataset split: validation, train, or the name of an `evaluate --data`."),
-]
-OtherRows = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--data", "-d", help="Data files to use instead of the split; repeatable.", show_default=False
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        "-c",
-        help="Column mapping of --data, role=column: text=tweet; repeatable.",
-        show_default=False,
-    ),
-]
-"""Column names of other rows than the run's own, where they differ from its own."""
-ColumnMapping = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        "-c",
-        help="Column mapping, role=column: text=tweet, label=mood; repeatable.",
-        rich_help_panel=DATA,
-    ),
-]
-Ignore = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore", help="Column to ignore; repeatable; '*' for all unused ones.", rich_help_panel=DATA
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRows(Options):
+    """Rows of a run: a split, or other files."""
+
+    part: str = option("validation", "Dataset split: validation, train, or the name of an `evaluate --data`.")
+    data: list[str] | None = option(
+        None, "Data files to use instead of the split; repeatable.", "--data", "-d"
+    )
+    column: list[str] | None = option(
+        None, "Column mapping of --data, role=column: text=tweet; repeatable.", "--column", "-c"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Options):
+    """Which column has which role."""
+
+    column: list[str] | None = option(
+        None, "Column mapping, role=column: text=tweet, label=mood; repeatable.", "--column", "-c", panel=DATA
+    )
+    ignore: list[str] | None = option(
+        None, "Column to ignore; repeatable; '*' for all unused ones.", "--ignore", panel=DATA
+    )
 
 
 def pair_of(text: str, option: str) -> tuple[str, str]:
@@ -174,6 +305,25 @@ def pair_of(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def pairs_of(texts: list[str] | None, option: str) -> dict[str, str]:
+def pairs_of(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     """The name=value pairs of a repeatable option."""
     return dict(pair_of(text, option) for text in texts or [])
+
+
+def columns_of(texts: Sequence[str] | None, roles: Sequence[str]) -> dict[str, str]:
+    """The columns of `--column role=name`, by role; a name alone, the former form, is the column of the first role.
+
+    Raises: ConfigError: an unknown role.
+    """
+    columns: dict[str, str] = {}
+    for text in texts or ():
+        role, sign, name = text.partition("=")
+        if not sign:
+            warn_former(f"--column {text}", f"--column {roles[0]}={text}")
+            role, name = roles[0], text
+        elif role not in roles:
+            raise ConfigError(
+                f"--column is {text!r}; it must be role=name, with a role of {', '.join(roles)}"
+            )
+        columns[role] = name
+    return columns

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from glassformer.cli.options import AllowPickle
-from glassformer.cli.screen import plain_table, print_json
+from glassformer.cli.options import Loading, Without, command
+from glassformer.cli.screen import plain_table, print_json, terminal
 
 if TYPE_CHECKING:
     from glassformer.evaluation.parity import ParityCase, ParityReport
@@ -17,19 +18,21 @@ if TYPE_CHECKING:
 TEXTS = ("Time flies like an arrow.", "Fruit flies like a banana, and a banana flies like no arrow at all.")
 
 
+@command
 def parity(
     folder: Annotated[Path, typer.Argument(help="Model folder, with config.json and weights.")],
+    *,
     json: Annotated[
         bool, typer.Option("--json", help="Print JSON, for programs, with each input separately.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Random seed of the input ids.")] = 0,
-    allow_pickle: AllowPickle = False,
+    loading: Annotated[Loading, Without(["device", "dtype", "revision", "offline"])],
 ) -> None:
     """Numerical parity with Hugging Face transformers: embeddings, every block and the head, in fp32 and in fp64.
 
     Exit code 0: equal within the tolerances. 1: they differ, and the first stage that does is named.
     """
-    report, about = compare_folder(folder, seed=seed, allow_pickle=allow_pickle)
+    report, about = compare_folder(folder, seed=seed, allow_pickle=loading.allow_pickle)
     if json:
         print_json({**about, **as_dict(report)})
     else:
@@ -133,10 +136,7 @@ def as_dict(report: ParityReport) -> dict[str, Any]:
 
 
 def _show(report: ParityReport, about: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
+    console = terminal()
     console.print(Text(f"{about['architecture']} of {about['folder']}, compared with {about['reference']}"))
     precisions = list(dict.fromkeys(precision for precision, _ in report.stages))
     cases = list(dict.fromkeys(case for _, case in report.stages))

@@ -5,27 +5,28 @@ from __future__ import annotations
 import json as json_format
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.answers import show
 from glassformer.cli.inputs import inputs
 from glassformer.cli.options import (
-    BEAMS,
     GENERATION,
-    MAX_NEW_TOKENS,
-    AllowPickle,
-    Device,
-    Dtype,
+    LengthOptions,
+    Loading,
     ModelName,
-    Offline,
+    Options,
     Precision,
-    Revision,
+    columns_of,
+    command,
+    option,
+    warn_former,
 )
-from glassformer.cli.screen import notes, visible
+from glassformer.cli.screen import bar, notes, visible, visible_lines
+from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from glassformer.tasks import Pipeline
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 FILL_MASK = "Masked language models"
 CLASSIFICATION = "Classification and tagging"
 BATCH = "Batch inference"
+WIDTH = 24
+"""Width of a bar, in characters."""
 
 TaskName = Annotated[
     str,
@@ -48,118 +51,93 @@ Input = Annotated[
         "- reads standard input, one text per line."
     ),
 ]
-Column = Annotated[
-    str, typer.Option(help="Column of the texts in a table or .jsonl file.", rich_help_panel=BATCH)
-]
-Pair = Annotated[
-    str | None, typer.Option(help="Column of the second text of each text pair.", rich_help_panel=BATCH)
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Output file: one JSON line per text.", rich_help_panel=BATCH),
-]
-Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume",
-        help="Resume: continue after the last prediction in the output file.",
-        rich_help_panel=BATCH,
-    ),
-]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Overwrite the output file.", rich_help_panel=BATCH)
-]
-BatchSize = Annotated[int | None, typer.Option(min=1, help="Batch size, in texts.", rich_help_panel=BATCH)]
-Prefix = Annotated[
-    str | None,
-    typer.Option(
-        help="Prefix (prompt) put before each text, such as 'summarize: '.", rich_help_panel=GENERATION
-    ),
-]
-SourceLanguage = Annotated[
-    str | None,
-    typer.Option("--src-lang", help="Source language code, such as de_DE.", rich_help_panel=GENERATION),
-]
-TargetLanguage = Annotated[
-    str | None, typer.Option("--tgt-lang", help="Target language code.", rich_help_panel=GENERATION)
-]
-Setting = Annotated[
-    list[str] | None,
-    typer.Option(help="Any other option of the task or of generation, as name=value; repeatable."),
-]
-BestK = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Number of predictions per text or mask: the k most probable.",
-        rich_help_panel=CLASSIFICATION,
-    ),
-]
-AllScores = Annotated[
-    bool,
-    typer.Option(
-        "--all-scores",
-        help="Return the probability of every label, with bars on the screen.",
-        rich_help_panel=CLASSIFICATION,
-    ),
-]
-Plot = Annotated[
-    bool,
-    typer.Option(
-        "--plot",
-        help="Bar chart of the probabilities: of all labels, or of the best --top-k.",
-        rich_help_panel=CLASSIFICATION,
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        help="Decision threshold: multi-label models predict labels of at least this probability.",
-        rich_help_panel=CLASSIFICATION,
-    ),
-]
-Aggregation = Annotated[
-    str | None,
-    typer.Option(
-        help="Aggregation strategy of tags: first (a word takes the tag of its first token), none (tag each token).",
-        rich_help_panel=CLASSIFICATION,
-    ),
-]
-Target = Annotated[
-    list[str] | None,
-    typer.Option(help="Restrict fill-mask predictions to this word; repeatable.", rich_help_panel=FILL_MASK),
-]
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(Options):
+    """From files to a file."""
+
+    json: bool = option(False, "Print one JSON line per text.")
+    column: list[str] | None = option(
+        None,
+        "Column mapping of a table or .jsonl file, role=column: text=body, text_pair=title; repeatable.",
+        "--column",
+        "-c",
+        panel=BATCH,
+    )
+    pair: str | None = option(None, "Deprecated: --column text_pair=COLUMN.", "--pair", hidden=True)
+    output: Path | None = option(None, "Output file: one JSON line per text.", "--output", "-o", panel=BATCH)
+    resume: bool = option(
+        False, "Resume: continue after the last prediction in the output file.", panel=BATCH
+    )
+    overwrite: bool = option(False, "Overwrite the output file.", panel=BATCH)
+
+    def columns(self) -> dict[str, str]:
+        """The column of each role."""
+        columns = columns_of(self.column, ("text", "text_pair"))
+        if self.pair is not None:
+            warn_former("--pair", f"--column text_pair={self.pair}")
+            columns["text_pair"] = self.pair
+        return columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(LengthOptions):
+    """Options of the task."""
+
+    batch_size: int | None = option(None, "Batch size, in texts.", min=1, panel=BATCH)
+    prefix: str | None = option(
+        None, "Prefix (prompt) put before each text, such as 'summarize: '.", panel=GENERATION
+    )
+    src_lang: str | None = option(None, "Source language code, such as de_DE.", panel=GENERATION)
+    tgt_lang: str | None = option(None, "Target language code.", panel=GENERATION)
+    set: list[str] | None = option(
+        None, "Any other option of the task or of generation, as name=value; repeatable."
+    )
+    top_k: int | None = option(
+        None, "Number of predictions per text or mask: the k most probable.", min=1, panel=CLASSIFICATION
+    )
+    all_scores: bool = option(
+        False, "Return the probability of every label, with bars on the screen.", panel=CLASSIFICATION
+    )
+    plot: bool = option(
+        False, "Bar chart of the probabilities: of all labels, or of the best --top-k.", panel=CLASSIFICATION
+    )
+    threshold: float | None = option(
+        None,
+        "Decision threshold: multi-label models predict labels of at least this probability.",
+        panel=CLASSIFICATION,
+    )
+    aggregation: str | None = option(
+        None,
+        "Aggregation strategy of tags: first (a word takes the tag of its first token), none (tag each token).",
+        key="aggregation_strategy",
+        panel=CLASSIFICATION,
+    )
+    target: list[str] | None = option(
+        None, "Restrict fill-mask predictions to this word; repeatable.", key="targets", panel=FILL_MASK
+    )
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given. Raises: ConfigError: options that contradict each other."""
+        if self.all_scores and self.top_k is not None:
+            raise ConfigError(f"--all-scores and --top-k {self.top_k} were both given; give one of them")
+        options = super().given()
+        settings, all_scores, plot = (options.pop(name, None) for name in ("set", "all_scores", "plot"))
+        if all_scores or (plot and self.top_k is None):
+            options["top_k"] = None
+        return options | dict(_setting(argument) for argument in settings or ())
+
+
+@command
 def predict(
     task: TaskName,
     model: ModelName,
     input: Input,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON line per text.")] = False,
-    column: Column = "text",
-    pair: Pair = None,
-    output: Output = None,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-    batch_size: BatchSize = None,
-    max_new_tokens: Annotated[int | None, MAX_NEW_TOKENS] = None,
-    beams: Annotated[int | None, BEAMS] = None,
-    prefix: Prefix = None,
-    src_lang: SourceLanguage = None,
-    tgt_lang: TargetLanguage = None,
-    set: Setting = None,
-    top_k: BestK = None,
-    all_scores: AllScores = False,
-    plot: Plot = False,
-    threshold: Threshold = None,
-    aggregation: Aggregation = None,
-    target: Target = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    precision: Precision = None,
-    revision: Revision = None,
-    allow_pickle: AllowPickle = False,
-    offline: Offline = False,
+    batch: FileOptions,
+    prediction: PredictOptions,
+    loading: Loading,
+    precision: Precision,
 ) -> None:
     """Run inference for a task: text classification, NER, summarisation, translation, generation, fill-mask.
 
@@ -174,7 +152,7 @@ def predict(
 
     [cyan]glassformer predict fill MODEL 'Time [MASK] like an arrow.' --target flies --target goes[/]
 
-    [cyan]glassformer predict summarise MODEL articles.csv --column body --output summaries.jsonl[/]
+    [cyan]glassformer predict summarise MODEL articles.csv --column text=body --output summaries.jsonl[/]
 
     [cyan]glassformer predict translation_en_to_de MODEL - --beams 4 < english.txt > german.txt[/]
 
@@ -182,44 +160,23 @@ def predict(
     """
     from glassformer.tasks import pipeline
 
-    texts = inputs(input, column, pair)
-    options: dict[str, Any] = {
-        "batch_size": batch_size,
-        "max_new_tokens": max_new_tokens,
-        "num_beams": beams,
-        "prefix": prefix,
-        "src_lang": src_lang,
-        "tgt_lang": tgt_lang,
-        "top_k": top_k,
-        "targets": target or None,
-        "threshold": threshold,
-        "aggregation_strategy": aggregation,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
-    options |= _all_labels(
-        all_scores=all_scores, plot=plot, top_k=top_k, off_screen=json or output is not None
-    )
-    options |= dict(_setting(argument) for argument in set or ())
-    loading = {
-        "device": device,
-        "dtype": dtype,
-        "revision": revision,
-        "allow_pickle": allow_pickle,
-        "offline": offline,
-    }
-    done = 0 if output is None else _count_done(output, texts, resume=resume, overwrite=overwrite)
+    texts = inputs(input, batch.columns())
+    options = prediction.given()
+    if prediction.plot and (batch.json or batch.output is not None):
+        raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
+    done = 0 if batch.output is None else _count_done(batch.output, texts, batch)
     with notes():
-        pipe = pipeline(task, model, **{**loading, **options})
-        if precision is not None:
-            pipe.model.prepare(precision)
-        if output is not None:
-            _write_predictions(pipe, texts[done:], output)
-        elif json:
-            for text, prediction in _predictions(pipe, texts):
-                typer.echo(_json_line(text, prediction))
+        pipe = pipeline(task, model, **{**loading.given(), **options})
+        if precision.precision is not None:
+            pipe.model.prepare(precision.precision)
+        if batch.output is not None:
+            _write_predictions(pipe, texts[done:], batch.output)
+        elif batch.json:
+            for text, predicted in _predictions(pipe, texts):
+                typer.echo(_json_line(text, predicted))
                 sys.stdout.flush()
         else:
-            _print_predictions(pipe, texts, charts=plot or all_scores)
+            _print_predictions(pipe, texts, charts=prediction.plot or prediction.all_scores)
 
 
 def _write_predictions(pipe: Pipeline, texts: list[Any], output: Path) -> None:
@@ -235,10 +192,10 @@ def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> Non
     """Of one text all predictions; of several a line each, or all with bar charts."""
     for text, prediction in _predictions(pipe, texts):
         if len(texts) == 1:
-            show(prediction)
+            _show_prediction(prediction)
         elif charts:
             typer.echo(visible(text if isinstance(text, str) else " | ".join(text.values())))
-            show(prediction)
+            _show_prediction(prediction)
             typer.echo()
         else:
             typer.echo(visible(pipe.in_words(prediction)))
@@ -255,24 +212,8 @@ def _predictions(pipe: Pipeline, texts: list[Any], *, bar: bool = False) -> Iter
     return zip(texts, predictions, strict=True)
 
 
-def _all_labels(*, all_scores: bool, plot: bool, top_k: int | None, off_screen: bool) -> dict[str, None]:
-    """The option of the task for the scores of all labels, where they are asked for.
-
-    Raises: ConfigError: options that contradict each other.
-    """
-    from glassformer.errors import ConfigError
-
-    if all_scores and top_k is not None:
-        raise ConfigError(f"--all-scores and --top-k {top_k} were both given; give one of them")
-    if plot and off_screen:
-        raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
-    return {"top_k": None} if all_scores or (plot and top_k is None) else {}
-
-
 def _setting(argument: str) -> tuple[str, Any]:
     """Parse "num_beams=4" into ("num_beams", 4); a value that is not JSON is a string."""
-    from glassformer.errors import ConfigError
-
     name, sign, value = argument.partition("=")
     if not (name and sign):
         raise ConfigError(f"--set is {argument!r}; it must be name=value, such as --set num_beams=4")
@@ -282,21 +223,19 @@ def _setting(argument: str) -> tuple[str, Any]:
         return name, value
 
 
-def _count_done(output: Path, texts: list[Any], *, resume: bool, overwrite: bool) -> int:
+def _count_done(output: Path, texts: list[Any], batch: FileOptions) -> int:
     """Count the predictions that the output file already has; an incomplete last line is cut off.
 
     Raises: DataError: the file exists without --resume or --overwrite, or it belongs to other texts.
     """
-    from glassformer.errors import ConfigError, DataError
-
-    if resume and overwrite:
+    if batch.resume and batch.overwrite:
         raise ConfigError("--resume keeps the output file and --overwrite does not; give one of them")
     if output.is_dir() or not output.absolute().parent.is_dir():
         raise DataError(f"{output}: cannot be written; name a file in a folder that exists")
-    if not output.exists() or overwrite:
+    if not output.exists() or batch.overwrite:
         output.write_bytes(b"")  # fails now, before the work, where writing is not allowed
         return 0
-    if not resume:
+    if not batch.resume:
         raise DataError(
             f"{output}: already exists; --resume continues after its last line, --overwrite replaces it"
         )
@@ -322,3 +261,38 @@ def _json_line(text: Any, prediction: Any) -> str:
         return [plain(item) for item in value] if isinstance(value, list) else dict(value)
 
     return json_format.dumps({"text": text, "results": plain(prediction)}, ensure_ascii=False)
+
+
+def _show_prediction(prediction: Any) -> None:
+    """Print all predictions for one text, a line each; a generated text keeps its line breaks."""
+    from glassformer.tasks.results import Entity, Filling, Label, Result, TaggedToken
+
+    if hasattr(prediction, "shape"):
+        typer.echo(f"{' × '.join(map(str, prediction.shape))} numbers; --json or --output gives them")
+        return
+    if not prediction:
+        typer.echo("no prediction", err=True)
+    if all(isinstance(result, Label) for result in prediction):
+        _show_labels(prediction)
+        return
+    for result in prediction:
+        if isinstance(result, list):  # one of several masks
+            _show_prediction(result)
+            typer.echo()
+        elif isinstance(result, Filling):
+            typer.echo(f"{result.score:7.2%}  {visible(result.token_str):12}  {visible(result.sequence)}")
+        elif isinstance(result, (Entity, TaggedToken)):
+            name = result.entity_group if isinstance(result, Entity) else result.entity
+            typer.echo(
+                f"{visible(name):8}{result.score:7.2%}  {visible(result.word)}  {result.start}-{result.end}"
+            )
+        elif isinstance(result, Result):
+            typer.echo(visible_lines(result.text))
+
+
+def _show_labels(labels: Sequence[Any]) -> None:
+    """A bar for each label, where there are several."""
+    width = max((len(visible(label.label)) for label in labels), default=0)
+    for label in labels:
+        chart = "  " + bar(label.score, WIDTH) if len(labels) > 1 else ""
+        typer.echo(f"{visible(label.label):{width}}{label.score:8.2%}{chart}".rstrip())

@@ -12,7 +12,7 @@ from glassformer.cli.options import Json
 from glassformer.cli.screen import notes, plain_table, print_json, visible
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.book.reproduce import Reproduction
+    from glassformer.evaluation.reproduce import Reproduction
 
 
 def reproduce(
@@ -32,7 +32,7 @@ def reproduce(
 
     [cyan]glassformer train examples/emotion.yaml && glassformer reproduce 2[/]
     """
-    from glassformer.evaluation.book.reproduce import reproduce as reproduce_chapter
+    from glassformer.evaluation.reproduce import reproduce as reproduce_chapter
 
     def progress(step: str) -> None:
         if sys.stderr.isatty() and not json:

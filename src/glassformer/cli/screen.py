@@ -6,15 +6,15 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 INTERVAL = re.compile(r" \[[^\]\n]*\]")
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -73,15 +73,15 @@ def notes(*, repeats: bool = True) -> Iterator[None]:
     """
     printed: set[str] = set()
 
-    def note(message: Warning | str, *_: object, **__: object) -> None:
+    def show_once(message: Warning | str, *_: object, **__: object) -> None:
         kind = re.sub(r"\d[\d,]*", "", str(message))
         if repeats or kind not in printed:
             printed.add(kind)
-            print(f"note: {message}", file=sys.stderr)
+            note(message)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = note
+        warnings.showwarning = show_once
         yield
 
 
@@ -91,53 +91,90 @@ def counted(total: int | None, what: str) -> Iterator[Callable[[int], None] | No
 
     Args: total: None = not known beforehand; then only a count is shown
     """
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from glassformer.progress import progress_bar
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.advance(task, done)
+    with progress_bar(what, total) as advance:
+        yield advance if sys.stderr.isatty() else None
 
 
-class ProgressBar:
-    """A progress bar on standard error, called with how many of how many are done; silent where that is no terminal."""
+@contextmanager
+def progress_of(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error, told how many of how many are done; silent where that is no terminal."""
+    from rich.progress import BarColumn, Progress
 
-    def __init__(self, title: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+    console = Console(stderr=True)
+    columns = ("{task.description}", BarColumn(), "{task.completed:.0f} of {task.total:.0f}")
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=1)
 
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f} of {task.total:.0f}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._progress.add_task(title, total=1)
+        def update(done: int, of: int) -> None:
+            if of:
+                progress.update(task, completed=done, total=of)
 
-    def __call__(self, done: int, of: int) -> None:
-        if of:
-            self._progress.update(self._task, completed=done, total=of)
+        yield update
 
-    def __enter__(self) -> ProgressBar:
-        self._progress.start()
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+def note(text: object) -> None:
+    """Print a note on standard error."""
+    typer.echo(f"note: {text}", err=True)
 
 
 def plain_table(*headings: str, **options: Any) -> Table:
     """An empty table in the style of the command line: no lines, and headings in bold cyan."""
-    from rich.table import Table
-
     return Table(*headings, **{"box": None, "header_style": "bold cyan", "pad_edge": False, **options})
+
+
+def terminal() -> Console:
+    """The console of a command: no colours of its own choosing for numbers and paths."""
+    return Console(highlight=False)
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Print named facts, a line each: the names right-justified, in bold cyan."""
+    width = max(map(len, facts)) + 1
+    for name, value in facts.items():
+        terminal().print(Text.assemble((f"{name:>{width}}  ", "bold cyan"), visible(value)))
+
+
+def text_of(cell: str, style: str = "") -> Any:
+    """A cell of a table or a line: text that is not markup, without control characters."""
+    return Text(visible_lines(cell), style=style)
+
+
+def rows_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> Table:
+    """A table of strings that folds long cells: the first `left` columns are left-justified."""
+    table = plain_table()
+    for number, heading in enumerate(headings):
+        table.add_column(text_of(heading), justify="left" if number < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(text_of, row))
+    return table
+
+
+# Where a result has more than one table: its class, and the function that prints it on a console.
+SCREENS = {
+    "EvaluationReport": "report_screen.show_report",
+    "SeedSummary": "report_screen.show_seeds",
+    "DataReport": "data_screen.show",
+}
+
+
+def show(result: Any, json: bool, *, indent: int | None = 2, left: int = 1) -> None:
+    """Print a result: `to_dict()` as JSON, or else its caption, its table and its notes, as far as it has them."""
+    if json:
+        several = isinstance(result, list)
+        print_json([each.to_dict() for each in result] if several else result.to_dict(), indent)
+        return
+    console = terminal()
+    if (screen := SCREENS.get(type(result).__name__)) is not None:
+        module, _, name = screen.partition(".")
+        getattr(import_module(f"glassformer.cli.{module}"), name)(result, console)
+        return
+    if caption := getattr(result, "caption", ""):
+        console.print(text_of(caption), end="\n\n")
+    console.print(table_of(*result.table(), left=left))
+    for note in getattr(result, "notes", ()):
+        console.print(text_of(note, "dim"))
 
 
 def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int, title: str = "") -> Table:
@@ -146,8 +183,6 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
     In a narrow terminal, confidence intervals go below their values; in a narrower one they are left out, and the
     caption says so.
     """
-    from rich.console import Console
-    from rich.text import Text
 
     def build(rows: Sequence[Sequence[str]]) -> Table:
         table = plain_table(title=Text(visible(title)) if title else None, title_justify="left")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import Json, Quiet
-from glassformer.cli.screen import notes, plain_table, print_json
+from glassformer.cli.options import Json, Options, Quiet, command, option
+from glassformer.cli.screen import notes, show
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,6 +30,15 @@ class SearchConfig:
     keep_models: bool = field(default=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(Options):
+    """Options of a search, beside its configuration."""
+
+    trials: int | None = option(None, "Total number of trials, including those of an interrupted search.")
+    output: str | None = option(None, "Output folder of the search.", "--output", "-o")
+
+
+@command
 def search(
     config: Annotated[
         Path,
@@ -37,10 +46,7 @@ def search(
             help="Configuration file (YAML) as for train, with a section `search`.", show_default=False
         ),
     ],
-    trials: Annotated[
-        int | None, typer.Option(help="Total number of trials, including those of an interrupted search.")
-    ] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Output folder of the search.")] = None,
+    options: SearchOptions,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -64,15 +70,25 @@ def search(
     [cyan]glassformer train runs/search/best.yaml --output runs/best[/]
     """
     from glassformer.files.parsing import parse_dataclass
-    from glassformer.runs.config import parse_config, read_config
-    from glassformer.runs.lock import RunLock
-    from glassformer.tasks.metrics.metric import greater_is_better
-    from glassformer.tasks.registry import task_class
-    from glassformer.training.search import search as search_for
+    from glassformer.runs.folder import read_config
 
     values = read_config(config)
     settings = parse_dataclass(SearchConfig, values.pop("search", None) or {}, "search")
-    folder = Path(output or values.get("output") or "runs/search")
+    settings = replace(settings, trials=options.trials or settings.trials)
+    folder = Path(options.output or values.get("output") or "runs/search")
+    with notes():
+        results = _search(values, settings, folder, quiet=quiet or json)
+    show(results, json, indent=None)
+
+
+def _search(values: dict[str, Any], settings: SearchConfig, folder: Path, *, quiet: bool) -> SearchResult:
+    """Search, and save the results and the configuration of the best trial into the folder."""
+    from glassformer.runs.config import parse_config
+    from glassformer.runs.folder import RunLock
+    from glassformer.tasks.base import task_class
+    from glassformer.tasks.metrics.metric import greater_is_better
+    from glassformer.training.search import search as search_for
+
     base = parse_config({**values, "output": str(folder)})
     if base.data.validation is None:
         raise ConfigError(
@@ -86,18 +102,18 @@ def search(
         return _run_trial(_with_settings(values, chosen), folder, pruning, settings.keep_models)
 
     def report(trial: Trial) -> None:
-        if not quiet and not json:
-            score = trial.metrics.get(metric)
+        if not quiet:
             changes = ", ".join(f"{name} {value}" for name, value in trial.settings.items())
+            score = trial.metrics.get(metric)
             typer.echo(f"trial {trial.number}: {changes}: {trial.state}, {metric} {score}", err=True)
 
-    with RunLock(folder / "lock"), notes():
+    with RunLock(folder / "lock"):
         results = search_for(
             run_trial,
             settings.space,
             metric=metric,
             direction="maximize" if greater_is_better(metric) else "minimize",
-            trials=trials or settings.trials,
+            trials=settings.trials,
             storage=folder / "trials.log",
             seed=base.training.seed,
             progress=report,
@@ -105,20 +121,7 @@ def search(
     results.save(folder)
     if results.best is not None:
         _save_config(folder / "best.yaml", _with_settings(values, results.best.settings))
-    if json:
-        print_json(results.to_dict(), indent=None)
-    else:
-        _show(results)
-
-
-def _show(results: SearchResult) -> None:
-    from rich.console import Console
-
-    headings, rows = results.table()
-    table = plain_table(*headings)
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False).print(table)
+    return results
 
 
 def _save_config(path: Path, values: Mapping[str, Any]) -> None:

@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import Html, Json, Quiet
-from glassformer.cli.screen import amount, notes, print_json, table_of, visible
+from glassformer.cli.options import Json, Options, Quiet, command, option
+from glassformer.cli.screen import amount, notes, print_json, table_of, terminal, visible
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.studies.runner import StudyProgress
-    from glassformer.studies.study import Study
+    from glassformer.studies.results import StudyResults
+    from glassformer.studies.study import Study, StudyProgress
 
 
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions(Options):
+    """Options of a study, beside its configuration."""
+
+    seeds: str | None = option(None, "Random seeds of each training: how many, or a list: 0,1,2.")
+    output: str | None = option(None, "Output folder of the study.", "--output", "-o")
+    plan: bool = option(False, "Print the plan only: the trainings with their rows, steps and tokens.")
+    html: Path | None = option(None, "Write the report to this HTML file (self-contained).")
+
+    def __post_init__(self) -> None:
+        if self.html is not None and (
+            self.html.suffix != ".html" or not self.html.absolute().parent.is_dir()
+        ):
+            raise ConfigError(f"{self.html}: the HTML file must end in .html, in a folder that exists")
+
+
+@command
 def study(
     config: Annotated[
-        Path,
-        typer.Argument(
-            help="Configuration file (YAML) as for train, with a section `study`.", show_default=False
-        ),
+        Path, typer.Argument(help="Configuration file (YAML) as for train, with a section `study`.")
     ],
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="Random seeds of each training: how many, or a list: 0,1,2.", show_default=False),
-    ] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Output folder of the study.")] = None,
-    plan: Annotated[
-        bool,
-        typer.Option("--plan", help="Print the plan only: the trainings with their rows, steps and tokens."),
-    ] = False,
-    html: Html = None,
+    *,
+    options: StudyOptions,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,38 +67,37 @@ def study(
     [cyan]glassformer study examples/transfer.yaml --seeds 0,1,2[/]  means over three random seeds
     """
     from glassformer.evaluation.compare.seeds import parse_seeds
-    from glassformer.runs.config import read_config
+    from glassformer.runs.folder import read_config
     from glassformer.studies.study import parse_study
 
-    design = parse_study(read_config(config), output)
-    numbers = None if seeds is None else parse_seeds(seeds)
-    if html is not None and (html.suffix != ".html" or not html.absolute().parent.is_dir()):
-        raise ConfigError(f"{html}: the HTML file must end in .html, in a folder that exists")
+    design = parse_study(read_config(config), options.output)
+    seeds = None if options.seeds is None else parse_seeds(options.seeds)
     with notes():
-        if plan:
-            _show_plan(design, numbers, json)
+        if options.plan:
+            _show_plan(design, seeds, json)
             return
-        results = design.run(numbers, None if quiet or json else _progress_on_screen())
-    if html is not None:
-        shutil.copyfile(Path(design.base.output, "study.html"), html)
+        results = design.run(seeds, None if quiet or json else _progress_on_screen())
+    page = Path(design.base.output, "study.html")
+    if options.html is not None:
+        shutil.copyfile(page, options.html)
     if json:
         print_json(results.to_dict(), indent=None)
-        return
-    from rich.console import Console
+    else:
+        _show(results, page)
 
-    console = Console(highlight=False)
+
+def _show(results: StudyResults, page: Path) -> None:
+    console = terminal()
     console.print(visible(results.caption), style="dim", markup=False)
     console.print(table_of(*results.table(), left=1))
     for sentence in results.crossings():
         console.print(visible(sentence), markup=False)
-    console.print(f"saved in {Path(design.base.output, 'study.html')}", style="dim", markup=False)
+    console.print(f"saved in {page}", style="dim", markup=False)
 
 
 def _progress_on_screen() -> StudyProgress:
-    from glassformer.studies.runner import StudyProgress
-    from glassformer.studies.study import StudyRun
-    from glassformer.training.callbacks import Callback
-    from glassformer.training.progress import Progress
+    from glassformer.studies.study import StudyProgress, StudyRun
+    from glassformer.training.callbacks import Callback, Progress
 
     class OnScreen(StudyProgress):
         """Prints the current training on standard error, with a progress bar."""
@@ -113,8 +119,6 @@ def _show_plan(study: Study, seeds: list[int] | None, json: bool) -> None:
     if json:
         print_json(planned, indent=None)
         return
-    from rich.console import Console
-
     rows = [
         [
             training["name"],
@@ -126,7 +130,7 @@ def _show_plan(study: Study, seeds: list[int] | None, json: bool) -> None:
         ]
         for training in planned
     ]
-    console = Console(highlight=False)
+    console = terminal()
     console.print(table_of(["training", "seed", "examples", "steps", "tokens", ""], rows, left=1))
     remaining = sum(training["tokens"] for training in planned if not training["finished"])
     test_rows = sum(map(len, study.test_rows.values()))

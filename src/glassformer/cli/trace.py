@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from glassformer.cli.options import AllowPickle, Device, Dtype, HeadTask, ModelName, Offline, Revision
-from glassformer.cli.screen import byte_amount, plain_table, print_json
+from glassformer.cli.options import HeadTask, Loading, ModelName, command
+from glassformer.cli.screen import byte_amount, plain_table, print_json, terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
     from glassformer.inspect import Session, TapRow, TracedLayer
     from glassformer.model import Model
 
 WIDE = 100  # terminal width from which on columns have more space between them
 
 
+@command
 def trace(
     model: ModelName,
     texts: Annotated[list[str], typer.Argument(help="One text, or two as a text pair, in quotes.")],
@@ -33,11 +33,8 @@ def trace(
         bool, typer.Option("--all", help="Show every layer, without folding equal ones.")
     ] = False,
     task: HeadTask = None,
-    dtype: Dtype = None,
-    device: Device = "cpu",
-    revision: Revision = None,
-    allow_pickle: AllowPickle = False,
-    offline: Offline = False,
+    *,
+    loading: Loading,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, of every layer.")] = False,
 ) -> None:
     """Trace a forward pass: shape, axes, mean, standard deviation, minimum and maximum of every tensor.
@@ -50,20 +47,15 @@ def trace(
     """
     from glassformer.model import load
 
-    loaded = load(
-        model,
-        task=task, dtype=dtype, device=device, revision=revision, allow_pickle=allow_pickle, offline=offline,
-    )  # fmt: skip
+    loaded = load(model, task=task, **loading.given())
     session = loaded.inspect(*texts)
     rows = session.trace(*(taps or ()))
     if json:
         print_json(_as_data(loaded, session, rows, selected=bool(taps)))
         return
-    from rich.console import Console
-
     from glassformer.inspect import fold_layers
 
-    console = Console(highlight=False)
+    console = terminal()
     _show_head(console, loaded, session, rows)
     _show_rows(console, fold_layers(rows, separate=all_layers))
     _show_notes(console, rows, selected=bool(taps))
@@ -90,8 +82,6 @@ def _left_out(names: list[str]) -> list[str]:
 
 
 def _show_head(console: Console, model: Model, session: Session, rows: list[TapRow]) -> None:
-    from rich.text import Text
-
     tokens = ", ".join(f"{len(tokens):,} {side} tokens" for side, tokens in session.streams.items())
     size = byte_amount(sum(row.bytes for row in rows))
     kinds = ", ".join(dict.fromkeys(row.dtype for row in rows))
@@ -106,8 +96,6 @@ def _show_head(console: Console, model: Model, session: Session, rows: list[TapR
 
 def _show_rows(console: Console, layers: list[TracedLayer]) -> None:
     """One line per tensor, below the name of its layer."""
-    from rich.text import Text
-
     rows = [row for layer in layers for row in layer.rows.values()]
     mixed = len({row.dtype for row in rows}) > 1
     special = any(_special_values(row) for row in rows)
@@ -137,8 +125,6 @@ def _show_rows(console: Console, layers: list[TracedLayer]) -> None:
 
 def _shape(row: TapRow) -> Text:
     """`B1 H12 T13 E32`: the letter and the size of each axis."""
-    from rich.text import Text
-
     sizes = zip(row.axes, row.shape, strict=True)
     return Text(" ").join(Text.assemble((letter, "dim"), str(size)) for letter, size in sizes)
 
@@ -155,8 +141,6 @@ def _percent(share: float) -> str:
 
 def _show_notes(console: Console, rows: list[TapRow], *, selected: bool) -> None:
     """The legend of the axes, and which tensors were left out."""
-    from rich.text import Text
-
     from glassformer.inspect.trace import LETTERS
 
     used = {letter for row in rows for letter in row.axes}

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.options import DATA, ColumnMapping, Ignore, pair_of
-from glassformer.cli.screen import counted, notes, print_json
+from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
+from glassformer.cli.screen import counted, note, notes, print_json
 from glassformer.errors import ConfigError, GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.report import EvaluationReport
+    from glassformer.evaluation.compare.seeds import SeedSummary
+    from glassformer.evaluation.evaluate import EvaluationReport
     from glassformer.runs.config import RunConfig
 
 OPTIMISATION, RUN = "Optimisation", "Run"
@@ -25,127 +29,110 @@ ConfigFile = Annotated[
         help="Configuration file (YAML); options on the command line override it.", show_default=False
     ),
 ]
-TaskName = Annotated[
-    str | None,
-    typer.Option(
-        "--task", "-t", help="Task: classify, tag, answer, generate, fill, translate, summarise, denoise, …"
-    ),
-]
-BaseModel = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help="Pretrained model to fine-tune: a folder, or a name on the Hub."),
-]
-TrainingData = Annotated[
-    list[str] | None,
-    typer.Option("--data", "-d", help="Training data files; repeatable.", rich_help_panel=DATA),
-]
-Validation = Annotated[
-    str | None,
-    typer.Option(
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overrides(Columns):
+    """Values of the configuration; the key of each is its path there."""
+
+    task: str | None = option(
+        None, "Task: classify, tag, answer, generate, fill, translate, summarise, denoise, …", "--task", "-t"
+    )
+    model: str | None = option(
+        None, "Pretrained model to fine-tune: a folder, or a name on the Hub.", "--model", "-m"
+    )
+    data: list[str] | None = option(
+        None, "Training data files; repeatable.", "--data", "-d", panel=DATA, key="data.train"
+    )
+    validation: str | None = option(
+        None,
+        "Validation data: a file, or the fraction of the training data to hold out: 0.1.",
         "--validation",
         "-v",
-        help="Validation data: a file, or the fraction of the training data to hold out: 0.1.",
-        rich_help_panel=DATA,
-    ),
-]
-Epochs = Annotated[float | None, typer.Option(help="Number of epochs.", rich_help_panel=OPTIMISATION)]
-Steps = Annotated[
-    int | None,
-    typer.Option(help="Number of optimiser steps, instead of epochs.", rich_help_panel=OPTIMISATION),
-]
-LearningRate = Annotated[
-    float | None,
-    typer.Option("--learning-rate", "--lr", help="Peak learning rate.", rich_help_panel=OPTIMISATION),
-]
-BatchSize = Annotated[
-    int | None, typer.Option(help="Batch size: examples per optimiser step.", rich_help_panel=OPTIMISATION)
-]
-TrainingPrecision = Annotated[
-    str | None,
-    typer.Option(
-        "--precision",
-        help="Training precision: fp32, or mixed precision in bf16 or fp16.",
-        rich_help_panel=OPTIMISATION,
-    ),
-]
-Seed = Annotated[int | None, typer.Option(help="Random seed.", rich_help_panel=OPTIMISATION)]
-Seeds = Annotated[
-    str | None,
-    typer.Option(
-        help="Random seeds of several runs, one after the other: how many, or a list: 0,1,2.",
-        rich_help_panel=OPTIMISATION,
-    ),
-]
-Setting = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Any configuration value, by its path: training.warmup=100, objective.block=256; repeatable.",
-        rich_help_panel=OPTIMISATION,
-    ),
-]
-TrainingDevice = Annotated[
-    str | None,
-    typer.Option("--device", help="Device: cpu, cuda, mps or auto.", rich_help_panel=OPTIMISATION),
-]
-Output = Annotated[
-    str | None, typer.Option("--output", "-o", help="Run folder to write.", rich_help_panel=RUN)
-]
-Tracker = Annotated[
-    list[str] | None,
-    typer.Option(help="Experiment tracker: tensorboard, wandb or trackio; repeatable.", rich_help_panel=RUN),
-]
-Evaluate = Annotated[
-    bool,
-    typer.Option(
+        panel=DATA,
+        key="data.validation",
+    )
+    epochs: float | None = option(None, "Number of epochs.", panel=OPTIMISATION, key="training.epochs")
+    steps: int | None = option(
+        None, "Number of optimiser steps, instead of epochs.", panel=OPTIMISATION, key="training.steps"
+    )
+    learning_rate: float | None = option(
+        None,
+        "Peak learning rate.",
+        "--learning-rate",
+        "--lr",
+        panel=OPTIMISATION,
+        key="training.learning_rate",
+    )
+    batch_size: int | None = option(
+        None, "Batch size: examples per optimiser step.", panel=OPTIMISATION, key="training.batch_size"
+    )
+    precision: str | None = option(
+        None,
+        "Training precision: fp32, or mixed precision in bf16 or fp16.",
+        panel=OPTIMISATION,
+        key="training.precision",
+    )
+    seed: int | None = option(None, "Random seed.", panel=OPTIMISATION, key="training.seed")
+    set: list[str] | None = option(
+        None,
+        "Any configuration value, by its path: training.warmup=100, objective.block=256; repeatable.",
+        panel=OPTIMISATION,
+    )
+    device: str | None = option(None, "Device: cpu, cuda, mps or auto.", panel=OPTIMISATION)
+    output: str | None = option(None, "Run folder to write.", "--output", "-o", panel=RUN)
+    tracker: list[str] | None = option(
+        None, "Experiment tracker: tensorboard, wandb or trackio; repeatable.", panel=RUN, key="trackers"
+    )
+    dry_run: bool = option(
+        False, "Dry run: do everything but update the weights.", panel=RUN, key="training.dry_run"
+    )
+
+    def apply(self, values: dict[str, Any]) -> None:
+        """Override values of a configuration with the options that were given."""
+        given = self.given()
+        columns, settings, ignore = (given.pop(name, None) for name in ("column", "set", "ignore"))
+        if ignore is not None:
+            given["data.ignore"] = ignore
+        if self.data is not None and len(self.data) == 1:
+            given["data.train"] = self.data[0]
+        if self.validation is not None:
+            given["data.validation"] = value_of(self.validation)
+        for path, value in given.items():
+            put(values, path, value)
+        for argument in columns or ():
+            role, name = pair_of(argument, "--column")
+            put(values, f"data.columns.{role}", name)
+        for argument in settings or ():
+            path, text = pair_of(argument, "--set")
+            put(values, path, value_of(text))
+        if self.model is not None:
+            values.pop("scratch", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFlags(Options):
+    """What is done around the training, and what is shown."""
+
+    seeds: str | None = option(
+        None,
+        "Random seeds of several runs, one after the other: how many, or a list: 0,1,2.",
+        panel=OPTIMISATION,
+    )
+    evaluate: bool = option(
+        True,
+        "After training, evaluate the best model on the validation data, beside baselines.",
         "--evaluate/--no-evaluate",
-        help="After training, evaluate the best model on the validation data, beside baselines.",
-        rich_help_panel=RUN,
-    ),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Dry run: do everything but update the weights.", rich_help_panel=RUN),
-]
-Show = Annotated[
-    bool,
-    typer.Option("--show", help="Print the effective configuration, and exit.", rich_help_panel=RUN),
-]
-Fresh = Annotated[
-    bool,
-    typer.Option(
-        "--fresh", help="Do not resume: an error if the folder holds a run already.", rich_help_panel=RUN
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Quiet: no progress bar.", rich_help_panel=RUN)]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RUN)]
+        panel=RUN,
+    )
+    show: bool = option(False, "Print the effective configuration, and exit.", panel=RUN)
+    fresh: bool = option(False, "Do not resume: an error if the folder holds a run already.", panel=RUN)
+    quiet: bool = option(False, "Quiet: no progress bar.", "--quiet", "-q", panel=RUN)
+    json: bool = option(False, "Print the result as JSON.", panel=RUN)
 
 
-def train(
-    config: ConfigFile = None,
-    task: TaskName = None,
-    model: BaseModel = None,
-    data: TrainingData = None,
-    validation: Validation = None,
-    column: ColumnMapping = None,
-    ignore: Ignore = None,
-    output: Output = None,
-    epochs: Epochs = None,
-    steps: Steps = None,
-    learning_rate: LearningRate = None,
-    batch_size: BatchSize = None,
-    precision: TrainingPrecision = None,
-    seed: Seed = None,
-    seeds: Seeds = None,
-    set: Setting = None,
-    device: TrainingDevice = None,
-    tracker: Tracker = None,
-    evaluate: Evaluate = True,
-    dry_run: DryRun = False,
-    show: Show = False,
-    fresh: Fresh = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+@command
+def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -> None:
     """Train or fine-tune a model on your data.
 
     The run folder holds the effective configuration, checkpoints, an event log, training curves, and the best model,
@@ -166,56 +153,28 @@ def train(
 
     [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  data-parallel training in two processes
     """
-    from glassformer.runs.config import config_yaml, parse_config, read_config
+    from glassformer.cli.screen import show
+    from glassformer.runs.config import config_yaml, parse_config
+    from glassformer.runs.folder import read_config
 
     values = {} if config is None else read_config(config)
-    by_path = {
-        "task": task, "model": model, "output": output, "device": device, "trackers": tracker,
-        "data.train": data[0] if data and len(data) == 1 else data,
-        "data.ignore": ignore,
-        "data.validation": validation if validation is None else value_of(validation),
-        "training.epochs": epochs, "training.steps": steps, "training.learning_rate": learning_rate,
-        "training.batch_size": batch_size, "training.precision": precision, "training.seed": seed,
-        "training.dry_run": dry_run or None,
-    }  # fmt: skip
-    _override(values, by_path, column or [], set or [])
-    if model is not None:
-        values.pop("scratch", None)
+    overrides.apply(values)
     effective = parse_config({"output": f"runs/{values.get('task')}", **values})
-    if show:
+    if flags.show:
         print(config_yaml(effective), end="")
         return
-    if seeds is not None:
-        from glassformer.cli.train_seeds import train_seeds
-
-        run = partial(_run, evaluate=evaluate)
-        train_seeds(effective, seeds, run, fresh=fresh, quiet=quiet or json, json=json)
-        return
+    quiet = flags.quiet or flags.json
+    run = partial(_run, resume=not flags.fresh, quiet=quiet)
     with notes():
-        result, report = _run(
-            effective, resume=not fresh, quiet=quiet or json, evaluate=evaluate and not dry_run
-        )
-    if json:
+        if flags.seeds is not None:
+            each = partial(run, evaluate=flags.evaluate)
+            show(train_seeds(effective, flags.seeds, each, fresh=flags.fresh, quiet=quiet), flags.json)
+            return
+        result, report = run(effective, evaluate=flags.evaluate and not overrides.dry_run)
+    if flags.json:
         print_json(result, indent=None)
-    elif report is not None and not quiet:
-        from glassformer.cli import report_screen
-
-        report_screen.show(report)
-
-
-def _override(
-    values: dict[str, Any], by_path: dict[str, Any], columns: list[str], settings: list[str]
-) -> None:
-    """Override values of a configuration with the options of the command line."""
-    for path, value in by_path.items():
-        if value is not None:
-            put(values, path, value)
-    for argument in columns:
-        role, name = pair_of(argument, "--column")
-        put(values, f"data.columns.{role}", name)
-    for argument in settings:
-        path, text = pair_of(argument, "--set")
-        put(values, path, value_of(text))
+    elif report is not None and not flags.quiet:
+        show(report, json=False)
 
 
 def _run(
@@ -224,12 +183,16 @@ def _run(
     """Train, evaluate, and write training curves and a model card into the run folder."""
     from glassformer.runs.config import config_yaml
     from glassformer.runs.curves import write_page
+    from glassformer.training.callbacks import Callback, Progress
     from glassformer.training.card import write_card
-    from glassformer.training.progress import Progress
     from glassformer.training.run import make_trainer
-    from glassformer.training.trackers import by_name
 
-    trainer = make_trainer(config, [*([] if quiet else [Progress()]), *by_name(config.trackers)])
+    callbacks: list[Callback] = [] if quiet else [Progress()]
+    if config.trackers:
+        from glassformer.training.trackers import by_name
+
+        callbacks += by_name(config.trackers)
+    trainer = make_trainer(config, callbacks)
     if trainer.distributed.is_main and not quiet:
         print(config_yaml(config), file=sys.stderr)
     result = trainer.train(resume=resume)
@@ -257,15 +220,14 @@ def _run(
 
 def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
     """Evaluate a run on its validation data, and save the report; an up-to-date report is read instead."""
-    from glassformer.evaluation.evaluate import REPORT
-    from glassformer.evaluation.report import EvaluationReport
+    from glassformer.evaluation.evaluate import REPORT, EvaluationReport
     from glassformer.evaluation.runs import open_run
-    from glassformer.tasks.registry import task_class
+    from glassformer.tasks.base import task_class
 
     if config.data.validation is None:
         return None
     if task_class(config.task).EVALUATION is None:
-        _note(f"the task {config.task} has no evaluation: no baselines beside its validation metrics")
+        note(f"the task {config.task} has no evaluation: no baselines beside its validation metrics")
         return None
     run = open_run(config.output)
     try:
@@ -278,12 +240,8 @@ def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
         evaluation.save(run.evaluation_folder())
         return evaluation.report
     except GlassformerError as error:  # training is done, so a failing evaluation is only a warning
-        _note(f"the model is trained, but could not be evaluated: {error}")
+        note(f"the model is trained, but could not be evaluated: {error}")
         return None
-
-
-def _note(text: str) -> None:
-    typer.echo(f"note: {text}", err=True)
 
 
 def value_of(text: str) -> Any:
@@ -305,3 +263,42 @@ def put(values: dict[str, Any], path: str, value: Any) -> None:
             raise ConfigError(f"{path}: {name} is {inner!r}, which has no {last!r}")
         values = inner
     values[last] = value
+
+
+def train_seeds(
+    config: RunConfig, seeds: str, run: Callable[[RunConfig], Any], *, fresh: bool, quiet: bool
+) -> SeedSummary:
+    """Train into OUTPUT/seed-0, OUTPUT/seed-1, …, skipping finished runs; then evaluate and summarise them.
+
+    Args: run: trains one run, given its configuration
+    Raises: ConfigError: invalid seeds, several processes, or a folder that holds a single run already.
+    """
+    from glassformer.evaluation.compare.seeds import parse_seeds, summarise_seeds
+    from glassformer.runs.folder import CONFIG, seed_folder
+
+    numbers = parse_seeds(seeds)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            "--seeds trains several runs one after the other, in one process; with torchrun, give --seed"
+        )
+    if (Path(config.output) / CONFIG).is_file():
+        raise ConfigError(f"{config.output}: holds a run of a single seed already; choose another folder")
+    for number in numbers:
+        folder = seed_folder(config.output, number)
+        run_config = replace(config, output=str(folder), training=replace(config.training, seed=number))
+        if not quiet:
+            print(f"seed {number}, in {folder}", file=sys.stderr)
+        if fresh or not is_finished(folder, run_config):
+            run(run_config)
+    with counted(None, "evaluating") as progress:
+        return summarise_seeds(config.output, progress)
+
+
+def is_finished(folder: Path, config: RunConfig) -> bool:
+    """Whether the folder holds a finished run of exactly this configuration."""
+    from glassformer.runs.config import config_yaml
+    from glassformer.runs.event_log import read_run
+    from glassformer.runs.folder import CONFIG
+
+    saved = folder / CONFIG
+    return saved.is_file() and saved.read_text("utf-8") == config_yaml(config) and read_run(folder).ended

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from glassformer.cli.screen import bar, visible, visible_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
-    from rich.text import Text
     from rich.tree import Tree
 
     from glassformer.generation.options import GenerationOptions
@@ -44,8 +44,6 @@ def watch(model: Model, prompt: str, options: dict[str, Any], console: Console |
 
     After Ctrl-C, the text generated until then stays on the screen.
     """
-    from rich.console import Console
-
     console = console or Console(highlight=False)
     trace = model.writing(prompt)
     settings = trace.resolve_options(**options)
@@ -144,9 +142,6 @@ class LiveView:
 
     def picture(self) -> RenderableType:
         """Build the current screen."""
-        from rich.console import Group
-        from rich.text import Text
-
         parts: list[RenderableType] = [_one_line(Text(method(self._options), style="dim"))]
         step = self._last
         best = next(iter(_current(step)), None)
@@ -160,8 +155,6 @@ class LiveView:
 
     def _text(self, node: int) -> Text:
         """Prompt and text, each token coloured by its probability."""
-        from rich.text import Text
-
         text = Text()
         text.append(visible_lines(self._trace.prompt), style="dim")
         if self._trace.stream == "target":
@@ -170,8 +163,6 @@ class LiveView:
 
     def _end_of_text(self, node: int, room: int) -> Text:
         """The last lines of the text, as many as there is room for."""
-        from rich.text import Text
-
         lines = self._text(node).wrap(self._console, self._console.width)
         return Text("\n").join([*lines][-room:])
 
@@ -180,9 +171,6 @@ class LiveView:
 
     def _choice(self, node: int, bars: int) -> RenderableType:
         """The most likely tokens at the step that chose a node, before and after filtering."""
-        from rich.console import Group
-        from rich.text import Text
-
         chosen = self._trace.nodes[node]
         choice = self._trace.tree.choices[chosen.parent]
         vocabulary = self._trace.vocabulary
@@ -198,9 +186,6 @@ class LiveView:
         return Group(_one_line(Text(words, style="bold")), self._bars(choice.top[:bars], chosen))
 
     def _bars(self, top: Sequence[Candidate], chosen: TokenNode) -> Table:
-        from rich.table import Table
-        from rich.text import Text
-
         changed = any(candidate.filtered_logprob != candidate.logprob for candidate in top)
         table = Table(box=None, show_header=changed, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
         table.add_column("")
@@ -229,7 +214,6 @@ class LiveView:
 
     def _tree(self, step: TreeStep, room: int) -> Tree:
         """The tree of the texts, as many of the best live and finished ones as there is room for."""
-        from rich.text import Text
         from rich.tree import Tree
 
         leaves = {leaf.node: leaf for leaf in (*step.ended, *step.live)}
@@ -254,8 +238,6 @@ class LiveView:
 
     def _scored(self, label: Text, leaf: Leaf | None) -> Text:
         """A label with the score of the text whose last token this is, if any."""
-        from rich.text import Text
-
         if leaf is None:
             return label
         score = "" if leaf.score is None else f"{leaf.score:.2f}"
@@ -284,8 +266,6 @@ def _in_words(options: GenerationOptions, *names: str) -> list[str]:
 
 def coloured(path: Iterable[TokenNode]) -> Text:
     """The tokens of a path, coloured by probability, and underlined where another was more likely."""
-    from rich.text import Text
-
     text = Text()
     for node in path:
         shown = visible_lines(node.text) or (visible(node.piece) if node.special else "")
@@ -307,8 +287,6 @@ def colours(logprob: float | None) -> str:
 
 
 def legend() -> Text:
-    from rich.text import Text
-
     text = Text()
     text.append("probability ", style="dim")
     for share in (0.001, 0.01, 0.1, 0.3, 1.0):

@@ -30,9 +30,8 @@ from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.files import safe_repr
 from glassformer.files.atomic import atomic_file, write_json
 from glassformer.files.strict_json import read_json_object
-from glassformer.models._network import Network
 from glassformer.models.resolve import weight_names
-from glassformer.weights.names import Fused, FusedNoKeyBias, Same, Slice, Transposed, WeightNames
+from glassformer.weights.names import Fused, FusedNoKeyBias, Rule, Same, Slice, Transposed, WeightNames
 from glassformer.weights.read import open_file
 from glassformer.weights.write import write_tensors
 
@@ -41,13 +40,8 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
-UNSUPPORTED_KEYS = (
-    "use_dora",
-    "use_rslora",
-    "rank_pattern",
-    "alpha_pattern",
-    "layer_replication",
-    "megatron_config",
+UNSUPPORTED_KEYS = tuple(
+    "use_dora use_rslora rank_pattern alpha_pattern layer_replication megatron_config".split()
 )
 """PEFT options that change the computation and are not supported."""
 
@@ -60,38 +54,35 @@ def save_adapters(adapters: Adapters, model: Model, folder: str | Path) -> None:
     if adapters.network is not model.network:
         raise ConfigError("these adapters belong to another model")
     folder, names = Path(folder), _AdapterNames(model)
-    layer_names = {name: names.layer(name) for name in adapters.by_target}
-    peft_names = None not in layer_names.values() and all(
-        map(names.is_whole_tensor, adapters.full_parameters)
-    )
+    # one module that the checkpoint fuses with others, and PEFT could not read any of them: then all names are ours
+    fused = any(names.layer(name) is None for name in adapters.by_target)
+    names.ours = fused or any(map(names.is_slice, adapters.full_parameters))
+    layers = {name: str(names.layer(name)) for name in adapters.by_target}
     tensors: dict[str, Tensor] = {}
     for name, adapter in adapters.by_target.items():
-        layer = layer_names[name] if peft_names else name
-        tensors[f"{PREFIX}{layer}.lora_A.weight"] = adapter.down.weight
-        tensors[f"{PREFIX}{layer}.lora_B.weight"] = adapter.up.weight
+        tensors[f"{PREFIX}{layers[name]}.lora_A.weight"] = adapter.down.weight
+        tensors[f"{PREFIX}{layers[name]}.lora_B.weight"] = adapter.up.weight
     for name, parameter in adapters.full_parameters.items():
-        exported = names.tensors(name, parameter.detach()) if peft_names else {name: parameter}
+        exported = names.tensors(name, parameter.detach())
         tensors |= {f"{PREFIX}{key}": tensor for key, tensor in exported.items()}
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_file(folder / WEIGHTS) as stream:
         write_tensors(stream, tensors, {"format": "pt"})
     spec = adapters.spec
     saved_modules = {key.removeprefix(PREFIX).rpartition(".")[0] for key in tensors if ".lora_" not in key}
-    write_json(
-        folder / CONFIG,
-        {
-            "peft_type": "LORA",
-            "r": spec.rank,
-            "lora_alpha": spec.alpha,
-            "lora_dropout": spec.dropout,
-            "bias": "none",
-            "target_modules": sorted(str(layer_names[name] if peft_names else name) for name in layer_names),
-            "modules_to_save": sorted(saved_modules) or None,
-            "fan_in_fan_out": peft_names and any(map(names.is_transposed, adapters.by_target)),
-            "inference_mode": True,
-            **({} if peft_names else {"names": "glassformer"}),
-        },
-    )
+    config = {
+        "peft_type": "LORA",
+        "r": spec.rank,
+        "lora_alpha": spec.alpha,
+        "lora_dropout": spec.dropout,
+        "bias": "none",
+        "target_modules": sorted(layers.values()),
+        "modules_to_save": sorted(saved_modules) or None,
+        "fan_in_fan_out": not names.ours and any(map(names.is_transposed, adapters.by_target)),
+        "inference_mode": True,
+        **({"names": "glassformer"} if names.ours else {}),
+    }
+    write_json(folder / CONFIG, config)
 
 
 def load_adapters(model: Model, folder: str | Path) -> Adapters:
@@ -100,63 +91,64 @@ def load_adapters(model: Model, folder: str | Path) -> Adapters:
     Raises: WeightsError: a missing or damaged file, an unexpected tensor. UnsupportedError: another kind of adapter.
         ConfigError: the model has adapters, or is prepared.
     """
-    folder = Path(folder)
+    folder, network = Path(folder), model.network
     config = read_json_object(folder / CONFIG, ConfigError)
     _check_config(config, folder)
-    check_not_adapted(model.network)
-    network, names = model.network, _AdapterNames(model)
+    check_not_adapted(network)
+    names = _AdapterNames(model, ours=config.get("names") == "glassformer")
     with open_file(folder / WEIGHTS) as checkpoint:
         stored = {name.removeprefix(PREFIX): checkpoint.read(name).clone() for name in checkpoint.tensors}
-    peft_names = config.get("names") != "glassformer"
-    chosen = {
-        name: layer
-        for name in target_modules(network)
-        if (layer := names.layer(name) if peft_names else name) and f"{layer}.lora_A.weight" in stored
-    }
-    needed = {f"{layer}.lora_{side}.weight" for layer in chosen.values() for side in "AB"}
-    full: dict[str, list[str]] = {}
-    for name, _ in network.named_parameters():
-        keys = names.keys(name) if peft_names else [name]
-        if all(key in stored for key in keys):
-            full[name] = keys
-    needed |= {key for keys in full.values() for key in keys}
-    if unexpected := sorted(needed ^ set(stored)):
-        raise WeightsError(
-            f"{folder / WEIGHTS}: {len(unexpected)} tensors fit nowhere in this {model.family.model_type!r} model, "
-            f"or lack their other half, the first of them {safe_repr(unexpected[0])}; was it made for this model "
-            "and this task?"
-        )
-    if not chosen:
-        raise WeightsError(f"{folder / WEIGHTS}: holds no adapter")
+    low_rank, full = _matched(stored, names, folder)
     parameters = dict(network.named_parameters())
-    converted = {
-        name: names.read(name, [stored[key] for key in keys]) if peft_names else stored[name]
-        for name, keys in full.items()
-    }
-    for name, layer in chosen.items():
-        down, up = names.shapes(name, config["r"])
-        _check_shape(stored[f"{layer}.lora_A.weight"], down, f"{layer}.lora_A.weight", folder)
-        _check_shape(stored[f"{layer}.lora_B.weight"], up, f"{layer}.lora_B.weight", folder)
-    for name, tensor in converted.items():
-        _check_shape(tensor, tuple(parameters[name].shape), full[name][0], folder)
+    for name, (down, up) in low_rank.items():
+        for matrix, shape, side in zip((down, up), names.shapes(name, config["r"]), "AB", strict=True):
+            _check_shape(matrix, shape, f"{names.layer(name)}.lora_{side}.weight", folder)
+    for name, tensor in full.items():
+        _check_shape(tensor, tuple(parameters[name].shape), names.keys(name)[0], folder)
     spec = AdapterSpec(
         rank=config["r"],
         alpha=float(config["lora_alpha"]),
         dropout=float(config.get("lora_dropout", 0.0)),
-        target_modules=tuple(chosen),
+        target_modules=tuple(low_rank),
         modules_to_save=tuple({name.rpartition(".")[0]: None for name in full}),
     )
-    adapters = adapt(
-        network, spec
-    )  # all checks have passed: nothing below fails, so the model never keeps half
+    # All checks have passed: nothing below fails, so the model never keeps half of the adapters.
+    adapters = adapt(network, spec)
     with torch.no_grad():
-        for name, layer in chosen.items():
-            adapter = adapters.by_target[name]
-            adapter.down.weight.copy_(stored[f"{layer}.lora_A.weight"])
-            adapter.up.weight.copy_(stored[f"{layer}.lora_B.weight"])
-        for name, tensor in converted.items():
+        for name, (down, up) in low_rank.items():
+            adapters.by_target[name].down.weight.copy_(down)
+            adapters.by_target[name].up.weight.copy_(up)
+        for name, tensor in full.items():
             parameters[name].copy_(tensor)
     return adapters
+
+
+def _matched(
+    stored: Mapping[str, Tensor], names: _AdapterNames, folder: Path
+) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
+    """A and B of each target module, and the parameters that were trained in full.
+
+    Raises: WeightsError: no adapter, or a tensor that fits nowhere in this model.
+    """
+    candidates = ((name, names.layer(name)) for name in names.targets)
+    layers = {name: layer for name, layer in candidates if layer and f"{layer}.lora_A.weight" in stored}
+    keys = {name: names.keys(name) for name, _ in names.network.named_parameters()}
+    full = {name: of for name, of in keys.items() if all(key in stored for key in of)}
+    needed = {f"{layer}.lora_{side}.weight" for layer in layers.values() for side in "AB"}
+    needed |= {key for of in full.values() for key in of}
+    if unexpected := sorted(needed ^ set(stored)):
+        raise WeightsError(
+            f"{folder / WEIGHTS}: {len(unexpected)} tensors fit nowhere in this {names.model_type!r} model, "
+            f"or lack their other half, the first of them {safe_repr(unexpected[0])}; was it made for this model "
+            "and this task?"
+        )
+    if not layers:
+        raise WeightsError(f"{folder / WEIGHTS}: holds no adapter")
+    low_rank = {
+        name: (stored[f"{layer}.lora_A.weight"], stored[f"{layer}.lora_B.weight"])
+        for name, layer in layers.items()
+    }
+    return low_rank, {name: names.read(name, [stored[key] for key in of]) for name, of in full.items()}
 
 
 def _check_shape(stored: Tensor, shape: tuple[int, ...], name: str, folder: Path) -> None:
@@ -187,16 +179,15 @@ def _check_config(config: Mapping[str, Any], folder: Path) -> None:
 
 
 class _AdapterNames:
-    """The checkpoint names of a model's target modules and parameters."""
+    """The names that a file has for a model's target modules and parameters; `ours`: our own, else its checkpoint's."""
 
-    def __init__(self, model: Model) -> None:
-        network: Network = model.network
+    def __init__(self, model: Model, ours: bool = False) -> None:
+        self.network, self.ours, self.model_type = model.network, ours, model.family.model_type
         self.table: WeightNames = weight_names(
-            model.family, model.spec, model.task, network, own_head=model.own_head
+            model.family, model.spec, model.task, model.network, own_head=model.own_head
         )
         self.prefixed = self.table.prefixed and (model.task != "feature-extraction" or model.own_head)
-        self.network = network
-        self.targets: dict[str, TargetModule] = target_modules(network)
+        self.targets: dict[str, TargetModule] = target_modules(model.network)
 
     def shapes(self, name: str, rank: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """The shapes of A and B at a target module."""
@@ -205,33 +196,37 @@ class _AdapterNames:
         return (rank, width), (target.rows.stop - target.rows.start, rank)
 
     def layer(self, name: str) -> str | None:
-        """The checkpoint layer of a target module, or None where the checkpoint fuses it."""
+        """The layer of a target module, or None where the checkpoint fuses it."""
+        if self.ours:
+            return name
         target = self.targets[name]
-        rule, theirs = self.table.find(f"{target.layer}.weight", prefixed=self.prefixed)
+        rule, theirs = self._find(f"{target.layer}.weight")
         single = target.of == 1 and type(rule) in (Same, Transposed)
         fused = isinstance(rule, Fused) and not isinstance(rule, FusedNoKeyBias) and len(theirs) == target.of
-        if not (single or fused):
-            return None
-        return theirs[target.number].removesuffix(".weight")
+        return theirs[target.number].removesuffix(".weight") if single or fused else None
 
     def is_transposed(self, name: str) -> bool:
         """Whether the checkpoint stores the matrix transposed, with inputs as rows."""
-        rule, _ = self.table.find(f"{self.targets[name].layer}.weight", prefixed=self.prefixed)
-        return isinstance(rule, Transposed)
+        return isinstance(self._find(f"{self.targets[name].layer}.weight")[0], Transposed)
 
-    def is_whole_tensor(self, parameter: str) -> bool:
-        """Whether a parameter is a checkpoint tensor of its own, and not a slice of one."""
-        return not isinstance(self.table.find(parameter, prefixed=self.prefixed)[0], Slice)
+    def is_slice(self, parameter: str) -> bool:
+        """Whether a parameter is a part of a checkpoint tensor."""
+        return isinstance(self._find(parameter)[0], Slice)
 
     def keys(self, parameter: str) -> list[str]:
-        """The checkpoint names of a parameter."""
-        return self.table.find(parameter, prefixed=self.prefixed)[1]
+        """The names of the tensors that hold a parameter."""
+        return [parameter] if self.ours else self._find(parameter)[1]
 
     def tensors(self, parameter: str, values: Tensor) -> dict[str, Tensor]:
-        """Convert a parameter to checkpoint tensors."""
-        rule, theirs = self.table.find(parameter, prefixed=self.prefixed)
+        """Convert a parameter to the tensors of the file."""
+        if self.ours:
+            return {parameter: values}
+        rule, theirs = self._find(parameter)
         return dict(zip(theirs, rule.write(values), strict=True))
 
     def read(self, parameter: str, tensors: list[Tensor]) -> Tensor:
-        """Convert checkpoint tensors to a parameter."""
-        return self.table.find(parameter, prefixed=self.prefixed)[0].read(tensors)
+        """Convert tensors of the file to a parameter."""
+        return tensors[0] if self.ours else self._find(parameter)[0].read(tensors)
+
+    def _find(self, parameter: str) -> tuple[Rule, list[str]]:
+        return self.table.find(parameter, prefixed=self.prefixed)

@@ -166,7 +166,9 @@ class AdaptedLinear(nn.Linear):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
         y = F.linear(x, self.weight, self.bias)
         for adapter in self.low_ranks():
-            y[..., adapter.rows].add_(adapter(x))
+            y[..., adapter.rows].add_(
+                adapter(x)
+            )  # in place: y is new, and a sum would copy all of q, k and v
         return y
 
     def low_ranks(self) -> Iterator[LowRank]:
@@ -177,6 +179,7 @@ class AdaptedLinear(nn.Linear):
     def merged(self) -> nn.Linear:
         """A plain layer with the updates added to its weight; this layer does not change."""
         plain = self.plain()
+        # summed in fp32 and rounded once: in bf16 most of a small update would be lost
         wide = self.weight.to(torch.promote_types(self.weight.dtype, torch.float32), copy=True)
         for adapter in self.low_ranks():
             wide[adapter.rows] += adapter.matrix()
@@ -185,7 +188,7 @@ class AdaptedLinear(nn.Linear):
 
     def plain(self) -> nn.Linear:
         """The original layer, with the same tensors."""
-        with torch.device("meta"):
+        with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
             plain = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None)
         plain.weight, plain.bias = self.weight, self.bias
         return plain.train(self.training)

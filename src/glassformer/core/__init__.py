@@ -11,48 +11,46 @@ Inside, the papers' short words: `q k v` queries, keys, values · `scores` q k�
 not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's output, for cross-attention ·
 `keep` the attention mask, True where a query may attend to a key · `positions` position ids.
 
-Read in this order: specs → flow → masks → attention → feed_forward → experts → norms → blocks → stack → embeddings →
-heads, language_heads, classification_heads; then attention for long texts: block_sparse; images: patches, regions;
-sound: waveform, audio_heads; tables: cells.
+Each spec stands in the module of what it describes. Read in this order: checks → flow → masks → attention →
+feed_forward → experts → norms → blocks → stack → embeddings → heads, language_heads, classification_heads; then
+attention for long texts: block_sparse; images: patches, regions; sound: waveform, audio_heads; tables: cells.
 """
 
-from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention
-from glassformer.core.block_sparse import BlockSparseAttention
-from glassformer.core.blocks import Block, ParallelBlock, Residual
+from glassformer.core.attention import (
+    Attention,
+    AttentionSpec,
+    CrossAttention,
+    CrossAttentionSpec,
+    scaled_dot_product_attention,
+)
+from glassformer.core.block_sparse import BlockSparseAttention, BlockSparseAttentionSpec
+from glassformer.core.blocks import Block, BlockSpec, ParallelBlock, ParallelBlockSpec, Residual
 from glassformer.core.cache import KeyValueCache
-from glassformer.core.embeddings import Embedding
-from glassformer.core.experts import Experts
-from glassformer.core.feed_forward import FeedForward, GatedFeedForward
+from glassformer.core.classification_heads import Problem, SequenceClassifier, SpanClassifier, TokenClassifier
+from glassformer.core.embeddings import Embedding, EmbeddingSpec
+from glassformer.core.experts import Experts, ExpertsSpec
+from glassformer.core.feed_forward import FeedForward, FeedForwardSpec, GatedFeedForward, GatedFeedForwardSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output, Tape
 from glassformer.core.heads import Head, Pooler, first_token, last_token
+from glassformer.core.language_heads import CausalLMHead, MaskedLMHead, NextSentenceHead, PreTrainingHead
 from glassformer.core.losses import cross_entropy
 from glassformer.core.masks import AttentionPattern, Packing
-from glassformer.core.norms import LayerNorm, RMSNorm
-from glassformer.core.patches import Patches
-from glassformer.core.positions import BucketedBias, HalvedSinusoidal, Rotary, Sinusoidal
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSparseAttentionSpec,
-    BlockSpec,
+from glassformer.core.norms import LayerNorm, LayerNormSpec, NormSpec, RMSNorm, RMSNormSpec, make_norm
+from glassformer.core.patches import Patches, PatchesSpec
+from glassformer.core.positions import (
+    BucketedBias,
     BucketedBiasSpec,
-    CrossAttentionSpec,
-    EmbeddingSpec,
-    ExpertsSpec,
-    FeedForwardSpec,
-    GatedFeedForwardSpec,
+    HalvedSinusoidal,
     HalvedSinusoidalSpec,
-    LayerNormSpec,
     LearnedPositionsSpec,
     LinearScaling,
     Llama3Scaling,
-    ParallelBlockSpec,
-    PatchesSpec,
-    RMSNormSpec,
+    Rotary,
     RotarySpec,
+    Sinusoidal,
     SinusoidalSpec,
-    StackSpec,
 )
-from glassformer.core.stack import Stack
+from glassformer.core.stack import Stack, StackSpec
 from glassformer.deprecation import former_names
 
 __all__ = [
@@ -66,6 +64,7 @@ __all__ = [
     "BlockSpec",
     "BucketedBias",
     "BucketedBiasSpec",
+    "CausalLMHead",
     "CrossAttention",
     "CrossAttentionSpec",
     "Embedding",
@@ -87,7 +86,10 @@ __all__ = [
     "LearnedPositionsSpec",
     "LinearScaling",
     "Llama3Scaling",
+    "MaskedLMHead",
+    "NextSentenceHead",
     "Node",
+    "NormSpec",
     "Output",
     "Packing",
     "ParallelBlock",
@@ -95,19 +97,25 @@ __all__ = [
     "Patches",
     "PatchesSpec",
     "Pooler",
+    "PreTrainingHead",
+    "Problem",
     "RMSNorm",
     "RMSNormSpec",
     "Residual",
     "Rotary",
     "RotarySpec",
+    "SequenceClassifier",
     "Sinusoidal",
     "SinusoidalSpec",
+    "SpanClassifier",
     "Stack",
     "StackSpec",
     "Tape",
+    "TokenClassifier",
     "cross_entropy",
     "first_token",
     "last_token",
+    "make_norm",
     "scaled_dot_product_attention",
 ]
 

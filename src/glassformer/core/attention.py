@@ -8,20 +8,85 @@ only when a tape listens to that layer's `scores` or `probs`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.core.checks import Count, Probability, Spec
 from glassformer.core.flow import Flow, Node
 from glassformer.core.masks import AttentionPattern, Mask, Packing
+from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.positions import rotate
-from glassformer.core.specs import AttentionSpec, CrossAttentionSpec
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttentionSpec(Spec):
+    """Multi-head self-attention.
+
+    width: D, of the residual stream · heads: H · kv_heads: K, shared by H/K query heads each (None: H)
+    head_width: E (None: D/H) · bias, out_bias: these parameters exist · scale: factor on q kᵀ (None: 1/√E)
+    causal: a query sees no later key · window: it sees keys less than this many tokens away (None: all)
+    qk_norm: of q and k, before rotary: E wide, each head by itself, or H·E wide, all heads together
+    """
+
+    width: Count
+    heads: Count
+    kv_heads: Count | None = None
+    head_width: Count | None = None
+    bias: bool = True
+    out_bias: bool = True
+    scale: float | None = None
+    dropout: Probability = 0.0
+    causal: bool = False
+    window: Count | None = None
+    qk_norm: NormSpec | None = None
+
+    def validate(self) -> None:
+        if self.head_width is None and self.width % self.heads:
+            raise ConfigError(
+                f"width {self.width} is not a multiple of heads {self.heads}; set head_width or change one of them "
+                "(config.json: hidden_size, num_attention_heads)"
+            )
+        if self.heads % self.K:
+            raise ConfigError(
+                f"heads {self.heads} is not a multiple of kv_heads {self.K}; each key/value head serves the same "
+                "number of query heads (config.json: num_attention_heads, num_key_value_heads)"
+            )
+        if self.qk_norm is not None and self.qk_norm.width not in (self.E, self.heads * self.E):
+            raise ConfigError(
+                f"AttentionSpec.qk_norm has width {self.qk_norm.width}; it must be that of a head, {self.E}, or of all "
+                f"heads, {self.heads * self.E}"
+            )
+
+    @property
+    def E(self) -> int:
+        return self.head_width or self.width // self.heads
+
+    @property
+    def K(self) -> int:
+        return self.kv_heads or self.heads
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrossAttentionSpec(AttentionSpec):
+    """Cross-attention to all of an encoder output of width `memory_width` (None: the same width)."""
+
+    memory_width: Count | None = None
+
+    def validate(self) -> None:
+        AttentionSpec.validate(self)
+        if self.causal or self.window is not None:
+            raise ConfigError(
+                f"CrossAttentionSpec has causal={self.causal}, window={self.window}; every query sees all of the "
+                "encoder's output: leave both out"
+            )
 
 
 def softmax(scores: Float[Tensor, "*rest S"]) -> Float[Tensor, "*rest S"]:
@@ -133,7 +198,8 @@ class Attention(_Attention):
     Returns: what is added to the residual stream. [B, T, D]
     Raises: ConfigError: `keep` does not broadcast to [B, T, S], or comes together with `packing`.
     Taps: q [B H T E] · k v [B K T E], after rotary · scores probs [B H T S] · z [B H T E] · out [B T D]
-    Source: Vaswani et al. 2017, section 3.2; grouped keys: Ainslie et al. 2023, section 2.2.
+    Source: Vaswani et al. 2017, section 3.2; grouped keys: Ainslie et al. 2023, section 2.2; norms of q and k: Henry et
+    al. 2020, "Query-key normalization", Dehghani et al. 2023, section 2.
     Differs: the paper has no bias on q, k, v; BERT and GPT-2 have, Llama has not. One product gives q, k and v: the
     rows of `qkv.weight` are W_q, W_k, W_v, head after head.
     """
@@ -141,6 +207,13 @@ class Attention(_Attention):
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__(spec)
         self.qkv = nn.Linear(spec.width, (spec.heads + 2 * spec.K) * spec.E, bias=spec.bias)
+        self.q_norm = self.k_norm = None
+        if spec.qk_norm is not None:
+            share = (
+                spec.K if spec.qk_norm.width > spec.E else spec.heads
+            )  # there are fewer keys to norm together
+            self.q_norm = make_norm(spec.qk_norm)
+            self.k_norm = make_norm(replace(spec.qk_norm, width=spec.qk_norm.width * share // spec.heads))
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         q, k, v = self.project(x, flow)
@@ -153,12 +226,24 @@ class Attention(_Attention):
         return self.merge_heads(z, flow)
 
     def project(self, x: Tensor, flow: Flow) -> tuple[Tensor, Tensor, Tensor]:
-        """q [B, H, T, E], k and v [B, K, T, E] of these tokens, q and k rotated by their positions."""
+        """q [B, H, T, E], k and v [B, K, T, E] of these tokens, q and k normed and rotated by their positions."""
         H, K = self.spec.heads, self.spec.K
         q, k, v = self.split_heads(self.qkv(x), H, K, K)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self._norm_heads(q, self.q_norm), self._norm_heads(k, self.k_norm)
         if flow.rotation is not None:
             q, k = rotate(q, flow.rotation), rotate(k, flow.rotation)
         return self.tap(flow, "q", q), self.tap(flow, "k", k), self.tap(flow, "v", v)
+
+    def _norm_heads(self, x: Float[Tensor, "B N T E"], norm: nn.Module) -> Float[Tensor, "B N T E"]:
+        """Norm q or k, each head by itself or all heads of a token together."""
+        assert self.spec.qk_norm is not None
+        if self.spec.qk_norm.width == self.spec.E:
+            normed: Tensor = norm(x)
+            return normed
+        joined: Tensor = norm(x.transpose(1, 2).flatten(2))  # [B, T, N · E]
+        heads: Tensor = joined.unflatten(-1, (x.shape[1], -1))
+        return heads.transpose(1, 2)
 
     def _attend_rows(self, q: Tensor, k: Tensor, v: Tensor, flow: Flow) -> Tensor:
         """Attention of a batch in which each row is one text. [B, H, T, E]"""

@@ -9,8 +9,7 @@
                         …
                         9   x x x x x x x x x x
 
-Each block of queries is multiplied with the few blocks of keys that it sees and no others, so nothing of size T × S is
-made.
+Each block of queries is multiplied with the few blocks of keys that it sees alone: nothing of size T × S is made.
 """
 
 from __future__ import annotations
@@ -24,14 +23,37 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.core.attention import Attention, attention_scores, softmax
+from glassformer.core.attention import Attention, AttentionSpec, attention_scores, softmax
+from glassformer.core.checks import Count, NonNegativeInt
 from glassformer.core.flow import Flow
 from glassformer.core.masks import AttentionPattern, Mask
-from glassformer.core.specs import BlockSparseAttentionSpec
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockSparseAttentionSpec(AttentionSpec):
+    """Block-sparse attention (BigBird).
+
+    block: tokens in a block · random: random blocks of each query block · seed: of these, another for every layer
+    longest: tokens of the longest text, whose random blocks the lengths of the paper share
+    """
+
+    block: Count = 64
+    random: NonNegativeInt = 3
+    seed: NonNegativeInt = 0
+    longest: Count = 4096
+
+    def validate(self) -> None:
+        AttentionSpec.validate(self)
+        if self.causal or self.window is not None or self.heads != self.K:
+            raise ConfigError(
+                f"BlockSparseAttentionSpec has causal={self.causal}, window={self.window}, kv_heads={self.kv_heads}; "
+                "its blocks determine what is seen, and each head has its own random blocks: leave them out"
+            )
+
 
 PAPER_LENGTHS = (1024, 3072, 4096)
 """Texts of these lengths share the random blocks of the longest text, as when the paper's models were trained."""

@@ -7,28 +7,71 @@ ParallelBlock    in parallel: both read the same stream
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from glassformer.core.attention import Attention, CrossAttention
-from glassformer.core.block_sparse import BlockSparseAttention
-from glassformer.core.experts import Experts
-from glassformer.core.feed_forward import make_feed_forward
+from glassformer.core.attention import Attention, AttentionSpec, CrossAttention, CrossAttentionSpec
+from glassformer.core.block_sparse import BlockSparseAttention, BlockSparseAttentionSpec
+from glassformer.core.checks import Probability, Spec, check_widths
+from glassformer.core.experts import Experts, ExpertsSpec
+from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec, make_feed_forward
 from glassformer.core.flow import Flow, Node
-from glassformer.core.norms import make_norm
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSparseAttentionSpec,
-    BlockSpec,
-    ExpertsSpec,
-    ParallelBlockSpec,
-)
+from glassformer.core.norms import NormSpec, make_norm
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockSpec(Spec):
+    """Transformer block: its sub-layers, and the three norm slots that each of them gets.
+
+        x → on_residual(x + dropout(after(sublayer(before(x)))))
+
+    The 2017 paper and BERT fill `on_residual` (post-norm), GPT-2 and Llama fill `before` (pre-norm).
+    """
+
+    attention: AttentionSpec
+    feed_forward: FeedForwardSpec | GatedFeedForwardSpec | ExpertsSpec
+    cross: CrossAttentionSpec | None = None
+    before: NormSpec | None = None
+    after: NormSpec | None = None
+    on_residual: NormSpec | None = None
+    dropout: Probability = 0.0
+
+    def validate(self) -> None:
+        check_widths(
+            self,
+            "its attention",
+            self.attention.width,
+            "feed_forward",
+            "cross",
+            "before",
+            "after",
+            "on_residual",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParallelBlockSpec(Spec):
+    """Parallel transformer block: attention and feed-forward read the stream through the same norm.
+
+        x → x + dropout(attention(norm(x))) + dropout(feed_forward(norm(x)))
+
+    GPT-J and Phi have these.
+    """
+
+    attention: AttentionSpec
+    feed_forward: FeedForwardSpec | GatedFeedForwardSpec
+    norm: NormSpec
+    dropout: Probability = 0.0
+
+    def validate(self) -> None:
+        check_widths(self, "its attention", self.attention.width, "feed_forward", "norm")
 
 
 class Residual(Node):

@@ -14,15 +14,42 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.core.checks import Count, NonNegative, Positive, Probability, Spec
 from glassformer.core.classification_heads import SequenceClassifier
 from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Head, Labels, single_tensor
 from glassformer.core.losses import refuse_smoothing
-from glassformer.core.specs import CellSelectionSpec
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellSelectionSpec(Spec):
+    """Cell selection head (TAPAS).
+
+    width: D · rows, columns: of the largest table; cells beyond it count as its last
+    one_column: all selected cells are in one column · may_be_empty: or none is selected
+    average: the tokens of a cell share one logit, also without `one_column`
+    temperature: divides the tokens' logits · positive_weight: loss weight of selected tokens, without `one_column`
+    learns_cells: cell selection has a loss · operator_weight: loss weight of the aggregation operator
+    supervised_operator: labels hold the operator (strong supervision); else only its result (weak supervision)
+    """
+
+    width: Count
+    rows: Count = 64
+    columns: Count = 32
+    one_column: bool = True
+    may_be_empty: bool = False
+    average: bool = False
+    temperature: Positive = 1.0
+    dropout: Probability = 0.0
+    positive_weight: NonNegative = 10.0
+    learns_cells: bool = True
+    operator_weight: NonNegative = 1.0
+    supervised_operator: bool = True
+
 
 MASKED_LOGIT = -10_000.0
 """Added to the logits of cells and columns that cannot be chosen. The released code has this finite number."""

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from glassformer.core.checks import Count, NonNegativeInt, Probability, Spec, check_widths
 from glassformer.core.flow import Flow, Node
-from glassformer.core.norms import make_norm
-from glassformer.core.positions import make_positions
-from glassformer.core.specs import EmbeddingSpec
+from glassformer.core.norms import NormSpec, make_norm
+from glassformer.core.positions import LearnedPositionsSpec, SinusoidalSpec, make_positions
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingSpec(Spec):
+    """Input embedding: tokens · `scale` + positions + `token_types` (how many; 0: none), then norm and dropout."""
+
+    vocabulary: Count
+    width: Count
+    positions: LearnedPositionsSpec | SinusoidalSpec | None = None
+    token_types: NonNegativeInt = 0
+    norm: NormSpec | None = None
+    dropout: Probability = 0.0
+    scale: float = 1.0
+
+    def validate(self) -> None:
+        check_widths(self, "the tokens", self.width, "norm")
 
 
 class Embedding(Node):

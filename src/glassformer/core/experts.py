@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.feed_forward import make_feed_forward
+from glassformer.core.checks import Count, Spec
+from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec, make_feed_forward
 from glassformer.core.flow import Flow, Node
-from glassformer.core.specs import ExpertsSpec
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpertsSpec(Spec):
+    """Mixture of experts: `experts` feed-forward layers (X), a token goes through `experts_per_token` (k) of them."""
+
+    expert: FeedForwardSpec | GatedFeedForwardSpec
+    experts: Count
+    experts_per_token: Count
+
+    def validate(self) -> None:
+        if self.experts_per_token > self.experts:
+            raise ConfigError(
+                f"ExpertsSpec.experts_per_token is {self.experts_per_token}, of {self.experts} experts; "
+                "a token cannot go through more than there are (config.json: num_experts_per_tok, num_local_experts)"
+            )
+
+    @property
+    def width(self) -> int:
+        return self.expert.width
 
 
 class RouterScores(nn.Linear):

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.checks import Count, Probability, Spec
 from glassformer.core.flow import Flow, Node
-from glassformer.core.specs import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.errors import UnsupportedError, nearest
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeedForwardSpec(Spec):
+    """Feed-forward layer: down(activation(up(x))), D → F → D, the same at every position."""
+
+    width: Count
+    hidden: Count
+    activation: str = "gelu"
+    bias: bool = True
+    dropout: Probability = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GatedFeedForwardSpec(Spec):
+    """Gated feed-forward layer (GLU): down(activation(gate(x)) · up(x))."""
+
+    width: Count
+    hidden: Count
+    activation: str = "silu"
+    bias: bool = False
+    dropout: Probability = 0.0
 
 
 class QuickGELU(nn.Module):

@@ -35,7 +35,7 @@ from glassformer.core.losses import (
     count_labels,
     refuse_smoothing,
 )
-from glassformer.deprecation import warn_former_attribute
+from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Head(Node):
 
     def counts(self, labels: Labels) -> dict[str, int]:
         """Former name of `label_counts`."""
-        warn_former_attribute("Head.counts", "Head.label_counts")
+        warn_former("Head.counts", "Head.label_counts")
         return self.label_counts(labels)
 
     def output_loss_sums(

@@ -21,8 +21,7 @@ from glassformer.core.losses import (
     shaped_labels,
     summed_cross_entropy,
 )
-from glassformer.core.norms import make_norm
-from glassformer.core.specs import NormSpec
+from glassformer.core.norms import NormSpec, make_norm
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:

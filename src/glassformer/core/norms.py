@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.specs import LayerNormSpec, NormSpec, RMSNormSpec
+from glassformer.core.checks import Count, NonNegative, Spec
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerNormSpec(Spec):
+    """Layer normalisation over `width` numbers; `bias` says that a shift parameter exists."""
+
+    width: Count
+    eps: NonNegative = 1e-5
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RMSNormSpec(Spec):
+    """Root-mean-square normalisation over `width` numbers: no centring, no shift."""
+
+    width: Count
+    eps: NonNegative = 1e-6
+
+
+NormSpec = LayerNormSpec | RMSNormSpec
 
 
 class LayerNorm(nn.Module):

@@ -7,19 +7,55 @@ picture ─ cut into patches ─ project ─ summary before them ─ + positions
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.checks import Count, Probability, Spec, check_widths
 from glassformer.core.flow import Flow, Node
-from glassformer.core.norms import make_norm
-from glassformer.core.positions import LearnedPositions
-from glassformer.core.specs import LearnedPositionsSpec, PatchesSpec
-from glassformer.errors import DataError
+from glassformer.core.norms import NormSpec, make_norm
+from glassformer.core.positions import LearnedPositions, LearnedPositionsSpec
+from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PatchesSpec(Spec):
+    """Patch embedding: an image as a [CLS] token and a token for each patch.
+
+    image, patch: (height, width) in pixels; a remainder on the right and below is not read
+    channels: numbers a pixel · width: D · bias: of the projection · norm, dropout: of the summed embeddings
+    """
+
+    image: tuple[int, int]
+    patch: tuple[int, int]
+    channels: Count
+    width: Count
+    bias: bool = True
+    norm: NormSpec | None = None
+    dropout: Probability = 0.0
+
+    def validate(self) -> None:
+        if not all(1 <= patch <= image for image, patch in zip(self.image, self.patch, strict=True)):
+            raise ConfigError(
+                f"PatchesSpec.patch is {self.patch}, the image {self.image}; there must be at least one patch "
+                "(config.json: patch_size, image_size)"
+            )
+        check_widths(self, "the tokens", self.width, "norm")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of an image: its patches, and [CLS]."""
+        return 1 + self.grid[0] * self.grid[1]
 
 
 class Patches(Node):

@@ -13,27 +13,115 @@ dtype.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.core.checks import Count, NonNegativeInt, Positive, Spec
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Node
-from glassformer.core.specs import (
-    BucketedBiasSpec,
-    ConvolvedPositionsSpec,
-    HalvedSinusoidalSpec,
-    LearnedPositionsSpec,
-    LinearScaling,
-    Llama3Scaling,
-    RotarySpec,
-    SinusoidalSpec,
-)
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedPositionsSpec(Spec):
+    """Learned position embeddings: a table of `count` vectors; position p reads row p + `offset`."""
+
+    count: Count
+    offset: NonNegativeInt = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinusoidalSpec(Spec):
+    """Sinusoidal position encoding of `count` positions, sines and cosines interleaved."""
+
+    count: Count
+    theta: Positive = 10_000.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HalvedSinusoidalSpec(SinusoidalSpec):
+    """Sinusoidal position encoding, all sines before all cosines."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinearScaling(Spec):
+    """Linear RoPE scaling: positions / `factor`. Source: Chen et al. 2023, "Extending context window", section 2.3."""
+
+    factor: Positive
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Llama3Scaling(Spec):
+    """Llama 3 RoPE scaling: low frequencies divided by `factor`, high ones kept. Source: Llama 3 report 2024, 3.2."""
+
+    factor: Positive
+    low_frequency_factor: Positive
+    high_frequency_factor: Positive
+    original_positions: Count
+
+    def validate(self) -> None:
+        if self.low_frequency_factor >= self.high_frequency_factor:
+            raise ConfigError(
+                f"Llama3Scaling: low_frequency_factor {self.low_frequency_factor} must be below "
+                f"high_frequency_factor {self.high_frequency_factor} (config.json: low_freq_factor, high_freq_factor)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RotarySpec(Spec):
+    """Rotary position embedding (RoPE) of the first `width` numbers of each head's q and k; `theta`: the base."""
+
+    width: Count
+    theta: Positive = 10_000.0
+    scaling: LinearScaling | Llama3Scaling | None = None
+
+    def validate(self) -> None:
+        if self.width % 2:
+            raise ConfigError(
+                f"RotarySpec.width is {self.width}; it must be even, since numbers are rotated in pairs"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BucketedBiasSpec(Spec):
+    """Relative position bias (T5): a learned number for each head and each bucket of the distance key - query."""
+
+    heads: Count
+    buckets: Count = 32
+    max_distance: Count = 128
+    bidirectional: bool = True
+
+    def validate(self) -> None:
+        near = self.buckets // (4 if self.bidirectional else 2)  # distances with a bucket of their own
+        if near < 1 or self.max_distance <= near:
+            raise ConfigError(
+                f"BucketedBiasSpec has {self.buckets} buckets and max_distance {self.max_distance}; it needs at least "
+                f"{4 if self.bidirectional else 2} buckets, and a max_distance above {near}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvolvedPositionsSpec(Spec):
+    """Convolutional position encoding over `kernel` frames, in `groups` of channels, with weight normalisation."""
+
+    width: Count
+    kernel: Count
+    groups: Count
+    activation: str = "gelu"
+
+    def validate(self) -> None:
+        if self.width % self.groups:
+            raise ConfigError(
+                f"ConvolvedPositionsSpec.width {self.width} is not a multiple of groups {self.groups} "
+                "(config.json: hidden_size, num_conv_pos_embedding_groups)"
+            )
 
 
 def _frequencies(width: int, theta: float, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "half"]:

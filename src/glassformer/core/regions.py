@@ -17,17 +17,44 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.core.checks import Count, NonNegative, NonNegativeInt, Probability, Spec
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Flow, Node, Output
 from glassformer.core.heads import Head, Labels, Pooler, not_none
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.losses import checked_labels, count_labels, refuse_smoothing, summed_cross_entropy
-from glassformer.core.norms import make_norm
-from glassformer.core.specs import LayerNormSpec, RegionsSpec, VisualPreTrainingSpec
+from glassformer.core.norms import LayerNormSpec, make_norm
 from glassformer.errors import DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegionsSpec(Spec):
+    """Region embedding: `features` numbers from an object detector, and a box of `corners` numbers."""
+
+    features: Count
+    corners: Count
+    norm: LayerNormSpec
+    dropout: Probability = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VisualPreTrainingSpec(Spec):
+    """Pre-training objectives of a network of text and image regions (LXMERT).
+
+    objects, attributes: how many classes a region is given; 0 = no such objective
+    features: width of the detector's features, which are regressed; 0 = no such objective
+    losses: the labels that have a loss · region_weight: weight of the losses of regions
+    """
+
+    objects: NonNegativeInt
+    attributes: NonNegativeInt
+    features: NonNegativeInt
+    losses: frozenset[str] = frozenset({"labels", "matched_label", "obj_labels", "ans"})
+    region_weight: NonNegative = 1.0
+
 
 ROUNDING = 1e-3
 """Tolerance for boxes that lie beyond their image by rounding."""

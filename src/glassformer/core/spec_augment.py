@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.specs import SpansSpec, SpecAugmentSpec
+from glassformer.core.checks import Count, NonNegativeInt, Probability, Spec
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpansSpec(Spec):
+    """Random masking spans of `length`, as many as cover a `share` of all if none overlap, and at least `minimum`."""
+
+    share: Probability
+    length: Count
+    minimum: NonNegativeInt = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpecAugmentSpec(Spec):
+    """SpecAugment of `width` channels: masking spans of time and of channels; None = no masking."""
+
+    width: Count
+    time: SpansSpec | None = None
+    channels: SpansSpec | None = None
 
 
 class SpecAugment(nn.Module):

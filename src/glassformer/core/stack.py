@@ -3,20 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from glassformer.core.blocks import Block, ParallelBlock, make_block, run_block
+from glassformer.core.blocks import Block, BlockSpec, ParallelBlock, ParallelBlockSpec, make_block, run_block
+from glassformer.core.checks import Spec
 from glassformer.core.flow import Flow, Node
 from glassformer.core.masks import Mask
-from glassformer.core.positions import BucketedBias, Rotary
-from glassformer.core.specs import StackSpec
+from glassformer.core.positions import BucketedBias, BucketedBiasSpec, Rotary, RotarySpec
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackSpec(Spec):
+    """Stack of transformer blocks, and the positions that act inside their attention."""
+
+    blocks: tuple[BlockSpec | ParallelBlockSpec, ...]
+    rotary: RotarySpec | None = None
+    bias: BucketedBiasSpec | None = None
+
+    def validate(self) -> None:
+        if not self.blocks:
+            raise ConfigError(
+                "StackSpec.blocks is empty; a stack has at least one (config.json: num_hidden_layers)"
+            )
+        widths = {block.attention.width for block in self.blocks}
+        if len(widths) > 1:
+            raise ConfigError(
+                f"StackSpec.blocks have widths {sorted(widths)}; the residual stream has one width"
+            )
+        if self.rotary and self.rotary.width > min(block.attention.E for block in self.blocks):
+            narrowest = min(block.attention.E for block in self.blocks)
+            raise ConfigError(
+                f"RotarySpec.width {self.rotary.width} is larger than the head width {narrowest}"
+            )
+        heads = {block.attention.heads for block in self.blocks}
+        if self.bias and heads != {self.bias.heads}:
+            raise ConfigError(
+                f"BucketedBiasSpec.heads is {self.bias.heads}, the blocks have {sorted(heads)}; they must be equal"
+            )
+
+    @property
+    def width(self) -> int:
+        return self.blocks[0].attention.width
 
 
 class Stack(Node):

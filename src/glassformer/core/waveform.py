@@ -8,23 +8,103 @@ At 16 kHz the published models take 400 samples (25 ms) a frame, one frame every
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.checks import Count, NonNegative, Probability, Spec, check_widths
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Flow, Node
-from glassformer.core.norms import make_norm
-from glassformer.core.positions import ConvolvedPositions
-from glassformer.core.spec_augment import SpecAugment
-from glassformer.core.specs import FrameEmbeddingSpec, TimeConvolutionSpec, TimeNormSpec, WaveformSpec
-from glassformer.errors import DataError
+from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
+from glassformer.core.positions import ConvolvedPositions, ConvolvedPositionsSpec
+from glassformer.core.spec_augment import SpecAugment, SpecAugmentSpec
+from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
-Count = TypeVar("Count", int, Tensor)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeNormSpec(Spec):
+    """Normalisation over time, of each of `width` channels by itself."""
+
+    width: Count
+    eps: NonNegative = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeConvolutionSpec(Spec):
+    """Convolution over time: `kernel` steps of `channels` → one of `width`, every `stride` steps; norm; activation."""
+
+    channels: Count
+    width: Count
+    kernel: Count
+    stride: Count
+    activation: str = "gelu"
+    bias: bool = False
+    norm: LayerNormSpec | TimeNormSpec | None = None
+
+    def validate(self) -> None:
+        check_widths(self, "its convolution", self.width, "norm")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaveformSpec(Spec):
+    """Waveform feature encoder: convolutions from samples to frames, then a `norm`.
+
+    samples: the receptive field of a frame · hop: how many samples later the next frame begins
+    """
+
+    layers: tuple[TimeConvolutionSpec, ...]
+    norm: LayerNormSpec | None = None
+
+    def validate(self) -> None:
+        read = (1, *(layer.width for layer in self.layers))[: len(self.layers)]
+        if not self.layers or read != tuple(layer.channels for layer in self.layers):
+            raise ConfigError(
+                f"WaveformSpec.layers read {[layer.channels for layer in self.layers]} channels; the first reads "
+                f"1, the waveform, and each other the width of the one before it: {list(read)}"
+            )
+        check_widths(self, "the frames", self.width, "norm")
+
+    @property
+    def width(self) -> int:
+        return self.layers[-1].width
+
+    @property
+    def samples(self) -> int:
+        count = 1
+        for layer in reversed(self.layers):
+            count = (count - 1) * layer.stride + layer.kernel
+        return count
+
+    @property
+    def hop(self) -> int:
+        return math.prod(layer.stride for layer in self.layers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrameEmbeddingSpec(Spec):
+    """Input embedding of audio frames: `features` numbers → the width of `positions`; dropouts, and a norm at the end.
+
+    augment: SpecAugment; None where the model has no mask vector
+    """
+
+    features: Count
+    positions: ConvolvedPositionsSpec
+    augment: SpecAugmentSpec | None = None
+    norm: NormSpec | None = None
+    feature_dropout: Probability = 0.0
+    dropout: Probability = 0.0
+
+    def validate(self) -> None:
+        check_widths(self, "its positions", self.positions.width, "augment", "norm")
+
+
+Samples = TypeVar("Samples", int, Tensor)
 
 
 class TimeNorm(nn.Module):
@@ -98,7 +178,7 @@ class WaveformEncoder(Node):
             x = layer(x)
         return self.tap(flow, "out", self.norm(x))
 
-    def frames(self, samples: Count) -> Count:
+    def frames(self, samples: Samples) -> Samples:
         """Number of frames for a number of samples."""
         for layer in self.spec.layers:
             samples = (samples - layer.kernel) // layer.stride + 1

@@ -9,44 +9,59 @@ The table is metadata.csv, metadata.tsv, metadata.jsonl or manifest.…, with a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
-from glassformer.data.index import IndexedRows
 from glassformer.data.json_rows import JsonLines
-from glassformer.data.lines import MAX_ROW_BYTES
-from glassformer.data.schema import Schema, missing_column
-from glassformer.data.sequence import InMemoryRows, Row, RowSequence
-from glassformer.data.tables import Table
+from glassformer.data.lines import Format, IndexedRows
+from glassformer.data.sequence import (
+    ColumnNames,
+    InMemoryRows,
+    Row,
+    RowSequence,
+    RowSource,
+    RowView,
+    Schema,
+    missing_column,
+)
+from glassformer.data.tables import TSV_OPTIONS, Table
 from glassformer.errors import DataError
 from glassformer.files import error_reason
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a", ".aac", ".aiff", ".wma")
-METADATA_NAMES = tuple(
-    f"{stem}.{end}" for stem in ("metadata", "manifest") for end in ("csv", "tsv", "jsonl")
-)
+METADATA_FORMATS: dict[str, Format] = {".csv": Table(), ".tsv": Table(**TSV_OPTIONS), ".jsonl": JsonLines()}
 PATH_COLUMNS = ("file_name", "path", "file")
 
 
-class AudioFolderRows(RowSequence):
+class AudioFolder(RowSource):
+    """A folder of audio files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name, self._folder = str(folder), folder
+
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        return AudioFolderRows(self._folder, columns, limit)
+
+
+class AudioFolderRows(RowView):
     """Rows of an audio folder: `file`, and its label or the columns of the table; audio is decoded elsewhere.
 
     The fingerprint takes in the files' names, sizes and times, not every sample.
     Raises: DataError: no audio file; a table without a column of files, or that names a missing file.
     """
 
-    def __init__(
-        self, folder: Path, *, columns: Sequence[str] | None = None, limit: int = MAX_ROW_BYTES
-    ) -> None:
-        self._folder = folder
-        table = next((folder / name for name in METADATA_NAMES if (folder / name).is_file()), None)
-        self._rows, self._path_column = _listing(folder) if table is None else _read_metadata(table, limit)
-        self._labelled_by_folder = table is None
-        self._schema = Schema(columns)
+    def __init__(self, folder: Path, columns: ColumnNames, limit: int) -> None:
+        self.name, self._folder = str(folder), folder
+        names = [f"{stem}{end}" for stem in ("metadata", "manifest") for end in METADATA_FORMATS]
+        table = next((folder / name for name in names if (folder / name).is_file()), None)
+        self._has_table = table is not None
+        self._rows = _listing(folder) if table is None else _read_metadata(table, limit)
+        self._path_column = next(name for name in PATH_COLUMNS if name in self._rows.columns)
+        schema = Schema(columns)
+        self._project = schema.project
         digest = hashlib.sha256(self._rows.fingerprint.encode())
         for index in range(len(self._rows)):
-            row = self._full_row(index)
-            self._schema.validate(row, self._rows.where(index))
+            row = self._full_row(self._rows.row(index))
+            schema.validate(row, self._rows.where(index))
             try:
                 status = Path(row["file"]).stat()
             except OSError as problem:
@@ -54,23 +69,20 @@ class AudioFolderRows(RowSequence):
                     f"{self._rows.where(index)}: {row['file']}: {error_reason(problem)}"
                 ) from problem
             digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
-        self.columns, self.kinds = self._schema.columns, self._schema.kinds
-        self.fingerprint = digest.hexdigest()
-
-    def row(self, index: int) -> Row:
-        return self._schema.project(self._full_row(index), self.where(index))
+        self.columns, self.kinds, self.fingerprint = schema.columns, schema.kinds, digest.hexdigest()
 
     def file(self, index: int) -> str:
-        return str(self._folder)
+        return self.name
 
     def where(self, index: int) -> str:
-        return str(self._full_row(index)["file"]) if self._labelled_by_folder else self._rows.where(index)
+        return (
+            self._rows.where(index) if self._has_table else str(self._full_row(self._rows.row(index))["file"])
+        )
 
-    def __len__(self) -> int:
-        return len(self._rows)
+    def _change(self, row: Row) -> Row:
+        return self._project(self._full_row(row))
 
-    def _full_row(self, index: int) -> Row:
-        row = self._rows.row(index)
+    def _full_row(self, row: Row) -> Row:
         file = str(self._folder / str(row.pop(self._path_column)))
         return {"file": file} | row | {"file": file}
 
@@ -80,7 +92,7 @@ def is_audio_folder(folder: Path) -> bool:
     return any(path.suffix.lower() in AUDIO_EXTENSIONS for path in folder.rglob("*"))
 
 
-def _listing(folder: Path) -> tuple[RowSequence, str]:
+def _listing(folder: Path) -> RowSequence:
     """The audio files of a folder in order; those of a subfolder have its name as their label."""
     files = sorted(
         path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS
@@ -93,19 +105,14 @@ def _listing(folder: Path) -> tuple[RowSequence, str]:
             f"{folder}: {flat[0]} lies beside folders of labels; put it into one, or write a metadata.csv"
         )
     rows = [{"path": str(path)} | ({} if flat else {"label": path.parts[0]}) for path in files]
-    return InMemoryRows(rows, name=str(folder)), "path"
+    return InMemoryRows(rows, name=str(folder))
 
 
-def _read_metadata(table: Path, limit: int) -> tuple[RowSequence, str]:
-    format = {
-        ".csv": Table(),
-        ".tsv": Table(delimiter="\t", quotes=False),
-        ".jsonl": JsonLines(),
-    }[table.suffix]
-    rows = IndexedRows(table, format, limit=limit)
-    for name in PATH_COLUMNS:
-        if name in rows.columns:
-            return rows, name
-    raise DataError(
-        f"{table}: {missing_column(PATH_COLUMNS[0], rows.columns)}; one must name the files: {', '.join(PATH_COLUMNS)}"
-    )
+def _read_metadata(table: Path, limit: int) -> RowSequence:
+    rows = IndexedRows(table, METADATA_FORMATS[table.suffix], limit=limit)
+    if not {*PATH_COLUMNS} & {*rows.columns}:
+        raise DataError(
+            f"{table}: {missing_column(PATH_COLUMNS[0], rows.columns)}; one must name the files: "
+            f"{', '.join(PATH_COLUMNS)}"
+        )
+    return rows

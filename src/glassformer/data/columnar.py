@@ -1,17 +1,119 @@
-"""Columnar data: Hugging Face `datasets`, pandas DataFrames, and the columns of Arrow schemas."""
+"""Columnar data: Parquet files, Hugging Face `datasets` and pandas DataFrames.
+
+Parquet ──some rows at a time──> Arrow file, temporary ──memory map──> row i, without unpacking its neighbours
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import importlib
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from glassformer.data.schema import Schema, missing_column
-from glassformer.data.sequence import InMemoryRows, Row, RowSequence
+from glassformer.data.sequence import (
+    ColumnNames,
+    InMemoryRows,
+    Row,
+    RowSequence,
+    RowSource,
+    ScannedRow,
+    Schema,
+    check_column,
+    null_value,
+)
 from glassformer.errors import DataError, MissingExtraError
+from glassformer.files import error_reason, open_regular_file
 
-ARROW_BATCH_ROWS = 1_000
+ARROW_BATCH_ROWS = 1_000  # held in memory at once; a row of the Arrow file is found by its batch
+
+
+class ParquetFile(RowSource):
+    """A Parquet file. Raises: DataError: it cannot be read; a column is missing, or has null values."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.path = str(path), path
+
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        return ParquetRows(self, columns)
+
+    def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
+        number = position or 0
+        for batch in self.batches(*self.open(columns), start=number):
+            for row in batch.to_pylist():
+                yield ScannedRow(row, f"{self.name}: row {number}", number + 1)
+                number += 1
+
+    def open(self, columns: ColumnNames) -> tuple[Any, ArrowColumns]:
+        """Open the file, and check that it has the required columns."""
+        stream, _ = open_regular_file(
+            self.path, DataError
+        )  # a clear error for a missing file, a folder or a pipe
+        stream.close()
+        with self.errors():
+            file = import_pyarrow("pyarrow.parquet").ParquetFile(self.path, memory_map=True)
+        return file, ArrowColumns(self.name, file.schema_arrow, columns)
+
+    def batches(self, file: Any, columns: ArrowColumns, start: int = 0) -> Iterator[Any]:
+        """Arrow record batches from a row on; row groups before it are not decompressed."""
+        metadata, group, skipped = file.metadata, 0, 0
+        while group < metadata.num_row_groups and skipped + metadata.row_group(group).num_rows <= start:
+            skipped += metadata.row_group(group).num_rows
+            group += 1
+        columns.count, names = skipped, list(columns.names)
+        groups = range(group, metadata.num_row_groups)
+        with self.errors():
+            for batch in file.iter_batches(ARROW_BATCH_ROWS, row_groups=groups, columns=names):
+                columns.check(batch)
+                skip = max(start - (columns.count - batch.num_rows), 0)
+                if skip < batch.num_rows:
+                    yield batch.slice(skip).select(names)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise errors of Arrow as `DataError`."""
+        try:
+            yield
+        except (import_pyarrow("pyarrow").ArrowException, OSError) as problem:
+            raise DataError(f"{self.name}: cannot be read as Parquet: {error_reason(problem)}") from problem
+
+
+class ParquetRows(RowSequence):
+    """Rows by number of a Parquet file. Raises: DataError: as `ParquetFile`. MissingExtraError: no pyarrow."""
+
+    def __init__(self, file: ParquetFile, columns: ColumnNames = None) -> None:
+        arrow = import_pyarrow("pyarrow")
+        opened, required = file.open(columns)
+        self.name, self.columns, self.kinds = file.name, required.names, required.kinds
+        self._ends: list[int] = []
+        self._arrow_file = tempfile.NamedTemporaryFile(suffix=".arrow")  # noqa: SIM115 (deleted with this object)
+        with file.errors(), arrow.ipc.new_file(self._arrow_file.name, required.arrow) as writer:
+            for batch in file.batches(opened, required):
+                writer.write_batch(batch.cast(required.arrow))
+                self._ends.append(required.count)
+        required.finish()
+        with file.path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256")
+        digest.update(repr(self.columns).encode())
+        self.fingerprint = digest.hexdigest()
+        self._batches = arrow.ipc.open_file(arrow.memory_map(self._arrow_file.name))
+
+    def row(self, index: int) -> Row:
+        number = bisect_right(self._ends, index)
+        start = self._ends[number - 1] if number else 0
+        row: Row = self._batches.get_batch(number).slice(index - start, 1).to_pylist()[0]
+        return row
+
+    def __iter__(self) -> Iterator[Row]:
+        for number in range(len(self._ends)):
+            yield from self._batches.get_batch(number).to_pylist()
+
+    def __len__(self) -> int:
+        return self._ends[-1]
 
 
 class HuggingFaceRows(RowSequence):
@@ -20,30 +122,22 @@ class HuggingFaceRows(RowSequence):
     Raises: DataError: a column is missing, or has null values.
     """
 
-    def __init__(self, dataset: Any, columns: Sequence[str] | None) -> None:
+    name = "the dataset"
+
+    def __init__(self, dataset: Any, columns: ColumnNames) -> None:
         self._dataset = dataset.with_format(None)
-        self._schema = Schema(columns)
-        arrow_columns = ArrowColumns("the dataset", dataset.with_format("arrow")[:0].schema, columns)
+        self._project = Schema(columns).project
+        required = ArrowColumns(self.name, dataset.with_format("arrow")[:0].schema, columns)
         digest = hashlib.sha256()
         for table in dataset.with_format("arrow").iter(batch_size=ARROW_BATCH_ROWS):
-            for batch in table.select(list(arrow_columns.columns)).combine_chunks().to_batches():
-                arrow_columns.check(batch)
+            for batch in table.select(list(required.names)).combine_chunks().to_batches():
+                required.check(batch)
                 digest.update(batch.replace_schema_metadata(None).serialize())
-        arrow_columns.finish()
-        self.columns, self.kinds, self.fingerprint = (
-            arrow_columns.columns,
-            arrow_columns.kinds,
-            digest.hexdigest(),
-        )
+        required.finish()
+        self.columns, self.kinds, self.fingerprint = required.names, required.kinds, digest.hexdigest()
 
     def row(self, index: int) -> Row:
-        return self._schema.project(self._dataset[index], self.where(index))
-
-    def file(self, index: int) -> str:
-        return "the dataset"
-
-    def where(self, index: int) -> str:
-        return f"the dataset: row {index}"
+        return self._project(self._dataset[index])
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -55,28 +149,24 @@ class ArrowColumns:
     Raises: DataError: a column is missing, or a name is duplicate.
     """
 
-    def __init__(self, name: str, schema: Any, columns: Sequence[str] | None) -> None:
+    def __init__(self, name: str, schema: Any, columns: ColumnNames) -> None:
         self._name, self._nulls_allowed = name, columns is None
         Schema(columns)  # validates the list of columns
-        if duplicates := sorted({column for column in schema.names if schema.names.count(column) > 1}):
-            raise DataError(f"{name}: names the column {duplicates[0]!r} twice")
-        self.columns = tuple(schema.names if columns is None else columns)
-        for column in self.columns:
-            if column not in schema.names:
-                raise DataError(f"{name}: {missing_column(column, schema.names)}")
-        self.arrow = import_pyarrow("pyarrow").schema([schema.field(column) for column in self.columns])
-        self.kinds = {column: _type_name(schema.field(column).type) for column in self.columns}
+        check_unique(name, schema.names)
+        self.names = tuple(schema.names if columns is None else columns)
+        for column in self.names:
+            check_column(name, column, schema.names)
+        self.arrow = import_pyarrow("pyarrow").schema([schema.field(column) for column in self.names])
+        self.kinds = {column: _type_name(schema.field(column).type) for column in self.names}
         self.count = 0
 
     def check(self, batch: Any) -> None:
         """Check the next batch for null values. Raises: DataError: a required column has one, with the row."""
-        for column in () if self._nulls_allowed else self.columns:
+        for column in () if self._nulls_allowed else self.names:
             values = batch.column(column)
             if values.null_count:
                 row = self.count + values.is_null().to_pylist().index(True)
-                raise DataError(
-                    f"{self._name}: row {row}: {column!r} is empty (null); give it a value, or leave the row out"
-                )
+                raise DataError(f"{self._name}: row {row}: {null_value(column)}")
         self.count += batch.num_rows
 
     def finish(self) -> None:
@@ -85,21 +175,24 @@ class ArrowColumns:
             raise DataError(f"{self._name}: holds no row")
 
 
-def from_frame(frame: Any, columns: Sequence[str] | None = None) -> RowSequence:
+def rows_of_frame(frame: Any, columns: ColumnNames = None) -> RowSequence:
     """Rows of a pandas DataFrame; null values (NaN, NaT, NA) become None. Raises: DataError: as for a list."""
     names = list(map(str, frame.columns))
-    if duplicates := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"the frame: names the column {duplicates[0]!r} twice")
+    check_unique("the frame", names)
     objects = frame.set_axis(names, axis="columns").astype(object)
     return InMemoryRows(
         objects.where(objects.notna(), None).to_dict("records"), columns=columns, name="the frame"
     )
 
 
+def check_unique(name: str, columns: list[str]) -> None:
+    """Raises: DataError: a column that is named twice."""
+    if duplicates := sorted({column for column in columns if columns.count(column) > 1}):
+        raise DataError(f"{name}: names the column {duplicates[0]!r} twice")
+
+
 def import_pyarrow(name: str) -> ModuleType:
     """Import a module of pyarrow. Raises: MissingExtraError: it is not installed."""
-    import importlib
-
     try:
         return importlib.import_module(name)
     except ImportError as error:

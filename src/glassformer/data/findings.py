@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
-from glassformer.data.sequence import RowSequence
+from glassformer.data.sequence import RowSequence, shorten
 from glassformer.data.splits import text_digest
 
 MAX_LOCATIONS = 1_000  # locations listed for a finding; all are counted
-SHORT = 80  # characters of a text in a message
+MAX_CHARACTERS = 81  # of a text in a message
 DAMAGED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufffd]")  # left by broken encodings
 
 
@@ -26,76 +26,74 @@ class Finding:
     locations: tuple[str, ...] = ()
 
 
-@dataclass
-class _Locations:
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, location: str) -> None:
-        self.count += 1
-        if len(self.first) < MAX_LOCATIONS:
-            self.first.append(location)
-
-
 class FindingCollector:
     """Collects findings row by row."""
 
     def __init__(self) -> None:
         self._first: dict[bytes, tuple[RowSequence, int, tuple[str, ...] | None]] = {}
         self._files: dict[bytes, tuple[str, ...]] = {}  # text digest → files that have it
-        self._locations: dict[str, _Locations] = defaultdict(_Locations)
+        # kind → how often, and its first locations; a leak also has its two files
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._locations: dict[tuple[str, ...], list[str]] = defaultdict(list)
 
     def update(
         self, name: str, rows: RowSequence, index: int, text: str, labels: tuple[str, ...] | None
     ) -> None:
+        here = rows.where(index)
+        described = f"{here}: {_short(text)}"
         if labels is not None and not labels:
-            self._locations["no label"].add(f"{rows.where(index)}: {_short(text)}")
+            self._add(described, "no label")
         if not text.strip():
-            self._locations["empty"].add(rows.where(index))
+            self._add(here, "empty")
             return
         if DAMAGED.search(text):
-            self._locations["damaged"].add(f"{rows.where(index)}: {_short(text)}")
+            self._add(described, "damaged")
         if text.isupper() and len(text.split()) > 2:
-            self._locations["capitals"].add(f"{rows.where(index)}: {_short(text)}")
+            self._add(described, "capitals")
         key = text_digest(text)
         if key not in self._first:
             self._first[key] = rows, index, labels
             self._files[key] = (name,)
             return
         first_rows, first_index, first_labels = self._first[key]
-        first_where = first_rows.where(first_index)
+        first = first_rows.where(first_index)
         if labels and first_labels and sorted(labels) != sorted(first_labels):
-            self._locations["conflict"].add(
-                f"{first_where}: {_joined(first_labels)} · {rows.where(index)}: {_joined(labels)} · {_short(text)}"
-            )
+            conflict = f"{first}: {_joined(first_labels)} · {here}: {_joined(labels)} · {_short(text)}"
+            self._add(conflict, "conflict")
         for file in self._files[key]:
-            kind = "repeat" if file == name else f"leak\n{file}\n{name}"
-            self._locations[kind].add(f"{first_where} · {rows.where(index)} · {_short(text)}")
+            self._add(
+                f"{first} · {here} · {_short(text)}", *(["repeat"] if file == name else ["leak", file, name])
+            )
         if name not in self._files[key]:
             self._files[key] += (name,)
 
+    def _add(self, location: str, *kind: str) -> None:
+        self._counts[kind] += 1
+        if len(self._locations[kind]) < MAX_LOCATIONS:
+            self._locations[kind].append(location)
+
     def findings(self, files: Sequence[str]) -> list[Finding]:
         """All findings, the most severe first."""
-        findings = []
-        for first, second in combinations(files, 2):
-            message = f"of {second} also in {first}: a score on them says what was learned by heart"
-            findings += self._finding(f"leak\n{first}\n{second}", "leak", message)
-        findings += self._finding("conflict", "conflict", "there before with another label")
-        findings += self._finding("no label", "no label", "without a label")
-        findings += self._finding("empty", "empty", "without a word")
-        findings += self._finding("repeat", "repeat", "there before in the same file")
-        findings += self._finding(
-            "damaged", "damaged", "with control characters or �, what is left of broken bytes"
-        )
-        findings += self._finding("capitals", "capitals", "all in capitals")
-        return findings
-
-    def _finding(self, key: str, kind: str, message: str) -> list[Finding]:
-        if key not in self._locations:
-            return []
-        locations = self._locations[key]
-        texts = f"{locations.count:,} text{'s' * (locations.count != 1)}"
-        return [Finding(kind, f"{texts} {message}", locations.count, tuple(locations.first))]
+        messages = {
+            (
+                "leak",
+                first,
+                second,
+            ): f"of {second} also in {first}: a score on them says what was learned by heart"
+            for first, second in combinations(files, 2)
+        } | {
+            ("conflict",): "there before with another label",
+            ("no label",): "without a label",
+            ("empty",): "without a word",
+            ("repeat",): "there before in the same file",
+            ("damaged",): "with control characters or �, what is left of broken bytes",
+            ("capitals",): "all in capitals",
+        }
+        return [
+            Finding(kind[0], f"{n:,} text{'s' * (n != 1)} {message}", n, tuple(self._locations[kind]))
+            for kind, message in messages.items()
+            if (n := self._counts[kind])
+        ]
 
 
 def label_findings(classes: Mapping[str, Mapping[str, int]]) -> list[Finding]:
@@ -122,12 +120,8 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _joined(labels: Sequence[str]) -> str:
-    return _truncate(" ".join(labels))
+    return shorten(" ".join(labels), MAX_CHARACTERS)
 
 
 def _short(text: str) -> str:
-    return f"“{_truncate(' '.join(text.split()))}”"
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
+    return f"“{shorten(' '.join(text.split()), MAX_CHARACTERS)}”"

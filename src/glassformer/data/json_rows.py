@@ -17,28 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from glassformer.data.formats import Format, ParsedRow, parsed_row
-from glassformer.data.lines import LineReader
+from glassformer.data.lines import Format, LineReader, ParsedRow
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
+from glassformer.files.strict_json import STRICT
 
 CHUNK_BYTES = 1 << 16
 WHITESPACE = " \t\r\n"
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"duplicate key {next(safe_repr(key) for key in keys if keys.count(key) > 1)}")
-    return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number; write null, or leave the row out")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(**STRICT)
 
 
 def parse_json(text: str) -> Any:
@@ -76,7 +62,7 @@ class JsonLines(Format):
         for value in json_values(lines):
             if not isinstance(value, dict):
                 lines.fail(f"is not a JSON object, but {safe_repr(value)}")
-            yield parsed_row(lines, value)
+            yield lines.parsed(value)
 
 
 @dataclass(frozen=True)
@@ -116,24 +102,18 @@ class JsonList(Format):
         return lines.offset if opened else None
 
     def rows(self, lines: LineReader, header: int | None) -> Iterator[ParsedRow]:
-        if header is None:
-            yield from self._json_lines(lines)
-        elif self._parts:
+        if header is not None and self._parts:
             yield from self._named_lists(lines, from_start=lines.offset == header)
-        else:
+        elif header is not None:
             reader = _JsonReader(lines)
             yield from self._list_rows(reader, lines)
             reader.expect_end("list")
-
-    def _json_lines(self, lines: LineReader) -> Iterator[ParsedRow]:
-        try:
-            yield from JsonLines().rows(lines, None)
-        except DataError as error:
-            if lines.lines_read > 1:
-                raise
-            raise DataError(
-                f"{error}; if the file is one object that holds lists, say which to read: part="
-            ) from error
+        else:
+            try:
+                yield from JsonLines().rows(lines, None)
+            except DataError as error:
+                hint = "; if the file is one object that holds lists, say which to read: part="
+                raise DataError(f"{error}{hint}" if lines.lines_read <= 1 else str(error)) from error
 
     def _named_lists(self, lines: LineReader, *, from_start: bool) -> Iterator[ParsedRow]:
         """The rows of the requested lists; `from_start`: before the first key, else from within a list."""
@@ -172,11 +152,8 @@ class JsonList(Format):
         while (sign := reader.peek()) != "]" or comma:
             start, lines.row_start, lines.row_line = reader.offset, reader.offset, reader.lines_read + 1
             if sign != opening:
-                problem = (
-                    f"the list goes on with {safe_repr(sign)}"
-                    if sign
-                    else "the file ends before the list does"
-                )
+                goes_on = f"the list goes on with {safe_repr(sign)}"
+                problem = goes_on if sign else "the file ends before the list does"
                 hint = "; where rows are lists, name their columns: names=" if sign == "[" else ""
                 lines.fail(f"is not a list of rows: {problem}; {expected} is needed here{hint}")
             row = reader.read_value()
@@ -227,9 +204,8 @@ class _JsonReader:
     def expect(self, sign: str) -> None:
         """Consume the next character, which must be this one."""
         if not self.accept(sign):
-            self.fail(
-                f"{sign} is missing before {safe_repr(self.peek()) if self.peek() else 'the end of the file'}"
-            )
+            following = safe_repr(self.peek()) if self.peek() else "the end of the file"
+            self.fail(f"{sign} is missing before {following}")
 
     def expect_end(self, of: str) -> None:
         """Check that the file ends here."""
@@ -254,9 +230,8 @@ class _JsonReader:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
                 _check_surrogates(self._text[self._at : end], value)
-                if (
-                    end < len(self._text) or not self._read_more()
-                ):  # else a number may go on in the next chunk
+                # At the end of the text, a number may go on in the next chunk.
+                if end < len(self._text) or not self._read_more():
                     break
             except json.JSONDecodeError as error:  # perhaps the value goes on in the next chunk
                 if len(self._text) - self._at > self._lines.limit:
@@ -277,9 +252,8 @@ class _JsonReader:
             try:
                 text = self._decode(data)
             except UnicodeDecodeError as error:
-                self._lines.row_line = (
-                    self.lines_read + rest.count("\n") + error.object.count(b"\n", 0, error.start) + 1
-                )
+                before = rest.count("\n") + error.object.count(b"\n", 0, error.start)
+                self._lines.row_line = self.lines_read + before + 1
                 self._lines.fail("is not UTF-8 text; save the file as UTF-8")
             if self.offset == 0 and not rest and data.startswith(codecs.BOM_UTF8):
                 self.offset = len(codecs.BOM_UTF8)

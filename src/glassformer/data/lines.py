@@ -1,22 +1,28 @@
-"""Line reader: UTF-8 lines of a file with offsets, line numbers and a length limit; .gz files are decompressed.
+"""Text files of rows: lines with offsets, the interface of a format, and random access through an index of offsets.
 
 offset 0   name,age\\n      lines_read 1       row_start, row_line     where the current row began
 offset 9   Ann,31\\n        lines_read 2       offset, lines_read      how far the stream has been read
+
+Files are UTF-8; .gz files are decompressed. Of each row 16 bytes stay in memory.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import shutil
 import tempfile
 import zlib
+from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
+from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, ScannedRow, Schema
 from glassformer.errors import DataError
 from glassformer.files import error_reason, open_regular_file
 
@@ -34,6 +40,11 @@ def open_decompressed(path: Path) -> BinaryIO:
         return stream
     stream.close()
     return cast(BinaryIO, gzip.open(path))
+
+
+def strip_newline(line: str) -> str:
+    """Strip the line end."""
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 class DataFile:
@@ -87,8 +98,7 @@ class _FileStream(io.RawIOBase):
     """A raw stream with an offset of its own: threads and forked processes do not move each other's."""
 
     def __init__(self, file: DataFile) -> None:
-        self._file = file
-        self._offset = 0
+        self._file, self._offset = file, 0
 
     def readable(self) -> bool:
         return True
@@ -111,6 +121,19 @@ class _FileStream(io.RawIOBase):
         return len(data)
 
 
+class ParsedRow(NamedTuple):
+    """A parsed row with its location.
+
+    line: number of its first line · start, end: byte offsets · lines_read: how many lines lie before `end`
+    """
+
+    line: int
+    start: int
+    end: int
+    lines_read: int
+    row: Row
+
+
 class LineReader:
     """Iterates over the lines of a byte stream as text, line ends included.
 
@@ -129,13 +152,10 @@ class LineReader:
         lines_read: int = 0,
         digest: Any = None,
     ) -> None:
-        self._stream = stream
-        self._digest = digest
-        self.name = name
-        self.limit = limit
-        self.offset = self.row_start = 0
-        self.lines_read = lines_read
-        self.row_line = lines_read + 1
+        self._stream, self._digest = stream, digest
+        self.name, self.limit = name, limit
+        self.offset, self.lines_read = 0, lines_read
+        self.begin_row()
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -160,6 +180,10 @@ class LineReader:
     def begin_row(self) -> None:
         """Mark the current position as the beginning of a row."""
         self.row_start, self.row_line = self.offset, self.lines_read + 1
+
+    def parsed(self, row: Row) -> ParsedRow:
+        """The row that the lines since `begin_row()` hold."""
+        return ParsedRow(self.row_line, self.row_start, self.offset, self.lines_read, row)
 
     def read_bytes(self, size: int) -> bytes:
         """Read raw bytes, for a format whose rows are not lines; the caller counts line ends."""
@@ -199,3 +223,85 @@ class LineReader:
         if self._digest is not None:
             self._digest.update(data)
         return data
+
+
+class Format(ABC):
+    """A file format; its dataclass fields are the options of `read_rows` for it.
+
+    `rows` parses whole files, and again the bytes of a single row.
+    """
+
+    def read_header(self, lines: LineReader) -> Any:
+        """Read what precedes the first row and is needed to parse each: the column names of a table."""
+        return None
+
+    @abstractmethod
+    def rows(self, lines: LineReader, header: Any) -> Iterator[ParsedRow]:
+        """Parse rows from here to the end."""
+
+
+class LineFile(RowSource):
+    """A text file in a line-based format."""
+
+    def __init__(self, path: Path, format: Format) -> None:
+        self.name, self._path, self._format = str(path), path, format
+
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        return IndexedRows(self._path, self._format, columns=columns, limit=limit)
+
+    def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
+        for item in self.parse(position, limit):
+            yield ScannedRow(item.row, f"{self.name}: line {item.line}", [item.end, item.lines_read])
+
+    def parse(self, position: Any = None, limit: int = MAX_ROW_BYTES) -> Iterator[ParsedRow]:
+        """Its rows in order from a position on, None = from the first, not validated."""
+        with open_decompressed(self._path) as stream:
+            lines = LineReader(stream, self.name, limit=limit)
+            header = self._format.read_header(lines)
+            if position is not None:
+                lines.seek(*position)
+            yield from self._format.rows(lines, header)
+
+    def stamp(self) -> list[Any]:
+        return [*super().stamp(), repr(self._format)]
+
+
+class IndexedRows(RowSequence):
+    """Rows of a file that is parsed once to build the index, and then read row by row.
+
+    Raises: DataError: what is wrong with a row, with the file and its line.
+    """
+
+    def __init__(
+        self, path: Path, format: Format, *, columns: ColumnNames = None, limit: int = MAX_ROW_BYTES
+    ) -> None:
+        self.name, self._file, self._format, self._limit = str(path), DataFile(path), format, limit
+        schema, digest = Schema(columns), hashlib.sha256(repr((format, columns)).encode())
+        self._starts, self._sizes, self._lines = array("q"), array("I"), array("I")
+        lines = LineReader(self._file.stream(), self.name, limit=limit, digest=digest)
+        self._header = format.read_header(lines)
+        for item in format.rows(lines, self._header):
+            schema.validate(item.row, self.name, item.line)
+            self._starts.append(item.start)
+            self._sizes.append(item.end - item.start)
+            self._lines.append(item.line)
+        if not self._starts:
+            raise DataError(f"{path}: holds no row")
+        self._project = schema.project
+        self.columns, self.kinds, self.fingerprint = schema.columns, schema.kinds, digest.hexdigest()
+
+    def row(self, index: int) -> Row:
+        data = io.BytesIO(self._file.read_at(self._starts[index], self._sizes[index]))
+        lines = LineReader(data, self.name, limit=self._limit, lines_read=self._lines[index] - 1)
+        return self._project(next(self._format.rows(lines, self._header)).row)
+
+    def __iter__(self) -> Iterator[Row]:
+        lines = LineReader(self._file.stream(), self.name, limit=self._limit)
+        lines.seek(self._starts[0], self._lines[0] - 1)
+        return (self._project(item.row) for item in self._format.rows(lines, self._header))
+
+    def where(self, index: int) -> str:
+        return f"{self.name}: line {self._lines[index]}"
+
+    def __len__(self) -> int:
+        return len(self._starts)

@@ -1,22 +1,29 @@
 """Map a function over rows in batches, with a cache on disk.
 
-rows ──1,000 at a time──> function ──examples──> Store     key: rows' fingerprint · function and its arguments
+rows ──1,000 at a time──> function ──examples──> store     key: rows' fingerprint · function and its arguments
+
+Source: the idea of keys that cover a function and what it closes over: Lhoest et al. 2021, "Datasets: A Community
+Library for Natural Language Processing", section 3.
 """
 
 from __future__ import annotations
 
-import sys
-import time
+import dataclasses
+import functools
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from glassformer.data.digest import digest_of
+import numpy as np
+
 from glassformer.data.sequence import Row, RowSequence
 from glassformer.data.store import ExampleStore
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
+from glassformer.progress import progress_bar
 
 Function = Callable[[list[Row]], Iterable[Mapping[str, Any]]]
 
@@ -33,7 +40,7 @@ def map_rows(
 ) -> ExampleStore:
     """Apply a function to batches of rows and store the examples that it returns.
 
-        mapped(rows, lambda batch: [{"input_ids": ids} for ids in encode([row["text"] for row in batch])])
+        map_rows(rows, lambda batch: [{"input_ids": ids} for ids in encode([row["text"] for row in batch])])
 
     Args:
         function: a batch of rows → examples, any number of them
@@ -47,35 +54,90 @@ def map_rows(
     examples = _examples(rows, function, batch)
     if cache is None:
         return ExampleStore.make(examples)
-    function_key = digest_of(function) if key is None else f"{_name(function)} {key}"
+    if key is None:
+        function_key = digest_of(function)
+    else:
+        name = getattr(function, "__qualname__", type(function).__name__)
+        function_key = f"{getattr(function, '__module__', '')}.{name} {key}"
     return ExampleStore.make(examples, cache, f"{rows.fingerprint} {batch} {function_key}")
 
 
 def _examples(rows: RowSequence, function: Function, batch: int) -> Iterator[Mapping[str, Any]]:
-    """The examples, with a progress bar on standard error if it is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    task, start, visible = bar.add_task("rows", total=len(rows)), time.monotonic(), False
     stream = iter(rows)
-    try:
+    with progress_bar("rows", len(rows), delay=PROGRESS_DELAY) as advance:
         while chunk := list(islice(stream, batch)):
             yield from function(chunk)
-            if not visible and time.monotonic() - start > PROGRESS_DELAY:
-                bar.start()
-                visible = True
-            bar.advance(task, len(chunk))
-    finally:
-        if visible:
-            bar.stop()
+            advance(len(chunk))
 
 
-def _name(function: Any) -> str:
-    return (
-        f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
-    )
+def digest_of(*values: Any) -> str:
+    """A SHA-256 digest of values and functions; equal content has equal digests, in any process.
+
+    Of a function count its code, its defaults, what it closes over, and the functions and values of its module that it
+    names; of modules and classes, the name and version alone.
+
+    Raises: ConfigError: an object whose content cannot be hashed; give a text key instead.
+    """
+    digest = hashlib.sha256()
+    for chunk in _chunks(values, set()):
+        digest.update(len(chunk).to_bytes(8, "little") + chunk)
+    return digest.hexdigest()
+
+
+def _chunks(value: Any, visited: set[int]) -> Iterator[bytes]:
+    yield type(value).__name__.encode()
+    if value is None or isinstance(value, (bool, int, float, complex, str, Path)):
+        yield str(value).encode("utf-8", "surrogatepass")
+    elif isinstance(value, bytes):
+        yield value
+    elif isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        yield f"{value.dtype} {value.shape}".encode()
+        yield value.tobytes()
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _chunks(item, visited)
+        yield b"end"
+    elif isinstance(value, (set, frozenset)):
+        yield from sorted(digest_of(item).encode() for item in value)
+        yield b"end"
+    elif isinstance(value, Mapping):
+        yield from _chunks(list(value.items()), visited)
+    elif isinstance(value, CodeType):
+        # Variable names and line numbers change no result.
+        yield value.co_code
+        yield from _chunks((value.co_consts, value.co_names), visited)
+    elif isinstance(value, (FunctionType, MethodType, functools.partial)):
+        if id(value) not in visited:  # a function may be recursive
+            yield from _chunks(_function_parts(value), visited | {id(value)})
+    elif isinstance(value, (ModuleType, type, BuiltinFunctionType)):
+        yield f"{getattr(value, '__module__', '')} {value.__name__} {getattr(value, '__version__', '')}".encode()
+    elif dataclasses.is_dataclass(value):
+        yield from _chunks([getattr(value, field.name) for field in dataclasses.fields(value)], visited)
+    else:
+        raise ConfigError(
+            f"a {type(value).__name__} does not show what it holds, so nobody can tell whether a cached result "
+            "is still valid; give key=, a text that says what the function depends on"
+        )
+
+
+def _function_parts(value: Any) -> list[Any]:
+    """The code, arguments and referenced values of a function."""
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, sorted(value.keywords.items())]
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    code = value.__code__
+    globals_used = [
+        (name, value.__globals__[name]) for name in sorted(_names(code)) if name in value.__globals__
+    ]
+    closure = [cell.cell_contents for cell in value.__closure__ or ()]
+    return [code, value.__defaults__, value.__kwdefaults__, closure, globals_used]
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that a function and its inner functions refer to."""
+    within = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*within)
 
 
 __getattr__ = former_names(__name__)

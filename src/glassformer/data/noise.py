@@ -42,7 +42,7 @@ def sample_count(count: int, rate: float, rng: np.random.Generator) -> int:
 def mask_tokens(ids: TokenIds, rng: np.random.Generator, *, mask: int, rate: float = 0.15) -> TokenIds:
     """Token masking: some tokens replaced by the mask.
 
-    hide_tokens([5, 6, 7, 8], rng, mask=0, rate=0.5)        5 0 7 0
+    mask_tokens([5, 6, 7, 8], rng, mask=0, rate=0.5)        5 0 7 0
     """
     noisy = np.array(ids)
     noisy[rng.choice(len(ids), sample_count(len(ids), rate, rng), replace=False)] = mask
@@ -68,7 +68,7 @@ def rotate(ids: TokenIds, rng: np.random.Generator) -> TokenIds:
 def permute_sentences(sentences: Sequence[TokenIds], rng: np.random.Generator) -> list[TokenIds]:
     """Sentence permutation: the sentences in a random order.
 
-    permute([[5, 6], [7], [8, 9]], rng)        8 9 · 5 6 · 7
+    permute_sentences([[5, 6], [7], [8, 9]], rng)        8 9 · 5 6 · 7
     """
     return [sentences[index] for index in rng.permutation(len(sentences))]
 

@@ -21,7 +21,7 @@ ROUNDS = 6  # four make it pseudorandom; two more, for small halves mix less
 class ShuffledOrder:
     """A pseudorandom permutation of 0 … count - 1 for each epoch (a Feistel network).
 
-        Order(4, seed=1).at(epoch=0, positions=[0, 1, 2, 3])        each of the four once, in the same order every time
+        ShuffledOrder(4, seed=1).at(epoch=0, positions=[0, 1, 2, 3])        each of the four once, the same every time
 
     Args:
         count: number of examples · seed: of the permutations · shuffled: False = the identity

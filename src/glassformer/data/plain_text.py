@@ -1,20 +1,32 @@
-"""Plain text files: a row a line, a row between separator lines, or one row for the whole file.
+"""Plain text, parallel text and CoNLL files.
 
-One day, a little girl …        read_rows("stories.txt", separator="<|endoftext|>")
-Lily went to her mom …
-<|endoftext|>
-Once upon a time …
+    One day, a little girl …        read_rows("stories.txt", separator="<|endoftext|>")
+    <|endoftext|>
+    Once upon a time …
+
+    train.en   Two young men …      read_rows("train.{en,de}"), or ({"source": "train.en", "target": "train.de"})
+    train.de   Zwei junge Männer …  {"source": "Two young men …", "target": "Zwei junge Männer …"}
+
+    Vinken   NNP   B-PER            read_rows("train.conll")    {"tokens": ["Vinken", "joins"], "tags": ["B-PER", "O"]}
+    joins    VBZ   O                  … fields={"tokens": 0, "pos": 1, "tags": -1}
+
+Source: Tjong Kim Sang and De Meulder 2003, "Introduction to the CoNLL-2003 shared task", section 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
-from glassformer.data.formats import Format, ParsedRow, parsed_row
-from glassformer.data.lines import LineReader
-from glassformer.errors import ConfigError
+from glassformer.data.lines import Format, LineFile, LineReader, ParsedRow, strip_newline
+from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, ScannedRow, check_column
+from glassformer.errors import ConfigError, DataError
+
+DOCUMENT_BOUNDARY = "-DOCSTART-"
 
 
 @dataclass(frozen=True)
@@ -40,14 +52,14 @@ class PlainText(Format):
         if self.separator is None and not self.whole:
             for line in lines:
                 if self.blank or line.strip():
-                    yield parsed_row(lines, {self.name: strip_newline(line)})
+                    yield lines.parsed({self.name: strip_newline(line)})
                 lines.begin_row()
             return
         block: list[str] = []
         for line in lines:
             if not self.whole and line.strip() == self.separator:
                 if text := "".join(block).strip("\r\n"):
-                    yield parsed_row(lines, {self.name: text})
+                    yield lines.parsed({self.name: text})
                 block.clear()
                 lines.begin_row()
             elif block or line.strip():
@@ -55,9 +67,114 @@ class PlainText(Format):
             else:
                 lines.begin_row()  # blank lines before a text belong to none
         if text := "".join(block).strip("\r\n"):
-            yield parsed_row(lines, {self.name: text})
+            yield lines.parsed({self.name: text})
 
 
-def strip_newline(line: str) -> str:
-    """Strip the line end."""
-    return line.removesuffix("\n").removesuffix("\r")
+@dataclass(frozen=True)
+class Sentences(Format):
+    """CoNLL sentences: each row holds lists, one value a token. Fields are separated by tabs, else by spaces.
+
+    Args:
+        fields: column → index of its field in a line; -1 = the last · comment: prefix of comment lines
+    """
+
+    fields: Mapping[str, int] = field(default_factory=lambda: {"tokens": 0, "tags": -1})
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.fields or not all(isinstance(index, int) for index in self.fields.values()):
+            raise ConfigError(f"fields is {self.fields!r}; it must say column: number of the field, from 0")
+
+    def rows(self, lines: LineReader, header: Any) -> Iterator[ParsedRow]:
+        lines.begin_row()
+        row: dict[str, list[str]] = {}
+        width = 0
+        for line in lines:
+            text = strip_newline(line)
+            if not text.strip() or text.startswith(DOCUMENT_BOUNDARY):
+                if row:
+                    yield lines.parsed(row)
+                row = {}
+                lines.begin_row()
+                continue
+            if self.comment and text.startswith(self.comment):
+                continue
+            values = text.split("\t") if "\t" in text else text.split()
+            if not row:
+                row, width = {name: [] for name in self.fields}, len(values)
+            lines.row_line, first_line = lines.lines_read, lines.row_line  # errors name the line of the token
+            if len(values) != width:
+                lines.fail(f"has {len(values)} fields, and the sentence has {width} before it")
+            for name, index in self.fields.items():
+                if not -width <= index < width:
+                    lines.fail(f"has {width} fields, and {name!r} should be number {index} (from 0)")
+                if not values[index].strip():
+                    lines.fail(f"has nothing as {name!r}; a token and its tag may not be blank")
+                row[name].append(values[index])
+            lines.row_line = first_line
+        if row:
+            yield lines.parsed(row)
+
+
+class ParallelFiles(RowSource):
+    """Parallel files: line n of each makes a row, a column a file."""
+
+    def __init__(self, files: Mapping[str, str | Path]) -> None:
+        self._files = {
+            name: LineFile(Path(path), PlainText(name=name, blank=True)) for name, path in files.items()
+        }
+        self.name = next(iter(self._files.values())).name
+
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        for name in columns or ():
+            check_column(self.name, name, self._files)
+        return ParallelRows({name: self._files[name].indexed(None, limit) for name in columns or self._files})
+
+    def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
+        files = list(self._files.values())
+        starts = position or [None] * len(files)
+        scans = [file.scan(start, columns, limit) for file, start in zip(files, starts, strict=True)]
+        for items in zip_longest(*scans):
+            if None in items:
+                longer = next(item.where for item in items if item)
+                raise _unequal_lengths(files[items.index(None)].name, longer)
+            row = {name: value for item in items for name, value in item.row.items()}
+            yield ScannedRow(row, items[0].where, [item.next_position for item in items])
+
+    def stamp(self) -> list[Any]:
+        return [file.stamp() for file in self._files.values()]
+
+
+class ParallelRows(RowSequence):
+    """Rows of parallel text files, a column each. Raises: DataError: their numbers of lines differ."""
+
+    def __init__(self, files: Mapping[str, RowSequence]) -> None:
+        self._files = list(files.values())
+        shortest, longest = min(self._files, key=len), max(self._files, key=len)
+        if len(shortest) < len(longest):
+            raise _unequal_lengths(shortest.name, longest.where(len(shortest)))
+        self.name, self.columns, self.kinds = (
+            self._files[0].name,
+            tuple(files),
+            dict.fromkeys(files, "a text"),
+        )
+        self.fingerprint = sha256("".join(file.fingerprint for file in self._files).encode()).hexdigest()
+
+    def row(self, index: int) -> Row:
+        return {name: value for file in self._files for name, value in file.row(index).items()}
+
+    def __iter__(self) -> Iterator[Row]:
+        for rows in zip(*self._files, strict=True):
+            yield {name: value for row in rows for name, value in row.items()}
+
+    def where(self, index: int) -> str:
+        return self._files[0].where(index)
+
+    def __len__(self) -> int:
+        return len(self._files[0])
+
+
+def _unequal_lengths(shorter: str, where: str) -> DataError:
+    return DataError(
+        f"{where} has no counterpart: {shorter} ends before it; files of pairs have as many lines"
+    )

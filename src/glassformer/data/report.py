@@ -1,10 +1,13 @@
-"""Data reports: rows, classes, text lengths and problems of data files before training.
+"""Data reports and data cards: rows, classes, text lengths and problems of data files before training.
 
     inspect_rows({"train.csv": rows, "test.csv": more}, text="text", label="label") ──> Report
         files      of each file: columns and their types, rows a class, lengths
         findings   empty texts, one text with two labels, repeats, leaks between files, classes of one row, …
 
-A file is read once; of each row only some counts and a 16-byte digest of its text stay in memory.
+A file is read once; of each row only some counts and a 16-byte digest of its text stay in memory. A data card is a
+report in Markdown with what only people know: source, licence, known biases.
+
+Source: of data cards, Gebru et al. 2021, "Datasheets for datasets".
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.findings import Finding, FindingCollector, label_findings
-from glassformer.data.schema import missing_column, type_name
-from glassformer.data.sequence import RowSequence
+from glassformer.data.sequence import RowSequence, check_column, labels_of, type_name
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
+from glassformer.pages.tables import markdown_table, markdown_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 TOKENISE_BATCH = 1_000  # texts that are tokenised together
+NOT_STATED = "Not stated."
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Counts the tokens of each of some texts, special tokens included."""
@@ -52,6 +56,17 @@ class Lengths:
         }
         ends = {"mean": float(self.values.mean()), "most": float(self.values.max())}
         return {"least": float(self.values.min()), **quantiles, **ends}
+
+    def to_dict(self) -> dict[str, float]:
+        """The quantiles, and the limit where there is one."""
+        limit = {} if self.limit is None else {"limit": self.limit, "beyond": self.over_limit}
+        return {**self.quantiles(), **limit}
+
+    def cells(self) -> list[str]:
+        """The quantiles as text, for a table."""
+        return [
+            f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in self.quantiles().items()
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +128,7 @@ class DataReport:
                     "columns": dict(file.columns),
                     "gaps": dict(file.gaps),
                     "classes": dict(file.classes),
-                    "lengths": {
-                        unit: lengths.quantiles()
-                        | (
-                            {}
-                            if lengths.limit is None
-                            else {"limit": lengths.limit, "beyond": lengths.over_limit}
-                        )
-                        for unit, lengths in file.lengths.items()
-                    },
+                    "lengths": {unit: lengths.to_dict() for unit, lengths in file.lengths.items()},
                     "by_class": {
                         name: Lengths(self.unit, values).quantiles()
                         for name, values in file.by_class(self.unit).items()
@@ -185,8 +192,7 @@ def _file_report(
     collector: FindingCollector,
 ) -> FileReport:
     for column in (text, *([label] if label else [])):
-        if column not in rows.columns:
-            raise DataError(f"{name}: {missing_column(column, rows.columns)}")
+        check_column(name, column, rows.columns)
     gaps: Counter[str] = Counter()
     lengths: dict[str, list[int]] = {"words": [], "characters": [], **({"tokens": []} if tokens else {})}
     class_counts: Counter[str] = Counter()
@@ -196,19 +202,19 @@ def _file_report(
         gaps.update(column for column in rows.columns if _is_null(row.get(column)))
         words = row.get(text)
         content = _text_of(words, text, rows, index)
-        labels = () if label is None else _labels(row.get(label))
-        tags = isinstance(words, list) and label is not None and isinstance(row.get(label), list)
+        value = None if label is None else row.get(label)
+        labels = () if _is_null(value) else tuple(map(str, labels_of(value)))
+        tags = isinstance(words, list) and isinstance(value, list)
         class_counts.update(labels)
         row_class.append(labels[0] if len(labels) == 1 and not tags else None)
         lengths["words"].append(len(words) if isinstance(words, list) else len(content.split()))
         lengths["characters"].append(len(content))
         collector.update(name, rows, index, content, labels if label else None)
-        pending.append(content)
-        if tokens and (len(pending) == TOKENISE_BATCH or index == len(rows) - 1):
-            lengths["tokens"].extend(tokens(pending))
-            pending = []
-        elif not tokens:
-            pending = []
+        if tokens:
+            pending.append(content)
+            if len(pending) == TOKENISE_BATCH or index == len(rows) - 1:
+                lengths["tokens"].extend(tokens(pending))
+                pending = []
     classes = dict(class_counts.most_common())
     index_of = {name: i for i, name in enumerate(classes)}
     return FileReport(
@@ -242,12 +248,6 @@ def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value)
 
 
-def _labels(value: Any) -> tuple[str, ...]:
-    if _is_null(value):
-        return ()
-    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else (str(value),)
-
-
 def _over_limit_findings(reports: Sequence[FileReport]) -> list[Finding]:
     """Texts that a model would truncate."""
     return [
@@ -260,3 +260,52 @@ def _over_limit_findings(reports: Sequence[FileReport]) -> list[Finding]:
         for report in reports
         if (lengths := report.lengths.get("tokens")) and lengths.over_limit
     ]
+
+
+# ── the data card ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def data_card(
+    report: DataReport, *, title: str, source: str = "", licence: str = "", biases: Sequence[str] = ()
+) -> str:
+    """Write a data card in Markdown; missing statements appear as "Not stated."."""
+    known = _markdown_list(biases) or NOT_STATED
+    findings = _markdown_list([finding.message for finding in report.findings]) or "Nothing odd was found."
+    files = [
+        [file.name, f"{file.rows:,}", ", ".join(f"{name} ({kind})" for name, kind in file.columns.items())]
+        for file in report.files
+    ]
+    sections = [
+        f"# {markdown_text(title)}",
+        f"## Source\n\n{source.strip() or NOT_STATED}",
+        f"## Licence\n\n{licence.strip() or NOT_STATED}",
+        f"## Known biases\n\n{known}",
+        "## Rows\n\n" + markdown_table(["file", "rows", "columns"], files),
+        *([_class_table(report)] if report.classes else []),
+        _length_table(report),
+        f"## What was found\n\n{findings}",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _class_table(report: DataReport) -> str:
+    rows = [
+        [name, *(f"{(n := file.classes.get(name, 0)):,} ({n / file.rows:.1%})" for file in report.files)]
+        for name in report.classes
+    ]
+    return "## Rows a class\n\n" + markdown_table(["class", *(file.name for file in report.files)], rows)
+
+
+def _length_table(report: DataReport) -> str:
+    rows = [
+        [file.name, unit, *cells]
+        for file in report.files
+        for unit, lengths in file.lengths.items()
+        if (cells := lengths.cells())
+    ]
+    names = list(report.files[0].lengths["words"].quantiles())
+    return "## Lengths\n\n" + markdown_table(["file", "unit", *names], rows)
+
+
+def _markdown_list(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {markdown_text(text)}" for text in texts)

@@ -1,14 +1,22 @@
-"""Data report as a standalone HTML page: plots and tables, without scripts or external resources."""
+"""Data report as a standalone HTML page: SVG charts and tables, without scripts or external resources.
+
+Bar charts of classes, histograms of lengths, box plots by class. Series take the classes `s0`, `s1`, … and marks
+`axis`, `grid`, `value`; the style says how they look, light and dark.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TypeVar
 
+import numpy as np
+
 from glassformer.data.findings import Finding
-from glassformer.data.plots import bars, boxes, histogram, scale
 from glassformer.data.report import DataReport
+from glassformer.pages.standalone import page
+from glassformer.pages.tables import html_table, scroll_region
 
 T = TypeVar("T")
 
@@ -54,37 +62,27 @@ th:first-child, td:first-child, .words th, .words td { text-align: left; padding
 thead th { border: 0; color: var(--dim); font-weight: 600; } tbody th { font-weight: 500; }
 """
 
-MAX_SERIES = 3
-"""Maximum number of files in a bar chart, each with its colour."""
+MAX_SERIES = 3  # files in a bar chart, each with its colour
+MAX_CLASSES = 30  # classes shown at once; the others are folded away
+MAX_LOCATIONS = 50  # locations shown for a finding; JSON has more
 
-MAX_CLASSES = 30
-"""Maximum number of classes shown at once; the others are folded away."""
-
-MAX_LOCATIONS = 50
-"""Maximum number of locations shown for a finding; JSON has more."""
+WIDTH = 720
+LEFT = 150  # margin for names
+RIGHT = 96  # margin for numbers
+MAX_NAME = 22  # characters that fit into the left margin
 
 
 def report_html(report: DataReport) -> str:
     """Render the HTML page of a report."""
-    names = [file.name for file in report.files]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Data: {escape(', '.join(names))}</title><style>{STYLE}</style></head><body><main>"
-        f"<h1>{escape(', '.join(names))}</h1>"
-        f'<p class="dim">Texts from the column “{escape(report.text)}”'
-        + (f", labels from “{escape(report.label)}”" if report.label else "")
-        + ".</p>"
-        + _tiles(report)
-        + "<h2>To look at</h2>"
-        + ("".join(map(_finding, report.findings)) or '<p class="plain good">Nothing odd was found.</p>')
-        + (_balance(report) if report.classes else "")
-        + _lengths(report)
-        + (_by_class(report) if report.classes else "")
-        + _columns(report)
-        + "</main></body></html>\n"
+    title = ", ".join(file.name for file in report.files)
+    labels = f", labels from “{escape(report.label)}”" if report.label else ""
+    findings = "".join(map(_finding, report.findings)) or '<p class="plain good">Nothing odd was found.</p>'
+    body = (
+        f'<main><h1>{escape(title)}</h1><p class="dim">Texts from the column “{escape(report.text)}”{labels}.</p>'
+        f"{_tiles(report)}<h2>To look at</h2>{findings}{_balance(report)}{_lengths(report)}{_by_class(report)}"
+        f"{_columns(report)}</main>"
     )
+    return page(f"Data: {title}", body, style=STYLE)
 
 
 def _tiles(report: DataReport) -> str:
@@ -94,65 +92,48 @@ def _tiles(report: DataReport) -> str:
     lengths = report.files[0].lengths[report.unit].quantiles()
     tiles.append((f"{lengths['50%']:,.0f}", f"{report.unit} in the median text"))
     tiles.append((f"{lengths['most']:,.0f}", f"{report.unit} in the longest"))
-    return (
-        '<div class="tiles">'
-        + "".join(
-            f'<div class="tile"><b>{number}</b><span>{escape(label)}</span></div>' for number, label in tiles
-        )
-        + "</div>"
+    cells = (
+        f'<div class="tile"><b>{number}</b><span>{escape(label)}</span></div>' for number, label in tiles
     )
+    return f'<div class="tiles">{"".join(cells)}</div>'
 
 
 def _finding(finding: Finding) -> str:
     if not finding.locations:
         return f'<p class="plain">{escape(finding.message)}</p>'
-    locations = finding.locations[:MAX_LOCATIONS]
-    more = finding.count - len(locations)
-    return (
-        f"<details><summary>{escape(finding.message)}</summary><ul>"
-        + "".join(f'<li dir="auto">{escape(location)}</li>' for location in locations)
-        + (f"<li>… and {more:,} more</li>" if more > 0 else "")
-        + "</ul></details>"
-    )
+    items = [f'<li dir="auto">{escape(location)}</li>' for location in finding.locations[:MAX_LOCATIONS]]
+    if finding.count > len(items):
+        items.append(f"<li>… and {finding.count - len(items):,} more</li>")
+    return f"<details><summary>{escape(finding.message)}</summary><ul>{''.join(items)}</ul></details>"
 
 
 def _balance(report: DataReport) -> str:
+    if not report.classes:
+        return ""
     files = report.files[:MAX_SERIES]
     values = {name: [file.classes.get(name, 0) for file in files] for name in report.classes}
-    names = [file.name for file in files]
+    names, rows = [file.name for file in files], [file.rows for file in files]
     key = "".join(f'<span><i class="s{i}"></i>{escape(name)}</span>' for i, name in enumerate(names))
-    note = (
-        f'<p class="dim">The first {MAX_SERIES} files are shown.</p>'
-        if len(report.files) > MAX_SERIES
-        else ""
-    )
-    rows = [file.rows for file in files]
-    chart = _folded(values, "rows a class", lambda few: bars(few, rows, names))
     return (
-        "<h2>Rows a class</h2>" + (f'<div class="key">{key}</div>' if len(files) > 1 else "") + chart + note
+        "<h2>Rows a class</h2>"
+        + (f'<div class="key">{key}</div>' if len(files) > 1 else "")
+        + _folded(values, "rows a class", lambda few: bars(few, rows, names))
+        + (f'<p class="dim">The first {MAX_SERIES} files are shown.</p>' if report.files[MAX_SERIES:] else "")
     )
 
 
 def _lengths(report: DataReport) -> str:
     step, count = scale([file.lengths[report.unit].values for file in report.files])
-    plots = ""
+    plots, rows = "", []
     for number, file in enumerate(report.files):
         lengths = file.lengths[report.unit]
         plot = histogram(lengths.values, report.unit, number % MAX_SERIES, step, count, lengths.limit)
-        plots += f"<h3>{escape(file.name)}</h3>" + _scrolled(f"lengths in {file.name}", plot)
-    rows = {
-        f"{file.name}, {unit}": lengths.quantiles()
-        for file in report.files
-        for unit, lengths in file.lengths.items()
-    }
-    cells = [
-        [name, *(f"{value:,.1f}" if kind == "mean" else f"{value:,.0f}" for kind, value in quantiles.items())]
-        for name, quantiles in rows.items()
-    ]
+        plots += f"<h3>{escape(file.name)}</h3>" + scroll_region(f"lengths in {file.name}", plot)
+        rows += [[f"{file.name}, {unit}", *lengths.cells()] for unit, lengths in file.lengths.items()]
+    table = html_table(["file, unit", *report.files[0].lengths["words"].quantiles()], rows)
     return (
-        f"<h2>Lengths in {report.unit}</h2>{plots}"
-        + _table("lengths", ["file, unit", *next(iter(rows.values()))], cells)
-        + '<p class="dim">A percentage heads the length that this share of the texts does not exceed.</p>'
+        f"<h2>Lengths in {report.unit}</h2>{plots}{scroll_region('lengths', table)}"
+        '<p class="dim">A percentage heads the length that this share of the texts does not exceed.</p>'
     )
 
 
@@ -174,33 +155,152 @@ def _columns(report: DataReport) -> str:
         for file in report.files
         for name, kind in file.columns.items()
     ]
-    return "<h2>Columns</h2>" + _table("columns", ["file", "column", "holds"], rows, "words")
-
-
-def _table(label: str, head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "numbers") -> str:
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return _scrolled(
-        label, f'<table class="{kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    return "<h2>Columns</h2>" + scroll_region(
+        "columns", html_table(["file", "column", "holds"], rows), "scroll words"
     )
 
 
 def _folded(values: Mapping[str, T], label: str, plot: Callable[[Mapping[str, T]], str]) -> str:
     """A plot of the first classes, and a folded one of all others."""
     names = list(values)
-    first = _scrolled(label, plot({name: values[name] for name in names[:MAX_CLASSES]}))
+    first = scroll_region(label, plot({name: values[name] for name in names[:MAX_CLASSES]}))
     if len(names) <= MAX_CLASSES:
         return first
-    others = _scrolled(f"{label}, the others", plot({name: values[name] for name in names[MAX_CLASSES:]}))
+    others = scroll_region(f"{label}, the others", plot({name: values[name] for name in names[MAX_CLASSES:]}))
     more = f"{len(names) - MAX_CLASSES:,} more classes"
     return f'{first}<details class="quiet"><summary>{more}</summary>{others}</details>'
 
 
-def _scrolled(label: str, content: str) -> str:
-    """A horizontally scrollable region, reachable by keyboard."""
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{content}</div>'
+def bars(values: Mapping[str, Sequence[int]], totals: Sequence[int], series: Sequence[str]) -> str:
+    """Bar chart of class frequencies: for each class a bar for each file, as long as its share of that file.
+
+    Args: values: class → its rows in each file · totals: rows of each file · series: their names
+    """
+    shares = {
+        name: [n / max(t, 1) for n, t in zip(counts, totals, strict=True)] for name, counts in values.items()
+    }
+    largest = max((share for row in shares.values() for share in row), default=1) or 1
+    thick, gap = (16, 8) if len(series) == 1 else (13, 10)
+    pitch = thick * len(series) + gap
+    elements = []
+    for row, (name, counts) in enumerate(values.items()):
+        elements.append(_name((row + 0.5) * pitch, name))
+        for number, (count, share) in enumerate(zip(counts, shares[name], strict=True)):
+            width = max(share / largest * (WIDTH - LEFT - RIGHT), 1 if count else 0)
+            y = row * pitch + gap / 2 + number * thick
+            label = f"{series[number]}: {name}, {count:,} rows, {share:.1%}"
+            elements.append(_rect(f"s{number}", LEFT, y, width, thick - 2, label))
+            elements.append(_text(LEFT + width + 6, y + thick / 2 - 1, f"{count:,} · {share:.1%}", "value"))
+    return _svg(len(values) * pitch, elements, f"rows a class in {', '.join(series)}")
+
+
+def scale(lengths: Sequence[np.ndarray]) -> tuple[int, int]:
+    """Bin width and number of bins, shared by all histograms of a page so that they compare.
+
+    Where the longest 0.5% are far off, they are counted in a note instead.
+    """
+    largest = max((int(values.max(initial=1)) for values in lengths), default=1)
+    usual = max((int(np.quantile(values, 0.995)) for values in lengths if len(values)), default=1)
+    end = largest if largest <= 1.5 * usual else usual
+    step = _nice(end / 50)
+    return step, end // step + 1
+
+
+def histogram(
+    values: np.ndarray, unit: str, number: int, step: int, count: int, limit: int | None = None
+) -> str:
+    """Histogram of text lengths, in `count` bins of `step` lengths each."""
+    counts = np.bincount(np.minimum(values // step, count), minlength=count + 1)
+    beyond, counts, largest = int(counts[count]), counts[:count], int(values.max(initial=0))
+    high, height, left = int(counts.max(initial=1)) or 1, 150, 44
+    wide = (WIDTH - left - 12) / count
+    elements = [_line(left, height, WIDTH - 12, height, "axis")]
+    for mark in _ticks(high, 5):
+        y = height - mark / high * (height - 12)
+        elements += [_line(left, y, WIDTH - 12, y, "grid"), _text(left - 6, y, f"{mark:,}", "value end")]
+    for bin_index, texts in enumerate(map(int, counts)):
+        tall = texts / high * (height - 12)
+        first, last = bin_index * step, bin_index * step + step - 1
+        label = f"{first:,}" if step == 1 else f"{first:,} to {last:,}"
+        label += f" {unit}: {texts:,} texts"
+        x = left + bin_index * wide + 0.5
+        elements.append(_rect(f"s{number}", x, height - tall, max(wide - 1, 0.5), tall, label, radius=0))
+    for mark in [0, *_ticks(count * step, 10)]:
+        elements.append(_text(left + mark / step * wide, height + 14, f"{mark:,}", "value middle"))
+    if limit is not None and limit < count * step:
+        x = left + (limit + 1) / step * wide
+        elements += [_line(x, 4, x, height, "limit"), _text(x + 5, 10, f"limit {limit:,}", "value")]
+    if beyond:
+        more = f"{beyond:,} longer, up to {largest:,}"
+        elements.append(_text(WIDTH - 14, height - 10, more, "value end"))
+    return _svg(height + 24, elements, f"lengths of texts in {unit}")
+
+
+def boxes(values: Mapping[str, np.ndarray], unit: str) -> str:
+    """Box plot of lengths by class: quartiles as a box, a line at the median, whiskers from 5% to 95%."""
+    quantiles = {
+        name: np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95]) for name, lengths in values.items()
+    }
+    largest = max((float(five[-1]) for five in quantiles.values()), default=1) or 1
+    pitch, right = 24, WIDTH - 24
+    height = len(quantiles) * pitch
+    marks = [0, *_ticks(largest, 10)]
+
+    def x_of(length: float) -> float:
+        return LEFT + length / largest * (right - LEFT)
+
+    elements = [_line(x_of(mark), 0, x_of(mark), height, "grid") for mark in marks]
+    for row, (name, five) in enumerate(quantiles.items()):
+        y = row * pitch + pitch / 2
+        low, first, middle, third, high = map(x_of, five)
+        label = (
+            f"{name}: half of the texts have {five[1]:.0f} to {five[3]:.0f} {unit}, the median {five[2]:.0f}"
+        )
+        elements += [
+            _name(y, name),
+            _line(low, y, first, y, "axis"),
+            _line(third, y, high, y, "axis"),
+            _rect("box", first, y - 6, max(third - first, 1), 12, label),
+            _line(middle, y - 6, middle, y + 6, "median"),
+        ]
+    elements += [_text(x_of(mark), height + 12, f"{mark:,.0f}", "value middle") for mark in marks]
+    return _svg(height + 22, elements, f"lengths by class in {unit}")
+
+
+def _svg(height: float, elements: Sequence[str], label: str) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">{"".join(elements)}</svg>'
+
+
+def _text(x: float, y: float, text: str, kind: str, title: str = "") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}{title}</text>'
+
+
+def _name(y: float, name: str) -> str:
+    """The name of a class in the left margin; one that does not fit is cut, and whole in a tooltip."""
+    if len(name) <= MAX_NAME:
+        return _text(LEFT - 8, y, name, "name end")
+    return _text(LEFT - 8, y, f"{name[: MAX_NAME - 1]}…", "name end", f"<title>{escape(name)}</title>")
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _rect(kind: str, x: float, y: float, width: float, height: float, label: str, radius: int = 2) -> str:
+    rounded = f' rx="{radius}"' if radius else ""
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{rounded}>'
+        f"<title>{escape(label)}</title></rect>"
+    )
+
+
+def _nice(size: float) -> int:
+    """Round up to 1, 2, 5, 10, 20, 50, …"""
+    power = 10 ** math.floor(math.log10(max(size, 1)))
+    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= size))
+
+
+def _ticks(end: float, about: int) -> list[int]:
+    """Tick positions: about so many round numbers up to the end, without 0."""
+    step = _nice(end / about)
+    return list(range(step, int(end) + 1, step))

@@ -1,26 +1,79 @@
-"""Read a data set: CSV, TSV, JSON, JSONL, Parquet, CoNLL and text files, audio folders, lists, data frames.
+"""Read and write data sets: CSV, TSV, JSON, JSONL, Parquet, CoNLL and text files, audio folders, lists, data frames.
 
     read_rows("train.csv")                                    read_rows(["de.train.conll", "fr.train.conll"])
     read_rows("train.jsonl.gz", columns=("text", "label"))    read_rows("news/*.parquet")
     read_rows("train.{en,de}")   columns source, target       read_rows("calls/")   a folder of sound
+    write_rows(Path("part.csv"), rows, columns=("text", "label"))
 
 Every row is validated once; errors name its file and line. Of a file only the offsets of its rows stay in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import csv
+import glob
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from glassformer.data.lines import MAX_ROW_BYTES
-from glassformer.data.schema import Schema
-from glassformer.data.sequence import Row, RowSequence
-from glassformer.data.sources import Source, open_sources
-from glassformer.data.views import ConcatenatedRows
+from glassformer.data.audio_folder import AudioFolder, is_audio_folder
+from glassformer.data.columnar import HuggingFaceRows, ParquetFile, rows_of_frame
+from glassformer.data.json_rows import JsonLines, JsonList
+from glassformer.data.lines import MAX_ROW_BYTES, Format, LineFile
+from glassformer.data.plain_text import ParallelFiles, PlainText, Sentences
+from glassformer.data.sequence import (
+    ColumnNames,
+    InMemoryRows,
+    Row,
+    RowSequence,
+    RowSource,
+    ScannedRow,
+    Schema,
+    as_row,
+)
+from glassformer.data.tables import TSV_OPTIONS, Table
+from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.deprecation import former_names
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.files import error_reason, safe_repr
 
-__all__ = ["Row", "RowSequence", "Source", "read_rows"]
+__all__ = ["Row", "RowSequence", "Source", "read_rows", "write_rows"]
+
+Source: TypeAlias = (
+    "str | Path | Sequence[str | Path] | Mapping[str, str | Path] | Iterable[Mapping[str, Any]]"
+)
+"""A path, a pattern, several of them; column → file of lines; a list of dicts, a `datasets` Dataset, a pandas frame."""
+
+LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
+    "csv": (Table, {}),
+    "tsv": (Table, TSV_OPTIONS),
+    "jsonl": (JsonLines, {}),
+    "json": (JsonList, {}),
+    "conll": (Sentences, {}),
+    "text": (PlainText, {}),
+}
+"""Line-based formats and the default options of each."""
+
+_ENDS = {
+    "csv": ".csv",
+    "tsv": ".tsv",
+    "jsonl": ".jsonl .ndjson",
+    "json": ".json",
+    "parquet": ".parquet",
+    "conll": ".conll .conllu .bio .iob",
+    "text": ".txt",
+}
+EXTENSIONS = {extension: kind for kind, ends in _ENDS.items() for extension in ends.split()}
+"""File extension → format; each may be followed by .gz."""
+
+OUTPUT_FORMATS = ("csv", "tsv", "jsonl")
+
+PAIR = re.compile(r"(.*)\{([^{},]+),([^{},]+)\}(.*)", re.DOTALL)
 
 
 def read_rows(
@@ -40,7 +93,7 @@ def read_rows(
         columns: the required ones, without gaps; the others are left out. None = all
         kind: csv, tsv, jsonl, json, parquet, conll, text or audio, where the file extension does not say it
         limit: maximum bytes of a row
-        options: of the format: see `Table` (csv, tsv), `Sentences` (conll), `PlainText` (text)
+        options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll), `PlainText` (text)
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
     Raises:
         DataError: a file that cannot be read, is empty or damaged; an invalid row, with file and line
@@ -52,6 +105,199 @@ def read_rows(
     Schema(columns)  # validates the list of columns before anything is read
     rows = [opened.indexed(columns, limit) for opened in open_sources(source, kind, options)]
     return rows[0] if len(rows) == 1 else ConcatenatedRows(rows)
+
+
+def open_sources(source: Source, kind: str | None, options: Mapping[str, Any]) -> list[RowSource]:
+    """The row sources that a path, pattern, mapping or object stands for; patterns and folders are expanded.
+
+    Raises: DataError: a pattern that matches no file, a folder without rows. ConfigError: an unknown option.
+    """
+    if isinstance(source, Mapping):
+        _refuse_options("parallel lines", options)
+        other = [type(path).__name__ for path in source.values() if not isinstance(path, (str, Path))]
+        if other or not source:
+            raise DataError(
+                f"a mapping names a file of lines for each column, and not {other[0] if other else 'none'}; "
+                "of several data sets, give one"
+            )
+        return [ParallelFiles(source)]
+    paths: list[Any] = [source] if isinstance(source, (str, Path)) else []
+    if isinstance(source, (list, tuple)) and source and all(isinstance(path, (str, Path)) for path in source):
+        paths = list(source)
+    if not paths:
+        _refuse_options("rows that lie in memory", options)
+        return [InMemorySource(source)]
+    return [opened for path in paths for opened in _sources_at(path, kind, options)]
+
+
+def _sources_at(path: str | Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
+    matches = [str(path)]
+    if pair := PAIR.fullmatch(str(path)):
+        _refuse_options("parallel lines", options)
+        prefix, first, second, suffix = pair.groups()
+        yield ParallelFiles({"source": f"{prefix}{first}{suffix}", "target": f"{prefix}{second}{suffix}"})
+        return
+    if glob.has_magic(str(path)) and not Path(path).exists():
+        matches = sorted(glob.glob(str(path), recursive=True))
+        if not matches:
+            raise DataError(f"{path}: no file matches this pattern")
+    for match in map(Path, matches):
+        if not match.is_dir():
+            yield _file_source(match, kind, options)
+        elif kind == "audio" or (kind is None and is_audio_folder(match)):
+            _refuse_options("audio", options)
+            yield AudioFolder(match)
+        else:
+            yield from _folder_sources(match, kind, options)
+
+
+def _folder_sources(folder: Path, kind: str | None, options: Mapping[str, Any]) -> Iterator[RowSource]:
+    """The files of a folder, in the order of their names; all must have one format."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and data_extension(path) in EXTENSIONS)
+    kinds = {detect_format(path, kind) for path in files}
+    if len(kinds) != 1:
+        what = f"files of several kinds: {', '.join(sorted(kinds))}" if kinds else "neither sound nor rows"
+        raise DataError(f"{folder}: holds {what}; name the files")
+    return (_file_source(path, kind, options) for path in files)
+
+
+def _file_source(path: Path, kind: str | None, options: Mapping[str, Any]) -> RowSource:
+    kind = detect_format(path, kind)
+    if kind == "audio":
+        raise DataError(
+            f"{path}: is not a folder; audio is read from a folder, with a subfolder for each label or a table"
+        )
+    if kind == "parquet":
+        _refuse_options(kind, options)
+        return ParquetFile(path)
+    return LineFile(path, make_format(kind, options))
+
+
+class InMemorySource(RowSource):
+    """An object in memory: a list of dicts, a `datasets` Dataset, a pandas DataFrame, any iterable of mappings."""
+
+    def __init__(self, source: Any) -> None:
+        self.name, self._source = "the list", source
+        if not isinstance(source, Iterable):
+            kinds = "files, lists of dicts, data sets or frames"
+            raise DataError(f"rows come from {kinds}; got {type(source).__name__}")
+
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        if isinstance(self._source, RowSequence):
+            return self._source if columns is None else ColumnSubset(self._source, columns)
+        if _is_instance(self._source, "datasets", "Dataset"):
+            return HuggingFaceRows(self._source, columns)
+        if _is_instance(self._source, "pandas", "DataFrame"):
+            return rows_of_frame(self._source, columns)
+        return InMemoryRows(self._source, columns=columns)
+
+    def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
+        start = position or 0
+        if hasattr(self._source, "__len__"):
+            yield from super().scan(start, columns, limit)
+            return
+        if iter(self._source) is self._source:
+            raise DataError(
+                "a generator can be read only once; give a list, or an object that starts a new iterator each time"
+            )
+        for number, row in enumerate(islice(self._source, start, None), start=start):
+            where = f"{self.name}: row {number}"
+            yield ScannedRow(as_row(row, where), where, number + 1)
+
+    def stamp(self) -> list[Any]:
+        return [self.name, len(self._source) if hasattr(self._source, "__len__") else None]
+
+
+def data_extension(path: Path) -> str:
+    """The file extension in lower case without .gz: `.csv`, of `Train.CSV.gz` too."""
+    inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    return inner.suffix.lower()
+
+
+def detect_format(path: Path, kind: str | None = None) -> str:
+    """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension."""
+    known = [*LINE_FORMATS, "parquet", "audio"]
+    if kind is not None:
+        if kind not in known:
+            raise ConfigError(f"kind is {kind!r}{nearest(kind, known)}; it is one of: {', '.join(known)}")
+        return kind
+    format = EXTENSIONS.get(data_extension(path))
+    if format is None:
+        raise DataError(
+            f"{path}: its name does not say what it holds; it should end in {', '.join(EXTENSIONS)} "
+            f"(or .gz behind it), or give kind=: {', '.join(known)}"
+        )
+    return format
+
+
+def make_format(kind: str, options: Mapping[str, Any]) -> Format:
+    """Make a line-based format from its options. Raises: ConfigError: an unknown option."""
+    cls, defaults = LINE_FORMATS[kind]
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    for name in options:
+        if name not in known:
+            has = f"it has: {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"{name!r} is no option of {kind}{nearest(name, known)}; {has}")
+        if isinstance(getattr(cls, name, None), bool) and not isinstance(options[name], bool):
+            raise ConfigError(f"{name} is {options[name]!r}; it must be true or false")
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    return cls(**{**defaults, **values})
+
+
+def _refuse_options(what: str, options: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: any option, as this source takes none."""
+    if options:
+        raise ConfigError(f"{next(iter(options))!r} is no option of {what}, which has none")
+
+
+def _is_instance(source: Any, package: str, name: str) -> bool:
+    """Whether an object is an instance of a class of an optional package, without importing that package."""
+    module = sys.modules.get(package)
+    return module is not None and isinstance(source, getattr(module, name, ()))
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Write rows to a new file in the format of its extension: .csv, .tsv or .jsonl.
+
+    Raises: ConfigError: another extension · DataError: the file exists, cannot be written, or cannot hold a value.
+    """
+    kind = output_format(path)
+    try:
+        with path.open("x", encoding="utf-8", newline="") as file:
+            if kind == "jsonl":
+                file.writelines(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+            else:
+                _write_table(path, file, kind, rows, columns)
+    except FileExistsError:
+        raise DataError(f"{path}: already exists; move it away, or name another folder") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error_reason(error)}") from error
+
+
+def output_format(path: Path) -> str:
+    """The output format of a file name. Raises: ConfigError: an unknown extension."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in OUTPUT_FORMATS:
+        raise ConfigError(
+            f"{path}: rows are written as {', '.join(OUTPUT_FORMATS)}; let its name end in one of them"
+        )
+    return kind
+
+
+def _write_table(
+    path: Path, file: Any, kind: str, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
+) -> None:
+    tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
+    table = csv.writer(file, lineterminator="\n", **(tabs if kind == "tsv" else {}))
+    table.writerow(columns)
+    for number, row in enumerate(rows):
+        cells = ["" if row.get(name) is None else row[name] for name in columns]
+        for name, cell in zip(columns, cells, strict=True):
+            if isinstance(cell, (list, tuple, dict, bytes)) or (kind == "tsv" and {*"\t\r\n"} & {*str(cell)}):
+                raise DataError(
+                    f"{path}: row {number}: {name!r} is {safe_repr(cell)}, which {kind} cannot hold; take jsonl"
+                )
+        table.writerow(cells)
 
 
 __getattr__ = former_names(__name__)

@@ -1,51 +1,160 @@
-"""Row sequences: random access to rows, each a dict of column → value, wherever they are stored.
+"""Row sequences: random access to validated rows, each a dict of column → value, wherever they are stored.
 
 rows = read_rows("train.csv")       rows[0]        {"text": "so glad", "label": "joy"}
                                     rows.where(0)  "train.csv: line 2"
+
+A schema validates them on the way: the same columns in every row, values of one type in each.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import islice
-from typing import Any, overload
+from numbers import Real
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from glassformer.data.schema import Schema
-from glassformer.errors import DataError, MissingExtraError
+from glassformer.errors import ConfigError, DataError, MissingExtraError, nearest
+from glassformer.files import safe_repr
 
-Row = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
+ColumnNames: TypeAlias = Sequence[str] | None
+
+TYPE_NAMES: dict[type, str] = {
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+    bytes: "bytes",
+}
+
+
+def type_name(value: Any) -> str:
+    """The type of a value for messages; integers and floats are both "a number"."""
+    names = (kind for type_, kind in TYPE_NAMES.items() if isinstance(value, type_))
+    return next(names, "a number" if isinstance(value, Real) else f"a {type(value).__name__}")
+
+
+def missing_column(name: str, names: Iterable[str]) -> str:
+    """`no column 'lable'; nearest: 'label'; there are: 'text', 'label'`"""
+    known = list(names)
+    available = ", ".join(map(repr, known[:20])) or "none"
+    return f"no column {name!r}{nearest(name, known)}; there are: {available}"
+
+
+def check_column(where: str, name: str, columns: Iterable[str]) -> None:
+    """Raises: DataError: a column that is not among these. `where`: the file that lacks it"""
+    if name not in columns:
+        raise DataError(f"{where}: {missing_column(name, columns)}")
+
+
+def labels_of(cell: Any) -> list[Any]:
+    """The labels in a cell: those of a list, or the one."""
+    several = isinstance(cell, (list, tuple, set, frozenset, np.ndarray))
+    return list(cell) if several else [cell]
+
+
+class Schema:
+    """Validates rows one by one: required columns, values of one type in each column.
+
+    Args:
+        columns: the required ones, without null values; None = all, which may have null values
+        kinds: column → type of its values, as far as known from earlier rows
+    Raises: ConfigError: an empty list of columns, or a duplicate.
+    """
+
+    def __init__(self, columns: ColumnNames = None, kinds: Mapping[str, str] | None = None) -> None:
+        if columns is not None and (
+            isinstance(columns, str) or not columns or len(set(columns)) < len(columns)
+        ):
+            raise ConfigError(f"columns is {columns!r}; give the names of one or more columns, each once")
+        self._required = None if columns is None else tuple(columns)
+        self.kinds = dict(kinds or {})
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The required columns, or all that occurred."""
+        return tuple(self.kinds) if self._required is None else self._required
+
+    def validate(self, row: Mapping[str, Any], where: str, line: int | None = None) -> Row:
+        """Validate a row and return its required columns. `where`, `line`: its file and line, for messages.
+
+        Raises: DataError: a column is missing, has no value, or another kind of value than before.
+        """
+        try:
+            values = self.project(row)
+            for name, value in values.items():
+                kind = TYPE_NAMES.get(type(value)) or type_name(value)
+                if kind != self.kinds.get(name):
+                    self._admit(name, value, kind)
+            return values
+        except KeyError as error:
+            problem = missing_column(error.args[0], row)
+        except DataError as error:
+            problem = str(error)
+        # The location is put together here alone: for millions of good rows it would only cost time.
+        raise DataError(f"{where}: {problem}" if line is None else f"{where}: line {line}: {problem}")
+
+    def project(self, row: Mapping[str, Any]) -> Row:
+        """The required columns of a row, without validation. Raises: KeyError: one is missing."""
+        return dict(row) if self._required is None else {name: row[name] for name in self._required}
+
+    def _admit(self, name: str, value: Any, kind: str) -> None:
+        """A value of another kind than the column had so far: its first one, a null value, or an error."""
+        if value is None:
+            if self._required is not None:
+                raise DataError(null_value(name))
+            self.kinds.setdefault(name, "nothing")
+        elif self.kinds.setdefault(name, kind) == "nothing":
+            self.kinds[name] = kind
+        elif self.kinds[name] != kind:
+            raise DataError(
+                f"{name!r} is {safe_repr(value)}, {kind}, where the rows before have {self.kinds[name]}; "
+                "a column holds one kind"
+            )
+
+
+def null_value(column: str) -> str:
+    """The message of a required column without a value."""
+    return f"{column!r} is empty (null); give it a value, or leave the row out"
 
 
 class RowSequence(Sequence[Row]):
     """Rows with random access: `rows[5]`, `len(rows)`, `for row in rows`, `rows[:100]`.
 
     columns: their names · fingerprint: a hash of the content · kinds: column → type of its values
+    name: their file, or what messages call them
     """
 
     columns: Sequence[str]
     fingerprint: str
     kinds: Mapping[str, str]
+    name: str
 
     @abstractmethod
     def row(self, index: int) -> Row:
         """The row at 0 … len - 1."""
 
     @abstractmethod
+    def __len__(self) -> int: ...
+
     def file(self, index: int) -> str:
         """The file of a row: `train.csv`."""
+        return self.name
 
-    @abstractmethod
     def where(self, index: int) -> str:
         """The location of a row, for messages: `train.csv: line 17`."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
+        return f"{self.name}: row {index}"
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -72,7 +181,7 @@ class RowSequence(Sequence[Row]):
         if not indices:
             raise DataError(
                 f"the filter drops all {len(self):,} rows of {self.file(0)}; look at its condition, "
-                f"and at a row: {_short(self[0], 200)}"
+                f"and at a row: {shorten(self[0], 200)}"
             )
         return self if len(indices) == len(self) else self.select(indices)
 
@@ -85,18 +194,13 @@ class RowSequence(Sequence[Row]):
         return pandas.DataFrame(list(self), columns=list(self.columns))
 
     def __repr__(self) -> str:
-        return f"{self._title()}: {', '.join(self.columns)}\n" + "\n".join(
-            f"  {_short(row, 100)}" for row in islice(self, 3)
-        )
+        rows = "\n".join(f"  {shorten(row, 100)}" for row in islice(self, 3))
+        return f"{self._title()}: {', '.join(self.columns)}\n{rows}"
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{escape(_short(row.get(name), 120))}</td>" for name in self.columns)
-            + "</tr>"
-            for row in islice(self, 5)
-        )
+        cells = ([shorten(row.get(name), 120) for name in self.columns] for row in islice(self, 5))
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
         return f"<table><caption>{escape(self._title())}</caption><tr>{head}</tr>{body}</table>"
 
     def _title(self) -> str:
@@ -106,17 +210,13 @@ class RowSequence(Sequence[Row]):
 
 
 class InMemoryRows(RowSequence):
-    """Rows of a list of dicts. `name`: what messages call it."""
+    """Rows of a list of dicts. Raises: DataError: no row, an invalid one, or one that is no mapping."""
 
     def __init__(
-        self,
-        rows: Iterable[Mapping[str, Any]],
-        *,
-        columns: Sequence[str] | None = None,
-        name: str = "the list",
+        self, rows: Iterable[Mapping[str, Any]], *, columns: ColumnNames = None, name: str = "the list"
     ) -> None:
         schema, digest = Schema(columns), hashlib.sha256()
-        self._name = name
+        self.name = name
         self._rows: list[Row] = []
         for number, row in enumerate(rows):
             where = f"{name}: row {number}"
@@ -129,17 +229,39 @@ class InMemoryRows(RowSequence):
     def row(self, index: int) -> Row:
         return dict(self._rows[index])
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class RowView(RowSequence):
+    """Rows that lie in another sequence, `_rows`, at other indices or each changed by itself."""
+
+    _rows: RowSequence
+
+    def _locate(self, index: int) -> tuple[RowSequence, int]:
+        """The sequence that holds a row, and the row's index there."""
+        return self._rows, index
+
+    def _change(self, row: Row) -> Row:
+        return row
+
+    def row(self, index: int) -> Row:
+        rows, at = self._locate(index)
+        return self._change(rows.row(at))
+
     def file(self, index: int) -> str:
-        return self._name
+        rows, at = self._locate(index)
+        return rows.file(at)
 
     def where(self, index: int) -> str:
-        return f"{self._name}: row {index}"
+        rows, at = self._locate(index)
+        return rows.where(at)
 
     def __len__(self) -> int:
         return len(self._rows)
 
 
-class SelectedRows(RowSequence):
+class SelectedRows(RowView):
     """A selection of rows by index, in any order."""
 
     def __init__(self, rows: RowSequence, indices: np.ndarray) -> None:
@@ -151,23 +273,45 @@ class SelectedRows(RowSequence):
         self.columns, self.kinds = rows.columns, rows.kinds
         self.fingerprint = sha256_of(rows.fingerprint.encode(), indices.tobytes())
 
-    def row(self, index: int) -> Row:
-        return self._rows.row(int(self._indices[index]))
-
-    def file(self, index: int) -> str:
-        return self._rows.file(int(self._indices[index]))
-
-    def where(self, index: int) -> str:
-        return self._rows.where(int(self._indices[index]))
+    def _locate(self, index: int) -> tuple[RowSequence, int]:
+        return self._rows, int(self._indices[index])
 
     def __len__(self) -> int:
         return len(self._indices)
 
 
+class ScannedRow(NamedTuple):
+    """A row of a scan; `next_position`: a JSON value from which the scan resumes after it."""
+
+    row: Row
+    where: str
+    next_position: Any
+
+
+class RowSource(ABC):
+    """A file, folder or object that holds rows. `name`: what messages call it."""
+
+    name: str
+
+    @abstractmethod
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        """Its rows with random access, all validated. `limit`: bytes of a row"""
+
+    def scan(self, position: Any, columns: ColumnNames, limit: int) -> Iterator[ScannedRow]:
+        """Its rows in order from a position on, None = from the first; values may not be validated yet."""
+        rows = self.indexed(columns, limit)
+        for number in range(position or 0, len(rows)):
+            yield ScannedRow(rows.row(number), rows.where(number), number + 1)
+
+    def stamp(self) -> list[Any]:
+        """A cheap identity (name and size), to tell whether a saved position still fits."""
+        return [Path(self.name).name, os.path.getsize(self.name) if os.path.exists(self.name) else None]
+
+
 def as_row(value: Any, where: str) -> Row:
     """A row as a dict. Raises: DataError: it is not a mapping."""
     if not isinstance(value, Mapping):
-        raise DataError(f"{where} is {_short(value, 100)}; a row is a dict, column → value")
+        raise DataError(f"{where} is {shorten(value, 100)}; a row is a dict, column → value")
     return dict(value)
 
 
@@ -185,11 +329,12 @@ def _json_default(value: Any) -> Any:
         return [str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, bytes):
-        return hashlib.sha256(value).hexdigest()
-    return f"{type(value).__name__} {value}"
+    return (
+        hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else f"{type(value).__name__} {value}"
+    )
 
 
-def _short(value: Any, size: int) -> str:
+def shorten(value: Any, size: int) -> str:
+    """A value as text of at most `size` characters."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= size else text[: size - 1] + "…"

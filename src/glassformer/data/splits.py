@@ -13,15 +13,14 @@ from __future__ import annotations
 import hashlib
 import math
 import unicodedata
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from glassformer.data.order import ShuffledOrder
-from glassformer.data.schema import missing_column
-from glassformer.data.sequence import RowSequence
+from glassformer.data.sequence import RowSequence, check_column, labels_of
 from glassformer.errors import ConfigError, DataError
 
 MAX_STRATIFIED_LABELS = 600
@@ -30,7 +29,7 @@ MAX_STRATIFIED_LABELS = 600
 
 def too_many_labels(labels: Sequence[Any]) -> bool:
     """Whether there are more distinct labels than can be stratified, as where they are numbers."""
-    return len({name for value in labels for name in _as_set(value)}) > MAX_STRATIFIED_LABELS
+    return len({name for value in labels for name in labels_of(value)}) > MAX_STRATIFIED_LABELS
 
 
 def column_values(rows: RowSequence, name: str) -> list[Any]:
@@ -38,8 +37,7 @@ def column_values(rows: RowSequence, name: str) -> list[Any]:
 
     Raises: DataError: no such column, with the names of all.
     """
-    if name not in rows.columns:
-        raise DataError(f"{rows.file(0)}: {missing_column(name, rows.columns)}")
+    check_column(rows.file(0), name, rows.columns)
     return [row.get(name) for row in rows]
 
 
@@ -80,8 +78,7 @@ def split(
         return [np.sort(part) for part in np.split(shuffled, np.cumsum(sizes)[:-1])]
     _check_length("labels", labels, count)
     kinds, kind_of = _kinds(labels)
-    shares = np.array(sizes) / count
-    target = np.outer(shares, np.bincount(kind_of, minlength=len(kinds)) @ kinds)
+    target = np.outer(np.array(sizes) / count, _label_counts(kinds, kind_of))
     return _part_indices(_stratified(kinds, kind_of, np.array(sizes), target, seed), len(sizes))
 
 
@@ -113,13 +110,13 @@ def slices(labels: Sequence[Any], sizes: Sequence[int], *, seed: int = 0) -> lis
     if sizes[-1] > count:
         raise DataError(f"a slice of {sizes[-1]} rows cannot be had of {count}; ask for fewer")
     kinds, kind_of = _kinds(labels)
-    label_counts = np.bincount(kind_of, minlength=len(kinds)) @ kinds
+    total = _label_counts(kinds, kind_of)
     subsets: list[np.ndarray] = []
     outer = np.arange(count)  # from the largest down, so that each is taken from the one around it
     for number, size in enumerate(reversed(sizes)):
         if size < len(outer):
-            inside = np.bincount(kind_of[outer], minlength=len(kinds)) @ kinds
-            target = np.stack([label_counts * (size / count), inside - label_counts * (size / count)])
+            share = total * (size / count)
+            target = np.stack([share, _label_counts(kinds, kind_of[outer]) - share])
             room = np.array([size, len(outer) - size])
             outer = outer[_stratified(kinds, kind_of[outer], room, target, seed + number) == 0]
         subsets.append(outer)
@@ -207,7 +204,7 @@ def _by_groups(groups: Sequence[Hashable], fractions: Sequence[float], seed: int
 def _kinds(labels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Group rows by their set of labels (kind). Returns: labels of each kind [K, L] 0 or 1, kind of each row [N]"""
     try:
-        sets = [_as_set(value) for value in labels]
+        sets = [frozenset(labels_of(value)) for value in labels]
     except TypeError as error:
         raise DataError(f"a label is a text, a number or a list of them: {error}") from error
     numbers = {kind: number for number, kind in enumerate(dict.fromkeys(sets))}
@@ -226,9 +223,10 @@ def _kinds(labels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     return kinds, np.array([numbers[kind] for kind in sets], dtype=np.int64)
 
 
-def _as_set(value: Any) -> frozenset[Hashable]:
-    single = isinstance(value, (str, bytes)) or not isinstance(value, Collection)
-    return frozenset([value] if single else value)
+def _label_counts(kinds: np.ndarray, kind_of: np.ndarray) -> np.ndarray:
+    """Rows of each label. [L]"""
+    counts: np.ndarray = np.bincount(kind_of, minlength=len(kinds)) @ kinds
+    return counts
 
 
 def _stratified(
@@ -262,9 +260,8 @@ def _stratified(
             room[part] -= counts[kind, part]
     _exchange(counts, kinds, deficit)
     shuffled = _shuffled(len(kind_of), seed)
-    by_kind = shuffled[
-        np.argsort(kind_of[shuffled], kind="stable")
-    ]  # which rows of a kind go to which part is random
+    # Which rows of a kind go to which part is random.
+    by_kind = shuffled[np.argsort(kind_of[shuffled], kind="stable")]
     part_of = np.empty(len(kind_of), dtype=np.int64)
     part_of[by_kind] = np.repeat(np.tile(np.arange(len(sizes)), len(kinds)), counts.ravel())
     return part_of
@@ -319,19 +316,18 @@ def leaks(known: Iterable[str], test: Iterable[str]) -> list[tuple[int, int]]:
 
     Returns: for each such text its first index in `known`, and its index in `test`.
     """
-    seen: dict[bytes, int] = {}
-    for number, text in enumerate(known):
-        seen.setdefault(text_digest(text), number)
+    seen = _first_occurrences(known)
     return [(seen[key], number) for number, key in enumerate(map(text_digest, test)) if key in seen]
 
 
 def deduplicate(texts: Iterable[str]) -> list[int]:
     """The indices of the first occurrence of each normalised text."""
-    seen: set[bytes] = set()
-    indices = []
+    return list(_first_occurrences(texts).values())
+
+
+def _first_occurrences(texts: Iterable[str]) -> dict[bytes, int]:
+    """Digest of each normalised text → index of its first occurrence."""
+    first: dict[bytes, int] = {}
     for number, text in enumerate(texts):
-        key = text_digest(text)
-        if key not in seen:
-            seen.add(key)
-            indices.append(number)
-    return indices
+        first.setdefault(text_digest(text), number)
+    return first

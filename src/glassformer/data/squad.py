@@ -26,19 +26,15 @@ class SquadRows(RowSequence):
 
     columns = ("id", "question", "context", "answers")
 
-    def __init__(self, path: Path, rows: list[Row], fingerprint: str) -> None:
-        self._path, self._rows = path, rows
-        self.fingerprint = fingerprint
-        self.kinds = {name: "a list" if name == "answers" else "a text" for name in self.columns}
+    def __init__(self, name: str, rows: list[Row], fingerprint: str) -> None:
+        self.name, self._rows, self.fingerprint = name, rows, fingerprint
+        self.kinds = {column: "a list" if column == "answers" else "a text" for column in self.columns}
 
     def row(self, index: int) -> Row:
         return dict(self._rows[index])
 
-    def file(self, index: int) -> str:
-        return str(self._path)
-
     def where(self, index: int) -> str:
-        return f"{self._path}: question {self._rows[index]['id']}"
+        return f"{self.name}: question {self._rows[index]['id']}"
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -64,34 +60,28 @@ def read_squad(path: str | Path) -> SquadRows:
     rows = list(_questions(path, document))
     if not rows:
         raise DataError(f"{path}: holds no question")
-    return SquadRows(path, rows, hashlib.sha256(data).hexdigest())
+    return SquadRows(str(path), rows, hashlib.sha256(data).hexdigest())
 
 
 def _questions(path: Path, document: Any) -> Iterator[Row]:
-    for article in _list(path, document, "data", "the file"):
-        for paragraph in _list(path, article, "paragraphs", "an article"):
-            for question in _list(path, paragraph, "qas", "a paragraph"):
-                question_id = question.get("id") if isinstance(question, dict) else None
+    for article in _field(path, document, "data", "the file"):
+        for paragraph in _field(path, article, "paragraphs", "an article"):
+            for question in _field(path, paragraph, "qas", "a paragraph"):
+                question_id = _field(path, question, "id", "a question", str)
                 label = f"the question {safe_repr(question_id)}"
                 yield {
-                    "id": _text(path, question, "id", "a question"),
-                    "question": _text(path, question, "question", label),
-                    "context": _text(path, paragraph, "context", "a paragraph"),
-                    "answers": _list(path, question, "answers", label),
+                    "id": question_id,
+                    "question": _field(path, question, "question", label, str),
+                    "context": _field(path, paragraph, "context", "a paragraph", str),
+                    "answers": _field(path, question, "answers", label),
                 }
 
 
-def _list(path: Path, holder: Any, key: str, what: str) -> list[Any]:
+def _field(path: Path, holder: Any, key: str, what: str, type_: type = list) -> Any:
     value = holder.get(key) if isinstance(holder, dict) else None
-    if not isinstance(value, list):
+    if not isinstance(value, type_):
         raise DataError(
-            f"{path}: {what} has no list {key!r}; a SQuAD file is data > paragraphs > qas > answers"
+            f"{path}: {what} has no {'text' if type_ is str else 'list'} {key!r}; got {safe_repr(value)}; "
+            "a SQuAD file is data > paragraphs > qas > answers"
         )
-    return value
-
-
-def _text(path: Path, holder: Any, key: str, what: str) -> str:
-    value = holder.get(key) if isinstance(holder, dict) else None
-    if not isinstance(value, str):
-        raise DataError(f"{path}: {what} has no text {key!r}; got {safe_repr(value)}")
     return value

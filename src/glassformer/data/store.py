@@ -17,29 +17,29 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from glassformer.data.ragged import RaggedColumn, RaggedWriter
 from glassformer.errors import DataError
-from glassformer.files import error_reason
+from glassformer.files import error_reason, safe_repr
 
 VERSION = 1
 METADATA = "store.json"
 LENGTH_COLUMNS = ("input_ids", "decoder_input_ids")
 WRITE_BATCH = 1_000  # examples
+NUMBERS = "biuf"  # dtype kinds: boolean, signed and unsigned integer, float
 
 
 class ExampleStore:
     """A sequence of examples, each a dict of arrays and numbers.
 
-        store = Store.make(examples, path=folder, key=rows.fingerprint + " of tokenizer " + digest)
+        store = ExampleStore.make(examples, path=folder, key=rows.fingerprint + " of tokenizer " + digest)
         store[0]        {"input_ids": array([5, 8, 2], dtype=int32), "labels": 1}
 
     lengths: tokens of each: of `input_ids` and `decoder_input_ids` together; the number `length` of an example where it
@@ -75,7 +75,9 @@ class ExampleStore:
         Raises: DataError: no example; one with other columns than the first; no key; disk full.
         """
         if path is None:
-            return cls._in_memory(examples)
+            buffers: dict[str, io.BytesIO] = {}
+            columns, digests = _write(examples, lambda name: buffers.setdefault(name, io.BytesIO()))
+            return cls(columns, _arrays(columns, lambda name, _: buffers[name].getbuffer()), digests)
         if not key:
             raise DataError(
                 "a store in a folder is found again by its key: everything the examples depend on"
@@ -83,20 +85,20 @@ class ExampleStore:
         folder = path / hashlib.sha256(key.encode()).hexdigest()[:32]
         if (cached := cls._open(folder, key)) is not None:
             return cached
+        part = folder.with_name(f"{folder.name}.part.{socket.gethostname()}.{os.getpid()}")
         try:
             path.mkdir(parents=True, exist_ok=True)
             _remove_stale(folder)
-            part = folder.with_name(f"{folder.name}.part.{socket.gethostname()}.{os.getpid()}")
             part.mkdir()
-        except OSError as problem:
-            raise _write_error(path, problem) from problem
-        try:
-            _write(examples, part, key)
+            _write_folder(examples, part, key)
             if cls._open(folder, key) is None:  # another process may have been faster
                 shutil.rmtree(folder, ignore_errors=True)
                 part.rename(folder)
         except OSError as problem:
-            raise _write_error(path, problem) from problem
+            raise DataError(
+                f"{path}: examples cannot be stored there: {error_reason(problem)}; "
+                "make room, or name another folder"
+            ) from problem
         finally:
             shutil.rmtree(part, ignore_errors=True)
         store = cls._open(folder, key)
@@ -116,9 +118,8 @@ class ExampleStore:
             values = self._arrays[column.values]
             if column.ragged:
                 start, end = self._arrays[column.offsets][position : position + 2]
-                example[column.name] = np.array(
-                    values[start:end]
-                )  # a copy: callers may change it, the store is shared
+                # a copy: callers may change it, the store is shared
+                example[column.name] = np.array(values[start:end])
             else:
                 example[column.name] = values[position].item()
         return example
@@ -134,32 +135,23 @@ class ExampleStore:
         known = {column.name: column for column in self.columns}
         if "length" in known and not known["length"].ragged:
             return np.array(self._arrays[known["length"].values], dtype=np.int64)
-        lengths = [
-            np.diff(self._arrays[known[name].offsets])
-            for name in LENGTH_COLUMNS
-            if name in known and known[name].ragged
-        ]
-        return (
-            sum(lengths, np.zeros(self._count, dtype=np.int64))
-            if lengths
-            else np.ones(self._count, dtype=np.int64)
-        )
-
-    @classmethod
-    def _in_memory(cls, examples: Iterable[Mapping[str, Any]]) -> ExampleStore:
-        buffers: dict[str, io.BytesIO] = {}
-        writer = _write_columns(
-            examples, lambda name, data: buffers.setdefault(name, io.BytesIO()).write(data)
-        )
-        arrays = {
-            name: np.frombuffer(buffers[name].getbuffer(), dtype=dtype).reshape(shape)
-            for name, dtype, shape in _files(writer.columns)
-        }
-        return cls(writer.columns, arrays, writer.digests())
+        ragged = [known[name].offsets for name in LENGTH_COLUMNS if name in known and known[name].ragged]
+        lengths = np.zeros(self._count, dtype=np.int64) if ragged else np.ones(self._count, dtype=np.int64)
+        for offsets in ragged:
+            lengths += np.diff(self._arrays[offsets])
+        return lengths
 
     @classmethod
     def _open(cls, folder: Path, key: str) -> ExampleStore | None:
         """Open the store in a folder; None if it is missing, damaged or of another key."""
+
+        def mapped(name: str, dtype: str) -> Any:
+            with (folder / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != metadata["digests"][name]:
+                    raise ValueError("damaged")
+                empty = os.fstat(file.fileno()).st_size == 0  # an empty file cannot be mapped
+            return b"" if empty else np.memmap(folder / name, dtype, mode="r")
+
         try:
             metadata = json.loads((folder / METADATA).read_bytes())
             if metadata["version"] != VERSION or metadata["key"] != key:
@@ -168,60 +160,133 @@ class ExampleStore:
                 RaggedColumn(name, dtype, ragged, tuple(shape))
                 for name, dtype, ragged, shape in metadata["columns"]
             ]
-            arrays: dict[str, np.ndarray] = {}
-            for name, dtype, shape in _files(columns):
-                with (folder / name).open("rb") as file:
-                    if hashlib.file_digest(file, "sha256").hexdigest() != metadata["digests"][name]:
-                        return None
-                    empty = os.fstat(file.fileno()).st_size == 0  # an empty file cannot be mapped
-                flat = np.empty(0, dtype) if empty else np.memmap(folder / name, dtype, mode="r")
-                arrays[name] = np.asarray(flat).reshape(shape)  # a plain array slices faster than a memmap
-            return cls(columns, arrays, metadata["digests"])
+            return cls(columns, _arrays(columns, mapped), metadata["digests"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
 
-def _write(examples: Iterable[Mapping[str, Any]], folder: Path, key: str) -> None:
+@dataclass(frozen=True)
+class RaggedColumn:
+    """A column of examples: a number each, or (`ragged`) an array each, of which only the first axis may differ.
+
+    Arrays are stored end to end, [5 8 2] [9 2] as values 5 8 2 9 2 and offsets 0 3 5. shape: of the other axes
+    """
+
+    name: str
+    dtype: str
+    ragged: bool
+    shape: tuple[int, ...] = ()
+
+    @property
+    def values(self) -> str:
+        """The file of all values."""
+        return f"{self.name}.values"
+
+    @property
+    def offsets(self) -> str:
+        """The file of the offsets at which arrays begin."""
+        return f"{self.name}.offsets"
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> RaggedColumn:
+        """Infer a column from its first value. Raises: DataError: it is not numeric."""
+        array = _numbers(value, name, "the first example")
+        typed = isinstance(value, (np.ndarray, np.generic))
+        if array.ndim and not typed:  # a list has no dtype: whole numbers are ids, others weights
+            dtype = {"b": "bool", "f": "float32"}.get(array.dtype.kind if array.size else "i", "int32")
+        else:
+            dtype = array.dtype.newbyteorder("=").name
+        return cls(name, dtype, array.ndim > 0, array.shape[1:])
+
+    def array(self, value: Any, where: str) -> np.ndarray:
+        """A value as an array of this column. Raises: DataError: another rank, shape or dtype, or overflow."""
+        array = _numbers(value, self.name, where)
+        if (array.ndim > 0) != self.ragged or array.shape[1:] != self.shape:
+            expected = _shape("n", *self.shape) if self.ragged else _shape()
+            raise DataError(
+                f"{where}: {self.name!r} has shape {_shape(*array.shape)}, and before it {expected}; "
+                "only the first axis may differ"
+            )
+        cast = array.astype(self.dtype)
+        if array.size and array.dtype != cast.dtype:
+            fits = np.can_cast(array.dtype, cast.dtype, "same_kind")
+            if not fits or (cast.dtype.kind in "iu" and bool((cast != array).any())):
+                raise DataError(
+                    f"{where}: {self.name!r} is {safe_repr(value)}, which is no {self.dtype}, as the first "
+                    "example's is; give arrays of one type"
+                )
+        return cast
+
+
+def _write(
+    examples: Iterable[Mapping[str, Any]], open_file: Callable[[str], BinaryIO]
+) -> tuple[list[RaggedColumn], dict[str, str]]:
+    """Write examples column by column, a batch at a time. Returns: the columns, and file → digest of its bytes."""
+    stream = iter(examples)
+    if (first := next(stream, None)) is None:
+        raise DataError("there is no example to store: no row made one")
+    if not first:
+        raise DataError("the first example is empty; it needs at least one array or number")
+    columns = [RaggedColumn.of(name, value) for name, value in first.items()]
+    files: dict[str, BinaryIO] = {}
+    digests: dict[str, Any] = {}
+
+    def append(name: str, array: np.ndarray) -> None:
+        if name not in files:
+            files[name], digests[name] = open_file(name), hashlib.sha256()
+        data = array.tobytes()
+        digests[name].update(data)
+        files[name].write(data)
+
+    ends = {column.name: 0 for column in columns if column.ragged}
+    for column in columns:
+        if column.ragged:
+            append(column.offsets, np.zeros(1, dtype=np.int64))
+    numbered = enumerate(chain([first], stream))
+    while batch := list(islice(numbered, WRITE_BATCH)):
+        for number, example in batch:
+            if example.keys() != first.keys():
+                raise DataError(
+                    f"example {number} has {', '.join(example)}, and the first has {', '.join(first)}; "
+                    "all must have the same"
+                )
+        for column in columns:
+            arrays = [column.array(example[column.name], f"example {number}") for number, example in batch]
+            append(column.values, np.concatenate(arrays) if column.ragged else np.stack(arrays))
+            if column.ragged:
+                offsets = ends[column.name] + np.cumsum([len(array) for array in arrays], dtype=np.int64)
+                ends[column.name] = int(offsets[-1])
+                append(column.offsets, offsets)
+    return columns, {name: digest.hexdigest() for name, digest in digests.items()}
+
+
+def _write_folder(examples: Iterable[Mapping[str, Any]], folder: Path, key: str) -> None:
     """Write all files of a store, flushed to disk; the metadata file comes last, as it marks the store as complete."""
-    with ExitStack() as files:
-        opened: dict[str, Any] = {}
+    files: list[BinaryIO] = []
+    with ExitStack() as stack:
 
-        def write(name: str, data: bytes) -> None:
-            if name not in opened:
-                opened[name] = files.enter_context((folder / name).open("wb"))
-            opened[name].write(data)
+        def open_file(name: str) -> BinaryIO:
+            files.append(stack.enter_context((folder / name).open("wb")))
+            return files[-1]
 
-        writer = _write_columns(examples, write)
-        for file in opened.values():
+        columns, digests = _write(examples, open_file)
+        # Flushed before the rename: after a power loss, a folder of that name could else hold empty files.
+        for file in files:
             file.flush()
             os.fsync(file.fileno())
-    metadata = {
-        "version": VERSION,
-        "key": key,
-        "columns": [astuple(column) for column in writer.columns],
-        "digests": writer.digests(),
-    }
-    (folder / METADATA).write_text(json.dumps(metadata, indent=1), encoding="utf-8")
+    metadata = {"version": VERSION, "key": key, "columns": [astuple(column) for column in columns]}
+    (folder / METADATA).write_text(json.dumps({**metadata, "digests": digests}, indent=1), encoding="utf-8")
 
 
-def _write_columns(examples: Iterable[Mapping[str, Any]], write: Any) -> RaggedWriter:
-    stream = iter(examples)
-    first = next(stream, None)
-    if first is None:
-        raise DataError("there is no example to store: no row made one")
-    writer = RaggedWriter(first, write)
-    stream = chain([first], stream)
-    while batch := list(islice(stream, WRITE_BATCH)):
-        writer.add(batch)
-    return writer
-
-
-def _files(columns: Iterable[RaggedColumn]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """The name, type and shape of each file of a store."""
+def _arrays(columns: Iterable[RaggedColumn], read: Callable[[str, str], Any]) -> dict[str, np.ndarray]:
+    """File → its array. A plain array, as it slices faster than a memmap."""
+    arrays: dict[str, np.ndarray] = {}
     for column in columns:
-        yield column.values, column.dtype, (-1, *column.shape)
+        values = np.frombuffer(read(column.values, column.dtype), column.dtype)
+        arrays[column.values] = values.reshape(-1, *column.shape)
         if column.ragged:
-            yield column.offsets, "int64", (-1,)
+            arrays[column.offsets] = np.frombuffer(read(column.offsets, "int64"), "int64")
+    return arrays
 
 
 def _remove_stale(folder: Path) -> None:
@@ -229,19 +294,31 @@ def _remove_stale(folder: Path) -> None:
     if os.name != "posix":
         return  # on Windows os.kill(pid, 0) would end the process
     for part in folder.parent.glob(f"{folder.name}.part.{socket.gethostname()}.*"):
-        pid = int(part.suffix[1:])
-        if pid != os.getpid():
-            try:
-                os.kill(pid, 0)  # signal 0 only checks that the process exists
-            except ProcessLookupError:
-                shutil.rmtree(part)
-            except PermissionError:
-                continue  # another user's, and alive
-        else:
+        if (pid := int(part.suffix[1:])) == os.getpid() or not _is_running(pid):
             shutil.rmtree(part)
 
 
-def _write_error(path: Path, problem: OSError) -> DataError:
-    return DataError(
-        f"{path}: examples cannot be stored there: {error_reason(problem)}; make room, or name another folder"
-    )
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)  # signal 0 only checks that the process exists
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # another user's
+    return True
+
+
+def _numbers(value: Any, name: str, where: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in NUMBERS:
+        raise DataError(
+            f"{where}: {name!r} is {safe_repr(value)}; it must be a number, or an array of numbers"
+        )
+    return array
+
+
+def _shape(*sizes: object) -> str:
+    return f"[{', '.join(map(str, sizes))}]" if sizes else "of a number"

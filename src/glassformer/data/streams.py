@@ -20,9 +20,8 @@ import numpy as np
 
 from glassformer.data.lines import MAX_ROW_BYTES
 from glassformer.data.order import ShuffledOrder
-from glassformer.data.schema import Schema
-from glassformer.data.sequence import Row
-from glassformer.data.sources import ResumePosition, RowSource, ScannedRow, Source, open_sources
+from glassformer.data.rows import Source, open_sources
+from glassformer.data.sequence import Row, RowSource, ScannedRow, Schema
 from glassformer.errors import ConfigError, DataError
 
 VERSION = 1
@@ -147,7 +146,7 @@ class RowStream(Iterator[Row]):
         order = ShuffledOrder(len(items), seed=self._seed, shuffled=self._buffer > 1)
         self._order = order.at((self._epoch << 32) + self._window, range(len(items))).tolist()
 
-    def _scan_sources(self, first: int, position: ResumePosition) -> Iterator[tuple[int, ScannedRow]]:
+    def _scan_sources(self, first: int, position: Any) -> Iterator[tuple[int, ScannedRow]]:
         """The rows of all sources from a resume position on, validated, each with the index of its source."""
         for index, source in enumerate(self._sources[first:], start=first):
             empty = position is None

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.data.formats import Format, ParsedRow, parsed_row
-from glassformer.data.lines import LineReader
+from glassformer.data.lines import Format, LineReader, ParsedRow
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 
+TSV_OPTIONS: dict[str, Any] = {"delimiter": "\t", "quotes": False}
 TYPES: dict[str, type] = {"text": str, "int": int, "float": float}
 
 
@@ -78,7 +78,7 @@ class Table(Format):
             row: dict[str, Any] = dict(zip(header, fields, strict=True))
             for name, kind in self.types.items():
                 row[name] = _parse_number(row[name], name, kind, lines)
-            yield parsed_row(lines, row)
+            yield lines.parsed(row)
 
     def _fields(self, lines: LineReader) -> Iterator[list[str]]:
         """The fields of each row; empty lines are skipped."""

@@ -5,46 +5,30 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 
-from glassformer.data.schema import Schema, missing_column
-from glassformer.data.sequence import Row, RowSequence, sha256_of
+from glassformer.data.sequence import Row, RowSequence, RowView, Schema, check_column, labels_of, sha256_of
 from glassformer.errors import DataError
 
 
-class RowwiseView(RowSequence):
-    """A view that changes each row by itself: row i comes from row i."""
-
-    _rows: RowSequence
-
-    def file(self, index: int) -> str:
-        return self._rows.file(index)
-
-    def where(self, index: int) -> str:
-        return self._rows.where(index)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-class ColumnSubset(RowwiseView):
+class ColumnSubset(RowView):
     """A view of some columns, without null values. Raises: DataError: a column is missing, or has a null value."""
 
     def __init__(self, rows: RowSequence, columns: Sequence[str]) -> None:
-        self._rows, self._schema = rows, Schema(columns)
+        self._rows, schema = rows, Schema(columns)
         for index, row in enumerate(rows):
-            self._schema.validate(row, rows.where(index))
-        self.columns, self.kinds = self._schema.columns, self._schema.kinds
+            schema.validate(row, rows.where(index))
+        self.columns, self.kinds = schema.columns, schema.kinds
         self.fingerprint = sha256_of(rows.fingerprint.encode(), *(name.encode() for name in columns))
 
-    def row(self, index: int) -> Row:
-        return self._schema.project(self._rows.row(index), self.where(index))
+    def _change(self, row: Row) -> Row:
+        return {name: row[name] for name in self.columns}
 
 
-class RelabelledRows(RowwiseView):
+class RelabelledRows(RowView):
     """A view with renamed labels in one column; those of a list, or tags, one by one.
 
     Args:
@@ -53,35 +37,29 @@ class RelabelledRows(RowwiseView):
     """
 
     def __init__(self, rows: RowSequence, column: str, names: Mapping[str, str]) -> None:
-        if column not in rows.columns:
-            raise DataError(f"{rows.file(0)}: {missing_column(column, rows.columns)}")
+        check_column(rows.file(0), column, rows.columns)
         self._rows, self._column, self._names = rows, column, dict(names)
         self.columns, self.kinds = rows.columns, rows.kinds
         if rows.kinds[column] != "a list":
             self.kinds = {**rows.kinds, column: "a text"}
         self.fingerprint = sha256_of(rows.fingerprint.encode(), json.dumps([column, self._names]).encode())
 
-    def row(self, index: int) -> Row:
-        return self._relabel(self._rows.row(index))
-
     def __iter__(self) -> Iterator[Row]:
-        return map(self._relabel, self._rows)
+        return map(self._change, self._rows)
 
     def missing_labels(self) -> list[str]:
         """The labels to rename that occur in no row."""
-        present = {_label(label) for row in self._rows for label in _labels(row.get(self._column))}
+        present = {_label(label) for row in self._rows for label in labels_of(row.get(self._column))}
         return [name for name in self._names if name not in present]
 
-    def _relabel(self, row: Row) -> Row:
+    def _change(self, row: Row) -> Row:
         value = row.get(self._column)
-        names = [
-            None if label is None else self._names.get(_label(label), _label(label))
-            for label in _labels(value)
-        ]
-        return {**row, self._column: names if _is_list(value) else names[0]}
+        texts = [None if label is None else _label(label) for label in labels_of(value)]
+        names = [None if text is None else self._names.get(text, text) for text in texts]
+        return {**row, self._column: names if isinstance(value, (list, tuple, np.ndarray)) else names[0]}
 
 
-class RenamedColumns(RowwiseView):
+class RenamedColumns(RowView):
     """A view with renamed columns, so that the rows of one file match those of another.
 
     Args:
@@ -91,25 +69,21 @@ class RenamedColumns(RowwiseView):
 
     def __init__(self, rows: RowSequence, names: Mapping[str, str]) -> None:
         for name in names:
-            if name not in rows.columns:
-                raise DataError(f"{rows.file(0)}: {missing_column(name, rows.columns)}")
+            check_column(rows.file(0), name, rows.columns)
         self._rows, replaced = rows, set(names.values()) - set(names)
         self._names = {name: names.get(name, name) for name in rows.columns if name not in replaced}
         self.columns = list(self._names.values())
         self.kinds = {new: rows.kinds[name] for name, new in self._names.items()}
         self.fingerprint = rows.fingerprint
 
-    def row(self, index: int) -> Row:
-        return self._rename(self._rows.row(index))
-
     def __iter__(self) -> Iterator[Row]:
-        return map(self._rename, self._rows)
+        return map(self._change, self._rows)
 
-    def _rename(self, row: Row) -> Row:
+    def _change(self, row: Row) -> Row:
         return {new: row[name] for name, new in self._names.items() if name in row}
 
 
-class ConcatenatedRows(RowSequence):
+class ConcatenatedRows(RowView):
     """Several row sequences, one after the other. Raises: DataError: their columns or types differ."""
 
     def __init__(self, parts: Sequence[RowSequence]) -> None:
@@ -121,8 +95,7 @@ class ConcatenatedRows(RowSequence):
                     f"{', '.join(first.columns)}; name those that all have: columns=(…)"
                 )
             for name in first.columns:
-                kinds = {part.kinds[name], first.kinds[name]} - {"nothing"}
-                if len(kinds) > 1:
+                if len({part.kinds[name], first.kinds[name]} - {"nothing"}) > 1:
                     raise DataError(
                         f"{part.file(0)}: {name!r} is {part.kinds[name]}, and in {first.file(0)} "
                         f"{first.kinds[name]}; a column holds one kind"
@@ -132,37 +105,15 @@ class ConcatenatedRows(RowSequence):
         self.columns, self.kinds = first.columns, first.kinds
         self.fingerprint = sha256_of(*(part.fingerprint.encode() for part in parts))
 
-    def row(self, index: int) -> Row:
-        part, offset = self._locate(index)
-        return part.row(offset)
-
-    def file(self, index: int) -> str:
-        part, offset = self._locate(index)
-        return part.file(offset)
-
-    def where(self, index: int) -> str:
-        part, offset = self._locate(index)
-        return part.where(offset)
-
     def __len__(self) -> int:
         return self._ends[-1]
 
     def __iter__(self) -> Iterator[Row]:
-        for part in self._parts:
-            yield from part
+        return chain.from_iterable(self._parts)
 
     def _locate(self, index: int) -> tuple[RowSequence, int]:
         number = bisect_right(self._ends, index)
         return self._parts[number], index - (self._ends[number - 1] if number else 0)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple, np.ndarray))
-
-
-def _labels(value: Any) -> list[Any]:
-    """The labels in a cell: those of a list, or the one."""
-    return list(value) if _is_list(value) else [value]
 
 
 def _label(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Batching by token budget: which texts go through the network together.
+"""Batching by token budget: which texts go through the network together, and the loop that runs them.
 
     lengths   7 3 9 3 7 3      sorted   3 3 3 7 7 9      batches of at most 14 tokens   [3 3 3] [7 7] [9]
 
@@ -8,9 +8,15 @@ a nearly empty last one would waste what the others saved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from torch import nn
 
 from glassformer.errors import ConfigError
+
+Result = TypeVar("Result")
 
 
 def plan_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
@@ -36,3 +42,40 @@ def plan_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
         batches[-1].append(index)
         filled += lengths[index]
     return batches
+
+
+def run_planned(
+    batches: Sequence[Sequence[int]],
+    lengths: Sequence[int],
+    run: Callable[[Sequence[int]], Result],
+    on_out_of_memory: Callable[[Exception], int | None] | None = None,
+) -> Iterator[tuple[Sequence[int], Result]]:
+    """Run batches of `plan_batches` one after another: the indices of each with what `run` makes of them.
+
+    Args: on_out_of_memory: gives the token budget that a batch is split to after an error; None = the error is raised
+    """
+    for batch in batches:
+        try:
+            result = run(batch)
+        except Exception as error:
+            if on_out_of_memory is None or len(batch) == 1 or (fewer := on_out_of_memory(error)) is None:
+                raise
+        else:
+            # Outside the `try`: an error of the consumer, which is thrown in here, is not the network's.
+            yield batch, result
+            continue
+        # Outside the `except`: its traceback holds the tensors of the batch that did not fit.
+        parts = plan_batches([lengths[i] for i in batch], fewer)
+        yield from run_planned([[batch[i] for i in part] for part in parts], lengths, run, on_out_of_memory)
+
+
+@contextmanager
+def eval_mode(network: nn.Module) -> Iterator[None]:
+    """Put a network into evaluation mode; afterwards each module has its own mode again, also where they differ."""
+    training = [module for module in network.modules() if module.training]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

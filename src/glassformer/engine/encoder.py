@@ -8,13 +8,11 @@ Source: sorting and token budgets: common practice; rows without padding: Zeng e
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -22,17 +20,20 @@ from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.masks import Packing
-from glassformer.deprecation import former_keywords
-from glassformer.engine.batching import plan_batches
-from glassformer.engine.modes import eval_mode
+from glassformer.deprecation import warn_former
+from glassformer.engine.batching import eval_mode, plan_batches, run_planned
 from glassformer.engine.pooling import PoolingSettings, check_pooling, read_pooling_settings
 from glassformer.engine.prepare import prepare, prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network
+from glassformer.progress import progress_bar
+
+Result = TypeVar("Result")
 
 WINDOW_TEXTS = 16_384  # texts that are tokenised and sorted together: bounds RAM, and sorts well enough
 MIN_TEXTS_TO_PREPARE = 128  # preparing weights takes about as long as encoding a dozen
+MIN_TEXTS_FOR_A_BAR = 512
 BATCH_TOKENS = 1_024  # enough to keep the cores busy, few enough to stay in their caches
 
 
@@ -43,36 +44,71 @@ class BatchTokenizer(Protocol):
         """Ids with special tokens, at most `max_tokens` a text; and how many texts were cut."""
 
 
-@former_keywords(pass_tokens="batch_tokens")
 def encode(
     network: Network,
     tokenizer: BatchTokenizer,
     texts: Sequence[str],
-    folder: Path | None = None,
+    folder: Path | PoolingSettings | None = None,
     *,
     pooling: str | None = None,
     precision: str | None = None,
     truncate: bool = True,
     batch_tokens: int = BATCH_TOKENS,
     progress: bool | None = None,
+    pass_tokens: int | None = None,
 ) -> np.ndarray:
-    """Encode texts to sentence embeddings, one vector each; within 1e-5 (fp32) of one text at a time.
+    """Encode texts to sentence embeddings, one float32 vector each; within 1e-5 (fp32) of one text at a time. [N, D]
 
     Args:
-        network: any family with one stack; its head is not run.
-        texts: strings.
-        folder: the model folder; its `modules.json` decides pooling and normalisation, else the mean over tokens.
-        pooling: overrides the folder, without its normalisation: "cls", the state of the first token,
-            "mean", "max", "lasttoken", …
+        folder: the model folder, or its settings as read: its `modules.json` decides pooling and normalisation.
+        pooling: overrides the folder, without its normalisation: "cls", "mean", "max", "lasttoken", …
         precision: "fp32", "fp16", "bf16" or "int8": prepare the network first, see `prepare`. None = as it is; a plain
             fp32 network is prepared in fp32, which changes no result, if there are enough texts to pay for it.
-        truncate: truncate texts beyond the limit, with one warning that counts them; False = an error.
-        batch_tokens: token budget of a batch.
+        truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
+        batch_tokens (formerly pass_tokens): token budget of a batch.
         progress: show a progress bar; None = on a terminal, for more than 512 texts.
-    Returns: float32 vectors. [N, D]
     Raises: DataError: texts are no strings; (truncate=False) a text is too long. UnsupportedError: two stacks.
     """
     texts = _check_texts(texts)
+    if pass_tokens is not None:
+        warn_former("the argument pass_tokens", "batch_tokens")
+    batch_tokens = _check_call(network, batch_tokens if pass_tokens is None else pass_tokens)
+    if precision is not None:
+        prepare(network, precision)
+    elif len(texts) >= MIN_TEXTS_TO_PREPARE:
+        prepare_plain(network)
+    settings = _settings(network, folder, pooling)
+    vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)
+    truncated = 0
+    shown = progress if len(texts) > MIN_TEXTS_FOR_A_BAR else bool(progress)
+    with eval_mode(network), progress_bar("encoding", len(texts), shown=shown) as advance:
+        for start in range(0, len(texts), WINDOW_TEXTS):
+            ids, too_long = _batch_ids(tokenizer, texts[start : start + WINDOW_TEXTS], settings, truncate)
+            truncated += too_long
+            for indices, pooled in run_final_states(network, ids, batch_tokens, settings.pool_packed):
+                vectors[[start + i for i in indices]] = pooled
+                advance(len(indices))
+            advance(sum(not text for text in ids))  # a text without a token; its vector stays 0
+    if truncated:
+        warnings.warn(
+            f"{truncated} of {len(texts)} texts were cut to {settings.max_tokens} tokens", stacklevel=3
+        )
+    return vectors
+
+
+def _settings(
+    network: Network, folder: Path | PoolingSettings | None, pooling: str | None
+) -> PoolingSettings:
+    settings = (
+        folder if isinstance(folder, PoolingSettings) else read_pooling_settings(folder, network.POOLING)
+    )
+    if pooling is not None:
+        settings = replace(settings, poolings=(check_pooling(pooling),), normalise=False)
+    limits = (settings.max_tokens, network.max_tokens)
+    return replace(settings, max_tokens=min((limit for limit in limits if limit is not None), default=None))
+
+
+def _check_call(network: Network, batch_tokens: object) -> int:
     if isinstance(batch_tokens, bool) or not isinstance(batch_tokens, int) or batch_tokens < 1:
         raise ConfigError(f"batch_tokens is {safe_repr(batch_tokens)}; it must be a whole number from 1 up")
     if (stacks := list(network.stacks())) != ["text"]:
@@ -80,35 +116,22 @@ def encode(
             f"encode reads the states of a model with one text stack; this one has {' and '.join(stacks)}: call the "
             "model itself for its outputs"
         )
-    if precision is not None:
-        prepare(network, precision)
-    elif len(texts) >= MIN_TEXTS_TO_PREPARE:
-        prepare_plain(network)
-    settings = read_pooling_settings(folder, network.POOLING)
-    if pooling is not None:
-        settings = replace(settings, poolings=(check_pooling(pooling),), normalise=False)
-    limits = [limit for limit in (settings.max_tokens, network.max_tokens) if limit is not None]
-    max_tokens = min(limits, default=None)
-    vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)
-    truncated = 0
-    with eval_mode(network), _bar(progress, len(texts)) as advance:
-        for start in range(0, len(texts), WINDOW_TEXTS):
-            window = texts[start : start + WINDOW_TEXTS]
-            if settings.lower_case:
-                window = [text.lower() for text in window]
-            ids, too_long = tokenizer.batch_ids(window, max_tokens)
-            if too_long and not truncate:
-                raise DataError(
-                    f"{too_long} of {len(window)} texts have more than {max_tokens} tokens; shorten or split them, "
-                    "or let them be cut with truncate=True"
-                )
-            truncated += too_long
-            for indices, batch_vectors in _vectors(network, ids, settings, batch_tokens):
-                vectors[[start + i for i in indices]] = batch_vectors
-                advance(len(indices))
-    if truncated:
-        warnings.warn(f"{truncated} of {len(texts)} texts were cut to {max_tokens} tokens", stacklevel=4)
-    return vectors
+    return batch_tokens
+
+
+def _batch_ids(
+    tokenizer: BatchTokenizer, texts: list[str], settings: PoolingSettings, truncate: bool
+) -> tuple[list[list[int]], int]:
+    """The ids of texts as the settings ask for, and how many texts were cut."""
+    if settings.lower_case:
+        texts = [text.lower() for text in texts]
+    ids, too_long = tokenizer.batch_ids(texts, settings.max_tokens)
+    if too_long and not truncate:
+        raise DataError(
+            f"{too_long} of {len(texts)} texts have more than {settings.max_tokens} tokens; shorten or split them, "
+            "or let them be cut with truncate=True"
+        )
+    return ids, too_long
 
 
 def _check_texts(texts: object) -> list[str]:
@@ -137,34 +160,23 @@ def final_states(network: Network, ids: Sequence[Sequence[int]]) -> tuple[Tensor
     return network.states(Batch(input_ids=row), Flow(packing=packing)), packing
 
 
-def _vectors(
-    network: Network, ids: Sequence[Sequence[int]], settings: PoolingSettings, batch_tokens: int
-) -> Iterator[tuple[list[int], np.ndarray]]:
-    """The vectors of one batch after another, with the indices of their texts."""
-    empty = [i for i, text in enumerate(ids) if not text]
-    if empty:  # without special tokens an empty text has no token; its vector stays 0
-        yield empty, np.zeros(1, dtype=np.float32)
+def run_final_states(
+    network: Network,
+    ids: Sequence[Sequence[int]],
+    batch_tokens: int,
+    read: Callable[[Tensor, Packing], Result],
+) -> Iterator[tuple[list[int], Result]]:
+    """Run texts by length: the indices of each batch, and what `read` makes of its final states [tokens, D].
+
+    A text without a token is left out.
+    """
     nonempty = [i for i, text in enumerate(ids) if text]
-    for batch in plan_batches([len(ids[i]) for i in nonempty], batch_tokens):
-        indices = [nonempty[i] for i in batch]
-        with torch.inference_mode():
-            states, packing = final_states(network, [ids[i] for i in indices])
-            pooled = [
-                settings.pool(states[0, start : start + texts * length].unflatten(0, (texts, length)))
-                for start, texts, length in packing.groups()
-            ]
-            yield indices, torch.cat(pooled).cpu().numpy()
+    lengths = [len(ids[i]) for i in nonempty]
 
+    @torch.inference_mode()
+    def run(batch: Sequence[int]) -> Result:
+        states, packing = final_states(network, [ids[nonempty[i]] for i in batch])
+        return read(states[0], packing)
 
-@contextmanager
-def _bar(enabled: bool | None, texts: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error."""
-    if not (sys.stderr.isatty() and texts > 512 if enabled is None else enabled):
-        yield lambda count: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("encoding", total=texts)
-        yield lambda count: bar.advance(task, count)
+    for batch, result in run_planned(plan_batches(lengths, batch_tokens), lengths, run):
+        yield [nonempty[i] for i in batch], result

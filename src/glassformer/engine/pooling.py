@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import error_reason, open_regular_file, safe_repr
 from glassformer.files.strict_json import read_json_object
@@ -58,6 +60,14 @@ class PoolingSettings:
         """Pool the states of texts of one length. [texts, T, D] → [texts, D · poolings]"""
         pooled = torch.cat([POOLINGS[name](states) for name in self.poolings], dim=-1).float()
         return torch.nn.functional.normalize(pooled, dim=-1) if self.normalise else pooled
+
+    def pool_packed(self, states: Tensor, packing: Packing) -> np.ndarray:
+        """Pool texts that are packed into one row. [tokens, D] → [texts, D · poolings]"""
+        groups = [
+            self.pool(states[start : start + texts * length].unflatten(0, (texts, length)))
+            for start, texts, length in packing.groups()
+        ]
+        return torch.cat(groups).cpu().numpy()
 
 
 def check_pooling(name: str) -> str:

@@ -19,6 +19,8 @@ from glassformer.engine.encoder import BatchTokenizer, encode
 from glassformer.engine.prepare import PRECISIONS, prepare, unprepare
 from glassformer.models import Network
 
+PLAIN_TEXTS = 64  # of the slow plain network, one at a time; its time is scaled up to all texts
+
 # Sentences of our own, from two words to a paragraph, in the proportions of everyday text.
 SAMPLE = (
     "Thank you.",
@@ -80,25 +82,24 @@ def compare_precisions(
     Returns: a row for the plain network ("plain"), then one for each precision.
     """
     tokens = sum(map(len, tokenizer.batch_ids(texts, network.max_tokens)[0]))
-    unprepare(network)
-    reference = np.concatenate([_timed_encode(network, tokenizer, [text], folder)[1] for text in texts[:64]])
+    single = [[text] for text in texts[:PLAIN_TEXTS]]
     seconds: dict[str, list[float]] = {name: [] for name in ("plain", *precisions)}
     vectors: dict[str, np.ndarray] = {}
     for run in range(repeats + 1):
         for name in seconds:
             if name == "plain":
                 unprepare(network)
-                start = time.perf_counter()
-                for text in texts[:64]:
-                    _timed_encode(network, tokenizer, [text], folder)
-                elapsed = (time.perf_counter() - start) * len(texts) / len(texts[:64])
-                vectors[name] = reference
             else:
                 prepare(network, name)
-                elapsed, vectors[name] = _timed_encode(network, tokenizer, texts, folder)
-            if run > 0:
+            batches = single if name == "plain" else [texts]
+            start = time.perf_counter()
+            encoded = [encode(network, tokenizer, batch, folder, progress=False) for batch in batches]
+            elapsed = (time.perf_counter() - start) * len(texts) / sum(map(len, batches))
+            vectors[name] = np.concatenate(encoded)
+            if run > 0:  # the first warms up
                 seconds[name].append(elapsed)
     unprepare(network)
+    reference = vectors["plain"]
     plain = statistics.median(seconds["plain"])
     return [
         PrecisionRow(
@@ -112,14 +113,6 @@ def compare_precisions(
         )
         for name in seconds
     ]
-
-
-def _timed_encode(
-    network: Network, tokenizer: BatchTokenizer, texts: Sequence[str], folder: Path | None
-) -> tuple[float, np.ndarray]:
-    start = time.perf_counter()
-    vectors = encode(network, tokenizer, texts, folder, progress=False)
-    return time.perf_counter() - start, vectors
 
 
 def _smallest_cosine(a: np.ndarray, b: np.ndarray) -> float:

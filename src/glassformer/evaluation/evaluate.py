@@ -1,24 +1,49 @@
-"""Evaluate a model: its predictions and those of baselines, scored on the same rows, in a report."""
+"""Evaluate a model: its predictions and those of baselines, scored on the same rows, in a report.
+
+evaluate(…) → Evaluation      predictions, and a report: metrics with 95 % confidence intervals, beside baselines
+EvaluationReport              strict JSON, in report.json of an evaluation's folder; printed, or shown in a notebook:
+                              a table with the model, its baselines, and how much better it is
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from glassformer.errors import DataError
-from glassformer.evaluation.report import EvaluationReport, SystemResult
-from glassformer.runs.environment import describe_environment
-from glassformer.tasks.base import Dataset, Progress, Task
-from glassformer.tasks.metrics.bootstrap import differences, intervals
-from glassformer.tasks.metrics.intervals import RESAMPLES
-from glassformer.tasks.metrics.metric import greater_is_better
+from glassformer.deprecation import former_attributes
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
+from glassformer.files.atomic import write_json
+from glassformer.files.parsing import parse_dataclass
+from glassformer.files.strict_json import read_json_object
+from glassformer.pages.tables import html_table, text_table
+from glassformer.runs.folder import describe_environment
+from glassformer.tasks.base import Baseline, Dataset, Progress, Task
+from glassformer.tasks.metrics.metric import (
+    RESAMPLES,
+    Bootstrap,
+    Interval,
+    PerClassReport,
+    differences,
+    greater_is_better,
+    intervals,
+)
 from glassformer.tasks.predictions import Prediction, write_predictions
 
 REPORT, PREDICTIONS = "report.json", "examples.jsonl"
+FORMAT = 1
+CLASS_COLUMNS = ("precision", "recall", "f1", "support")
+MAX_CLASSES, CLASSES_PER_END = 12, 5
+"""So many classes are all shown; of more, so many from either end."""
+
+Table = tuple[list[str], list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -59,19 +84,15 @@ def evaluate(
     """
     if not len(rows):
         raise DataError("there is no row to evaluate; the split is empty")
-    results: dict[str, SystemResult] = {}
     with _user_warnings() as messages:
-        start = perf_counter()
+        start = perf_counter()  # of the model alone: metrics, baselines and the bootstrap are not its time
         predictions = list(task.predict(rows, progress))
         seconds = perf_counter() - start
         metrics = task.metrics(predictions)
-        for baseline in task.baselines(train, predictions) if baselines else ():
-            of_baseline = task.metrics(baseline.predictions)
-            results[baseline.name] = SystemResult(
-                about=baseline.about,
-                metrics=intervals(of_baseline, resamples),
-                difference=differences(metrics, of_baseline, resamples).get(task.METRIC),
-            )
+        results = {
+            baseline.name: _baseline_result(baseline, task, metrics, resamples)
+            for baseline in (task.baselines(train, predictions) if baselines else ())
+        }
     report = EvaluationReport(
         task=task_name,
         name=name,
@@ -81,13 +102,20 @@ def evaluate(
         metrics=intervals(metrics, resamples),
         methods=dict(metrics.methods),
         baselines=results,
-        classes=task.per_class(predictions),
-        notes=[*messages, *task.notes(predictions)],
+        classes=metrics.report(),
+        notes=[*messages, *metrics.notes(), *task.notes(predictions)],
         seed=seed,
         seconds=seconds,
         environment=describe_environment(task.model.device),
     )
     return Evaluation(report, predictions)
+
+
+def _baseline_result(baseline: Baseline, task: Task, metrics: Bootstrap, resamples: int) -> SystemResult:
+    """The metrics of a baseline, and how far the model's are from them: in the same resamples of the same rows."""
+    own = task.metrics(baseline.predictions)
+    difference = differences(metrics, own, resamples).get(task.METRIC)
+    return SystemResult(about=baseline.about, metrics=intervals(own, resamples), difference=difference)
 
 
 @contextmanager
@@ -102,3 +130,214 @@ def _user_warnings() -> Iterator[list[str]]:
             messages.append(str(warning.message))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+# ------------------------------------------------------------------------------------------------ the report
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemResult:
+    """The metrics of one system, such as a baseline, on the rows of an evaluation.
+
+    about: what it is · metrics: by name · difference: the model's main metric minus its, on the same rows
+    """
+
+    about: str
+    metrics: dict[str, Interval]
+    difference: Interval | None = None
+
+    def improvement(self, higher: bool) -> Interval | None:
+        """How much better the model is; positive also where less of the metric is better."""
+        return self.difference if self.difference is None or higher else -self.difference
+
+
+@former_attributes(figures="metrics")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EvaluationReport:
+    """The evaluation report of a model.
+
+    task: as in `glassformer train` · name: of the model · data: files, rows, fingerprint of what it was evaluated on
+    metric: the main metric · higher: whether more of it is better
+    metrics: by name · methods: metric → how it was computed, by which package in which version
+    baselines: name → their metrics · classes: metrics per class · notes: warnings and remarks
+    seed: of the training, where it is known · seconds: that the model took for all rows
+    environment: what it was computed with and on
+    """
+
+    task: str
+    name: str
+    data: dict[str, Any]
+    metric: str
+    higher: bool
+    metrics: dict[str, Interval]
+    methods: dict[str, str]
+    baselines: dict[str, SystemResult] = field(default_factory=dict)
+    classes: PerClassReport | None = None
+    notes: list[str] = field(default_factory=list)
+    seed: int | None = None
+    seconds: float = 0.0
+    environment: dict[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def to_dict(self) -> dict[str, Any]:
+        """Names and values that strict JSON can hold."""
+        values: dict[str, Any] = null_for_nan(asdict(self))
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> EvaluationReport:
+        """Raises: ConfigError: no report, or one of another version."""
+        if not isinstance(values, Mapping) or values.get("format") != FORMAT:
+            raise ConfigError(f"this is no report of format {FORMAT}; evaluate the model again")
+        report = parse_dataclass(cls, _nan_from_null(rename_former_keys(values)))
+        if type(report.data.get("rows")) is not int:
+            raise ConfigError(f"data.rows is {safe_repr(report.data.get('rows'))}; it must be a whole number")
+        if report.metric not in report.metrics:
+            raise ConfigError(f"its main metric, {safe_repr(report.metric)}, is none of its metrics")
+        return report
+
+    def save(self, path: str | Path) -> None:
+        write_json(Path(path), self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> EvaluationReport:
+        """Raises: DataError: no such file, or no report."""
+        try:
+            return cls.from_dict(read_json_object(Path(path), DataError))
+        except ConfigError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    @property
+    def caption(self) -> str:
+        """What was evaluated, in a sentence."""
+        files = ", ".join(map(str, self.data.get("files") or ["rows of its own"]))
+        return f"{self.name} on {self.data['rows']:,} rows of {files}; in brackets 95 % intervals"
+
+    @property
+    def method(self) -> str:
+        """How the main metric was computed, and by which packages the others."""
+        packages = dict.fromkeys(method.partition(",")[0] for method in self.methods.values())
+        main = self.methods.get(self.metric, "a way that it does not say")
+        others = [name for name in packages if not main.startswith(name)]
+        return f"{self.metric} by {main}" + (f"; others by {', '.join(others)}" if others else "")
+
+    def table(self) -> Table:
+        """Headings and rows: a metric a row, the model and each baseline a column."""
+        others = self.baselines.values()
+        rows = [
+            [
+                f"{name} *" if name == self.metric else name,
+                *map(_written, (x, *(s.metrics.get(name) for s in others))),
+            ]
+            for name, x in self.metrics.items()
+        ]
+        if others:
+            better = (_written(system.improvement(self.higher), signed=True) for system in others)
+            rows.append([f"{self.metric}: better by", "", *better])
+        return ["", self.name, *self.baselines], rows
+
+    def systems_table(self) -> Table:
+        """Headings and rows: the model and each baseline a row, their main metric and how much better the model is."""
+        own = [self.name, _written(self.metrics[self.metric])]
+        if not self.baselines:
+            return ["", self.metric], [own]
+        rows = [[*own, "", "this model"]]
+        for name, system in self.baselines.items():
+            better = _written(system.improvement(self.higher), signed=True)
+            rows.append([name, _written(system.metrics.get(self.metric)), better, system.about])
+        return ["", self.metric, f"{self.name} better by", ""], rows
+
+    def other_metrics_table(self) -> Table:
+        """Headings and rows: every metric of the model but the main one."""
+        rows = [[name, _written(x)] for name, x in self.metrics.items() if name != self.metric]
+        return ["metric", self.name], rows
+
+    def class_table(self) -> Table | None:
+        """Headings and rows: scores per class, a class a row; of many the best and worst by F1. None = no classes."""
+        if self.classes is None:
+            return None
+        # the best F1 first, and last the classes without one
+        classes = sorted(
+            self.classes.scores.items(), key=lambda x: (x[1].get("f1") is None, -(x[1].get("f1") or 0.0))
+        )
+        rows = [
+            [name, *(_score(scores.get(column), column) for column in CLASS_COLUMNS)]
+            for name, scores in classes
+        ]
+        if len(rows) > MAX_CLASSES:
+            gap = ["…", *[""] * len(CLASS_COLUMNS)]
+            rows = [*rows[:CLASSES_PER_END], gap, *rows[-CLASSES_PER_END:]]
+        return ["", *CLASS_COLUMNS], rows
+
+    def card_comparison(self) -> dict[str, Any]:
+        """The main metric beside those of the baselines, for a model card."""
+        systems: dict[str, dict[str, Interval | None]] = {self.name: {"figure": self.metrics[self.metric]}}
+        for name, system in self.baselines.items():
+            better = system.improvement(self.higher)
+            systems[name] = {"figure": system.metrics.get(self.metric), "better": better}
+        comparison: dict[str, Any] = null_for_nan(
+            {
+                "metric": self.metric,
+                "method": self.methods.get(self.metric),
+                "rows": self.data.get("rows"),
+                "systems": {
+                    name: {key: x and asdict(x) for key, x in row.items()} for name, row in systems.items()
+                },
+            }
+        )
+        return comparison
+
+    def __str__(self) -> str:
+        tables = (self.systems_table(), self.other_metrics_table(), self.class_table())
+        notes = "\n".join([self.method, *(f"note: {note}" for note in self.notes)])
+        return "\n\n".join(
+            [self.caption, *(text_table(*table) for table in tables if table is not None), notes]
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        classes = self.class_table()
+        tables = html_table(*self.table(), self.caption) + ("" if classes is None else html_table(*classes))
+        return tables + "".join(f"<p>{escape(text)}</p>" for text in (self.method, *self.notes))
+
+
+def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a saved report with the keys of today: `metrics` was `figures`, `scores` of classes was `each`."""
+    renamed = {"metrics" if name == "figures" else name: value for name, value in values.items()}
+    if isinstance(baselines := renamed.get("baselines"), Mapping):
+        renamed["baselines"] = {
+            name: rename_former_keys(baseline) if isinstance(baseline, Mapping) else baseline
+            for name, baseline in baselines.items()
+        }
+    if isinstance(classes := renamed.get("classes"), Mapping) and "each" in classes:
+        renamed["classes"] = {"scores" if name == "each" else name: value for name, value in classes.items()}
+    return renamed
+
+
+def _written(x: Interval | None, *, signed: bool = False) -> str:
+    return "" if x is None else x.written(3, signed=signed)
+
+
+def _score(value: float | None, column: str) -> str:
+    return "–" if value is None else f"{value:,.0f}" if column == "support" else f"{value:.3f}"
+
+
+def _nan_from_null(value: Any) -> Any:
+    """What `null_for_nan` wrote, with the values that JSON has no number for as NaN again."""
+    if isinstance(value, Mapping):
+        was_nan = set(value) == {"value", "low", "high"} and value["value"] is None
+        return {
+            name: math.nan if was_nan and name == "value" else _nan_from_null(item)
+            for name, item in value.items()
+        }
+    return [_nan_from_null(item) for item in value] if isinstance(value, list) else value
+
+
+def null_for_nan(value: Any) -> Any:
+    """A value for strict JSON, which has no NaN and no infinity: they become None."""
+    if isinstance(value, Mapping):
+        return {str(name): null_for_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [null_for_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from glassformer.weights.names import WeightNames
 
 TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-9}
 """Tolerance of a stage in each precision, absolute or relative to its largest number."""
+PRECISIONS = {torch.float32: "fp32", torch.float64: "fp64"}
 
 BUILDING_BLOCK = re.compile(r"(?:.*\.)?blocks\.\d+")
 
@@ -49,6 +51,13 @@ class ParityCase:
     keep: Tensor
     token_types: Tensor | None = None
     left: bool = False
+
+    def padded_left(self) -> ParityCase:
+        """The same rows with their padding on the left."""
+        order = self.keep.int().argsort(dim=1, stable=True)  # padding first, texts in order
+        types = None if self.token_types is None else self.token_types.gather(1, order)
+        ids, keep = self.ids.gather(1, order), self.keep.gather(1, order)
+        return ParityCase(name=self.name, ids=ids, keep=keep, token_types=types)
 
 
 @dataclass(frozen=True)
@@ -120,12 +129,13 @@ def compare_stages(
     """
     stages = {}
     for dtype, tolerance in tolerances.items():
-        network.to(dtype)
+        network.to(dtype)  # fp32 first: fp64 holds every fp32 weight exactly, and the way back would round
         with fp64_arithmetic(dtype):
             reference = reference_of(dtype).eval()
             for case in cases:
                 pairs = compare_case(network, reference, names, case)
-                stages[_precision_name(dtype), case.name] = [
+                precision = PRECISIONS.get(dtype, str(dtype).removeprefix("torch."))
+                stages[precision, case.name] = [
                     difference(stage, ours, theirs, tolerance) for stage, ours, theirs in pairs
                 ]
     return ParityReport(stages, tuple(notes))
@@ -151,15 +161,11 @@ def compare_case(
     """Run one case through both; (stage, ours, theirs) of its visible tokens, in the order of computation."""
     network.name_nodes()
     modules = _stage_modules(network, reference, names)
-    our_ids, our_keep, our_token_types = case.ids, case.keep, case.token_types
-    if case.left:
-        order = case.keep.int().argsort(dim=1, stable=True)  # padding first, texts in order
-        our_ids, our_keep = case.ids.gather(1, order), case.keep.gather(1, order)
-        our_token_types = None if case.token_types is None else case.token_types.gather(1, order)
+    ours = case.padded_left() if case.left else case
     tape = Tape(*(tap for tap, _, _ in modules)).attach(network)
-    batch = Batch(input_ids=our_ids, token_type_ids=our_token_types)
+    batch = Batch(input_ids=ours.ids, token_type_ids=ours.token_types)
     padded = not bool(case.keep.all())
-    output = network(batch, Flow(keep=our_keep[:, None] if padded else None, tape=tape)).present()
+    output = network(batch, Flow(keep=ours.keep[:, None] if padded else None, tape=tape)).present()
 
     extra = {} if case.token_types is None else {"token_type_ids": case.token_types}
     with _capture(modules) as captured:
@@ -169,10 +175,7 @@ def compare_case(
     fields = network.head.FIELDS if network.head is not None else ()
     stages = [(tap, tape.taps[tap], captured[tap]) for tap, _, _ in modules]
     stages += [(field, output[field], their_output[field]) for field in fields]
-    return [
-        (stage, _visible_rows(ours, our_keep), _visible_rows(theirs, case.keep))
-        for stage, ours, theirs in stages
-    ]
+    return [(stage, _visible_rows(a, ours.keep), _visible_rows(b, case.keep)) for stage, a, b in stages]
 
 
 def _visible_rows(x: Tensor, keep: Tensor) -> Tensor:
@@ -220,29 +223,20 @@ def _capture(modules: Sequence[tuple[str, nn.Module, bool]]) -> Iterator[dict[st
     """Capture inputs or outputs of the reference's modules by hooks while the block runs, by the names of our taps."""
     captured: dict[str, Tensor] = {}
 
-    def on_entry(tap: str) -> Callable[..., None]:
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            captured[tap] = args[0] if args else kwargs["hidden_states"]
+    def on_entry(tap: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        captured[tap] = args[0] if args else kwargs["hidden_states"]
 
-        return hook
+    def on_exit(tap: str, module: nn.Module, args: Any, output: Any) -> None:
+        captured[tap] = output if isinstance(output, Tensor) else output[0]
 
-    def on_exit(tap: str) -> Callable[..., None]:
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            captured[tap] = output if isinstance(output, Tensor) else output[0]
-
-        return hook
-
-    handles = [
-        module.register_forward_pre_hook(on_entry(tap), with_kwargs=True)
-        if entry
-        else module.register_forward_hook(on_exit(tap))
-        for tap, module, entry in modules
-    ]
-    try:
+    with ExitStack() as hooks:
+        for tap, module, entry in modules:
+            if entry:
+                handle = module.register_forward_pre_hook(partial(on_entry, tap), with_kwargs=True)
+            else:
+                handle = module.register_forward_hook(partial(on_exit, tap))
+            hooks.callback(handle.remove)
         yield captured
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 # ------------------------------------------------------------------------------------------------------- the inputs
@@ -270,14 +264,20 @@ def random_cases(
 
     lengths = torch.tensor([short, max(short * 2 // 3, 1), 1])
     keep = torch.arange(short)[None] < lengths[:, None]  # [3, short]
-    padded = ids(3, short).where(keep, hidden)
-    types_of_padded = types(3, short)
+    padded: dict[str, Any] = {
+        "ids": ids(3, short).where(keep, hidden),
+        "keep": keep,
+        "token_types": types(3, short),
+    }
+    whole: dict[str, Any] = {
+        "ids": ids(2, T),
+        "keep": torch.ones(2, T, dtype=torch.bool),
+        "token_types": types(2, T),
+    }
     return [
-        ParityCase(
-            name="random ids", ids=ids(2, T), keep=torch.ones(2, T, dtype=torch.bool), token_types=types(2, T)
-        ),
-        ParityCase(name="padded right", ids=padded, keep=keep, token_types=types_of_padded),
-        ParityCase(name="padded left", ids=padded, keep=keep, token_types=types_of_padded, left=True),
+        ParityCase(name="random ids", **whole),
+        ParityCase(name="padded right", **padded),
+        ParityCase(name="padded left", **padded, left=True),
     ]
 
 
@@ -287,7 +287,3 @@ def text_case(rows: Sequence[Sequence[int]], *, hidden: int = 0) -> ParityCase:
     ids = torch.tensor([[*row, *[hidden] * (T - len(row))] for row in rows])
     keep = torch.arange(T)[None] < torch.tensor([len(row) for row in rows])[:, None]
     return ParityCase(name="text", ids=ids, keep=keep)
-
-
-def _precision_name(dtype: torch.dtype) -> str:
-    return {torch.float32: "fp32", torch.float64: "fp64"}.get(dtype, str(dtype).removeprefix("torch."))

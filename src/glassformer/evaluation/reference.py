@@ -66,14 +66,9 @@ def reference_model(
         raise UnsupportedError(
             f"transformers {transformers.__version__} has no class {architecture!r} to compare with"
         )
-    logging = transformers.utils.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        settings = kind.config_class.from_dict(
-            {key: value for key, value in config.items() if key not in EXTERNAL_CODE_KEYS and key[:1] != "_"}
-        )
+    safe = {key: value for key, value in config.items() if key not in EXTERNAL_CODE_KEYS and key[:1] != "_"}
+    with _quiet(transformers.utils.logging):
+        settings = kind.config_class.from_dict(safe)
         if dtype == torch.float64:
             settings.reorder_and_upcast_attn = False  # an order of rounding that raises in fp64
         if settings.pad_token_id is None:
@@ -87,16 +82,26 @@ def reference_model(
             experts_implementation="eager",  # the grouped product has no fp64
             output_loading_info=True,
         )
+    problems = {
+        "missing_keys": "no tensors for these parameters, so its own are random",
+        "mismatched_keys": "tensors of another shape",
+    }
+    return model.eval(), [
+        f"the reference library has {what}: {', '.join(sorted(map(str, report[key]))[:10])}"
+        for key, what in problems.items()
+        if report[key]
+    ]
+
+
+@contextmanager
+def _quiet(logging: Any) -> Iterator[None]:
+    """Neither messages below errors nor progress bars of the reference library."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
     finally:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
-    notes = [
-        f"the reference library has {what}: {', '.join(sorted(map(str, report[key]))[:10])}"
-        for key, what in (
-            ("missing_keys", "no tensors for these parameters, so its own are random"),
-            ("mismatched_keys", "tensors of another shape"),
-        )
-        if report[key]
-    ]
-    return model.eval(), notes

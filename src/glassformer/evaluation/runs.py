@@ -1,8 +1,9 @@
-"""Trained runs: a run folder with its model, task, data and options, to be evaluated.
+"""Trained runs: a run folder with its model, task, data and options, to be evaluated; its splits with their reports.
 
 run = open_run("runs/mood")
 run.evaluate().report                          on its own validation rows
 run.evaluate("test.csv", baselines=False)      on other rows
+evaluated_split(run, "train")                  a split with report and predictions, evaluated now where they are missing
 evaluate_model("a/model", "classify", "test.csv", columns={"label": "mood"})      a model without a run folder
 
 runs/mood/evaluation/validation/   report.json   examples.jsonl   errors.html   …
@@ -18,18 +19,20 @@ from typing import Any
 
 from glassformer.data.rows import RowSequence
 from glassformer.data.views import RenamedColumns
-from glassformer.errors import ConfigError, DataError, WeightsError
-from glassformer.evaluation.evaluate import REPORT, Evaluation, evaluate
+from glassformer.errors import ConfigError, DataError, WeightsError, nearest
+from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate
 from glassformer.files import safe_repr
+from glassformer.files.strict_json import read_json_object
 from glassformer.model import Model, load
-from glassformer.runs.config import RunConfig, check_task_options, parse_config, read_config
+from glassformer.runs.config import RunConfig, check_task_options, parse_config
 from glassformer.runs.data import check_columns, read_splits
-from glassformer.runs.folder import CONFIG, MODEL, run_name
-from glassformer.tasks.base import Task
+from glassformer.runs.folder import CONFIG, MODEL, read_config, run_name
+from glassformer.tasks.base import Task, check_evaluates, task_class
+from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.columns import columns_of
-from glassformer.tasks.registry import check_evaluates, task_class
+from glassformer.tasks.predictions import Prediction, read_predictions
 
-EVALUATION, VALIDATION = "evaluation", "validation"
+EVALUATION, VALIDATION, TRAIN = "evaluation", "validation", "train"
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,10 @@ class TrainedRun:
             )
         return self.folder / EVALUATION / split
 
-    def is_evaluated(self) -> bool:
-        """Whether there is a report on its validation rows that is not older than its model."""
-        report = self.evaluation_folder() / REPORT
+    def is_evaluated(self, split: str = VALIDATION) -> bool:
+        """Whether there is a report on a split that is not older than its model."""
+        report = self.evaluation_folder(split) / REPORT
+        # a training that goes on writes the weights again
         weights = [path.stat().st_mtime for path in (self.folder / MODEL).glob("*.safetensors")]
         return report.is_file() and report.stat().st_mtime >= max(weights, default=0)
 
@@ -104,7 +108,7 @@ class TrainedRun:
         Raises: DataError: a run without validation rows, and no files; no such column. ConfigError: no such role.
         """
         data, usual = self.config.data, task_class(self.config.task).COLUMNS
-        columns_of(usual, self.columns)
+        columns_of(usual, self.columns)  # roles are checked before any file is read
         if files is not None:
             options = data.format if format is None else dict(format)
             rows = replace(data, folder="", format=options, columns={**data.columns, **self.columns}).read(
@@ -140,6 +144,7 @@ class TrainedRun:
         """
         task, data = self.task_for_evaluation(**options), self.config.data
         rows = files if isinstance(files, RowSequence) else self.read_rows(files, format=format)
+        # a column that the training ignored need not be in another file
         check_columns(rows, self.task, [*(x for x in data.ignore if x in ("*", *rows.columns)), *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
@@ -183,6 +188,104 @@ def open_run(
         )
     config = parse_config(read_config(path / CONFIG))
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
+
+
+# ------------------------------------------------------------------------------------------ splits, evaluated
+
+
+@dataclass(frozen=True)
+class EvaluatedSplit:
+    """A split with its report and predictions.
+
+    name: of the split and its folder · data: files, where the rows are not the run's own
+    """
+
+    run: TrainedRun
+    name: str
+    data: list[str] | None
+    report: EvaluationReport
+    records: list[Prediction]
+
+    def labels(self) -> list[str]:
+        """The names of the model's labels."""
+        return label_names(read_json_object(self.run.folder / MODEL / "config.json", DataError))
+
+    def rows(self) -> RowSequence:
+        """Read its rows, with all their columns.
+
+        Raises: DataError: they are not (any more) those that were evaluated.
+        """
+        rows = split_rows(self.run, self.name, self.data)
+        if rows.fingerprint != self.report.data.get("fingerprint"):
+            raise DataError(
+                f"{rows.file(0)}: its rows are not those that were evaluated; the file was changed, or is another one: "
+                "evaluate again"
+            )
+        return rows
+
+
+def evaluated_split(
+    run: TrainedRun,
+    name: str = VALIDATION,
+    data: list[str] | None = None,
+    notify: Callable[[str], None] = lambda message: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> EvaluatedSplit:
+    """Read the evaluation of a split from the run folder; where there is none, the model is evaluated now.
+
+    Args:
+        name: validation, train, or the name that `evaluate --data` has given
+        data: other files than the run's; without a name such a split is named after the first
+        notify: called with messages: that it is evaluated now, or that the model is newer than the report
+        progress: of the evaluation, called with the rows done and their total
+    Raises: DataError: there is no such split.
+    """
+    if data and name == VALIDATION:
+        name = evaluation_name(data[0])
+    folder = run.evaluation_folder(name)
+    if not (folder / REPORT).is_file() or not (folder / PREDICTIONS).is_file():
+        notify(f"{run.folder}: has no evaluation of {name!r} yet; evaluating it now")
+        rows, done = split_rows(run, name, data), 0
+
+        def count(more: int) -> None:
+            nonlocal done
+            done += more
+            progress(done, len(rows))
+
+        own = name == VALIDATION and not data
+        # baselines learn from the training rows: on those they would be flattered
+        run.evaluate(None if own else rows, baselines=name != TRAIN, progress=count).save(folder)
+    elif not run.is_evaluated(name):
+        notify(f"{folder}: is older than the model; `glassformer evaluate {run.folder}` evaluates it again")
+    report, records = EvaluationReport.load(folder / REPORT), read_predictions(folder / PREDICTIONS)
+    if not records:
+        raise DataError(f"{folder / PREDICTIONS}: is empty; evaluate again")
+    return EvaluatedSplit(run, name, data, report, records)
+
+
+def split_rows(run: TrainedRun, name: str, data: list[str] | None) -> RowSequence:
+    """Read the rows of a split. Raises: DataError: there is no such split, or it has no rows."""
+    if data:
+        return run.read_rows(data)
+    if name == TRAIN:
+        return run.splits[0]
+    if name != VALIDATION:
+        evaluated = sorted(path.parent.name for path in (run.folder / EVALUATION).glob(f"*/{REPORT}"))
+        if name in evaluated:
+            folder = run.evaluation_folder(name)
+            files = ", ".join(EvaluationReport.load(folder / REPORT).data.get("files", []))
+            raise DataError(
+                f"{folder}: its rows are from files of their own ({files}); name them too: --data FILE --part {name}"
+            )
+        known = list(dict.fromkeys([VALIDATION, TRAIN, *evaluated]))
+        raise DataError(
+            f"no split {name!r} of {run.folder}; there are {', '.join(known)}{nearest(name, known)}; give other rows "
+            "with --data FILE"
+        )
+    return run.read_rows()
+
+
+# ------------------------------------------------------------------------------------- a model without a run
 
 
 def evaluate_model(

@@ -12,6 +12,7 @@ GET  /api/page?s=SESSION or ?w=TRACE&node=N            the session, or the gener
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,20 +21,19 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from glassformer.errors import DataError
-from glassformer.explorer import responses, static, views
+from glassformer.explorer import http, views
 from glassformer.explorer.describe import describe
-from glassformer.explorer.generation_routes import generation_routes
-from glassformer.explorer.guard import Guard
-from glassformer.explorer.query import Query
-from glassformer.explorer.responses import Endpoint, json_errors
+from glassformer.explorer.http import Endpoint, Guard, Lines, Query, json_errors
 from glassformer.explorer.session_runs import SessionRuns
-from glassformer.explorer.standalone_page import StandalonePage, generation_page
-from glassformer.explorer.traces import TraceStore
+from glassformer.explorer.standalone_page import MEDIA_TYPES, StandalonePage, generation_page, page_files
+from glassformer.explorer.traces import OPTION_LIMITS, StoredTrace, TraceJob, TraceStore, check_options
+from glassformer.explorer.views import distribution
+from glassformer.files import safe_repr
 
 View = tuple[Callable[..., bytes], Callable[[Query], dict[str, Any]]]
 
@@ -97,11 +97,11 @@ def build(
         *generation_routes(runs, traces, texts[0]),
         *extra_routes,
     ]
-    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: responses.http_error}), token)
+    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: http.http_error}), token)
 
 
 def _static_endpoints() -> dict[str, Endpoint]:
-    endpoints = {f"/static/{name}": _static(name, content) for name, content in static.files().items()}
+    endpoints = {f"/static/{name}": _static(name, content) for name, content in page_files().items()}
     return {"/": endpoints["/static/index.html"], **endpoints}
 
 
@@ -109,9 +109,9 @@ def _static(name: str, content: bytes) -> Endpoint:
     compressed = gzip.compress(content, 9, mtime=0)  # compressed once, not per request
 
     async def endpoint(request: Request) -> Response:
-        kind = static.TYPES["." + name.rpartition(".")[2]]
-        if responses.accepts_gzip(request):
-            return Response(compressed, media_type=kind, headers=responses.GZIP_HEADERS)
+        kind = MEDIA_TYPES["." + name.rpartition(".")[2]]
+        if http.accepts_gzip(request):
+            return Response(compressed, media_type=kind, headers=http.GZIP_HEADERS)
         return Response(content, media_type=kind, headers={"vary": "accept-encoding"})
 
     return endpoint
@@ -124,7 +124,7 @@ def _view(
         query = Query(request.query_params.multi_items())
         id, parameters = query.text("s"), read(query)
         query.reject_unknown()
-        return await responses.frame(request, lambda: answer(runs.get(id).result(), **parameters))
+        return await http.frame(request, lambda: answer(runs.get(id).result(), **parameters))
 
     return endpoint
 
@@ -144,7 +144,7 @@ def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
             id = stored.id
         name = f"glassformer-{id[:8]}.html"
         return StreamingResponse(
-            responses.logged(page.parts()),
+            http.logged(page.parts()),
             media_type="text/html",
             headers={"content-disposition": f'attachment; filename="{name}"'},
         )
@@ -154,16 +154,14 @@ def _page(runs: SessionRuns, traces: TraceStore) -> Endpoint:
 
 def _runs(runs: SessionRuns, default_texts: tuple[str, ...]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        texts = _texts(await responses.body(request)) or default_texts
+        texts = _texts(await http.body(request)) or default_texts
         if runs.facts.modality is not None and texts[0] != default_texts[0]:
             # The text of such a model is the path of a file: a page must not be able to read any file of this machine.
             raise DataError(
                 f"this page looks at one {runs.facts.modality}; for another, run glassformer look with its file"
             )
         run = runs.begin(texts)
-        return responses.stream(
-            request, responses.progress(run, lambda: describe(run.result(), runs.facts, run.texts))
-        )
+        return http.stream(request, http.progress(run, lambda: describe(run.result(), runs.facts, run.texts)))
 
     return endpoint
 
@@ -178,5 +176,115 @@ def _texts(fields: dict[str, Any]) -> tuple[str, ...] | None:
     texts = fields.get("texts") if len(fields) == 1 else None
     if not isinstance(texts, list) or len(texts) not in (1, 2) or not all(isinstance(t, str) for t in texts):
         raise DataError('the request must be {"texts": [one text or two]}, or {} for the text it began with')
-    responses.check_characters("".join(texts))
+    http.check_characters("".join(texts))
     return tuple(texts)
+
+
+def generation_routes(runs: SessionRuns, traces: TraceStore, default_text: str) -> list[Route]:
+    """The routes.
+
+    Args:
+        default_text: the prompt of a request that names none: the text that the page was opened with.
+    """
+
+    async def write(request: Request) -> Response:
+        fields = await http.body(request)
+        stored, job = await run_in_threadpool(
+            _begin if "w" not in fields else _branch, traces, fields, default_text
+        )
+        return http.stream(request, _lines(stored, job))
+
+    async def stop(request: Request) -> Response:
+        fields = _check_fields(await http.body(request), w=str)
+        return JSONResponse({"stopped": traces.stop(fields["w"])})
+
+    async def attention(request: Request) -> Response:
+        fields = _check_fields(await http.body(request), w=str, node=int)
+        stored, node = traces.get(fields["w"]), fields["node"]
+        run = await run_in_threadpool(runs.attend, stored.trace, node)
+
+        def describe_session() -> dict[str, Any]:
+            session = describe(run.result(), runs.facts, run.texts, run.id)
+            return {**session, "generated": stored.location(node)}
+
+        return http.stream(request, http.progress(run, describe_session))
+
+    async def distribution_frame(request: Request) -> Response:
+        query = Query(request.query_params.multi_items())
+        w, node = query.text("w"), query.integer("node")
+        count = None if query.optional("count") is None else query.integer("count")
+        query.reject_unknown()
+        stored = traces.get(w)
+        return await http.frame(request, lambda: distribution(stored.trace, w=w, node=node, count=count))
+
+    return [
+        Route("/api/write", json_errors(write), methods=["POST"]),
+        Route("/api/stop", json_errors(stop), methods=["POST"]),
+        Route("/api/attend", json_errors(attention), methods=["POST"]),
+        Route("/api/distribution", json_errors(distribution_frame)),
+    ]
+
+
+def _begin(traces: TraceStore, fields: dict[str, Any], default_text: str) -> tuple[StoredTrace, TraceJob]:
+    """Start generation from a prompt.
+
+    Raises: DataError: an invalid request, or a prompt that would have a file read.
+    """
+    fields = _check_fields(fields, prompt=(str, type(None)), options=dict)
+    prompt = default_text if fields["prompt"] is None else fields["prompt"]
+    http.check_characters(prompt)
+    if traces.model.family.modality is not None and prompt != default_text:
+        # The prompt of such a model is the path of a file: a page must not be able to read any file of this machine.
+        raise DataError(
+            f"this page listens to one {traces.model.family.modality}; for another, run glassformer look with its file"
+        )
+    stored = traces.begin(prompt, fields["options"])
+    return stored, traces.write(stored)
+
+
+def _branch(traces: TraceStore, fields: dict[str, Any], default_text: str) -> tuple[StoredTrace, TraceJob]:
+    """Start generation from a node of a stored trace, with forced tokens first."""
+    fields = _check_fields(
+        {"options": None, **fields}, w=str, node=int, tokens=list, options=(dict, type(None))
+    )
+    stored = traces.get(fields["w"])
+    after, tokens = fields["node"], fields["tokens"]
+    options = stored.options
+    if fields["options"] is not None:
+        options = stored.trace.resolve_options(**check_options(fields["options"]))
+    if len(tokens) > OPTION_LIMITS["max_new_tokens"]:
+        raise DataError(
+            f"{len(tokens):,} forced tokens; at most {OPTION_LIMITS['max_new_tokens']:,} are allowed"
+        )
+    stored.trace.check_branch(after, tokens)
+    return stored, traces.write(stored, options, after=after, tokens=tokens)
+
+
+async def _lines(stored: StoredTrace, job: TraceJob) -> Lines:
+    """The lines of a job as they come; a client that disconnects stops the job."""
+    try:
+        yield {"trace": stored.description}
+        while True:
+            finished = job.finished  # read before the lines: one queued between the two would be lost
+            for line in job.take():
+                yield line
+            if finished:
+                return
+            await asyncio.sleep(http.POLL_SECONDS)
+    finally:
+        job.stop()
+
+
+def _check_fields(fields: dict[str, Any], **kinds: Any) -> dict[str, Any]:
+    """Validate the fields of a request: all present, none unknown, each of its type.
+
+    Raises: DataError: a field is missing, unknown, or of another type.
+    """
+    for name in fields.keys() - kinds.keys():
+        raise DataError(f"the request names {safe_repr(name)}; it takes {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if name not in fields:
+            raise DataError(f"the request lacks {name!r}; it takes {', '.join(kinds)}")
+        if not isinstance(fields[name], kind) or isinstance(fields[name], bool):
+            raise DataError(f"{name} is {safe_repr(fields[name])}, which has the wrong type")
+    return fields

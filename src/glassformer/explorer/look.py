@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.explorer.page_server import PageServer
+from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRun, SessionRuns
 from glassformer.explorer.standalone_page import (
     CAP_BYTES,

@@ -13,6 +13,7 @@ in the browser, are in it while the file stays small; `exact_layers` lists them.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import zlib
@@ -21,16 +22,41 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import DataError
-from glassformer.explorer import static, views
+from glassformer.errors import DataError, GlassformerError
+from glassformer.explorer import views
 from glassformer.explorer.describe import ModelFacts, command, describe
-from glassformer.explorer.distributions import distribution
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
-from glassformer.files.atomic import atomic_file
+from glassformer.explorer.views import distribution
+from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.pages.standalone import content_security_policy, escape_script
+
+FOLDER = Path(__file__).parent / "static"
+MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
+
+
+class PageMissingError(GlassformerError):
+    """The static files of the page are missing or damaged in this installation."""
+
+
+def page_files() -> dict[str, bytes]:
+    """Every file of the page by name, as the manifest lists them.
+
+    Raises: PageMissingError: one is missing, or is not the one that was built.
+    """
+    mend = "reinstall glassformer, or in its source tree run: cd web && npm ci && npm run build"
+    try:
+        listed: dict[str, str] = json.loads((FOLDER / "manifest.json").read_bytes())["files"]
+        contents = {name: (FOLDER / name).read_bytes() for name in listed}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PageMissingError(f"{FOLDER}: the explorer's page is missing or damaged; {mend}") from error
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != listed[name]:
+            raise PageMissingError(f"{FOLDER / name}: is not the file that the manifest lists; {mend}")
+    return contents
+
 
 CAP_BYTES = 25_000_000
 """Default maximum size of the exact layers in the file: compressed, in base64."""
@@ -84,10 +110,10 @@ class StandalonePage:
         self.generated = generated
         self.exact_layers: dict[str, list[int]] = {}
         """Attention map → layers whose exact numbers are in the page; complete once `parts` is exhausted."""
-        self._files = {name: content.decode() for name, content in static.files().items()}
+        self._files = {name: content.decode() for name, content in page_files().items()}
         for tag in (STYLE, SCRIPT, "<head>", "</head>"):
             if self._files["index.html"].count(tag) != 1:
-                raise static.PageMissingError(f"index.html of the built page should have {tag} once")
+                raise PageMissingError(f"index.html of the built page should have {tag} once")
 
     def __str__(self) -> str:
         return "".join(self.parts())
@@ -115,12 +141,10 @@ class StandalonePage:
         """
         path = check_html_path(path)
         target = path.resolve()  # through a symbolic link: the link stays, its file is replaced
-        try:
+        with disk_errors(path, DataError):
             with atomic_file(target) as stream:
                 stream.writelines(part.encode() for part in self.parts(progress))
             return target.stat().st_size
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
 
     def _frames(self, progress: Progress) -> Iterator[str]:
         """Overviews of all layers, then exact layers: layer by layer, of every map."""

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.explorer.responses import status_and_message
+from glassformer.explorer.http import status_and_message
 from glassformer.explorer.session_runs import SessionGone
 from glassformer.files import safe_repr
 from glassformer.generation.options import GenerationOptions

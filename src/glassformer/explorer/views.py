@@ -14,6 +14,7 @@ from torch import Tensor
 
 from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import encode
+from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.head import AttentionHead
 from glassformer.inspect.inputs import Token
 from glassformer.inspect.session import AttentionMap, Session
@@ -87,24 +88,28 @@ def lines(
         )
     maps = (session.head(layer, head, map).probs(slice(*rows)) for layer, head in members)
     probs = torch.stack(list(maps)) if mix == "each" else _combine(maps, mix, len(members))[None]  # [M, R, S]
-    allowed = [position for position, token in enumerate(key_tokens) if keys is None or _type(token) in keys]
-    allowed_keys = torch.tensor(allowed, dtype=torch.long, device=probs.device)
-    strongest = probs[..., allowed_keys].topk(min(count, len(allowed)))
-    other = (probs.sum(-1) - strongest.values.sum(-1)).clamp(min=0)
+    strongest_keys, strongest, other = _strongest_keys(probs, key_tokens, keys, count)
+    shown = [list(member) for member in members] if mix == "each" else []
     return encode(
         "lines",
         {
-            "keys": allowed_keys[strongest.indices].to("cpu", torch.int64).numpy().astype("uint32"),
-            "probs": strongest.values.float(),
+            "keys": strongest_keys.to("cpu", torch.int64).numpy().astype("uint32"),
+            "probs": strongest.float(),
             "other": other.float(),
         },
-        {
-            "map": map,
-            "members": [list(member) for member in members] if mix == "each" else [],
-            "mix": mix,
-            "rows": list(rows),
-        },
+        {"map": map, "members": shown, "mix": mix, "rows": list(rows)},
     )
+
+
+def _strongest_keys(
+    probs: Tensor, tokens: Sequence[Token], types: Sequence[str] | None, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The keys of these types with the highest probability: their positions, probabilities, the total of all others."""
+    positions = [position for position, token in enumerate(tokens) if types is None or _type(token) in types]
+    allowed = torch.tensor(positions, dtype=torch.long, device=probs.device)
+    strongest = probs[..., allowed].topk(min(count, len(positions)))
+    other = (probs.sum(-1) - strongest.values.sum(-1)).clamp(min=0)
+    return allowed[strongest.indices], strongest.values, other
 
 
 def tile(
@@ -263,3 +268,66 @@ def _check_span(name: str, span: Span, size: int, what: str) -> None:
 def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise DataError(f"{name} is {value!r}; allowed: {', '.join(allowed)}")
+
+
+BINS = 64
+MAX_SPELLED_TOKENS = 200
+"""Most probable tokens whose text is sent; a person reads no more of them."""
+SAMPLING_OPTIONS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+
+
+def distribution(trace: GenerationTrace, *, w: str, node: int, count: int | None = None) -> bytes:
+    """The next-token distribution at a node: its most probable tokens, and a histogram of the rest.
+
+    Args:
+        w: the id of the trace.
+        count: how many tokens are listed; None = the whole vocabulary, from which everything is exact.
+    Raises: DataError: no such node, a node that ends its text, or an invalid count.
+    """
+    if count is not None and count < 1:
+        raise DataError(f"count is {count}; it must be 1 or more")
+    next_token = trace.distribution(node)
+    options = trace.options_at(node)
+    ranked = next_token.model.sort(descending=True, stable=True)
+    listed = ranked.indices[:count]
+    arrays: dict[str, Any] = {
+        "ids": listed.numpy().astype("uint32"),
+        "logprobs": _exact(ranked.values[:count]),
+    }
+    if next_token.after_rules is not next_token.model:
+        arrays["ruled"] = _exact(next_token.after_rules[listed])
+    values, counts = logprob_histogram(next_token.after_rules[ranked.indices[len(listed) :]])
+    return encode(
+        "distribution",
+        {**arrays, "rest_logprobs": _exact(values), "rest_counts": counts.numpy().astype("uint32")},
+        {
+            "w": w,
+            "node": node,
+            "vocabulary": len(next_token.model),
+            "entropy": next_token.entropy,
+            "tokens": [trace.tree.spelling(node, token) for token in listed[:MAX_SPELLED_TOKENS].tolist()],
+            **{name: getattr(options, name) for name in SAMPLING_OPTIONS},
+        },
+    )
+
+
+def logprob_histogram(logprobs: Tensor) -> tuple[Tensor, Tensor]:
+    """Histogram of log-probabilities, at most 64 bins of equal width: log mean probability and count of each.
+
+    At temperature 1 the total probability is exact. A bin is a fraction of a nat wide: at others it is nearly so.
+    """
+    logprobs = logprobs[logprobs > -torch.inf]
+    if not len(logprobs):
+        return logprobs, torch.zeros(0, dtype=torch.long)
+    low, high = logprobs.aminmax()
+    width = (high - low).clamp(min=1e-6) / BINS
+    bin_index = ((logprobs - low) / width).long().clamp(max=BINS - 1)
+    counts = torch.bincount(bin_index, minlength=BINS)
+    sums = torch.zeros(BINS, dtype=torch.float64).index_add_(0, bin_index, logprobs.double().exp())
+    occupied = counts > 0
+    return (sums[occupied] / counts[occupied]).log().to(logprobs.dtype), counts[occupied]
+
+
+def _exact(values: Tensor) -> Tensor:
+    """Float32 or float64: browsers have no 16-bit float arrays."""
+    return values if values.dtype == torch.float64 else values.float()

@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.errors import ConfigError, WeightsError
+from glassformer.errors import ConfigError, GlassformerError, WeightsError
 from glassformer.files import error_reason
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, error: type[GlassformerError] = WeightsError) -> None:
     """Write `value` to `path` as indented JSON, atomically: the old file or the new one, never a part.
 
     Args:
@@ -26,14 +26,14 @@ def write_json(path: Path, value: Any) -> None:
 
     Raises:
         ConfigError: `value` is not JSON.
-        WeightsError: the disk refuses; the old file is intact.
+        `error`: the disk refuses; the old file is intact.
     """
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         data = text.encode("utf-8")
     except (TypeError, ValueError, RecursionError) as problem:
         raise ConfigError(f"{path}: cannot be written as JSON: {problem}") from problem
-    with disk_errors(path):
+    with disk_errors(path, error):
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as stream:
             stream.write(data)
@@ -71,11 +71,15 @@ def flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Raise errors of the operating system as `WeightsError`, with the path."""
+def disk_errors(
+    path: Path | str, error: type[GlassformerError] = WeightsError, what: str = ""
+) -> Iterator[None]:
+    """Raise errors of the operating system while atomic files are written as `error`, with the path.
+
+    Args: what: is written, such as "the page"
+    """
     try:
         yield
     except OSError as problem:
-        raise WeightsError(
-            f"{path}: cannot be written: {error_reason(problem)}; no file is left half-written"
-        ) from problem
+        reason = f"cannot be written: {error_reason(problem)}; no file is left half-written"
+        raise error(f"{path}: {what} {reason}" if what else f"{path}: {reason}") from problem

@@ -90,11 +90,8 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
     if hint in (bool, str) and isinstance(value, hint):
         return value
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    expected = (
-        names.get(hint)
-        or names.get(origin)
-        or {list: "a list", tuple: "a list", dict: "names and values"}.get(origin, str(hint))
-    )
+    names |= {list: "a list", tuple: "a list", dict: "names and values"}
+    expected = names.get(hint) or names.get(origin) or str(hint)
     raise ConfigError(f"{path} is {safe_repr(value)}; it must be {expected}")
 
 

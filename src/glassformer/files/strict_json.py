@@ -20,6 +20,31 @@ MAX_JSON_BYTES = 64 << 20
 MAX_JSON_VALUES = 2_000_000
 
 
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object with these keys and values. Raises: ValueError: a duplicate key, with its name."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        earlier: set[str] = set()
+        duplicate = next(key for key, _ in pairs if key in earlier or earlier.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"duplicate key {safe_repr(duplicate)}; which one counts is undefined")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number; null is how JSON writes a missing one")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {safe_repr(number)} is too large")
+    return value
+
+
+STRICT: dict[str, Any] = {"object_pairs_hook": _unique_keys, "parse_constant": _refuse_constant}
+"""Options of Python's JSON decoder that refuse what RFC 8259 does not define: duplicate keys, NaN and infinities."""
+
+
 def parse_json_object(
     data: bytes, where: str, error: type[GlassformerError] = WeightsError
 ) -> dict[str, Any]:
@@ -40,33 +65,14 @@ def parse_json_object(
     if values > MAX_JSON_VALUES:
         raise error(f"{where} holds about {values} JSON values; at most {MAX_JSON_VALUES} are read")
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(pairs)
-        if len(result) < len(pairs):
-            earlier: set[str] = set()
-            duplicate = next(key for key, _ in pairs if key in earlier or earlier.add(key))  # type: ignore[func-returns-value]
-            raise error(
-                f"{where} has the duplicate key {safe_repr(duplicate)}; which one counts is undefined"
-            )
-        return result
-
-    def not_json(constant: str) -> NoReturn:
-        raise error(f"{where} contains {constant}, which is not JSON")
-
-    def finite(number: str) -> float:
-        value = float(number)
-        if not math.isfinite(value):
-            raise error(f"{where} contains the number {safe_repr(number)}, which is too large")
-        return value
-
     try:
         text = data.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=unique, parse_constant=not_json, parse_float=finite)
+        value = json.loads(text, parse_float=_finite, **STRICT)
     except UnicodeDecodeError as problem:
         raise error(f"{where} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
     except RecursionError:
         raise error(f"{where} is nested too deeply to be read") from None
-    except ValueError as problem:  # a JSONDecodeError, or a number of more digits than Python converts
+    except ValueError as problem:  # a JSONDecodeError, ours, or a number of more digits than Python converts
         raise error(f"{where} is not valid JSON: {problem}") from None
     if not isinstance(value, dict):
         raise error(f"{where} must be a JSON object, got {type(value).__name__}")

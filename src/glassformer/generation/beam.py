@@ -22,12 +22,19 @@ import torch
 
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.generation.beam_group import BeamGroup, EndCondition, SearchRules
-from glassformer.generation.beam_pool import BeamPool, BeamStep, backtrack, merge_pools
-from glassformer.generation.decoding import Generated, Interrupted, all_banned_error
+from glassformer.generation.beam_group import (
+    BeamGroup,
+    BeamPool,
+    BeamStep,
+    EndCondition,
+    SearchRules,
+    backtrack,
+    merge_pools,
+)
+from glassformer.generation.decoding import Generated, Interrupted, StopReason, all_banned_error
+from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
 from glassformer.generation.rows import Rows
-from glassformer.generation.stopping import StopReason, StopStringMatcher
 
 
 @torch.inference_mode()

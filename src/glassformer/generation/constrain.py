@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, MissingExtraError
+from glassformer.errors import ConfigError, import_optional
 from glassformer.files import safe_repr
-from glassformer.generation.prefix_states import PrefixStates
+from glassformer.generation.filters import PrefixStates
 from glassformer.text.token_bytes import token_bytes
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.report import printable
@@ -248,8 +248,4 @@ class _TokenizerAdapter:
 
 def _guidance() -> Any:
     """Raises: MissingExtraError: it is not installed."""
-    try:
-        import llguidance
-    except ImportError:
-        raise MissingExtraError("llguidance", "constrain", "a regex, a JSON schema or choices") from None
-    return llguidance
+    return import_optional("llguidance", "llguidance", "constrain", "a regex, a JSON schema or choices")

@@ -1,4 +1,4 @@
-"""The decoding loop: greedy search and multinomial sampling, one token at a time.
+"""The decoding loop: greedy search and multinomial sampling, one token at a time, until stopping criteria are met.
 
 rows.logits() ─> filters ─> greedy, or Multinomial ─> rows.append ─> stop? ─┐
       ^───────────────────────────── not yet ─────────────────────────────────┘
@@ -9,24 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
-from glassformer.core.flow import Batch
 from glassformer.errors import ConfigError, WeightsError
+from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
 from glassformer.generation.rows import LookaheadRows, Rows
-from glassformer.generation.stopping import StoppingCriteria, StopReason
-from glassformer.models import Network
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.load import name_list, nan_parameters
 
 if TYPE_CHECKING:
-    from glassformer.generation.beam_pool import BeamStep
+    from glassformer.generation.beam_group import BeamStep
 
 TokenChooser = Callable[[Tensor], Tensor]
 """(filtered logits [R, V]) → the token of each row [R]"""
+
+StopReason = Literal["end_token", "stop_string", "max_time", "max_new_tokens", "interrupted"]
+
+RUNNING, END_TOKEN, STOP_STRING, TIME = range(4)
+REASONS: tuple[StopReason, ...] = ("end_token", "stop_string", "max_time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +131,66 @@ def inverse_cdf(weights: Tensor, uniforms: Sequence[float]) -> Tensor:
     return torch.searchsorted(sums / sums[:, -1:], points, right=True)[:, 0]
 
 
+class StoppingCriteria:
+    """Stopping criteria for R rows, updated with each token: which rows are still running, and why others stopped.
+
+    Args:
+        rows: R.
+        ids: stop tokens, such as the end-of-sequence token.
+        strings: stop strings; a row ends with the token that completes one of them. They need `tokenizer`.
+        seconds: time limit from now on.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        *,
+        ids: Sequence[int] = (),
+        strings: Sequence[str] = (),
+        tokenizer: Tokenizer | None = None,
+        seconds: float | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self._state = torch.full((rows,), RUNNING, device=device)
+        self._ids = torch.tensor(list(ids), dtype=torch.long, device=device)
+        matcher = StopStringMatcher(strings, tokenizer) if strings and tokenizer is not None else None
+        self._matchers = [] if matcher is None else [matcher] * rows
+        self._deadline = None if seconds is None else monotonic() + seconds
+
+    @property
+    def running(self) -> Tensor:
+        """Rows that have not stopped. [R] bool"""
+        return self._state == RUNNING
+
+    def __call__(self, tokens: Tensor) -> bool:
+        """Update with the new token of each row [R]; returns whether any row is still running."""
+        if len(self._ids):
+            self._end(torch.isin(tokens, self._ids), END_TOKEN)
+        if self._matchers:
+            running = self.running.tolist()
+            self._matchers = [
+                matcher.advance(token) if runs else matcher
+                for runs, matcher, token in zip(running, self._matchers, tokens.tolist(), strict=True)
+            ]
+            matched = [matcher.matched for matcher in self._matchers]
+            self._end(torch.tensor(matched, device=tokens.device), STOP_STRING)
+        if self._deadline is not None and monotonic() >= self._deadline:
+            self._end(self.running, TIME)
+        return bool(self.running.any())
+
+    def reasons(self, otherwise: StopReason = "max_new_tokens") -> list[StopReason]:
+        """The stop reason of each row; `otherwise` for rows that are still running."""
+        return stop_reasons(self._state, otherwise)
+
+    def _end(self, rows: Tensor, state: int) -> None:
+        self._state = self._state.masked_fill(rows & self.running, state)
+
+
+def stop_reasons(states: Tensor, otherwise: StopReason) -> list[StopReason]:
+    """Stop reasons of states [R]; `otherwise` for rows that are still running."""
+    return [(otherwise, *REASONS)[state] for state in states.tolist()]
+
+
 class Decoding:
     """Autoregressive decoding: append one token to each row at a time, until all rows have stopped.
 
@@ -213,36 +278,6 @@ class Decoding:
             result.active = _stack_steps([step.active for step in steps])
             result.scores = result.logprobs.sum(-1)
         return result
-
-
-def greedy_search(
-    network: Network,
-    ids: Tensor,
-    *,
-    keep: Tensor | None = None,
-    encoder_batch: Batch | None = None,
-    encoder_keep: Tensor | None = None,
-    max_new_tokens: int = 20,
-    stop_ids: tuple[int, ...] = (),
-    pad_id: int = 0,
-    cached: bool = True,
-    filters: Sequence[Filter] = (),
-) -> Tensor:
-    """Greedy search on a bare network: append the most likely token to each row until all rows have stopped.
-
-        ids ──> logits of the last position ──> argmax ──> ids + 1 token ──> …
-
-    Args:
-        ids, keep, encoder_batch, encoder_keep, cached: as in `Rows`. [B, T]
-        stop_ids: stop tokens; after one of them a row is filled with `pad_id`.
-        filters: logit filters, applied before the most likely token is taken.
-    Returns: prompts and their continuations. [B, T + new], new ≤ max_new_tokens
-    """
-    rows = Rows(
-        network, ids, keep=keep, encoder_batch=encoder_batch, encoder_keep=encoder_keep, cached=cached
-    )
-    stop = StoppingCriteria(len(rows), ids=stop_ids, device=ids.device)
-    return Decoding(rows, max_new_tokens=max_new_tokens, stop=stop, pad_id=pad_id, filters=filters).run().ids
 
 
 def filtered_logits(rows: Rows | LookaheadRows, filters: Sequence[Filter]) -> tuple[Tensor, Tensor]:

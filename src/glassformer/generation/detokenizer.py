@@ -1,4 +1,4 @@
-"""Incremental detokenization (streaming): each token gives the characters that it completes.
+"""Incremental detokenization: each token gives the characters that it completes; stop strings in that text.
 
 Ġcaf  Ã  ©  !            tokens; Ã and © are the two bytes of é
 " caf" "" "é" "!"        pieces of text
@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 
 from glassformer.text.tokenizer import Tokenizer
 
@@ -60,3 +61,26 @@ class IncrementalDetokenizer:
 
     def _decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=True)
+
+
+class StopStringMatcher:
+    """Detects stop strings in the text of one row; immutable, so that rows may share it.
+
+    matched: whether the last token completed a stop string
+    """
+
+    def __init__(self, strings: Sequence[str], tokenizer: Tokenizer) -> None:
+        self.matched = False
+        self._strings = tuple(strings)
+        self._longest = max(map(len, self._strings))
+        self._detokenizer = IncrementalDetokenizer(tokenizer)
+        self._tail = ""  # only as much of the text as the beginning of a stop string may take
+
+    def advance(self, token: int) -> StopStringMatcher:
+        """The matcher after one more token."""
+        matcher = copy(self)
+        matcher._detokenizer = self._detokenizer.copy()
+        text = self._tail + matcher._detokenizer.add(token)
+        matcher.matched = any(string in text for string in self._strings)
+        matcher._tail = text[max(0, len(text) - self._longest + 1) :]
+        return matcher

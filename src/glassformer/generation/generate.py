@@ -3,69 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-import torch
 from torch import Tensor
 
+from glassformer.core.flow import Batch
 from glassformer.edge import prompts_of
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.generation.decoding import Generated, Interrupted
-from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.decoding import Decoding, Generated, Interrupted, StoppingCriteria
 from glassformer.generation.detokenizer import IncrementalDetokenizer
+from glassformer.generation.filters import Filter
 from glassformer.generation.generator import Generator
-from glassformer.generation.options import GenerationOptions
-from glassformer.models import Family, Network
+from glassformer.generation.options import GenerationDefaults, GenerationOptions
+from glassformer.generation.rows import Rows
+from glassformer.models import Network
+from glassformer.pretrained import PretrainedModel
 from glassformer.text.chat import as_prompt, is_chat
-from glassformer.text.tokenizer import Tokenizer
-
-ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
 
 
-class GenerativeModel(Protocol):
-    """What text generation needs of a `Model`."""
-
-    network: Network
-    family: Family
-    task: str
-    config: dict[str, Any]
-    generation_config: dict[str, Any]
-
-    @property
-    def has_tokenizer(self) -> bool: ...
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-    @property
-    def processor(self) -> Any: ...
-    @property
-    def device(self) -> torch.device: ...
-    @property
-    def vocabulary(self) -> int: ...
-
-
-def is_encoder_decoder(model: GenerativeModel) -> bool:
-    """Whether the model generates an answer to what it reads, instead of continuing it."""
-    return model.task in ANSWERING_TASKS and "decoder_input_ids" in model.network.READS
-
-
-def generates_text(model: GenerativeModel) -> bool:
-    """Whether the model has a language-model head on text."""
-    return is_encoder_decoder(model) or (model.task == "text-generation" and model.family.modality is None)
-
-
-def generation_defaults(model: GenerativeModel) -> GenerationDefaults:
+def generation_defaults(model: PretrainedModel) -> GenerationDefaults:
     """The defaults in generation_config.json and config.json."""
     return GenerationDefaults(model.generation_config, model.config, model.vocabulary)
 
 
-def resolve_options(model: GenerativeModel, options: Mapping[str, Any]) -> GenerationOptions:
+def resolve_options(model: PretrainedModel, options: Mapping[str, Any]) -> GenerationOptions:
     """A caller's options completed with the model's defaults. Raises: ConfigError: unknown or out of range."""
     return GenerationOptions.resolve(options, generation_defaults(model))
 
 
 def generate(
-    model: GenerativeModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]
+    model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]
 ) -> Any:
     """Generate from texts, conversations, sounds or ids; `Model.generate` documents it."""
     resolved = resolve_options(model, options)
@@ -90,7 +58,7 @@ def generate(
 
 
 def stream(
-    model: GenerativeModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]
+    model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]
 ) -> Iterator[Any]:
     """Generate one token at a time, as pieces of text or as ids; `Model.stream` documents it."""
     resolved = resolve_options(model, options)
@@ -112,13 +80,43 @@ def stream(
     return IncrementalDetokenizer(model.tokenizer).stream(int(token) for token in tokens)
 
 
-def greedy_ids(model: GenerativeModel, inputs: Tensor, max_new_tokens: int) -> Tensor:
+def greedy_search(
+    network: Network,
+    ids: Tensor,
+    *,
+    keep: Tensor | None = None,
+    encoder_batch: Batch | None = None,
+    encoder_keep: Tensor | None = None,
+    max_new_tokens: int = 20,
+    stop_ids: tuple[int, ...] = (),
+    pad_id: int = 0,
+    cached: bool = True,
+    filters: Sequence[Filter] = (),
+) -> Tensor:
+    """Greedy search on a bare network: append the most likely token to each row until all rows have stopped.
+
+        ids ──> logits of the last position ──> argmax ──> ids + 1 token ──> …
+
+    Args:
+        ids, keep, encoder_batch, encoder_keep, cached: as in `Rows`. [B, T]
+        stop_ids: stop tokens; after one of them a row is filled with `pad_id`.
+        filters: logit filters, applied before the most likely token is taken.
+    Returns: prompts and their continuations. [B, T + new], new ≤ max_new_tokens
+    """
+    rows = Rows(
+        network, ids, keep=keep, encoder_batch=encoder_batch, encoder_keep=encoder_keep, cached=cached
+    )
+    stop = StoppingCriteria(len(rows), ids=stop_ids, device=ids.device)
+    return Decoding(rows, max_new_tokens=max_new_tokens, stop=stop, pad_id=pad_id, filters=filters).run().ids
+
+
+def greedy_ids(model: PretrainedModel, inputs: Tensor, max_new_tokens: int) -> Tensor:
     """The ids that greedy decoding gives, with the prompt or the start token. [B, T]"""
     options = resolve_options(model, {"max_new_tokens": max_new_tokens, "use_cache": True})
     return make_generator(model, options).generate(inputs, None, options).ids
 
 
-def target_prefix(model: GenerativeModel, inputs: Tensor) -> list[int]:
+def target_prefix(model: PretrainedModel, inputs: Tensor) -> list[int]:
     """The ids with which every target of an encoder-decoder begins: the start token, and forced tokens."""
     forced = max(generation_defaults(model).forced_tokens, default=0)
     # One token more than is used, because some folders also force the last token.
@@ -127,7 +125,7 @@ def target_prefix(model: GenerativeModel, inputs: Tensor) -> list[int]:
 
 
 def encode_prompts(
-    model: GenerativeModel, prompt: Sequence[Any] | Tensor, mask: Tensor | None
+    model: PretrainedModel, prompt: Sequence[Any] | Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """Encode prompts as ids [B, T], or sounds as features [B, M, frames]; with the attention mask."""
     if isinstance(prompt, Tensor):
@@ -135,7 +133,7 @@ def encode_prompts(
     if mask is not None:
         raise ConfigError("attention_mask says which ids are padding, and the prompt is text; leave it out")
     if model.family.modality:
-        if not is_encoder_decoder(model):
+        if not model.is_encoder_decoder:
             raise UnsupportedError(
                 f"a {model.family.model_type!r} model loaded for {model.task!r} generates no text about a "
                 f"{model.family.modality}; call it, model(**model.processor(file)), or give token ids"
@@ -154,19 +152,19 @@ def encode_prompts(
     return encoded["input_ids"].to(model.device), encoded["attention_mask"].to(model.device)
 
 
-def decode_texts(model: GenerativeModel, generated: Generated) -> list[str]:
+def decode_texts(model: PretrainedModel, generated: Generated) -> list[str]:
     """The new ids of each row as text, without special tokens."""
     texts = [model.tokenizer.decode(row, skip_special_tokens=True) for row in generated.new_ids.tolist()]
     # A transcript begins with the space of its first word.
     return [text.strip() for text in texts] if model.family.modality else texts
 
 
-def make_generator(model: GenerativeModel, options: GenerationOptions) -> Generator:
+def make_generator(model: PretrainedModel, options: GenerationOptions) -> Generator:
     """The generator of a model, with the draft model of the options.
 
     Raises: UnsupportedError: the model, or the draft model, has no language-model head.
     """
-    answers = is_encoder_decoder(model)
+    answers = model.is_encoder_decoder
     if not answers and model.task != "text-generation":
         able = "text-generation" in model.family.tasks
         raise UnsupportedError(
@@ -177,9 +175,9 @@ def make_generator(model: GenerativeModel, options: GenerationOptions) -> Genera
                 else f"no {model.family.model_type!r} model has one"
             )
         )
-    draft: GenerativeModel | None = options.assistant_model
+    draft: PretrainedModel | None = options.assistant_model
     if draft is not None:
-        _check_vocabulary(model, draft)
+        _check_draft(model, draft)
     return Generator(
         model.network,
         generation_defaults(model),
@@ -190,15 +188,30 @@ def make_generator(model: GenerativeModel, options: GenerationOptions) -> Genera
     )
 
 
-def _check_vocabulary(model: GenerativeModel, draft: GenerativeModel) -> None:
-    """Raises: ConfigError: the tokenizers of model and draft model differ in a token."""
-    if not model.has_tokenizer or not draft.has_tokenizer:
-        return
-    ours, theirs = (tokenizer.engine.get_vocab() for tokenizer in (model.tokenizer, draft.tokenizer))
-    if ours != theirs:
-        word = next(word for word in (*ours, *theirs) if ours.get(word) != theirs.get(word))
-        here, there = (f"token {words[word]}" if word in words else "none" for words in (ours, theirs))
+def _check_draft(model: PretrainedModel, draft: PretrainedModel) -> None:
+    """Raises: ConfigError: another vocabulary, or device. UnsupportedError: only one is an encoder-decoder."""
+    if model.has_tokenizer and draft.has_tokenizer:
+        ours, theirs = (tokenizer.engine.get_vocab() for tokenizer in (model.tokenizer, draft.tokenizer))
+        if ours != theirs:
+            word = next(word for word in (*ours, *theirs) if ours.get(word) != theirs.get(word))
+            here, there = (f"token {words[word]}" if word in words else "none" for words in (ours, theirs))
+            raise ConfigError(
+                f"the assistant_model has another vocabulary: {safe_repr(word)} is {there} there, {here} here; take a "
+                "smaller model of the same vocabulary"
+            )
+    if model.vocabulary != draft.vocabulary:
         raise ConfigError(
-            f"the assistant_model has another vocabulary: {safe_repr(word)} is {there} there, {here} here; take a "
-            "smaller model of the same vocabulary"
+            f"the assistant_model has a vocabulary of {draft.vocabulary} tokens, the model one of {model.vocabulary}; "
+            "take a smaller model of the same vocabulary"
+        )
+    if model.device != draft.device:
+        raise ConfigError(
+            f"the assistant_model is on {draft.device}, the model on {model.device}; move it: "
+            f"model.to('{model.device}')"
+        )
+    if model.is_encoder_decoder != draft.is_encoder_decoder:
+        kinds = {True: "answers what it reads (an encoder-decoder)", False: "continues it"}
+        raise UnsupportedError(
+            f"the model {kinds[model.is_encoder_decoder]}, the assistant_model {kinds[draft.is_encoder_decoder]}; "
+            "take a smaller model of the same kind"
         )

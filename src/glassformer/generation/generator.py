@@ -16,15 +16,30 @@ from torch import Tensor
 from glassformer.core.flow import Batch
 from glassformer.edge import check_ids, check_numbers, check_prompts_end, check_room, keep_of
 from glassformer.engine.prepare import prepare_plain
-from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.errors import ConfigError, DataError
+from glassformer.generation import filters
 from glassformer.generation.beam import beam_search, seeded_generators
+from glassformer.generation.constrain import Constraint
 from glassformer.generation.contrastive import ContrastiveSearch
-from glassformer.generation.decoding import Decoding, Generated, Multinomial, TokenChooser, greedy
-from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.decoding import (
+    Decoding,
+    Generated,
+    Multinomial,
+    StoppingCriteria,
+    TokenChooser,
+    greedy,
+)
+from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
-from glassformer.generation.inputs import GenerationInputs, truncate
-from glassformer.generation.options import ASSISTANT_TOKENS, MATCHING_NGRAM, GenerationOptions
-from glassformer.generation.rows import LookaheadRows, Rows
+from glassformer.generation.options import (
+    ASSISTANT_TOKENS,
+    MATCHING_NGRAM,
+    GenerationDefaults,
+    GenerationOptions,
+    as_texts,
+)
+from glassformer.generation.rows import GenerationInputs, LookaheadRows, Rows, truncate
+from glassformer.generation.scorer import shallow_fusion
 from glassformer.generation.speculative import (
     DraftModel,
     PromptLookup,
@@ -32,7 +47,6 @@ from glassformer.generation.speculative import (
     SeededUniforms,
     SpeculativeRows,
 )
-from glassformer.generation.stopping import StoppingCriteria, StopStringMatcher
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
 
@@ -141,7 +155,6 @@ class Generator:
         if not self.is_encoder_decoder:
             self._check_context(prompt_length, new_tokens)
         if self.draft is not None:
-            self._check_draft(self.draft)
             limit = self.draft.network.max_tokens
             check_room(prompt_length, new_tokens, limit, who="the assistant_model")
         return new_tokens
@@ -158,30 +171,14 @@ class Generator:
                 stacklevel=2,
             )
 
-    def _check_draft(self, draft: Generator) -> None:
-        """Raises: ConfigError: another vocabulary, or device. UnsupportedError: only one is an encoder-decoder."""
-        ours, theirs = self.defaults.vocabulary, draft.defaults.vocabulary
-        if ours != theirs:
-            raise ConfigError(
-                f"the assistant_model has a vocabulary of {theirs} tokens, the model one of {ours}; take a smaller "
-                "model of the same vocabulary"
-            )
-        here, there = (next(network.parameters()).device for network in (self.network, draft.network))
-        if here != there:
-            raise ConfigError(
-                f"the assistant_model is on {there}, the model on {here}; move it: model.to('{here}')"
-            )
-        if self.is_encoder_decoder != draft.is_encoder_decoder:
-            kinds = {True: "answers what it reads (an encoder-decoder)", False: "continues it"}
-            raise UnsupportedError(
-                f"the model {kinds[self.is_encoder_decoder]}, the assistant_model {kinds[draft.is_encoder_decoder]}; "
-                "take a smaller model of the same kind"
-            )
-
     def _filters(
         self, prompt_length: int, new_tokens: int, source: Tensor | None, options: GenerationOptions
     ) -> list[Filter]:
-        defaults = self.defaults
+        """Logit filters in order of application: scorers, rules, forced tokens, then sampling filters.
+
+        Args: source: encoder input, -1 where it is padding. [R, S]
+        """
+        defaults, stop_ids = self.defaults, options.stop_ids(self.defaults)
         if options.forced_bos_token_id is not None:
             if not self.is_encoder_decoder:
                 raise ConfigError(
@@ -189,14 +186,43 @@ class Generator:
                     "put the token at the end of the prompt"
                 )
             defaults = defaults.with_forced_bos(options.forced_bos_token_id)
-        return options.filters(
-            defaults,
-            prompt_length=prompt_length,
-            new_tokens=new_tokens,
-            source=source,
-            forced=defaults.filters() if self.is_encoder_decoder else (),
-            tokenizer=self.tokenizer,
-        )
+        result = [
+            shallow_fusion(scorer, weight, prompt_length=prompt_length)
+            for scorer, weight in options.scorers or ()
+            if weight
+        ]
+        result += self._rules(source, options)
+        if options.min_new_tokens and stop_ids:
+            result.append(filters.suppress(stop_ids, before=prompt_length + options.min_new_tokens))
+        if (grammar := options.grammar()) is not None:
+            size, text = defaults.vocabulary, self.tokenizer()
+            result.append(
+                Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids)
+            )
+        result += defaults.filters() if self.is_encoder_decoder else ()
+        # A forced end would contradict a grammar, which allows the end only where the text matches.
+        if (last := defaults.token_ids("forced_eos_token_id")) and grammar is None:
+            result.append(filters.allow_only(last, at=prompt_length + new_tokens - 1))
+        if options.do_sample:
+            # Beam sampling needs a candidate that is not a stop token.
+            result += options.sampling_filters(1 + len(stop_ids) if options.num_beams > 1 else 1)
+        return result
+
+    def _rules(self, source: Tensor | None, options: GenerationOptions) -> list[Filter]:
+        words = [list(word) for word in options.bad_words_ids or ()]
+        for text in as_texts(options.bad_words):
+            encoded = [self.tokenizer().encode(space + text, add_special_tokens=False) for space in ("", " ")]
+            words += [word for word in encoded if word and word not in words]
+        rules: list[Filter] = []
+        if options.repetition_penalty not in (None, 1):
+            rules.append(filters.repetition_penalty(float(options.repetition_penalty or 1)))
+        if options.no_repeat_ngram_size:
+            rules.append(filters.no_repeat_ngrams(options.no_repeat_ngram_size))
+        if options.encoder_no_repeat_ngram_size and source is not None:
+            rules.append(filters.no_repeat_ngrams(options.encoder_no_repeat_ngram_size, source=source))
+        if words:
+            rules.append(filters.ban_words(words))
+        return rules
 
     # ------------------------------------------------------------------------------------------------------- methods
 

@@ -1,21 +1,19 @@
-"""Generation options, under the names that Hugging Face uses, and the logit filters that they make."""
+"""Generation options under their Hugging Face names, and the defaults that a model's generation_config.json gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation import constrain, filters
-from glassformer.generation.constrain import Constraint, Grammar
-from glassformer.generation.defaults import GenerationDefaults
-from glassformer.generation.filters import Filter
+from glassformer.generation.constrain import Grammar
+from glassformer.generation.filters import Filter, allow_only, suppress
 from glassformer.generation.option_checks import (
     BEAMS,
     INSTEAD,
@@ -24,12 +22,121 @@ from glassformer.generation.option_checks import (
     check_combinations,
     check_value,
 )
-from glassformer.generation.scorer import Scorer, shallow_fusion
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.generation.scorer import Scorer
 
 NEW_TOKENS = 20
 ASSISTANT_TOKENS = 5
 MATCHING_NGRAM = 3
+
+
+class GenerationDefaults:
+    """Keys of `generation_config.json`, or of `config.json`, which older folders have instead.
+
+    Args:
+        generation, config: contents of the two files; either may be empty.
+        vocabulary: vocabulary size; an id outside it (-1 is usual) means none.
+    Raises: ConfigError: on access, when a value is not a token id.
+    """
+
+    def __init__(self, generation: Mapping[str, Any], config: Mapping[str, Any], vocabulary: int) -> None:
+        self._generation = generation
+        self._config = config
+        self.vocabulary = vocabulary
+
+    @property
+    def start_id(self) -> int:
+        """Decoder start token of an encoder-decoder.
+
+        Raises: ConfigError: the files name none.
+        """
+        start = self.token_ids("decoder_start_token_id") or self.token_ids("bos_token_id")
+        if not start:
+            raise ConfigError(
+                "config.json has no decoder_start_token_id; an encoder-decoder needs one to generate"
+            )
+        return start[0]
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """End-of-sequence tokens."""
+        return self.token_ids("eos_token_id")
+
+    @property
+    def context(self) -> int | None:
+        """Context length in tokens, where config.json names it; models without a position table can read more."""
+        length = self._config.get("max_position_embeddings")
+        return length if isinstance(length, int) and length > 0 else None
+
+    @property
+    def pad_id(self) -> int:
+        """Padding token, which fills a row after its end."""
+        return next(iter(self.token_ids("pad_token_id") + self.stop_ids), 0)
+
+    @property
+    def forced_tokens(self) -> dict[int, tuple[int, ...]]:
+        """Forced decoder tokens: position in the answer, from 1 → token ids of which one must stand there.
+
+        A null token id allows any language token (language detection). Where timestamps are off, the no-timestamps
+        token follows. A multilingual model (Whisper) transcribes, unless its files say otherwise.
+        """
+        pairs, tasks = self.get("forced_decoder_ids"), self.get("task_to_id")
+        if pairs is None and isinstance(tasks, dict) and self.get("lang_to_id"):
+            pairs = [[1, None], [2, tasks.get("transcribe")]]
+        elif pairs is None:
+            pairs = [[1, token] for token in self.token_ids("forced_bos_token_id")[:1]]
+        invalid = ConfigError(
+            f"forced_decoder_ids is {safe_repr(pairs)}; it must be a list of [position, token id], "
+            "positions from 1 up; "
+            "a token id may be null: the model detects the language"
+        )
+        try:
+            token_at = {int(position): token for position, token in pairs}
+        except (TypeError, ValueError):
+            raise invalid from None
+        if sorted(token_at) != list(range(1, len(token_at) + 1)):
+            raise invalid
+        languages = self.get("lang_to_id")
+        any_language = tuple(languages.values()) if isinstance(languages, dict) else ()
+        forced = {
+            position: any_language if token_at[position] is None else (token_at[position],)
+            for position in sorted(token_at)
+        }
+        no_timestamps = self.token_ids("no_timestamps_token_id")[:1]
+        if no_timestamps and no_timestamps not in forced.values():
+            forced[len(forced) + 1] = no_timestamps
+        if not all(isinstance(n, int) and 0 <= n < self.vocabulary for ids in forced.values() for n in ids):
+            raise invalid
+        return {position: ids for position, ids in forced.items() if ids}
+
+    def with_forced_bos(self, token: int) -> GenerationDefaults:
+        """A copy that forces another first token of every answer."""
+        return GenerationDefaults(
+            {**self._generation, "forced_decoder_ids": [[1, token]]}, self._config, self.vocabulary
+        )
+
+    def filters(self) -> list[Filter]:
+        """Logit filters for suppressed tokens, tokens suppressed at the beginning, and forced tokens."""
+        forced = self.forced_tokens
+        always, at_begin = self.token_ids("suppress_tokens"), self.token_ids("begin_suppress_tokens")
+        filters = [suppress(always)] if always else []
+        # The beginning is the first token that is not forced.
+        filters += [suppress(at_begin, at=1 + max(forced, default=0))] if at_begin else []
+        return filters + [allow_only(ids, at=position) for position, ids in forced.items()]
+
+    def get(self, key: str) -> Any:
+        """A value of generation_config.json, else of config.json."""
+        value = self._generation.get(key)
+        return self._config.get(key) if value is None else value
+
+    def token_ids(self, key: str) -> tuple[int, ...]:
+        """A value that is one token id or a list of them, without ids outside the vocabulary."""
+        value = self.get(key)
+        ids = [] if value is None else value if isinstance(value, list) else [value]
+        if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids):
+            raise ConfigError(
+                f"config.json: {key} is {safe_repr(value)}; it must be a token id, a list of them, or null"
+            )
+        return tuple(number for number in ids if 0 <= number < self.vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,71 +273,14 @@ class GenerationOptions:
     @property
     def strings(self) -> tuple[str, ...]:
         """Stop strings."""
-        return _texts(self.stop_strings)
+        return as_texts(self.stop_strings)
 
     def stop_ids(self, defaults: GenerationDefaults) -> tuple[int, ...]:
         """Stop tokens."""
         ids = self.eos_token_id
         return defaults.stop_ids if ids is None else (ids,) if isinstance(ids, int) else tuple(ids)
 
-    def filters(
-        self,
-        defaults: GenerationDefaults,
-        *,
-        prompt_length: int,
-        new_tokens: int,
-        source: Tensor | None = None,
-        forced: Sequence[Filter] = (),
-        tokenizer: Callable[[], Tokenizer],
-    ) -> list[Filter]:
-        """Logit filters in order of application: scorers, rules, forced tokens, then sampling filters.
-
-        Args:
-            prompt_length, new_tokens: number of prompt tokens, and maximum number of new ones.
-            source: encoder input, -1 where it is padding. [R, S]
-            forced: filters for the model's suppressed and forced tokens.
-        """
-        stop_ids = self.stop_ids(defaults)
-        result = [
-            shallow_fusion(scorer, weight, prompt_length=prompt_length)
-            for scorer, weight in self.scorers or ()
-            if weight
-        ]
-        result += self._rules(source, tokenizer)
-        if self.min_new_tokens and stop_ids:
-            result.append(filters.suppress(stop_ids, before=prompt_length + self.min_new_tokens))
-        grammar = self._grammar()
-        if grammar is not None:
-            size, text = defaults.vocabulary, tokenizer()
-            result.append(
-                Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids)
-            )
-        result += forced
-        # A forced end would contradict a grammar, which allows the end only where the text matches.
-        if (last := defaults.token_ids("forced_eos_token_id")) and grammar is None:
-            result.append(filters.allow_only(last, at=prompt_length + new_tokens - 1))
-        if self.do_sample:
-            # Beam sampling needs a candidate that is not a stop token.
-            result += self.sampling_filters(1 + len(stop_ids) if self.num_beams > 1 else 1)
-        return result
-
-    def _rules(self, source: Tensor | None, tokenizer: Callable[[], Tokenizer]) -> list[Filter]:
-        words = [list(word) for word in self.bad_words_ids or ()]
-        for text in _texts(self.bad_words):
-            encoded = [tokenizer().encode(space + text, add_special_tokens=False) for space in ("", " ")]
-            words += [word for word in encoded if word and word not in words]
-        rules: list[Filter] = []
-        if self.repetition_penalty not in (None, 1):
-            rules.append(filters.repetition_penalty(float(self.repetition_penalty or 1)))
-        if self.no_repeat_ngram_size:
-            rules.append(filters.no_repeat_ngrams(self.no_repeat_ngram_size))
-        if self.encoder_no_repeat_ngram_size and source is not None:
-            rules.append(filters.no_repeat_ngrams(self.encoder_no_repeat_ngram_size, source=source))
-        if words:
-            rules.append(filters.ban_words(words))
-        return rules
-
-    def _grammar(self) -> Grammar | None:
+    def grammar(self) -> Grammar | None:
         """The grammar of constrained decoding."""
         if self.regex is not None:
             return constrain.regex(self.regex)
@@ -258,7 +308,8 @@ class GenerationOptions:
         return int(torch.randint(2**62, ())) if self.seed is None else self.seed
 
 
-def _texts(value: str | Sequence[str] | None) -> tuple[str, ...]:
+def as_texts(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """An option that is one text, several, or not given."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 

@@ -30,7 +30,7 @@ class Scorer(Protocol):
     """Scores every token of the vocabulary as the next token of each row.
 
     A search reorders, copies and drops rows between two calls without notice: a row is identified by its ids. A
-    scorer with a state for each row, such as an n-gram model, finds it with `generation.prefix_states.PrefixStates`.
+    scorer with a state for each row, such as an n-gram model, finds it with `generation.filters.PrefixStates`.
     """
 
     def __call__(self, ids: Tensor, prompt_length: int) -> Tensor:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from glassformer.errors import DataError, WeightsError
 from glassformer.hub.files import INDEX, SINGLE, missing_files, model_files, pickled_weights
-from glassformer.hub.verify import SnapshotRecord, quarantine
+from glassformer.hub.verify import SnapshotRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +37,21 @@ def fetch(request: HubRequest, *, offline: bool) -> Path:
     Raises: DataError, WeightsError: as `resolve`.
     """
     folder = _cached_snapshot(request)
-    if folder is not None and SnapshotRecord(folder).is_complete(allow_pickle=request.allow_pickle):
-        damaged = _verify(folder, request)
-        if not damaged:
-            return folder
-        if offline:
-            raise _damaged_error(request, damaged, "it is quarantined; fetch it again with a connection")
     if offline:
         return _offline_snapshot(request, folder)
-    damaged = {}
+    complete = folder is not None and SnapshotRecord(folder).is_complete(allow_pickle=request.allow_pickle)
+    if folder is not None and complete and not _verify(folder, request):
+        return folder
     for _ in range(2):
         folder, names = _download(request)
         damaged = _verify(folder, request, names)
-        if not damaged:
-            _require_complete(folder, request)
-            SnapshotRecord(folder).mark_complete(names, allow_pickle=request.allow_pickle)
-            return folder
+        if damaged:
+            continue
+        if missing := missing_files(folder, allow_pickle=request.allow_pickle):
+            listed = ", ".join(missing[:5])
+            raise DataError(f"{request.name}: the repository itself lacks {listed}; it cannot be loaded")
+        SnapshotRecord(folder).mark_complete(names, allow_pickle=request.allow_pickle)
+        return folder
     raise _damaged_error(
         request, damaged, "fetched twice and damaged twice; try again later, or pass a local folder"
     )
@@ -76,11 +75,9 @@ def _offline_snapshot(request: HubRequest, folder: Path | None) -> Path:
             f"{request.name}: no folder of that name here, and revision '{request.revision}' is not in the Hub cache; "
             + advice
         )
-    missing = missing_files(folder, allow_pickle=request.allow_pickle)
-    if missing:
+    if missing := missing_files(folder, allow_pickle=request.allow_pickle):
         raise DataError(f"{request.name}: the Hub cache lacks {', '.join(missing[:5])}; {advice}")
-    damaged = _verify(folder, request)
-    if damaged:
+    if damaged := _verify(folder, request):
         raise _damaged_error(request, damaged, "it is quarantined; fetch it again with a connection")
     return folder
 
@@ -90,10 +87,11 @@ def _verify(folder: Path, request: HubRequest, names: list[str] | None = None) -
     if names is None:
         present = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
         names = model_files(present, allow_pickle=request.allow_pickle)
-    damaged = SnapshotRecord(folder).damaged_files(names, request.check)
+    record = SnapshotRecord(folder)
+    damaged = record.damaged_files(names, request.check)
     for name in damaged:
         try:
-            quarantine(folder / name)
+            record.quarantine(name)
         except OSError as problem:
             raise WeightsError(
                 f"{folder / name}: {damaged[name]}, and cannot be moved away: {problem.strerror}; "
@@ -131,9 +129,8 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
         )
     except DataError:
         raise
-    except (
-        Exception
-    ) as problem:  # the client documents no set of errors: its own, its transport's, the system's
+    # The client documents no set of errors: its own, its transport's, the system's.
+    except Exception as problem:
         raise _hub_error(request, problem) from problem
     return Path(folder), selected
 
@@ -157,37 +154,22 @@ def _require_weights(request: HubRequest, names: list[str]) -> None:
         raise DataError(f"{request.name}: holds no weights: looked for model.safetensors and its index")
 
 
-def _require_complete(folder: Path, request: HubRequest) -> None:
-    missing = missing_files(folder, allow_pickle=request.allow_pickle)
-    if missing:
-        raise DataError(
-            f"{request.name}: the repository itself lacks {', '.join(missing[:5])}; it cannot be loaded"
-        )
-
-
 def _hub_error(request: HubRequest, problem: Exception) -> DataError:
     """The error of a failed request, with its remedy."""
     from huggingface_hub import errors
 
-    name, revision = request.name, request.revision
     if isinstance(problem, errors.GatedRepoError):
-        return DataError(
-            f"{name}: is gated; accept its terms on its page on the Hub, then log in: hf auth login"
+        what = "is gated; accept its terms on its page on the Hub, then log in: hf auth login"
+    elif isinstance(problem, errors.RevisionNotFoundError):
+        what = f"has no revision '{request.revision}' on the Hub; name a branch, tag or commit it has"
+    elif isinstance(problem, errors.RepositoryNotFoundError):
+        what = "no folder of that name here, and no such model on the Hub (if it is private: hf auth login)"
+    elif isinstance(problem, errors.OfflineModeIsEnabled):
+        what = "not complete in the Hub cache, and HF_HUB_OFFLINE was set when Python started"
+    else:
+        detail = " ".join(str(problem).split())[:200] or "no reason given"
+        what = (
+            f"could not be fetched from the Hub ({type(problem).__name__}: {detail}); "
+            "check the connection and try again, or pass a local folder"
         )
-    if isinstance(problem, errors.RevisionNotFoundError):
-        return DataError(
-            f"{name}: has no revision '{revision}' on the Hub; name a branch, tag or commit it has"
-        )
-    if isinstance(problem, errors.RepositoryNotFoundError):
-        return DataError(
-            f"{name}: no folder of that name here, and no such model on the Hub (if it is private: hf auth login)"
-        )
-    if isinstance(problem, errors.OfflineModeIsEnabled):
-        return DataError(
-            f"{name}: not complete in the Hub cache, and HF_HUB_OFFLINE was set when Python started"
-        )
-    detail = " ".join(str(problem).split())[:200] or "no reason given"
-    return DataError(
-        f"{name}: could not be fetched from the Hub ({type(problem).__name__}: {detail}); "
-        "check the connection and try again, or pass a local folder"
-    )
+    return DataError(f"{request.name}: {what}")

@@ -6,14 +6,15 @@ downloaded, preferably safetensors.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from glassformer.errors import GlassformerError
+from glassformer.files.strict_json import read_json_object
+
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_SINGLE, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-_MAX_INDEX_BYTES = 64 << 20
 
 _SMALL_FILES = frozenset(
     """
@@ -78,9 +79,7 @@ def missing_files(folder: Path, *, allow_pickle: bool = False) -> list[str]:
 
 def _shards(index: Path) -> list[str]:
     try:
-        if index.stat().st_size > _MAX_INDEX_BYTES:
-            return []
-        weight_map = json.loads(index.read_bytes())["weight_map"]
+        weight_map = read_json_object(index)["weight_map"]
         return sorted({name for name in weight_map.values() if isinstance(name, str) and "/" not in name})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (GlassformerError, KeyError, AttributeError, TypeError):
         return []  # see missing_files: reading the weights gives a better message

@@ -52,6 +52,24 @@ def resolve(
             the network failed: what failed, and what to do.
         WeightsError: the downloaded files are damaged, twice.
     """
+    if (folder := _local_folder(name_or_folder)) is not None:
+        return folder
+    from glassformer.hub.fetch import HubRequest, fetch  # imported late: it imports the Hub client
+
+    request = HubRequest(
+        name=str(name_or_folder),
+        revision=revision or "main",
+        allow_pickle=allow_pickle,
+        cache_folder=cache_folder,
+        endpoint=endpoint,
+        check=check,
+    )
+    forbidden = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+    return fetch(request, offline=offline or forbidden)
+
+
+def _local_folder(name_or_folder: str | Path) -> Path | None:
+    """The model folder on this machine that the name means; None for a name on the Hub."""
     path = _expand(name_or_folder)
     if path.is_dir():
         return _model_folder(path)
@@ -61,17 +79,7 @@ def resolve(
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
         raise DataError(f"{path}: no such folder; give a model folder, or a name on the Hub such as org/name")
-    from glassformer.hub.fetch import HubRequest, fetch  # imported late: it imports the Hub client
-
-    request = HubRequest(
-        name=name_or_folder,
-        revision=revision or "main",
-        allow_pickle=allow_pickle,
-        cache_folder=cache_folder,
-        endpoint=endpoint,
-        check=check,
-    )
-    return fetch(request, offline=offline or is_offline())
+    return None
 
 
 def _model_folder(folder: Path) -> Path:
@@ -99,11 +107,6 @@ def _package_folder(name: str) -> Path:
     if not folder.is_dir() or not folder.is_relative_to(package_folder.resolve()):
         raise DataError(f"{PACKAGE}{name}: the package {package!r} has no folder {subfolder!r}")
     return folder
-
-
-def is_offline() -> bool:
-    """Whether the environment forbids connections: HF_HUB_OFFLINE is 1, ON, YES or TRUE."""
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
 def _expand(name_or_folder: str | Path) -> Path:

@@ -22,8 +22,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from glassformer.errors import GlassformerError
+from glassformer.files.atomic import atomic_file
+
 _HEXADECIMAL = frozenset("0123456789abcdef")
-_CHUNK_BYTES = 1 << 20
 
 
 class SnapshotRecord:
@@ -34,7 +36,7 @@ class SnapshotRecord:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._path = _record_folder(folder) / f"{folder.name}.json"
+        self._path = folder.parent.parent / "glassformer" / f"{folder.name}.json"
         self._record: dict[str, Any] = {}
         with suppress(OSError, ValueError, RecursionError):  # absent or damaged: an empty record
             record = json.loads(self._path.read_bytes())
@@ -71,19 +73,32 @@ class SnapshotRecord:
         """Record that exactly these files make the snapshot."""
         self._save(**{"complete_with_pickle" if allow_pickle else "complete": sorted(names)})
 
+    def quarantine(self, name: str) -> None:
+        """Move a damaged file out of the cache, so that it is downloaded again, and can still be examined.
+
+        Raises: OSError: the cache cannot be written.
+        """
+        damaged_folder = self._path.parent / "damaged"
+        damaged_folder.mkdir(parents=True, exist_ok=True)
+        # Every link from the snapshot to the file itself; another process may have moved some of them already.
+        links = [self.folder / name]
+        while links[-1].is_symlink():
+            links.append(links[-1].parent / os.readlink(links[-1]))
+        for link in links:
+            with suppress(FileNotFoundError):
+                if link.is_symlink():
+                    link.unlink()
+                else:
+                    os.replace(link, damaged_folder / f"{link.name}.{secrets.token_hex(4)}")
+
     def _save(self, **changes: Any) -> None:
         if all(self._record.get(key) == value for key, value in changes.items()) and self._path.exists():
             return
         self._record |= changes
-        partial = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}.partial")
         with suppress(OSError):  # a read-only cache: the next call verifies again
             self._path.parent.mkdir(exist_ok=True)
-            partial.write_text(json.dumps(self._record))
-            os.replace(partial, self._path)
-
-
-def _record_folder(snapshot: Path) -> Path:
-    return snapshot.parent.parent / "glassformer"
+            with atomic_file(self._path) as stream:
+                stream.write(json.dumps(self._record).encode())
 
 
 def _fingerprint(path: Path) -> list[int] | None:
@@ -95,7 +110,7 @@ def _fingerprint(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns, status.st_ino]
 
 
-def stated_digest(path: Path) -> str | None:
+def _stated_digest(path: Path) -> str | None:
     """The digest that the server stated for a file of a snapshot, or None where the cache does not state it.
 
     Only the first link counts: it may point to another link, into a store shared by repositories with other names.
@@ -109,7 +124,7 @@ def stated_digest(path: Path) -> str | None:
 
 def _find_problem(path: Path, check: Callable[[Path], object] | None) -> str | None:
     """The problem of a damaged file, or None."""
-    stated = stated_digest(path)
+    stated = _stated_digest(path)
     if stated is not None:
         try:
             digest = _digest(path, stated)
@@ -117,8 +132,6 @@ def _find_problem(path: Path, check: Callable[[Path], object] | None) -> str | N
             return f"cannot be read: {problem.strerror or problem}"
         return None if digest == stated else f"has digest {digest[:12]}…, the server stated {stated[:12]}…"
     if check is not None and path.suffix == ".safetensors":
-        from glassformer.errors import GlassformerError
-
         try:
             check(path)
         except GlassformerError as problem:
@@ -129,38 +142,8 @@ def _find_problem(path: Path, check: Callable[[Path], object] | None) -> str | N
 def _digest(path: Path, stated: str) -> str:
     """The digest of a file, of the same kind as `stated`."""
     with path.open("rb") as stream:
+        if len(stated) == 64:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
         size = os.fstat(stream.fileno()).st_size
-        digest = (
-            hashlib.sha256()
-            if len(stated) == 64
-            else hashlib.sha1(b"blob %d\x00" % size, usedforsecurity=False)
-        )
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def quarantine(path: Path) -> None:
-    """Move a damaged file out of the cache, so that it is downloaded again, and can still be examined.
-
-    Raises: OSError: the cache cannot be written.
-    """
-    damaged_folder = _record_folder(_snapshot_of(path)) / "damaged"
-    damaged_folder.mkdir(parents=True, exist_ok=True)
-    # Every link from the snapshot to the file itself; another process may have moved some of them already.
-    links = [path]
-    while links[-1].is_symlink():
-        links.append(links[-1].parent / os.readlink(links[-1]))
-    for link in links:
-        with suppress(FileNotFoundError):
-            if link.is_symlink():
-                link.unlink()
-            else:
-                os.replace(link, damaged_folder / f"{link.name}.{secrets.token_hex(4)}")
-
-
-def _snapshot_of(path: Path) -> Path:
-    for parent in path.parents:
-        if parent.parent.name == "snapshots":
-            return parent
-    return path.parent
+        git_blob = hashlib.sha1(b"blob %d\x00" % size, usedforsecurity=False)
+        return hashlib.file_digest(stream, lambda: git_blob).hexdigest()

@@ -12,21 +12,17 @@ from dataclasses import dataclass
 from torch import nn
 
 from glassformer.core import positions
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.block_sparse import BlockSparseAttentionSpec
+from glassformer.core.blocks import BlockSpec, ParallelBlockSpec
+from glassformer.core.experts import ExpertsSpec
+from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
+from glassformer.core.norms import LayerNormSpec, NormSpec
 from glassformer.core.patches import Patches
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSparseAttentionSpec,
-    BlockSpec,
-    ExpertsSpec,
-    FeedForwardSpec,
-    GatedFeedForwardSpec,
-    LayerNormSpec,
-    NormSpec,
-    ParallelBlockSpec,
-    StackSpec,
-)
+from glassformer.core.stack import StackSpec
 from glassformer.deprecation import former_names
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
+from glassformer.pages.tables import markdown_table
 
 POSITIONS: dict[type[nn.Module], str] = {
     positions.LearnedPositions: "learned",
@@ -70,12 +66,12 @@ def family_table(families: Iterable[Family] = FAMILIES.values()) -> list[FamilyR
 
 def as_markdown(table: Sequence[FamilyRow]) -> str:
     """The table in Markdown, for docs/families.md."""
-    head = "| family | reads | norms | positions | attention | feed-forward | its own |"
-    rows = [
-        f"| `{x.family}` | {x.reads} | {x.norms} | {x.positions} | {x.attention} | {x.feed_forward} | {x.distinction} |"
+    headings = ["family", "reads", "norms", "positions", "attention", "feed-forward", "its own"]
+    rows = (
+        (f"`{x.family}`", x.reads, x.norms, x.positions, x.attention, x.feed_forward, x.distinction)
         for x in table
-    ]
-    return "\n".join([head, "| --- | --- | --- | --- | --- | --- | --- |", *rows])
+    )
+    return markdown_table(headings, rows)
 
 
 def _family_row(family: Family) -> FamilyRow:
@@ -144,6 +140,8 @@ def _attention(block: BlockSpec | ParallelBlockSpec, stack: StackSpec) -> str:
         words.append("shared keys")
     if spec.scale is not None and not math.isclose(spec.scale, spec.E**-0.5):
         words.append("unscaled" if spec.scale == 1 else "scale of its own")
+    if spec.qk_norm is not None:
+        words.append("queries and keys normed")
     if not spec.bias:
         words.append("no bias")
     if isinstance(block, BlockSpec) and block.cross is not None:

@@ -22,10 +22,10 @@ from torch import Tensor
 from glassformer.deprecation import former_names
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.generation.decoding import StopReason
 from glassformer.generation.generator import Generator
-from glassformer.generation.inputs import GenerationInputs
 from glassformer.generation.options import NEW_TOKENS, GenerationOptions
-from glassformer.generation.stopping import StopReason
+from glassformer.generation.rows import GenerationInputs
 from glassformer.inspect.inputs import SessionInput, Token, special_token
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first

@@ -35,7 +35,7 @@ WIDE = 4  # bytes of a float32
 NARROW = 2  # bytes of a float16 or bfloat16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class RamUsage:
     """RAM in bytes, by purpose.
 
@@ -46,7 +46,7 @@ class RamUsage:
     gradients: int
     optimiser: int
     activations: int
-    cache: int
+    cache: int = 0
 
     @property
     def peak(self) -> int:
@@ -96,21 +96,10 @@ def ram(network: Node, *, batch: int = 1, tokens: int = 128) -> RamEstimate:
         activations  all blocks         all blocks                    the largest block
         cache        0                  0                             2 · heads of k and v · E a token and layer
 
-    Activations are what autograd saves for the backward pass, in numbers per token:
-
-        linear layer, convolution  its input; where two read the same, once
-        norm                       its input; root-mean-square: the normed input too
-        attention                  q, k, v, before and after rotary, and a number a head, since no matrix of T × T is
-                                   formed; but where a learned bias is added to the scores, T a head
-        block-sparse attention     also the k and v of all blocks that the token's block attends to, and a number each
-        feed-forward               what its activation reads; gated: also both factors
-        experts                    input, saved activations and output of the k chosen ones
-        head over a vocabulary     3 a word: logits, their log-softmax, its gradient
-        everything else            0
-
-    Not counted: dropout masks (with dropout, attention on a CPU is not fused and forms T × T matrices); temporary
-    copies of the optimiser; RAM of the libraries; in inference, logits of tokens other than the last. Encoder and
-    decoder of an encoder-decoder read `tokens` tokens each.
+    Activations are what autograd saves for the backward pass (`_own_activations`). Not counted: dropout masks (with
+    dropout, attention on a CPU is not fused and forms T × T matrices); temporary copies of the optimiser; RAM of the
+    libraries; in inference, logits of tokens other than the last. Encoder and decoder of an encoder-decoder read
+    `tokens` tokens each.
 
     Args:
         network: any tree of Nodes, on any device, meta included.
@@ -126,41 +115,22 @@ def ram(network: Node, *, batch: int = 1, tokens: int = 128) -> RamEstimate:
     count = sum(parameter.numel() for parameter in parameters)
     width = max((parameter.element_size() for parameter in parameters), default=WIDE)
     saved = _activations(network, tokens, Fraction(tokens))
-    blocks = [
-        _activations(block, tokens, Fraction(tokens))
-        for stack in network.modules()
-        if isinstance(stack, Stack)
-        for block in stack
-    ]
-    block_inputs = _activations(network, tokens, Fraction(tokens), recompute=True)
+    block_inputs = _activations(network, tokens, Fraction(tokens), recompute=True).bytes(WIDE)
+    stacks = [module for module in network.modules() if isinstance(module, Stack)]
+    blocks = [_activations(block, tokens, Fraction(tokens)) for stack in stacks for block in stack]
     one_block = max((block.bytes(WIDE) for block in blocks), default=0)
-    training = RamUsage(
-        weights=WIDE * count,
-        gradients=WIDE * count,
-        optimiser=2 * WIDE * count,
-        activations=batch * saved.bytes(WIDE),
-        cache=0,
-    )
+    training = RamUsage(WIDE * count, WIDE * count, 2 * WIDE * count, batch * saved.bytes(WIDE))
+    stored = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    inference = batch * max((block.bytes(width) for block in blocks), default=0)
+    cache = batch * tokens * width * sum(map(_cache_numbers, network.modules()))
     return RamEstimate(
         batch=batch,
         tokens=tokens,
         training=training,
-        recomputed=replace(training, activations=batch * (block_inputs.bytes(WIDE) + one_block)),
+        recomputed=replace(training, activations=batch * (block_inputs + one_block)),
         offloaded=replace(training, activations=batch * one_block),
-        mixed=RamUsage(
-            weights=NARROW * count,
-            gradients=NARROW * count,
-            optimiser=3 * WIDE * count,
-            activations=batch * saved.bytes(NARROW),
-            cache=0,
-        ),
-        inference=RamUsage(
-            weights=sum(parameter.numel() * parameter.element_size() for parameter in parameters),
-            gradients=0,
-            optimiser=0,
-            activations=batch * max((block.bytes(width) for block in blocks), default=0),
-            cache=batch * tokens * width * sum(map(_cache_numbers, network.modules())),
-        ),
+        mixed=RamUsage(NARROW * count, NARROW * count, 3 * WIDE * count, batch * saved.bytes(NARROW)),
+        inference=RamUsage(stored, gradients=0, optimiser=0, activations=inference, cache=cache),
     )
 
 
@@ -202,7 +172,16 @@ def _shares_input(module: nn.Module, inner: str) -> bool:
 
 
 def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
-    """Numbers per vector that a module itself saves: in the dtype of the weights, and in float32."""
+    """Numbers per vector that a module itself saves: in the dtype of the weights, and in float32.
+
+    linear layer, convolution  its input; where two read the same, once
+    norm                       its input; root-mean-square: the normed input too
+    attention                  q, k, v, before and after rotary; a number a head, or with a learned bias T a head
+    block-sparse attention     also the k and v of all blocks that the token's block attends to, and a number each
+    feed-forward               what its activation reads; gated: also both factors
+    experts                    input, saved activations and output of the k chosen ones
+    head over a vocabulary     3 a word: logits, their log-softmax, its gradient
+    """
     match module:
         case nn.Linear():
             return module.in_features, 0
@@ -210,10 +189,8 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return module.in_channels * math.prod(module.stride), 0
         case TimeConvolution():
             return module.conv.out_channels * _saved_by_activation(module.activation), 0
-        case LayerNorm():
-            return module.weight.numel(), 2
-        case TimeNorm():
-            return module.weight.numel(), 0
+        case LayerNorm() | TimeNorm():
+            return module.weight.numel(), 2 * isinstance(module, LayerNorm)
         case RMSNorm():
             return module.weight.numel(), module.weight.numel() + 1
         case BlockSparseAttention() if not module.pattern.is_dense(tokens):
@@ -222,16 +199,17 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return (2 * blocks + 5) * sparse.heads * sparse.E + blocks * sparse.heads, sparse.heads
         case Attention() | CrossAttention():
             spec = module.spec
-            return (spec.heads + 2 * spec.K) * spec.E, spec.heads
+            # Norms of each head's q and k: as modules they count one vector, but they norm heads + K of them.
+            by_head = spec.qk_norm is not None and spec.qk_norm.width == spec.E
+            more = (spec.heads + spec.K - 2) * by_head
+            return (spec.heads + 2 * spec.K + more) * spec.E, spec.heads + more * (spec.E + 1)
         case FeedForward():
             return module.up.out_features * _saved_by_activation(module.activation), 0
         case GatedFeedForward():
             return module.up.out_features * (2 + _saved_by_activation(module.activation)), 0
         case ParallelBlock():
-            return (
-                -module.attn.spec.width,
-                0,
-            )  # its sub-layers share one input, which each of them has counted
+            # Its sub-layers share one input, which each of them has counted.
+            return -module.attn.spec.width, 0
         case Stack():
             specs = [block.attn.spec for block in module]
             rotary = sum((spec.heads + spec.K) * spec.E for spec in specs) if module.rotary is not None else 0
@@ -241,8 +219,7 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return module.spec.experts_per_token * module.spec.width, 0
         case CausalLMHead() | MaskedLMHead():
             return module.decoder.out_features, 2 * module.decoder.out_features
-        case _:
-            return 0, 0
+    return 0, 0
 
 
 def _saved_by_activation(activation: nn.Module) -> int:

@@ -20,11 +20,10 @@ from torch import Tensor
 from glassformer.core.attention_layout import AttentionGroup, AttentionLayer
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.deprecation import former_attributes
-from glassformer.engine.modes import eval_mode
+from glassformer.engine.batching import eval_mode
 from glassformer.errors import DataError, UnsupportedError, nearest
-from glassformer.inspect.head import AttentionHead
+from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
 from glassformer.inspect.inputs import SessionInput, Token
-from glassformer.inspect.lru_cache import LRUCache, storage_bytes
 from glassformer.inspect.overview import Overview, overview
 from glassformer.inspect.trace import TapRow, trace
 from glassformer.models import Network

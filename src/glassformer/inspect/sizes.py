@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from glassformer.core.embeddings import Embedding
-from glassformer.core.specs import LearnedPositionsSpec
+from glassformer.core.positions import LearnedPositionsSpec
 from glassformer.core.stack import Stack
 from glassformer.inspect.summary import active_parameters
 from glassformer.models import FAMILIES, ConfigReader

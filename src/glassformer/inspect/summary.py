@@ -238,7 +238,7 @@ def _module_node(
         name=name,
         kind=type(module).__name__,
         note=_note(module),
-        mask=_mask(module),
+        mask=str(module.pattern) if isinstance(module, (Attention, CrossAttention)) else "",
         weights=tuple(weights),
         taps=module.own_taps() if isinstance(module, Node) else (),
         children=_folded([child for child in children if child.weights or child.taps or child.children]),
@@ -293,10 +293,6 @@ def _note(module: nn.Module) -> str:
     spec = module.spec
     shared = "" if spec.heads == spec.K else f", {spec.K} k/v"
     return f"{spec.heads} heads × {spec.E}{shared}"
-
-
-def _mask(module: nn.Module) -> str:
-    return str(module.pattern) if isinstance(module, (Attention, CrossAttention)) else ""
 
 
 def _is_uncounted(module: nn.Module) -> bool:

@@ -18,7 +18,7 @@ from glassformer.core.audio_heads import CTCHead
 from glassformer.core.cells import CellSelection
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
-from glassformer.engine.modes import eval_mode
+from glassformer.engine.batching import eval_mode
 from glassformer.models import Network
 
 SLOW = ("scores", "probs")

@@ -1,9 +1,11 @@
-"""Attention step by step: queries, keys and values, scores, softmax weights, the output of one head and of all."""
+"""Attention in the steps of a lesson: queries, keys, values, scores, softmax weights, outputs of one head and all."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from textwrap import fill
 
 import torch
 from torch import Tensor
@@ -12,8 +14,32 @@ from torch.nn import functional as F
 from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention, softmax
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.errors import DataError
-from glassformer.lessons.lesson_step import LessonStep
-from glassformer.models.bert import Bert
+from glassformer.models._text import Encoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessonStep:
+    """One step of the way: what is computed, the tensors it makes, and what to notice in them."""
+
+    name: str
+    formula: str
+    tensors: Mapping[str, Tensor]
+    notice: str
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def __str__(self) -> str:
+        rows = [f"{self.name}:   {self.formula}"]
+        for name, tensor in self.tensors.items():
+            rows.append(f"    {name:<22} {list(tensor.shape)}")
+            small = tensor.dim() > 1 and max(tensor.shape[-2:]) <= 8 and tensor.numel() <= 64
+            if small:  # enough to be read
+                number = "{:7.3f}" if tensor.is_floating_point() else "{:7d}"
+                rows += [
+                    "        " + " ".join(map(number.format, row)) for row in tensor.flatten(0, -2).tolist()
+                ]
+        return "\n".join([*rows, fill(self.notice, 100, initial_indent="    → ", subsequent_indent="      ")])
 
 
 def bare_attention(x: Tensor) -> LessonStep:
@@ -68,7 +94,7 @@ def six_steps(
     }
 
 
-def one_head(network: Bert, ids: Tensor, layer: int = 0, head: int = 0) -> list[LessonStep]:
+def one_head(network: Encoder, ids: Tensor, layer: int = 0, head: int = 0) -> list[LessonStep]:
     """One attention head in four steps: q, k, v; scores; weights; output."""
     tensors = six_steps(network, Batch(input_ids=ids), path=f"blocks.{layer}.attn", head=head)
     width = tensors["q"].shape[-1]

@@ -23,7 +23,7 @@ from torch import Tensor
 from glassformer.core.flow import Batch
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.generation.decoding import greedy_search
+from glassformer.generation.generate import greedy_search
 from glassformer.model import Model
 from glassformer.models.transformer import shift_right
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.blocks import BlockSpec
+from glassformer.core.embeddings import EmbeddingSpec
+from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.init import xavier
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    SinusoidalSpec,
-    StackSpec,
-)
+from glassformer.core.norms import LayerNormSpec
+from glassformer.core.positions import SinusoidalSpec
+from glassformer.core.stack import StackSpec
 from glassformer.deprecation import former_names
 from glassformer.models.transformer import StreamSpec, Transformer, TransformerSpec, decoder_block
 

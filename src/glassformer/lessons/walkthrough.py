@@ -26,14 +26,12 @@ from glassformer.core.feed_forward import FeedForward
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.masks import AttentionPattern
 from glassformer.core.norms import LayerNorm
-from glassformer.core.positions import LearnedPositions, Sinusoidal
-from glassformer.core.specs import SinusoidalSpec
+from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
-from glassformer.lessons.attention_steps import bare_attention, multi_head, one_head
+from glassformer.lessons.attention_steps import LessonStep, bare_attention, multi_head, one_head
 from glassformer.lessons.attention_steps import six_steps as six_steps  # documented here until it moved
-from glassformer.lessons.lesson_step import LessonStep
 from glassformer.model import Model, load
-from glassformer.models.bert import Bert
+from glassformer.models._text import Encoder
 
 WORDS = ("time", "flies", "like", "an", "arrow")
 IDS = (2051, 10029, 2066, 2019, 8612)  # the same, in BERT's uncased vocabulary
@@ -70,7 +68,7 @@ def walk(
     """
     model = lesson_model() if model is None else model
     network, cls_id, sep_id = model.network, CLS, SEP
-    if not isinstance(network, Bert) or not isinstance(network.head, SequenceClassifier):
+    if not isinstance(network, Encoder) or not isinstance(network.head, SequenceClassifier):
         raise UnsupportedError(
             f"the walk-through needs a BERT-like classifier; this is a {model.family.model_type!r} model for "
             f"{model.task!r}: load a BERT with task='text-classification'"
@@ -191,7 +189,7 @@ def norm(residual: Residual, x: Tensor, out: Tensor) -> LessonStep:
     )
 
 
-def positions(network: Bert, ids: Tensor) -> LessonStep:
+def positions(network: Encoder, ids: Tensor) -> LessonStep:
     """Position embeddings. Without them attention is permutation-equivariant: reordered words, reordered outputs.
 
     change without, with [1, T]: how much each token's output changes when the sentence is reversed
@@ -228,7 +226,7 @@ def positions(network: Bert, ids: Tensor) -> LessonStep:
 # ------------------------------------------------------------------------------------------------ the full model
 
 
-def encoder(network: Bert, ids: Tensor) -> LessonStep:
+def encoder(network: Encoder, ids: Tensor) -> LessonStep:
     """The encoder: a stack of blocks, each with its own weights. x after each block [1, T, D]"""
     tape = Tape("embed.out", *(f"blocks.{i}.out" for i in range(len(network.blocks)))).attach(network)
     states = network.states(Batch(input_ids=ids), Flow(tape=tape))
@@ -242,7 +240,7 @@ def encoder(network: Bert, ids: Tensor) -> LessonStep:
     )
 
 
-def classifier(network: Bert, ids: Tensor, cls_id: int = CLS, sep_id: int = SEP) -> LessonStep:
+def classifier(network: Encoder, ids: Tensor, cls_id: int = CLS, sep_id: int = SEP) -> LessonStep:
     """Sequence classification: a label from the state of the first token, [CLS]. logits [1, labels]"""
     with_special = torch.cat([torch.tensor([[cls_id]]), ids, torch.tensor([[sep_id]])], dim=1)  # [1, T + 2]
     with_cls, without_cls = (
@@ -258,7 +256,7 @@ def classifier(network: Bert, ids: Tensor, cls_id: int = CLS, sep_id: int = SEP)
     )
 
 
-def classify(network: Bert, ids: Tensor, cls_id: int = CLS) -> Tensor:
+def classify(network: Encoder, ids: Tensor, cls_id: int = CLS) -> Tensor:
     """The logits of sentences that begin with [CLS]. [B, labels]
 
     Raises: DataError: a sentence begins with something else.

@@ -13,19 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import init
-from glassformer.core.patches import Patches
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    LearnedPositionsSpec,
-    NormSpec,
-    PatchesSpec,
-    StackSpec,
-)
-from glassformer.core.stack import Stack
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.blocks import BlockSpec
+from glassformer.core.embeddings import EmbeddingSpec
+from glassformer.core.feed_forward import FeedForwardSpec
+from glassformer.core.norms import LayerNormSpec, NormSpec
+from glassformer.core.patches import Patches, PatchesSpec
+from glassformer.core.positions import LearnedPositionsSpec
+from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import DataError
 from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
 from glassformer.models._image import MAX_CHANNELS, image_size

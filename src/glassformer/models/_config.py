@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.core.classification_heads import Problem
+from glassformer.core import Problem
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 
@@ -42,7 +42,7 @@ MAX_WIDTH = 1_000_000
 MAX_ROWS = 100_000_000
 """Limit on the rows of a table: a vocabulary, positions, labels."""
 
-_MISSING: Any = object()
+REQUIRED: Any = object()
 
 
 class ConfigReader:
@@ -65,13 +65,13 @@ class ConfigReader:
         self.used: set[str] = set()
         self._sections: list[ConfigReader] = []
 
-    def get(self, *keys: str, default: Any = _MISSING) -> Any:
+    def get(self, *keys: str, default: Any = REQUIRED) -> Any:
         """The value of the first of these keys that is present; null counts as absent."""
         self.used.update(keys)
         for key in keys:
             if self.config.get(key) is not None:
                 return self.config[key]
-        if default is _MISSING:
+        if default is REQUIRED:
             raise ConfigError(
                 f"{self.location}has no {' or '.join(map(repr, keys))}, which a {self.family!r} model needs"
             )
@@ -82,7 +82,7 @@ class ConfigReader:
         """The `model_type`."""
         return str(self.config.get("model_type"))
 
-    def integer(self, *keys: str, default: Any = _MISSING, minimum: int = 1, maximum: int = MAX_WIDTH) -> int:
+    def integer(self, *keys: str, default: Any = REQUIRED, minimum: int = 1, maximum: int = MAX_WIDTH) -> int:
         """A bounded whole number, such as a width: no product of sizes overflows."""
         value = self.get(*keys, default=default)
         # bool is a subclass of int, and JSON's true would pass for 1.
@@ -90,7 +90,13 @@ class ConfigReader:
             raise self._invalid(keys, value, f"a whole number from {minimum} to {maximum}")
         return value
 
-    def number(self, *keys: str, default: Any = _MISSING) -> float:
+    def nullable_integer(self, key: str, *, default: int | None, maximum: int = MAX_WIDTH) -> int | None:
+        """A bounded whole number where null is a value of its own, None, and an absent key means `default`."""
+        value = self.config.get(key, default)
+        self.used.add(key)
+        return None if value is None else self.integer(key, default=default, maximum=maximum)
+
+    def number(self, *keys: str, default: Any = REQUIRED) -> float:
         """A finite number from 0 up."""
         value = self.get(*keys, default=default)
         # The comparison refuses NaN too; the bound refuses infinity and integers that no float holds.
@@ -98,21 +104,21 @@ class ConfigReader:
             raise self._invalid(keys, value, "a number from 0 up")
         return float(value)
 
-    def probability(self, *keys: str, default: Any = _MISSING) -> float:
+    def probability(self, *keys: str, default: Any = REQUIRED) -> float:
         """A dropout probability: a number in [0, 1)."""
         value = self.number(*keys, default=default)
         if value >= 1:
             raise self._invalid(keys, value, "a number from 0 up to, but not including, 1")
         return value
 
-    def flag(self, *keys: str, default: Any = _MISSING) -> bool:
+    def flag(self, *keys: str, default: Any = REQUIRED) -> bool:
         """A boolean."""
         value = self.get(*keys, default=default)
         if not isinstance(value, bool):
             raise self._invalid(keys, value, "true or false")
         return value
 
-    def text(self, *keys: str, default: Any = _MISSING) -> str:
+    def text(self, *keys: str, default: Any = REQUIRED) -> str:
         """A short string."""
         value = self.get(*keys, default=default)
         if not isinstance(value, str) or len(value) > 100:

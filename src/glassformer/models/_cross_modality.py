@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from glassformer.core import Block, BlockSpec, Embedding, Flow, Node, Stack, StackSpec
 from glassformer.core.attention_layout import AttentionGroup, AttentionLayer, self_attention
-from glassformer.core.blocks import Block
-from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Flow, Node
 from glassformer.core.regions import RegionEmbedding
-from glassformer.core.specs import BlockSpec, StackSpec
-from glassformer.core.stack import Stack
 
 if TYPE_CHECKING:
     from jaxtyping import Float

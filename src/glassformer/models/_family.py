@@ -37,6 +37,34 @@ TASK_ALIASES = {
 """Short names of tasks → Hugging Face pipeline names."""
 
 
+SUFFIXES: Mapping[str, str] = {
+    "Model": "feature-extraction",
+    "ForPreTraining": "pre-training",
+    "ForMaskedLM": "fill-mask",
+    "ForCausalLM": "text-generation",
+    "LMHeadModel": "text-generation",
+    "ForConditionalGeneration": "translation",
+    "MTModel": "translation",
+    "ForNextSentencePrediction": "next-sentence-prediction",
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForImageClassification": "image-classification",
+    "ForAudioClassification": "audio-classification",
+    "ForAudioFrameClassification": "audio-frame-classification",
+    "ForCTC": "automatic-speech-recognition",
+}
+"""The end of a class name in the reference library → task."""
+
+
+def architectures(name: str, suffixes: str, **tasks: str) -> dict[str, str]:
+    """Class names of a family → tasks: `architectures("Bert", "Model ForMaskedLM")`.
+
+    Args: tasks: suffix → task, where a family's differs from `SUFFIXES`.
+    """
+    return {name + suffix: {**SUFFIXES, **tasks}[suffix] for suffix in suffixes.split()}
+
+
 class _SkipInitialisation(TorchFunctionMode):
     """Skip the initialisation that torch's modules do in their constructors.
 

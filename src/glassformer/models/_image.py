@@ -6,9 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.core.flow import Batch
-from glassformer.core.patches import Patches
-from glassformer.core.stack import Stack
+from glassformer.core import Batch, Patches, Stack
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.models._config import ConfigReader

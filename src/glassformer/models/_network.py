@@ -9,12 +9,12 @@ from torch import Tensor
 
 from glassformer.core.attention_layout import AttentionGroup, self_attention, stream_taps
 from glassformer.core.classification_heads import Problem
-from glassformer.core.embeddings import Embedding
+from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.heads import Head, Labels
-from glassformer.core.specs import EmbeddingSpec, NormSpec, StackSpec
-from glassformer.core.stack import Stack
-from glassformer.deprecation import warn_former_attribute
+from glassformer.core.norms import NormSpec
+from glassformer.core.stack import Stack, StackSpec
+from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError, UnsupportedError
 
 
@@ -133,7 +133,7 @@ class Network(Node):
 
     def learn(self, *args: Any, **options: Any) -> dict[str, Tensor]:
         """Former name of `loss_sums`."""
-        warn_former_attribute("Network.learn", "Network.loss_sums")
+        warn_former("Network.learn", "Network.loss_sums")
         return self.loss_sums(*args, **options)
 
     def loss_sums_from_output(

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.attention import CrossAttentionSpec
 from glassformer.core.attention_layout import AttentionGroup, cross_attention, self_attention
-from glassformer.core.embeddings import Embedding
+from glassformer.core.blocks import BlockSpec
+from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.heads import Head, Labels, not_none
 from glassformer.core.language_heads import CausalLMHead
-from glassformer.core.norms import make_norm
-from glassformer.core.specs import BlockSpec, CrossAttentionSpec, EmbeddingSpec, NormSpec, StackSpec
-from glassformer.core.stack import Stack
+from glassformer.core.norms import NormSpec, make_norm
+from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import ConfigError
 from glassformer.models._network import Network, require_ids
 

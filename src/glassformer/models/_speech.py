@@ -15,11 +15,10 @@ from glassformer.core.audio_heads import CTCHead, MeanPoolingClassifier, Weighte
 from glassformer.core.classification_heads import TokenClassifier
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
-from glassformer.core.norms import make_norm
+from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.positions import ConvolvedPositions
-from glassformer.core.specs import FrameEmbeddingSpec, NormSpec, StackSpec, WaveformSpec
-from glassformer.core.stack import Stack
-from glassformer.core.waveform import FrameEmbedding, WaveformEncoder
+from glassformer.core.stack import Stack, StackSpec
+from glassformer.core.waveform import FrameEmbedding, FrameEmbeddingSpec, WaveformEncoder, WaveformSpec
 from glassformer.models._network import Network, require
 
 SAMPLE_RATE_HZ = 16_000

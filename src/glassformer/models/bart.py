@@ -16,25 +16,22 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.blocks import BlockSpec
 from glassformer.core.classification_heads import Problem, SequenceClassifier, SpanClassifier
+from glassformer.core.embeddings import EmbeddingSpec
+from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head, last_token
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    LearnedPositionsSpec,
-    SinusoidalSpec,
-    StackSpec,
-)
+from glassformer.core.norms import LayerNormSpec
+from glassformer.core.positions import LearnedPositionsSpec, SinusoidalSpec
+from glassformer.core.stack import StackSpec
 from glassformer.errors import DataError
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Keys, Values, constant, flag, token_id
 from glassformer.models._network import require_ids
 from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqModel, StreamSpec, decoder_block
-from glassformer.weights.names import Fused, Rule, Tied, Unsqueezed, WeightNames
+from glassformer.weights.name_table import NameTable
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -52,101 +49,99 @@ class BartSpec(EncoderDecoderSpec):
     init_std: float = 0.02
 
 
-def spec(reader: ConfigReader) -> BartSpec:
-    """config.json → spec."""
-    return replace(
-        encoder_decoder_spec(reader, learned_positions(reader), embedding_norm=True, norm_first=False),
-        start_id=reader.integer("decoder_start_token_id", default=2, minimum=0, maximum=MAX_ROWS),
-        end_id=reader.integer("eos_token_id", default=2, minimum=0, maximum=MAX_ROWS),
+SHARED_KEYS = Keys(
+    width="d_model",
+    vocabulary="vocab_size",
+    max_tokens="max_position_embeddings",
+    encoder_layers="encoder_layers",
+    encoder_heads="encoder_attention_heads",
+    encoder_hidden="encoder_ffn_dim",
+    decoder_layers="decoder_layers",
+    decoder_heads="decoder_attention_heads",
+    decoder_hidden="decoder_ffn_dim",
+    activation=("activation_function", "gelu"),
+    dropout=("dropout", 0.1),
+    attention_dropout=("attention_dropout", 0.0),
+    activation_dropout=("activation_dropout", 0.0),
+    classifier_dropout=("classifier_dropout classif_dropout", 0.0),
+    scaled=flag("scale_embedding", False),
+    init_std=("init_std", 0.02),
+    fixed={"is_encoder_decoder": True, "is_decoder": False, "tie_word_embeddings": True},
+    # repeats id2label; the bias is in the file, or it is 0; the offset, before it was fixed; whole blocks left out, in
+    # training alone; d_model, encoder_layers, encoder_attention_heads under a second name
+    unused="_num_labels add_bias_logits extra_pos_embeddings force_bos_token_to_be_generated"
+    " decoder_layerdrop encoder_layerdrop hidden_size num_attention_heads num_hidden_layers",
+)
+"""What BART, mBART, Marian and PEGASUS share; they differ in positions and in where norms are."""
+
+
+def sibling_keys(*, norm_first: bool, embedding_norm: bool, sinusoidal: bool) -> Keys:
+    """The keys of one of them; old configs repeat what is fixed in each family."""
+    return SHARED_KEYS.extend(
+        norm_first=constant(norm_first),
+        embedding_norm=constant(embedding_norm),
+        fixed={
+            "normalize_before": norm_first,
+            "add_final_layer_norm": norm_first,
+            "normalize_embedding": embedding_norm,
+            "static_position_embeddings": sinusoidal,
+        },
     )
 
 
-def learned_positions(reader: ConfigReader) -> LearnedPositionsSpec:
-    """Learned positions; the first two rows of their table are unused."""
-    return LearnedPositionsSpec(count=reader.integer("max_position_embeddings", maximum=MAX_ROWS), offset=2)
-
-
-UNUSED_KEYS = (
-    "_num_labels",  # repeats id2label
-    "add_bias_logits",  # the bias is in the file, or it is 0
-    "decoder_layerdrop",  # whole blocks left out, in training alone
-    "encoder_layerdrop",
-    "extra_pos_embeddings",  # the offset, before it was fixed
-    "force_bos_token_to_be_generated",
-    "hidden_size",  # d_model, encoder_layers, encoder_attention_heads under a second name
-    "num_attention_heads",
-    "num_hidden_layers",
+KEYS = sibling_keys(norm_first=False, embedding_norm=True, sinusoidal=False).extend(
+    start_id=token_id("decoder_start_token_id", 2), end_id=token_id("eos_token_id", 2)
 )
 
 
-def encoder_decoder_spec(
-    reader: ConfigReader,
-    positions: LearnedPositionsSpec | SinusoidalSpec,
-    *,
-    embedding_norm: bool,
-    norm_first: bool,
-) -> BartSpec:
-    """Read the keys that BART, mBART, Marian and PEGASUS share; they differ in positions and in where norms are."""
-    reader.fixed("is_encoder_decoder", True)
-    reader.fixed("is_decoder", False)
-    reader.fixed("tie_word_embeddings", True)
-    # Old configs repeat what is fixed in each family.
-    reader.fixed("normalize_before", norm_first)
-    reader.fixed("add_final_layer_norm", norm_first)
-    reader.fixed("normalize_embedding", embedding_norm)
-    reader.fixed("static_position_embeddings", isinstance(positions, SinusoidalSpec))
-    reader.used.update(UNUSED_KEYS)
-    width = reader.integer("d_model")
-    dropout = reader.probability("dropout", default=0.1)
-    norm = LayerNormSpec(width=width)
+@KEYS.spec
+def spec(c: Values) -> BartSpec:
+    """config.json → spec."""
+    return replace(encoder_decoder_spec(c, learned_positions(c)), **c("start_id end_id"))
+
+
+def learned_positions(c: Values) -> LearnedPositionsSpec:
+    """Learned positions; the first two rows of their table are unused."""
+    return LearnedPositionsSpec(count=c.max_tokens, offset=2)
+
+
+def encoder_decoder_spec(c: Values, positions: LearnedPositionsSpec | SinusoidalSpec) -> BartSpec:
+    """The spec of BART or a sibling."""
+    norm = LayerNormSpec(width=c.width)
     embed = EmbeddingSpec(
-        vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
-        width=width,
+        **c("vocabulary width dropout"),
         positions=positions,
-        norm=norm if embedding_norm else None,
-        dropout=dropout,
-        scale=math.sqrt(width) if reader.flag("scale_embedding", default=False) else 1.0,
+        norm=norm if c.embedding_norm else None,
+        scale=math.sqrt(c.width) if c.scaled else 1.0,
     )
 
-    def stream(name: str, block: BlockSpec) -> StreamSpec:
+    def stream(block: BlockSpec, layers: int) -> StreamSpec:
         return StreamSpec(
             embed=embed,
-            blocks=StackSpec(blocks=(block,) * reader.integer(f"{name}_layers", maximum=MAX_LAYERS)),
-            final_norm=norm if norm_first else None,  # the pre-norm stream is not normed until here
+            blocks=StackSpec(blocks=(block,) * layers),
+            final_norm=norm if c.norm_first else None,  # the pre-norm stream is not normed until here
         )
 
-    def block(name: str) -> BlockSpec:
-        return block_spec(reader, name, norm, norm_first=norm_first, dropout=dropout)
-
     return BartSpec(
-        encoder=stream("encoder", block("encoder")),
-        decoder=stream("decoder", decoder_block(block("decoder"))),
-        labels=reader.labels() if reader.get("id2label", "num_labels", default=None) else 3,
-        problem=reader.problem(),
-        classifier_dropout=reader.probability("classifier_dropout", "classif_dropout", default=0.0),
-        init_std=reader.number("init_std", default=0.02),
+        encoder=stream(block_spec(c, "encoder", norm), c.encoder_layers),
+        decoder=stream(decoder_block(block_spec(c, "decoder", norm)), c.decoder_layers),
+        labels=c.labels if c.reader.get("id2label", "num_labels", default=None) else 3,
+        **c("problem classifier_dropout init_std"),
     )
 
 
-def block_spec(
-    reader: ConfigReader, stream: str, norm: LayerNormSpec, *, norm_first: bool, dropout: float
-) -> BlockSpec:
-    """One block of the encoder, as the keys of `stream` ("encoder" or "decoder") describe it."""
+def block_spec(c: Values, stream: str, norm: LayerNormSpec) -> BlockSpec:
+    """One block of the encoder, with the fields of `stream` ("encoder" or "decoder")."""
     return BlockSpec(
         attention=AttentionSpec(
-            width=norm.width,
-            heads=reader.integer(f"{stream}_attention_heads"),
-            dropout=reader.probability("attention_dropout", default=0.0),
+            width=c.width, heads=getattr(c, f"{stream}_heads"), dropout=c.attention_dropout
         ),
         feed_forward=FeedForwardSpec(
-            width=norm.width,
-            hidden=reader.integer(f"{stream}_ffn_dim"),
-            activation=reader.text("activation_function", default="gelu"),
-            dropout=reader.probability("activation_dropout", default=0.0),
+            **c("width activation"), hidden=getattr(c, f"{stream}_hidden"), dropout=c.activation_dropout
         ),
-        before=norm if norm_first else None,
-        on_residual=None if norm_first else norm,
-        dropout=dropout,
+        before=norm if c.norm_first else None,
+        on_residual=None if c.norm_first else norm,
+        dropout=c.dropout,
     )
 
 
@@ -215,86 +210,61 @@ class Bart(Seq2SeqModel):
         return ends
 
 
-def names(spec: BartSpec, task: str) -> WeightNames:
-    """Weight names."""
-    width = spec.encoder.blocks.width
-    body: dict[str, str | Rule] = {
-        "encoder.embed.tokens": "shared",
-        "decoder.embed.tokens": Tied("decoder.embed_tokens"),
-    }
-    for stream in ("encoder", "decoder"):
-        ours, theirs = f"{stream}.blocks.{{i}}", f"{stream}.layers.{{i}}"
-        for part, layer in {"attn": "self_attn", "cross": "encoder_attn", "ffn": "final"}.items():
-            norm = f"{theirs}.{layer}_layer_norm"
-            body[f"{ours}.{part}_residual.on_residual"] = norm
-            body[f"{ours}.{part}_residual.before"] = norm
-            if part != "ffn":
-                body[f"{ours}.{part}.out"] = f"{theirs}.{layer}.out_proj"
-        q, k, v = (f"{theirs}.self_attn.{part}_proj" for part in "qkv")
-        body[f"{ours}.attn.qkv"] = Fused((q, k, v), (width,) * 3)
-        body[f"{ours}.ffn.up"] = f"{theirs}.fc1"
-        body[f"{ours}.ffn.down"] = f"{theirs}.fc2"
-        body[f"{stream}.embed.positions"] = f"{stream}.embed_positions"
-        body[f"{stream}.embed.norm"] = f"{stream}.layernorm_embedding"
-        body[f"{stream}.final_norm"] = f"{stream}.layer_norm"
-    cross = "decoder.layers.{i}.encoder_attn"
-    body["decoder.blocks.{i}.cross.q"] = f"{cross}.q_proj"
-    body["decoder.blocks.{i}.cross.kv"] = Fused((f"{cross}.k_proj", f"{cross}.v_proj"), (width,) * 2)
-    # Sinusoidal positions are computed: files that hold them repeat what is known.
-    computed = isinstance(spec.encoder.embed.positions, SinusoidalSpec)
-    computed_positions = [f"{stream}.embed_positions.weight" for stream in ("encoder", "decoder") if computed]
-    return WeightNames(
-        prefix="model",
-        body=body,
-        head={
-            "head.decoder": Tied("lm_head"),
-            "head.constant.values": Unsqueezed("final_logits_bias"),
-            "head.dense": "classification_head.dense",
-            "head.classifier": "qa_outputs"
-            if task == "question-answering"
-            else "classification_head.out_proj",
-        },
-        ignored=(
-            "encoder.embed_tokens.weight",
-            "encoder.version",
-            "decoder.version",
-            *computed_positions,
-        ),
-        # for files that hold the table under this name alone
-        renamed={"encoder.embed_tokens.weight": "shared.weight"},
-        zero_if_missing=("head.constant.values",),
-    )
+NAMES = NameTable(
+    """
+    encoder.embed.tokens                           shared
+    decoder.embed.tokens                           decoder.embed_tokens                                =
+    {side}.embed.positions                         {side}.embed_positions
+    {side}.embed.norm                              {side}.layernorm_embedding
+    {side}.blocks.{i}.attn_residual.before         {side}.layers.{i}.self_attn_layer_norm
+    {side}.blocks.{i}.attn.qkv                     {side}.layers.{i}.self_attn.(q|k|v)_proj
+    {side}.blocks.{i}.attn.out                     {side}.layers.{i}.self_attn.out_proj
+    {side}.blocks.{i}.attn_residual.on_residual    {side}.layers.{i}.self_attn_layer_norm
+    decoder.blocks.{i}.cross_residual.before       decoder.layers.{i}.encoder_attn_layer_norm
+    decoder.blocks.{i}.cross.q                     decoder.layers.{i}.encoder_attn.q_proj
+    decoder.blocks.{i}.cross.kv                    decoder.layers.{i}.encoder_attn.(k|v)_proj
+    decoder.blocks.{i}.cross.out                   decoder.layers.{i}.encoder_attn.out_proj
+    decoder.blocks.{i}.cross_residual.on_residual  decoder.layers.{i}.encoder_attn_layer_norm
+    {side}.blocks.{i}.ffn_residual.before          {side}.layers.{i}.final_layer_norm
+    {side}.blocks.{i}.ffn.up                       {side}.layers.{i}.fc1
+    {side}.blocks.{i}.ffn.down                     {side}.layers.{i}.fc2
+    {side}.blocks.{i}.ffn_residual.on_residual     {side}.layers.{i}.final_layer_norm
+    {side}.final_norm                              {side}.layer_norm
 
+    [head]
+    head.decoder                                   lm_head                                             =
+    head.constant.values                           final_logits_bias                                   [1]
+    head.dense                                     classification_head.dense
+    head.classifier                                classification_head.out_proj
+    [question-answering]
+    head.classifier                                qa_outputs
+    """,
+    prefix="model",
+    ignored=("encoder.embed_tokens.weight", "encoder.version", "decoder.version"),
+    renamed={
+        "encoder.embed_tokens.weight": "shared.weight"
+    },  # for files that hold the table under this name alone
+    zero_if_missing=("head.constant.values",),
+)
+
+SINUSOIDAL_NAMES = NAMES.extend(
+    ignored=(*NAMES.ignored, "encoder.embed_positions.weight", "decoder.embed_positions.weight")
+)
+"""For siblings whose positions are computed: files that hold them repeat what is known."""
+
+TINY = {
+    **{"is_encoder_decoder": True, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    **{"decoder_start_token_id": 2, "forced_eos_token_id": 2},
+}
 
 FAMILY = Family(
     model_type="bart",
     distinction="the end token's state classifies; the decoder's start token is the end token",
-    architectures={
-        "BartModel": "feature-extraction",
-        "BartForConditionalGeneration": "translation",
-        "BartForSequenceClassification": "text-classification",
-        "BartForQuestionAnswering": "question-answering",
-    },
+    architectures=architectures(
+        "Bart", "Model ForConditionalGeneration ForSequenceClassification ForQuestionAnswering"
+    ),
     spec=spec,
     build=Bart,
-    names=names,
-    tiny={
-        "model_type": "bart",
-        "is_encoder_decoder": True,
-        "vocab_size": 99,
-        "d_model": 32,
-        "encoder_layers": 3,
-        "decoder_layers": 2,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "decoder_ffn_dim": 48,
-        "max_position_embeddings": 40,
-        "dropout": 0.0,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "decoder_start_token_id": 2,
-        "forced_eos_token_id": 2,
-    },
+    names=NAMES,
+    tiny=KEYS.tiny("bart", **TINY),
 )

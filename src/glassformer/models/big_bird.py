@@ -9,31 +9,25 @@ by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.block_sparse import BlockSparseAttentionSpec
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier
 from glassformer.core.embeddings import Embedding
-from glassformer.core.feed_forward import make_feed_forward
+from glassformer.core.feed_forward import FeedForwardSpec, make_feed_forward
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head, Labels, Pooler
-from glassformer.core.norms import make_norm
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSparseAttentionSpec,
-    FeedForwardSpec,
-    NormSpec,
-    StackSpec,
-)
-from glassformer.core.stack import Stack
+from glassformer.core.norms import NormSpec, make_norm
+from glassformer.core.stack import StackSpec
 from glassformer.models import bert
-from glassformer.models._config import MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
-from glassformer.models._network import Network, TextSpec, require_ids
-from glassformer.weights.names import Rule, WeightNames
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, flag, size, size_or_zero, text, token_id
+from glassformer.models._network import TextSpec, require_ids
+from glassformer.models._text import Encoder
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -49,52 +43,36 @@ class BigBirdSpec(TextSpec):
     separator: int
 
 
-def spec(reader: ConfigReader) -> BigBirdSpec:
+KEYS = bert.KEYS.extend(
+    activation=("hidden_act", "gelu_new"),
+    bias=("use_bias", True),
+    block=size("block_size", 64),
+    random=size_or_zero("num_random_blocks", 3),
+    attention_type=text("attention_type", "block_sparse"),
+    rescale=flag("rescale_embeddings", False),
+    separator=token_id("sep_token_id", 66),
+    fixed={"attention_type": ("block_sparse", "original_full")},
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> BigBirdSpec:
     """config.json → spec."""
-    like_bert = bert.spec(reader)
+    like_bert = bert.text_spec(c, BigBirdSpec, separator=c.separator)
     block = like_bert.blocks.blocks[0]
-    assert isinstance(block.feed_forward, FeedForwardSpec)  # a BERT's is
-    activation = reader.text("hidden_act", default="gelu_new")
-    block = replace(block, feed_forward=replace(block.feed_forward, activation=activation))
-    attention = replace(block.attention, bias=reader.flag("use_bias", default=True))
-    layers = [
-        replace(block, attention=layer)
-        for layer in _attention(reader, attention, len(like_bert.blocks.blocks))
-    ]
-    scale = like_bert.embed.width**0.5 if reader.flag("rescale_embeddings", default=False) else 1.0
-    as_bert = {field.name: getattr(like_bert, field.name) for field in fields(like_bert)}
-    return BigBirdSpec(
-        **as_bert
-        | {
-            "embed": replace(like_bert.embed, scale=scale),
-            "blocks": StackSpec(blocks=tuple(layers)),
-            "activation": activation,
-        },
-        separator=reader.integer("sep_token_id", default=66, minimum=0, maximum=MAX_ROWS),
-    )
-
-
-def _attention(reader: ConfigReader, full: AttentionSpec, layers: int) -> list[AttentionSpec]:
-    """The attention spec of each layer."""
-    block = reader.integer("block_size", default=64)
-    random = reader.integer("num_random_blocks", default=3, minimum=0)
-    longest = reader.integer("max_position_embeddings", maximum=MAX_ROWS)
-    reader.fixed("attention_type", "block_sparse", "original_full")
-    if reader.get("attention_type", default="block_sparse") == "original_full":
-        return [full] * layers
-    return [
+    full = replace(block.attention, bias=c.bias)
+    sparse = [
         BlockSparseAttentionSpec(
-            width=full.width,
-            heads=full.heads,
-            bias=full.bias,
-            dropout=full.dropout,
-            block=block,
-            random=random,
-            seed=layer,
-            longest=longest,
+            **c("width heads bias block random"), dropout=full.dropout, seed=layer, longest=c.max_tokens
         )
-        for layer in range(layers)
+        for layer in range(c.layers)
     ]
+    layers = sparse if c.attention_type == "block_sparse" else [full] * c.layers
+    return replace(
+        like_bert,
+        embed=replace(like_bert.embed, scale=c.width**0.5 if c.rescale else 1.0),
+        blocks=StackSpec(blocks=tuple(replace(block, attention=layer) for layer in layers)),
+    )
 
 
 class DropoutFirstEmbedding(Embedding):
@@ -122,17 +100,12 @@ class FeedForwardSpanClassifier(SpanClassifier):
         return super().forward(self.norm(x + self.after(self.ffn(self.before(x), flow))), flow)
 
 
-class BigBird(bert.Bert):
+class BigBird(Encoder):
     """BigBird: BERT with another embedding and other heads."""
 
-    def __init__(self, spec: BigBirdSpec, task: str) -> None:
-        Network.__init__(self)
-        self.embed = DropoutFirstEmbedding(spec.embed)
-        self.blocks = Stack(spec.blocks)
-        self.head = self.make_head(spec, task)
-        self.name_nodes()
+    EMBEDDING = DropoutFirstEmbedding
 
-    def make_head(self, spec: TextSpec, task: str) -> Head:
+    def make_head(self, spec: TextSpec, task: str) -> Head | None:
         width, dropout, norm = spec.blocks.width, spec.classifier_dropout, spec.embed.norm
         block = spec.blocks.blocks[0]
         assert norm is not None and isinstance(block.feed_forward, FeedForwardSpec)  # spec() sets them
@@ -191,9 +164,9 @@ class BigBirdQuestionAnswering(BigBird):
         )
         lengths = [ids.shape[1]] if flow.packing is None else list(flow.packing.lengths)
         firsts, questions = [], []
-        for text, shown in zip(ids.split(lengths, dim=1), visible.split(lengths, dim=1), strict=True):
+        for ids_of_text, shown in zip(ids.split(lengths, dim=1), visible.split(lengths, dim=1), strict=True):
             first = shown & (shown.cumsum(-1) == 1)
-            ends = text == self.separator
+            ends = ids_of_text == self.separator
             in_question = ends.any(-1, keepdim=True) & (ends.cumsum(-1) - ends.long() == 0)
             firsts.append(first)
             questions.append(in_question & ~first)
@@ -205,47 +178,31 @@ def build(spec: BigBirdSpec, task: str) -> BigBird:
     return BigBirdQuestionAnswering(spec, task) if task == "question-answering" else BigBird(spec, task)
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names: BERT's, but for poolers and classifiers. Every task's files have a pooler."""
-    like_bert = bert.names(spec, task)
-    pooler = dict.fromkeys(("head.dense", "head.pooler.dense", "head.next_sentence.pooler.dense"), "pooler")
-    head: dict[str, str | Rule] = {**like_bert.head}
-    if task == "text-classification":
-        head |= {"head.pooler.dense": "classifier.dense", "head.classifier": "classifier.out_proj"}
-    if task == "question-answering":
-        head |= {
-            "head.ffn.up": "qa_classifier.intermediate.dense",
-            "head.ffn.down": "qa_classifier.output.dense",
-            "head.norm": "qa_classifier.output.LayerNorm",
-            "head.classifier": "qa_classifier.qa_outputs",
-        }
-    return replace(
-        like_bert,
-        body={**like_bert.body, **pooler},
-        head=head,
-        ignored=(*like_bert.ignored, "pooler.weight", "pooler.bias"),
-    )
-
+NAMES = bert.NAMES.extend(
+    """
+    head.dense                         pooler
+    head.next_sentence.pooler.dense    pooler
+    [text-classification]
+    head.pooler.dense                  classifier.dense
+    head.classifier                    classifier.out_proj
+    [question-answering]
+    head.ffn.up                        qa_classifier.intermediate.dense
+    head.ffn.down                      qa_classifier.output.dense
+    head.norm                          qa_classifier.output.LayerNorm
+    head.classifier                    qa_classifier.qa_outputs
+    """,
+    ignored=(*bert.NAMES.ignored, "pooler.weight", "pooler.bias"),  # every task's files have a pooler
+)
 
 FAMILY = Family(
     model_type="big_bird",
     distinction="block-sparse attention: global, sliding and random blocks instead of all pairs",
-    architectures={
-        "BigBirdModel": "feature-extraction",
-        "BigBirdForMaskedLM": "fill-mask",
-        "BigBirdForPreTraining": "pre-training",
-        "BigBirdForSequenceClassification": "text-classification",
-        "BigBirdForTokenClassification": "token-classification",
-        "BigBirdForQuestionAnswering": "question-answering",
-    },
+    architectures=architectures(
+        "BigBird",
+        "Model ForMaskedLM ForPreTraining ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+    ),
     spec=spec,
     build=build,
-    names=names,
-    tiny={
-        **bert.FAMILY.tiny,
-        "model_type": "big_bird",
-        "type_vocab_size": 2,
-        "block_size": 1,
-        "num_random_blocks": 1,
-    },
+    names=NAMES,
+    tiny=KEYS.tiny("big_bird", type_vocab_size=2, block_size=1, num_random_blocks=1),
 )

@@ -11,10 +11,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.norms import make_norm
-from glassformer.core.stack import Stack
+from glassformer.core import Batch, Embedding, Flow, Output, Stack, make_norm
 from glassformer.models._clip import (
     POSITION_IDS,
     TextTowerSpec,

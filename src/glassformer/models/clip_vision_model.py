@@ -11,10 +11,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.norms import make_norm
-from glassformer.core.patches import Patches
-from glassformer.core.stack import Stack
+from glassformer.core import Batch, Flow, Output, Patches, Stack, make_norm
 from glassformer.models._clip import (
     POSITION_IDS,
     VisionTowerSpec,

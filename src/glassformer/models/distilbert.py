@@ -10,31 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.core import init
 from glassformer.core.blocks import Block
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
-from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head, Pooler
-from glassformer.core.language_heads import MaskedLMHead
-from glassformer.core.positions import LearnedPositions, Sinusoidal
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    LearnedPositionsSpec,
-    SinusoidalSpec,
-    StackSpec,
-)
-from glassformer.core.stack import Stack
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
-from glassformer.models._network import Network, TextSpec, require_ids
-from glassformer.weights.names import Fused, Rule, Tied, WeightNames
+from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
+from glassformer.models import bert
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Keys, Values, constant, flag
+from glassformer.models._network import TextSpec
+from glassformer.models._text import Encoder
+from glassformer.weights.name_table import NameTable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,115 +36,84 @@ class DistilBertSpec(TextSpec):
     sinusoidal_init: bool
 
 
-def spec(reader: ConfigReader) -> DistilBertSpec:
+KEYS = Keys(
+    width="hidden_size dim",
+    layers="num_hidden_layers n_layers",
+    heads="num_attention_heads n_heads",
+    hidden="hidden_dim",
+    vocabulary="vocab_size",
+    max_tokens="max_position_embeddings",
+    activation=("activation", "gelu"),
+    dropout=("dropout", 0.1),
+    attention_dropout=("attention_dropout", 0.1),
+    classifier_dropout=("seq_classif_dropout", 0.2),
+    span_dropout=("qa_dropout", 0.1),
+    tied=("tie_word_embeddings", True),
+    init_std=("initializer_range", 0.02),
+    sinusoidal_init=flag("sinusoidal_pos_embds", False),
+    eps=constant(1e-12),
+    token_types=constant(0),
+    causal=constant(False),
+    unused="tie_weights_",  # of old releases, which tied in any case
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> DistilBertSpec:
     """config.json → spec."""
-    reader.get("tie_weights_", default=None)  # of old releases, which tied in any case
-    width = reader.integer("hidden_size", "dim")
-    dropout = reader.probability("dropout", default=0.1)
-    activation = reader.text("activation", default="gelu")
-    norm = LayerNormSpec(width=width, eps=1e-12)
-    block = BlockSpec(
-        attention=AttentionSpec(
-            width=width,
-            heads=reader.integer("num_attention_heads", "n_heads"),
-            dropout=reader.probability("attention_dropout", default=0.1),
-        ),
-        feed_forward=FeedForwardSpec(width=width, hidden=reader.integer("hidden_dim"), activation=activation),
-        on_residual=norm,
-        dropout=dropout,
-    )
-    return DistilBertSpec(
-        embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
-            width=width,
-            positions=LearnedPositionsSpec(count=reader.integer("max_position_embeddings", maximum=MAX_ROWS)),
-            norm=norm,
-            dropout=dropout,
-        ),
-        blocks=StackSpec(
-            blocks=(block,) * reader.integer("num_hidden_layers", "n_layers", maximum=MAX_LAYERS)
-        ),
-        tied=reader.flag("tie_word_embeddings", default=True),
-        labels=reader.labels(),
-        problem=reader.problem(),
-        classifier_dropout=reader.probability("seq_classif_dropout", default=0.2),
-        span_dropout=reader.probability("qa_dropout", default=0.1),
-        activation=activation,
-        init_std=reader.number("initializer_range", default=0.02),
-        sinusoidal_init=reader.flag("sinusoidal_pos_embds", default=False),
-    )
+    return bert.text_spec(c, DistilBertSpec, **c("span_dropout sinusoidal_init tied"))
 
 
-class DistilBert(Network):
+class DistilBert(Encoder):
     """DistilBERT: embedding, stack, head."""
 
     def __init__(self, spec: DistilBertSpec, task: str) -> None:
-        super().__init__()
-        self.embed = Embedding(spec.embed)
-        self.blocks = Stack(spec.blocks)
+        super().__init__(spec, task)
         for block in self.blocks:
             assert isinstance(block, Block)  # spec() asks for no other
             block.attn_residual.dropout.p = 0.0  # DistilBERT drops the feed-forward output alone
-        self.head = self.make_head(spec, task)
-        self.name_nodes()
 
-    def make_head(self, spec: DistilBertSpec, task: str) -> Head | None:
+    def make_head(self, spec: TextSpec, task: str) -> Head | None:
+        assert isinstance(spec, DistilBertSpec)  # spec() makes it
         width = spec.blocks.width
-        if task == "fill-mask":
-            norm = spec.embed.norm
-            assert norm is not None  # spec() sets it
-            masked = MaskedLMHead(width, spec.embed.vocabulary, spec.activation, norm)
-            if spec.tied:
-                masked.decoder.weight = self.embed.tokens.weight
-            return masked
-        if task == "text-classification":
-            return SequenceClassifier(
-                width,
-                spec.labels,
-                pooler=Pooler(width, "relu"),
-                dropout=spec.classifier_dropout,
-                problem=spec.problem,
-            )
-        if task == "token-classification":
-            return TokenClassifier(width, spec.labels, spec.embed.dropout)
-        return SpanClassifier(width, spec.span_dropout) if task == "question-answering" else None
-
-    def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.embed(require_ids(batch), flow)
-        x = self.blocks(x, flow)
-        return x
+        match task:
+            case "text-classification":
+                pooler, dropout = Pooler(width, "relu"), spec.classifier_dropout
+                return SequenceClassifier(
+                    width, spec.labels, pooler=pooler, dropout=dropout, problem=spec.problem
+                )
+            case "token-classification":
+                return TokenClassifier(width, spec.labels, spec.embed.dropout)
+            case "question-answering":
+                return SpanClassifier(width, spec.span_dropout)
+        return None if task == "feature-extraction" else super().make_head(spec, task)
 
 
-def names(spec: DistilBertSpec, task: str) -> WeightNames:
-    """Weight names."""
-    layer = "transformer.layer.{i}"
-    projector = "vocab_projector.weight"
-    head: dict[str, str | Rule] = {
-        "head.transform": "vocab_transform",
-        "head.norm": "vocab_layer_norm",
-        "head.decoder.weight": Tied(projector) if spec.tied else projector,
-        "head.decoder.bias": "vocab_projector.bias",
-        "head.pooler.dense": "pre_classifier",
-        "head.classifier": "qa_outputs" if task == "question-answering" else "classifier",
-    }
-    return WeightNames(
-        prefix="distilbert",
-        body={
-            "embed.tokens": "embeddings.word_embeddings",
-            "embed.positions": "embeddings.position_embeddings",
-            "embed.norm": "embeddings.LayerNorm",
-            "blocks.{i}.attn.qkv": Fused(
-                tuple(f"{layer}.attention.{part}_lin" for part in "qkv"), (spec.blocks.width,) * 3
-            ),
-            "blocks.{i}.attn.out": f"{layer}.attention.out_lin",
-            "blocks.{i}.attn_residual.on_residual": f"{layer}.sa_layer_norm",
-            "blocks.{i}.ffn.up": f"{layer}.ffn.lin1",
-            "blocks.{i}.ffn.down": f"{layer}.ffn.lin2",
-            "blocks.{i}.ffn_residual.on_residual": f"{layer}.output_layer_norm",
-        },
-        head=head,
-        ignored=("embeddings.position_ids",),
-    )
+NAMES = NameTable(
+    """
+    embed.tokens                            embeddings.word_embeddings
+    embed.positions                         embeddings.position_embeddings
+    embed.norm                              embeddings.LayerNorm
+    blocks.{i}.attn.qkv                     transformer.layer.{i}.attention.(q|k|v)_lin
+    blocks.{i}.attn.out                     transformer.layer.{i}.attention.out_lin
+    blocks.{i}.attn_residual.on_residual    transformer.layer.{i}.sa_layer_norm
+    blocks.{i}.ffn.up                       transformer.layer.{i}.ffn.lin1
+    blocks.{i}.ffn.down                     transformer.layer.{i}.ffn.lin2
+    blocks.{i}.ffn_residual.on_residual     transformer.layer.{i}.output_layer_norm
+
+    [head]
+    head.transform                          vocab_transform
+    head.norm                               vocab_layer_norm
+    head.decoder.weight                     vocab_projector.weight   =?
+    head.decoder.bias                       vocab_projector.bias
+    head.pooler.dense                       pre_classifier
+    head.classifier                         classifier
+    [question-answering]
+    head.classifier                         qa_outputs
+    """,
+    prefix="distilbert",
+    ignored=("embeddings.position_ids",),
+)
 
 
 @torch.no_grad()
@@ -173,26 +130,13 @@ def initialise(network: nn.Module, spec: DistilBertSpec) -> None:
 FAMILY = Family(
     model_type="distilbert",
     distinction="half of BERT's layers, no token types, no pooler",
-    architectures={
-        "DistilBertModel": "feature-extraction",
-        "DistilBertForMaskedLM": "fill-mask",
-        "DistilBertForSequenceClassification": "text-classification",
-        "DistilBertForTokenClassification": "token-classification",
-        "DistilBertForQuestionAnswering": "question-answering",
-    },
+    architectures=architectures(
+        "DistilBert",
+        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+    ),
     spec=spec,
     build=DistilBert,
-    names=names,
+    names=NAMES,
     initialise=initialise,
-    tiny={
-        "model_type": "distilbert",
-        "vocab_size": 99,
-        "dim": 32,
-        "n_layers": 3,
-        "n_heads": 4,
-        "hidden_dim": 48,
-        "max_position_embeddings": 40,
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-    },
+    tiny=KEYS.tiny("distilbert", dim=32, n_layers=3, n_heads=4),
 )

@@ -10,19 +10,14 @@ Source: Karpukhin et al. 2020, section 3.1.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torch import Tensor
 
-from glassformer.core.embeddings import Embedding
-from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.heads import Head, first_token
-from glassformer.core.stack import Stack
+from glassformer.core import Flow, Head, Output, first_token
 from glassformer.models import bert
-from glassformer.models._config import ConfigReader
 from glassformer.models._family import Family
-from glassformer.models._network import Network, TextSpec, require_ids
-from glassformer.weights.names import WeightNames
+from glassformer.models._keys import Values
+from glassformer.models._network import TextSpec
+from glassformer.models._text import TextModel
 
 TASK_PREFIXES = {
     "passage-encoding": "ctx_encoder.bert_model",
@@ -30,10 +25,13 @@ TASK_PREFIXES = {
 }
 
 
-def spec(reader: ConfigReader) -> TextSpec:
-    """config.json → spec; no published model projects its vectors."""
-    reader.fixed("projection_dim", 0)
-    return bert.spec(reader)
+KEYS = bert.KEYS.extend(fixed={"projection_dim": 0})  # no published model projects its vectors
+
+
+@KEYS.spec
+def spec(c: Values) -> TextSpec:
+    """config.json → spec."""
+    return bert.text_spec(c, TextSpec)
 
 
 class FirstTokenHead(Head):
@@ -45,37 +43,35 @@ class FirstTokenHead(Head):
         return Output(pooler_output=first_token(x, flow))
 
 
-class Dpr(Network):
+class Dpr(TextModel):
     """One encoder of DPR: BERT without a pooler."""
 
     POOLING = "cls"
 
-    def __init__(self, spec: TextSpec, task: str) -> None:
-        super().__init__()
-        self.embed = Embedding(spec.embed)
-        self.blocks = Stack(spec.blocks)
-        self.head = FirstTokenHead()
-        self.name_nodes()
-
-    def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.blocks(self.embed(require_ids(batch), flow, batch.token_type_ids), flow)
-        return x
+    def make_head(self, spec: TextSpec, task: str) -> Head:
+        return FirstTokenHead()
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names: BERT's, below the prefix of the encoder; old files hold an unused pooler."""
-    table = bert.names(spec, "feature-extraction")
-    body = {ours: theirs for ours, theirs in table.body.items() if not ours.startswith("head.")}
-    ignored = (*table.ignored, "pooler.dense.weight", "pooler.dense.bias")
-    return replace(table, prefix=TASK_PREFIXES[task], body=body, head={}, ignored=ignored)
-
+NAMES = bert.NAMES.extend(
+    """
+    head.dense                      -
+    head.pooler.dense               -
+    head.next_sentence.pooler.dense -
+    """,
+    ignored=(
+        *bert.NAMES.ignored,
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+    ),  # old files hold an unused pooler
+    prefixes=TASK_PREFIXES,
+)
 
 FAMILY = Family(
     model_type="dpr",
     architectures={"DPRContextEncoder": "passage-encoding", "DPRQuestionEncoder": "question-encoding"},
     spec=spec,
     build=Dpr,
-    names=names,
+    names=NAMES,
     distinction="two encoders trained together: a question's embedding is near those of passages that answer it",
-    tiny={**bert.FAMILY.tiny, "model_type": "dpr"},
+    tiny=KEYS.tiny("dpr"),
 )

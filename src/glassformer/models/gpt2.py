@@ -12,102 +12,102 @@ from dataclasses import replace
 from torch import nn
 
 from glassformer.core import init
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    LearnedPositionsSpec,
-    StackSpec,
-)
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
-from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.blocks import BlockSpec
+from glassformer.core.embeddings import EmbeddingSpec
+from glassformer.core.feed_forward import FeedForwardSpec
+from glassformer.core.norms import LayerNormSpec, NormSpec
+from glassformer.core.positions import LearnedPositionsSpec
+from glassformer.core.stack import StackSpec
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Keys, Values, flag
 from glassformer.models._network import TextSpec
-from glassformer.weights.names import Tied, Transposed, WeightNames
+from glassformer.models._text import Decoder
+from glassformer.weights.name_table import NameTable
 
-UNUSED_KEYS = (
-    "n_ctx",  # an old name of the length
-    "reorder_and_upcast_attn",  # changes rounding alone
-    "summary_activation",  # of a head that is not supported
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_type",
-    "summary_use_proj",
+SHARED_KEYS = Keys(
+    width="n_embd hidden_size",
+    layers="n_layer num_hidden_layers",
+    heads="n_head num_attention_heads",
+    vocabulary="vocab_size",
+    max_tokens="n_positions max_position_embeddings",
+    eps=("layer_norm_epsilon", 1e-5),
+    dropout=("resid_pdrop", 0.1),
+    attention_dropout=("attn_pdrop", 0.1),
+    embedding_dropout=("embd_pdrop", 0.1),
+    tied=("tie_word_embeddings", True),
+    init_std=("initializer_range", 0.02),
+    # an old name of the length; of a head that is not supported
+    unused="n_ctx summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj",
+)
+"""What GPT-2 has from the first GPT."""
+
+KEYS = SHARED_KEYS.extend(
+    hidden=("n_inner", lambda c: 4 * c.width),
+    activation=("activation_function", "gelu_new"),
+    classifier_dropout=("classifier_dropout hidden_dropout", 0.1),
+    scaled=flag("scale_attn_weights", True),
+    scaled_by_layer=flag("scale_attn_by_inverse_layer_idx", False),
+    fixed={"add_cross_attention": False},
+    unused="reorder_and_upcast_attn",  # changes rounding alone
 )
 
 
-def spec(reader: ConfigReader) -> TextSpec:
-    """config.json → spec."""
-    reader.fixed("add_cross_attention", False)
-    reader.used.update(UNUSED_KEYS)
-    width = reader.integer("n_embd", "hidden_size")
-    layers = reader.integer("n_layer", "num_hidden_layers", maximum=MAX_LAYERS)
-    dropout = reader.probability("resid_pdrop", default=0.1)
-    norm = LayerNormSpec(width=width, eps=reader.number("layer_norm_epsilon", default=1e-5))
-    attention = AttentionSpec(
-        width=width,
-        heads=reader.integer("n_head", "num_attention_heads"),
-        dropout=reader.probability("attn_pdrop", default=0.1),
-        causal=True,
-    )
+def embedding_spec(c: Values) -> EmbeddingSpec:
+    """Tokens and learned positions."""
+    positions = LearnedPositionsSpec(count=c.max_tokens)
+    return EmbeddingSpec(**c("vocabulary width"), positions=positions, dropout=c.embedding_dropout)
+
+
+def text_spec(c: Values, norm: NormSpec) -> TextSpec:
+    """The spec, with this norm before every sub-layer and at the end."""
+    attention = AttentionSpec(**c("width heads"), dropout=c.attention_dropout, causal=True)
     block = BlockSpec(
         attention=attention,
-        feed_forward=FeedForwardSpec(
-            width=width,
-            hidden=reader.integer("n_inner", default=4 * width),
-            activation=reader.text("activation_function", default="gelu_new"),
-        ),
+        feed_forward=FeedForwardSpec(**c("width hidden activation")),
         before=norm,
-        dropout=dropout,
+        dropout=c.dropout,
     )
     # Each layer has a scale of its own, which the config may divide by the number of the layer.
-    scale = attention.E**-0.5 if reader.flag("scale_attn_weights", default=True) else 1.0
-    by_layer = reader.flag("scale_attn_by_inverse_layer_idx", default=False)
-    scales = [scale / (i + 1) if by_layer else scale for i in range(layers)]
+    scale = attention.E**-0.5 if c.scaled else 1.0
+    scales = [scale / (i + 1) if c.scaled_by_layer else scale for i in range(c.layers)]
     return TextSpec(
-        embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
-            width=width,
-            positions=LearnedPositionsSpec(
-                count=reader.integer("n_positions", "max_position_embeddings", maximum=MAX_ROWS)
-            ),
-            dropout=reader.probability("embd_pdrop", default=0.1),
-        ),
+        embed=embedding_spec(c),
         blocks=StackSpec(blocks=tuple(replace(block, attention=replace(attention, scale=s)) for s in scales)),
         final_norm=norm,
-        tied=reader.flag("tie_word_embeddings", default=True),
-        labels=reader.labels(),
-        problem=reader.problem(),
-        classifier_dropout=reader.probability("classifier_dropout", "hidden_dropout", default=0.1),
-        init_std=reader.number("initializer_range", default=0.02),
+        **c("tied labels problem classifier_dropout init_std"),
     )
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names; checkpoints store linear layers transposed (`Conv1D`)."""
-    return WeightNames(
-        prefix="transformer",
-        body={
-            "embed.tokens": "wte",
-            "embed.positions": "wpe",
-            "blocks.{i}.attn_residual.before": "h.{i}.ln_1",
-            "blocks.{i}.attn.qkv": Transposed("h.{i}.attn.c_attn"),
-            "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj"),
-            "blocks.{i}.ffn_residual.before": "h.{i}.ln_2",
-            "blocks.{i}.ffn.up": Transposed("h.{i}.mlp.c_fc"),
-            "blocks.{i}.ffn.down": Transposed("h.{i}.mlp.c_proj"),
-            "final_norm": "ln_f",
-        },
-        head={
-            "head.decoder": Tied("lm_head") if spec.tied else "lm_head",
-            "head.classifier": {"text-classification": "score", "token-classification": "classifier"}.get(
-                task, "qa_outputs"
-            ),
-        },
-        ignored=("h.{i}.attn.bias", "h.{i}.attn.masked_bias"),
-    )
+@KEYS.spec
+def spec(c: Values) -> TextSpec:
+    """config.json → spec."""
+    return text_spec(c, LayerNormSpec(**c("width eps")))
+
+
+NAMES = NameTable(
+    """
+    embed.tokens                       wte
+    embed.positions                    wpe
+    blocks.{i}.attn_residual.before    h.{i}.ln_1
+    blocks.{i}.attn.qkv                h.{i}.attn.c_attn    ᵀ
+    blocks.{i}.attn.out                h.{i}.attn.c_proj    ᵀ
+    blocks.{i}.ffn_residual.before     h.{i}.ln_2
+    blocks.{i}.ffn.up                  h.{i}.mlp.c_fc       ᵀ
+    blocks.{i}.ffn.down                h.{i}.mlp.c_proj     ᵀ
+    final_norm                         ln_f
+
+    [head]
+    head.decoder                       lm_head              =?
+    head.classifier                    qa_outputs
+    [text-classification]
+    head.classifier                    score
+    [token-classification]
+    head.classifier                    classifier
+    """,
+    prefix="transformer",
+    ignored=("h.{i}.attn.bias", "h.{i}.attn.masked_bias"),
+)
 
 
 def initialise(network: nn.Module, spec: TextSpec) -> None:
@@ -116,33 +116,17 @@ def initialise(network: nn.Module, spec: TextSpec) -> None:
     init.shrink_residual(network, len(spec.blocks.blocks), spec.init_std)
 
 
+TINY = {"embd_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
+
 FAMILY = Family(
     model_type="gpt2",
     distinction="fused projections stored transposed; attention scale may differ by layer",
-    architectures={
-        "GPT2Model": "feature-extraction",
-        "GPT2LMHeadModel": "text-generation",
-        "GPT2ForSequenceClassification": "text-classification",
-        "GPT2ForTokenClassification": "token-classification",
-        "GPT2ForQuestionAnswering": "question-answering",
-    },
+    architectures=architectures(
+        "GPT2", "Model LMHeadModel ForSequenceClassification ForTokenClassification ForQuestionAnswering"
+    ),
     spec=spec,
     build=Decoder,
-    names=names,
+    names=NAMES,
     initialise=initialise,
-    tiny={
-        "model_type": "gpt2",
-        "vocab_size": 99,
-        "n_embd": 32,
-        "n_layer": 3,
-        "n_head": 4,
-        "n_positions": 40,
-        "n_inner": 48,
-        "resid_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "attn_pdrop": 0.0,
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-        "pad_token_id": 0,
-    },
+    tiny=KEYS.tiny("gpt2", **TINY),
 )

@@ -10,46 +10,30 @@ Differs: a classifier reads the mean of visible tokens, in the reference library
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isqrt
 
-from glassformer.core.classification_heads import SequenceClassifier
-from glassformer.core.flow import Batch
-from glassformer.core.heads import Head
-from glassformer.core.language_heads import CausalLMHead
-from glassformer.core.specs import BlockSpec, FeedForwardSpec, RMSNormSpec, StackSpec
-from glassformer.core.stack import Stack
+from glassformer.core import Batch, CausalLMHead, Head, RMSNormSpec, SequenceClassifier, Stack
 from glassformer.models import gpt2
-from glassformer.models._config import ConfigReader
-from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant
 from glassformer.models._network import TextSpec, require_ids
-from glassformer.weights.names import WeightNames
+from glassformer.models._text import Decoder
+
+KEYS = gpt2.KEYS.extend(
+    activation=("activation_function", "quick_gelu"),
+    tied=constant(False),
+    fixed={"tie_word_embeddings": False},  # the head has one row less: nothing predicts the start token
+)
 
 
-def spec(reader: ConfigReader) -> TextSpec:
+@KEYS.spec
+def spec(c: Values) -> TextSpec:
     """config.json → spec."""
-    reader.fixed("tie_word_embeddings", False)  # the head has one row less: nothing predicts the start token
-    like_gpt2 = gpt2.spec(reader)
-    activation = reader.text("activation_function", default="quick_gelu")
-    assert like_gpt2.final_norm is not None  # GPT-2 has one
-    norm = RMSNormSpec(width=like_gpt2.blocks.width, eps=like_gpt2.final_norm.eps)
-
-    def with_rms_norm(block: object) -> BlockSpec:
-        assert isinstance(block, BlockSpec) and isinstance(block.feed_forward, FeedForwardSpec)
-        return replace(block, before=norm, feed_forward=replace(block.feed_forward, activation=activation))
-
-    blocks = StackSpec(blocks=tuple(with_rms_norm(block) for block in like_gpt2.blocks.blocks))
-    return replace(like_gpt2, blocks=blocks, final_norm=norm, tied=False)
+    return gpt2.text_spec(c, RMSNormSpec(**c("width eps")))
 
 
 class ImageGpt(Decoder):
     """Image GPT: a decoder whose vocabulary is colours."""
-
-    def __init__(self, spec: TextSpec, task: str) -> None:
-        super().__init__(spec, "feature-extraction")
-        self.head = self.make_head(spec, task)
-        self.name_nodes()
 
     def make_head(self, spec: TextSpec, task: str) -> Head | None:
         width = spec.blocks.width
@@ -72,35 +56,26 @@ class ImageGpt(Decoder):
         return {"image": [*(["[start]"] if has_start else []), *pixels]}
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names: GPT-2's, but for the heads."""
-    return replace(gpt2.names(spec, task), head={"head.decoder": "lm_head", "head.classifier": "score"})
-
+NAMES = gpt2.NAMES.extend(
+    """
+    [head]
+    head.decoder       lm_head
+    head.classifier    score
+    """
+)
 
 FAMILY = Family(
     model_type="imagegpt",
-    architectures={
-        "ImageGPTModel": "feature-extraction",
-        "ImageGPTForCausalImageModeling": "text-generation",
-        "ImageGPTForImageClassification": "image-classification",
-    },
+    architectures=architectures(
+        "ImageGPT",
+        "Model ForCausalImageModeling ForImageClassification",
+        ForCausalImageModeling="text-generation",
+    ),
     spec=spec,
     build=ImageGpt,
-    names=names,
+    names=NAMES,
     initialise=gpt2.initialise,
     modality="picture",
     distinction="GPT-2 over colours: images generated pixel by pixel",
-    tiny={
-        "model_type": "imagegpt",
-        "vocab_size": 99,
-        "n_embd": 32,
-        "n_layer": 3,
-        "n_head": 4,
-        "n_positions": 40,
-        "n_inner": 48,
-        "activation_function": "quick_gelu",
-        "resid_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "attn_pdrop": 0.0,
-    },
+    tiny=KEYS.tiny("imagegpt", embd_pdrop=0.0, activation_function="quick_gelu"),
 )

@@ -13,18 +13,19 @@ Differs: the paper can add an image of each word to the final states; the publis
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.flow import Batch, Flow
+from glassformer.core import Batch, Flow
 from glassformer.errors import DataError
 from glassformer.models import bert
-from glassformer.models._config import MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, probability, rows
 from glassformer.models._network import TextSpec, require_ids
+from glassformer.models._text import Encoder
 from glassformer.weights.names import WeightNames
 
 if TYPE_CHECKING:
@@ -38,14 +39,17 @@ class LayoutLMSpec(TextSpec):
     coordinates: int
 
 
-def spec(reader: ConfigReader) -> LayoutLMSpec:
+KEYS = bert.KEYS.extend(
+    classifier_dropout=probability("hidden_dropout_prob", 0.1),
+    coordinates=rows("max_2d_position_embeddings", 1024),
+    unused="classifier_dropout",
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> LayoutLMSpec:
     """config.json → spec."""
-    like_bert = bert.spec(reader)
-    as_bert = {field.name: getattr(like_bert, field.name) for field in fields(like_bert)}
-    return LayoutLMSpec(
-        **as_bert | {"classifier_dropout": like_bert.embed.dropout},
-        coordinates=reader.integer("max_2d_position_embeddings", default=1024, maximum=MAX_ROWS),
-    )
+    return bert.text_spec(c, LayoutLMSpec, coordinates=c.coordinates)
 
 
 class PageLayout(nn.Module):
@@ -95,13 +99,13 @@ class PageLayout(nn.Module):
             )
 
 
-class LayoutLM(bert.Bert):
+class LayoutLM(Encoder):
     """LayoutLM: BERT whose embedding adds those of bounding boxes; without boxes, all are 0.
 
     Raises: DataError: invalid boxes.
     """
 
-    READS = (*bert.Bert.READS, "bbox")
+    READS = (*Encoder.READS, "bbox")
 
     def __init__(self, spec: LayoutLMSpec, task: str) -> None:
         super().__init__(spec, task)
@@ -119,32 +123,32 @@ class LayoutLM(bert.Bert):
         return x
 
 
+NAMES = bert.NAMES.extend(
+    """
+    page.x    embeddings.x_position_embeddings
+    page.y    embeddings.y_position_embeddings
+    page.h    embeddings.h_position_embeddings
+    page.w    embeddings.w_position_embeddings
+    """,
+    prefix="layoutlm",
+)
+
+
 def names(spec: LayoutLMSpec, task: str) -> WeightNames:
-    """Weight names: BERT's, and four more tables."""
-    like_bert = bert.names(spec, task)
-    tables = {f"page.{axis}": f"embeddings.{axis}_position_embeddings" for axis in "xyhw"}
+    """Weight names; every file has a pooler, whether its head reads it or not."""
     pools = task in ("feature-extraction", "text-classification")
-    pooler = ("pooler.dense.weight", "pooler.dense.bias")  # saved with every head, read or not
-    return replace(
-        like_bert,
-        prefix="layoutlm",
-        body={**like_bert.body, **tables},
-        ignored=like_bert.ignored if pools else (*like_bert.ignored, *pooler),
-    )
+    pooler = () if pools else ("pooler.dense.weight", "pooler.dense.bias")
+    return replace(NAMES, ignored=(*NAMES.ignored, *pooler))(spec, task)
 
 
 FAMILY = Family(
     model_type="layoutlm",
     distinction="2-D position embeddings of each word's bounding box: corners, height and width",
-    architectures={
-        "LayoutLMModel": "feature-extraction",
-        "LayoutLMForMaskedLM": "fill-mask",
-        "LayoutLMForSequenceClassification": "text-classification",
-        "LayoutLMForTokenClassification": "token-classification",
-        "LayoutLMForQuestionAnswering": "question-answering",
-    },
+    architectures=architectures(
+        "LayoutLM", "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering"
+    ),
     spec=spec,
     build=LayoutLM,
     names=names,
-    tiny={**bert.FAMILY.tiny, "model_type": "layoutlm", "max_2d_position_embeddings": 64},
+    tiny=KEYS.tiny("layoutlm", max_2d_position_embeddings=64),
 )

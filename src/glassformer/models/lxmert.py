@@ -11,43 +11,34 @@ Differs: the reference library never trains position 0 and token type 0; here th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from glassformer.core.attention import CrossAttentionSpec
 from glassformer.core.attention_layout import AttentionGroup
-from glassformer.core.blocks import run_block
-from glassformer.core.embeddings import Embedding
+from glassformer.core.blocks import BlockSpec, run_block
+from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
 from glassformer.core.language_heads import MaskedLMHead
+from glassformer.core.norms import LayerNormSpec
 from glassformer.core.regions import (
     CrossModalHead,
     CrossModalStates,
     RegionEmbedding,
     RegionPredictionHead,
+    RegionsSpec,
     VisualAnswerHead,
     VisualPreTrainingHead,
-)
-from glassformer.core.specs import (
-    BlockSpec,
-    CrossAttentionSpec,
-    EmbeddingSpec,
-    LayerNormSpec,
-    RegionsSpec,
-    StackSpec,
     VisualPreTrainingSpec,
 )
-from glassformer.core.stack import Stack
+from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.models import bert
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
 from glassformer.models._cross_modality import ModalityEncoder
-from glassformer.models._family import Family
-from glassformer.models._network import Network, require, require_ids
-from glassformer.weights.names import Fused, Rule, Tied, WeightNames
-
-if TYPE_CHECKING:
-    pass
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant, flag, layer_count, number, rows, size
+from glassformer.models._network import Network, TextSpec, require, require_ids
+from glassformer.weights.name_table import NameTable
 
 TASK_KEYS = {
     "labels": "task_mask_lm",
@@ -74,42 +65,49 @@ class LxmertSpec:
     init_std: float
 
 
-def spec(reader: ConfigReader) -> LxmertSpec:
+KEYS = bert.KEYS.extend(
+    layers=constant(1),  # of a kind: see the next three
+    classifier_dropout=constant(0.0),
+    text_layers=layer_count("l_layers", 9),
+    image_layers=layer_count("r_layers", 5),
+    crossed_layers=layer_count("x_layers", 5),
+    eps=constant(1e-12),
+    features=size("visual_feat_dim", 2048),
+    corners=size("visual_pos_dim", 4),
+    answers=rows("num_qa_labels", 9500),
+    objects=rows("num_object_labels", 1600),
+    attributes=rows("num_attr_labels", 400),
+    object_loss=flag("visual_obj_loss", True),
+    attribute_loss=flag("visual_attr_loss", True),
+    feature_loss=flag("visual_feat_loss", True),
+    region_weight=number("visual_loss_normalizer", 6.67),
+    unused="layer_norm_eps num_hidden_layers",  # always 1e-12; repeats the numbers of layers
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> LxmertSpec:
     """config.json → spec."""
-    reader.fixed("tie_word_embeddings", True)
-    reader.used.update(("layer_norm_eps", "num_hidden_layers"))  # always 1e-12; repeats the three below
-    norm = LayerNormSpec(width=reader.integer("hidden_size"), eps=1e-12)
-    block = bert.block_spec(reader, norm)
-    cross = CrossAttentionSpec(width=norm.width, heads=block.attention.heads, dropout=block.attention.dropout)
-    features = reader.integer("visual_feat_dim", default=2048)
+    like_bert = bert.text_spec(c, TextSpec)
+    block, norm = like_bert.blocks.blocks[0], LayerNormSpec(**c("width eps"))
+    assert isinstance(block, BlockSpec)  # a BERT's is
+    cross = CrossAttentionSpec(**c("width heads"), dropout=c.attention_dropout)
+    losses = frozenset(label for label, task in TASK_KEYS.items() if c.reader.flag(task, default=True))
     return LxmertSpec(
-        embed=bert.embedding_spec(reader, norm),
-        regions=RegionsSpec(
-            features=features,
-            corners=reader.integer("visual_pos_dim", default=4),
-            norm=norm,
-            dropout=block.dropout,
-        ),
-        text=StackSpec(blocks=(block,) * reader.integer("l_layers", default=9, maximum=MAX_LAYERS)),
-        image=StackSpec(blocks=(block,) * reader.integer("r_layers", default=5, maximum=MAX_LAYERS)),
-        crossed=(replace(block, cross=cross),) * reader.integer("x_layers", default=5, maximum=MAX_LAYERS),
+        embed=like_bert.embed,
+        regions=RegionsSpec(**c("features corners dropout"), norm=norm),
+        text=StackSpec(blocks=(block,) * c.text_layers),
+        image=StackSpec(blocks=(block,) * c.image_layers),
+        crossed=(replace(block, cross=cross),) * c.crossed_layers,
         norm=norm,
-        activation=reader.text("hidden_act", default="gelu"),
-        answers=reader.integer("num_qa_labels", default=9500, maximum=MAX_ROWS),
-        pre_training=_pre_training(reader, features),
-        init_std=reader.number("initializer_range", default=0.02),
-    )
-
-
-def _pre_training(reader: ConfigReader, features: int) -> VisualPreTrainingSpec:
-    objects = reader.integer("num_object_labels", default=1600, maximum=MAX_ROWS)
-    attributes = reader.integer("num_attr_labels", default=400, maximum=MAX_ROWS)
-    return VisualPreTrainingSpec(
-        objects=objects if reader.flag("visual_obj_loss", default=True) else 0,
-        attributes=attributes if reader.flag("visual_attr_loss", default=True) else 0,
-        features=features if reader.flag("visual_feat_loss", default=True) else 0,
-        losses=frozenset(label for label, task in TASK_KEYS.items() if reader.flag(task, default=True)),
-        region_weight=reader.number("visual_loss_normalizer", default=6.67),
+        pre_training=VisualPreTrainingSpec(
+            objects=c.objects * c.object_loss,
+            attributes=c.attributes * c.attribute_loss,
+            features=c.features * c.feature_loss,
+            losses=losses,
+            region_weight=c.region_weight,
+        ),
+        **c("activation answers init_std"),
     )
 
 
@@ -198,103 +196,92 @@ class Lxmert(Network):
     loss_sums = Network.loss_sums_from_output
 
 
-def names(spec: LxmertSpec, task: str) -> WeightNames:
-    """Weight names."""
-    return WeightNames(prefix="lxmert", body=_body_names(spec.norm.width), head=_head_names())
+BLOCK = """
+    {ours}.attn.qkv                     {attention}.self.(query|key|value)
+    {ours}.attn.out                     {attention}.output.dense
+    {ours}.attn_residual.on_residual    {attention}.output.LayerNorm
+    {ours}.ffn.up                       {up}.dense
+    {ours}.ffn.down                     {down}.dense
+    {ours}.ffn_residual.on_residual     {down}.LayerNorm
+"""
+CROSS = """
+    {ours}.cross.q                         encoder.x_layers.{i}.visual_attention.att.query
+    {ours}.cross.kv                        encoder.x_layers.{i}.visual_attention.att.(key|value)
+    {ours}.cross.out                       encoder.x_layers.{i}.visual_attention.output.dense
+    {ours}.cross_residual.on_residual      encoder.x_layers.{i}.visual_attention.output.LayerNorm
+"""
+"""One module in the checkpoint, for both modalities."""
 
 
-def _body_names(width: int) -> dict[str, str | Rule]:
-    embed = {"tokens": "word", "positions": "position", "segments": "token_type"}
-    regions = {
-        "features": "visn_fc",
-        "features_norm": "visn_layer_norm",
-        "boxes": "box_fc",
-        "boxes_norm": "box_layer_norm",
-    }
-    body: dict[str, str | Rule] = {
-        **{f"text.embed.{ours}": f"embeddings.{theirs}_embeddings" for ours, theirs in embed.items()},
-        "text.embed.norm": "embeddings.LayerNorm",
-        **{f"vision.embed.{ours}": f"encoder.visn_fc.{theirs}" for ours, theirs in regions.items()},
-        "head.pooler.dense": "pooler.dense",
-        "head.answer.pooler.dense": "pooler.dense",
-    }
-    cross_layer = "encoder.x_layers.{i}"
-    cross = f"{cross_layer}.visual_attention"  # one module in the checkpoint, for both modalities
-    for modality, layers, their in (("text", "layer", "lang"), ("vision", "r_layers", "visn")):
-        layer = f"encoder.{layers}.{{i}}"
-        crossed = f"{modality}.crossed.{{i}}"
-        body |= {
-            **bert.block_names(
-                f"{modality}.blocks.{{i}}",
-                width,
-                attention=f"{layer}.attention",
-                up=f"{layer}.intermediate",
-                down=f"{layer}.output",
-            ),
-            **bert.block_names(
-                crossed,
-                width,
-                attention=f"{cross_layer}.{their}_self_att",
-                up=f"{cross_layer}.{their}_inter",
-                down=f"{cross_layer}.{their}_output",
-            ),
-            f"{crossed}.cross.q": f"{cross}.att.query",
-            f"{crossed}.cross.kv": Fused((f"{cross}.att.key", f"{cross}.att.value"), (width,) * 2),
-            f"{crossed}.cross.out": f"{cross}.output.dense",
-            f"{crossed}.cross_residual.on_residual": f"{cross}.output.LayerNorm",
-        }
-    return body
+def modality_lines(modality: str, layers: str, their: str) -> str:
+    """The lines of a modality's blocks: those of its own encoder, and those that attend to the other modality."""
+    i, layer, crossed = "{i}", f"encoder.{layers}.{{i}}", f"encoder.x_layers.{{i}}.{their}"
+    own = BLOCK.format(
+        ours=f"{modality}.blocks.{{i}}",
+        attention=f"{layer}.attention",
+        up=f"{layer}.intermediate",
+        down=f"{layer}.output",
+    )
+    ours = f"{modality}.crossed.{{i}}"
+    return (
+        own
+        + BLOCK.format(
+            ours=ours, attention=f"{crossed}_self_att", up=f"{crossed}_inter", down=f"{crossed}_output"
+        )
+        + CROSS.format(ours=ours, i=i)
+    )
 
 
-def _head_names() -> dict[str, str | Rule]:
-    answer = {
-        "dense": "answer_head.logit_fc.0",
-        "norm": "answer_head.logit_fc.2",
-        "classifier": "answer_head.logit_fc.3",
-    }
-    return {
-        **{f"head.{ours}": theirs for ours, theirs in answer.items()},
-        **{f"head.answer.{ours}": theirs for ours, theirs in answer.items()},
-        "head.masked.transform": "cls.predictions.transform.dense",
-        "head.masked.norm": "cls.predictions.transform.LayerNorm",
-        "head.masked.decoder.weight": Tied("cls.predictions.decoder.weight"),
-        "head.masked.decoder.bias": "cls.predictions.bias",
-        "head.matched": "cls.seq_relationship",
-        "head.questions.transform": "obj_predict_head.transform.dense",
-        "head.questions.norm": "obj_predict_head.transform.LayerNorm",
-        **{
-            f"head.questions.asked.{name}": f"obj_predict_head.decoder_dict.{name}"
-            for name in ("obj", "attr", "feat")
-        },
-    }
+NAMES = NameTable(
+    modality_lines("text", "layer", "lang")
+    + modality_lines("vision", "r_layers", "visn")
+    + """
+    text.embed.tokens                  embeddings.word_embeddings
+    text.embed.positions               embeddings.position_embeddings
+    text.embed.segments                embeddings.token_type_embeddings
+    text.embed.norm                    embeddings.LayerNorm
+    vision.embed.features              encoder.visn_fc.visn_fc
+    vision.embed.features_norm         encoder.visn_fc.visn_layer_norm
+    vision.embed.boxes                 encoder.visn_fc.box_fc
+    vision.embed.boxes_norm            encoder.visn_fc.box_layer_norm
+    head.pooler.dense                  pooler.dense
+    head.answer.pooler.dense           pooler.dense
 
+    [head]
+    head.dense                         answer_head.logit_fc.0
+    head.norm                          answer_head.logit_fc.2
+    head.classifier                    answer_head.logit_fc.3
+    head.answer.dense                  answer_head.logit_fc.0
+    head.answer.norm                   answer_head.logit_fc.2
+    head.answer.classifier             answer_head.logit_fc.3
+    head.masked.transform              cls.predictions.transform.dense
+    head.masked.norm                   cls.predictions.transform.LayerNorm
+    head.masked.decoder.weight         cls.predictions.decoder.weight            =
+    head.masked.decoder.bias           cls.predictions.bias
+    head.matched                       cls.seq_relationship
+    head.questions.transform           obj_predict_head.transform.dense
+    head.questions.norm                obj_predict_head.transform.LayerNorm
+    head.questions.asked.obj           obj_predict_head.decoder_dict.obj
+    head.questions.asked.attr          obj_predict_head.decoder_dict.attr
+    head.questions.asked.feat          obj_predict_head.decoder_dict.feat
+    """,
+    prefix="lxmert",
+)
 
 FAMILY = Family(
     model_type="lxmert",
     distinction="regions of an image beside the text; cross-attention in both directions with the same weights",
-    architectures={
-        "LxmertModel": "feature-extraction",
-        "LxmertForPreTraining": "pre-training",
-        "LxmertForQuestionAnswering": "visual-question-answering",
-    },
+    architectures=architectures(
+        "Lxmert",
+        "Model ForPreTraining ForQuestionAnswering",
+        ForQuestionAnswering="visual-question-answering",
+    ),
     spec=spec,
     build=Lxmert,
-    names=names,
-    tiny={
-        "model_type": "lxmert",
-        "vocab_size": 99,
-        "hidden_size": 32,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "max_position_embeddings": 40,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-        "l_layers": 3,
-        "r_layers": 2,
-        "x_layers": 2,
-        "visual_feat_dim": 24,
-        "num_qa_labels": 7,
-        "num_object_labels": 6,
-        "num_attr_labels": 5,
-    },
+    names=NAMES,
+    tiny=KEYS.tiny(
+        "lxmert",
+        **{"l_layers": 3, "r_layers": 2, "x_layers": 2, "visual_feat_dim": 24},
+        **{"num_qa_labels": 7, "num_object_labels": 6, "num_attr_labels": 5},
+    ),
 )

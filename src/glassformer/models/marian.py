@@ -8,38 +8,35 @@ Source: Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020.
 
 from __future__ import annotations
 
-from glassformer.core.specs import HalvedSinusoidalSpec
+from glassformer.core import HalvedSinusoidalSpec
 from glassformer.models import bart
-from glassformer.models._config import MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values
 from glassformer.models._seq2seq import Seq2SeqModel
 
+KEYS = bart.sibling_keys(norm_first=False, embedding_norm=False, sinusoidal=True).extend(
+    fixed={"share_encoder_decoder_embeddings": True}
+)
 
-def spec(reader: ConfigReader) -> bart.BartSpec:
+
+@KEYS.spec
+def spec(c: Values) -> bart.BartSpec:
     """config.json → spec."""
-    reader.fixed("share_encoder_decoder_embeddings", True)
-    reader.fixed("decoder_vocab_size", reader.integer("vocab_size", maximum=MAX_ROWS))
-    return bart.encoder_decoder_spec(
-        reader, sinusoidal_positions(reader), embedding_norm=False, norm_first=False
-    )
+    c.reader.fixed("decoder_vocab_size", c.vocabulary)
+    return bart.encoder_decoder_spec(c, sinusoidal_positions(c))
 
 
-def sinusoidal_positions(reader: ConfigReader) -> HalvedSinusoidalSpec:
+def sinusoidal_positions(c: Values) -> HalvedSinusoidalSpec:
     """Sinusoidal positions: sines in the first half of the dimensions, cosines in the second."""
-    return HalvedSinusoidalSpec(count=reader.integer("max_position_embeddings", maximum=MAX_ROWS))
+    return HalvedSinusoidalSpec(count=c.max_tokens)
 
 
 FAMILY = Family(
     model_type="marian",
     distinction="sinusoidal positions in halves, sines then cosines; scaled embeddings",
-    architectures={"MarianModel": "feature-extraction", "MarianMTModel": "translation"},
+    architectures=architectures("Marian", "Model MTModel"),
     spec=spec,
     build=Seq2SeqModel,
-    names=bart.names,
-    tiny={
-        **bart.FAMILY.tiny,
-        "model_type": "marian",
-        "activation_function": "swish",
-        "scale_embedding": True,
-    },
+    names=bart.SINUSOIDAL_NAMES,
+    tiny=KEYS.tiny("marian", **bart.TINY, activation_function="swish", scale_embedding=True),
 )

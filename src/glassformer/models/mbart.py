@@ -10,24 +10,25 @@ Source: Liu et al. 2020, section 2; mBART-50: Tang et al. 2020.
 from __future__ import annotations
 
 from glassformer.models import bart
-from glassformer.models._config import ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values
 from glassformer.models._seq2seq import Seq2SeqModel
 
+KEYS = bart.sibling_keys(norm_first=True, embedding_norm=True, sinusoidal=False)
 
-def spec(reader: ConfigReader) -> bart.BartSpec:
+
+@KEYS.spec
+def spec(c: Values) -> bart.BartSpec:
     """config.json → spec."""
-    return bart.encoder_decoder_spec(
-        reader, bart.learned_positions(reader), embedding_norm=True, norm_first=True
-    )
+    return bart.encoder_decoder_spec(c, bart.learned_positions(c))
 
 
 FAMILY = Family(
     model_type="mbart",
     distinction="a norm after the embedding and another after the last layer; languages are tokens",
-    architectures={"MBartModel": "feature-extraction", "MBartForConditionalGeneration": "translation"},
+    architectures=architectures("MBart", "Model ForConditionalGeneration"),
     spec=spec,
     build=Seq2SeqModel,
-    names=bart.names,
-    tiny={**bart.FAMILY.tiny, "model_type": "mbart"},
+    names=bart.NAMES,
+    tiny=KEYS.tiny("mbart", **bart.TINY),
 )

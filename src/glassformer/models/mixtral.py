@@ -9,33 +9,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glassformer.core.specs import BlockSpec, ExpertsSpec
+from glassformer.core import ExpertsSpec, GatedFeedForwardSpec
 from glassformer.errors import UnsupportedError
-from glassformer.models import llama, mistral
-from glassformer.models._config import ConfigReader
-from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family
+from glassformer.models import llama
+from glassformer.models._config import MAX_ROWS, ConfigReader
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant, nullable_size, size
 from glassformer.models._network import TextSpec
-from glassformer.weights.names import StackedExperts, WeightNames
+from glassformer.models._text import Decoder
+from glassformer.weights.names import StackedExperts
 
 MAX_EXPERTS = 8_192
 """Limit on experts of all layers. No published model has a tenth of it; each costs time before a tensor is read."""
 
+KEYS = llama.KEYS.extend(
+    bias=constant(False),
+    mlp_bias=constant(False),
+    eps=("rms_norm_eps", 1e-5),
+    window=nullable_size("sliding_window", None, maximum=MAX_ROWS),
+    experts=size("num_local_experts num_experts", 8, maximum=MAX_EXPERTS),
+    experts_per_token=size("num_experts_per_tok", 2),
+    longest=constant(131_072),
+    theta=constant(1e6),
+)
 
-def spec(reader: ConfigReader) -> TextSpec:
+
+@KEYS.spec
+def spec(c: Values) -> TextSpec:
     """config.json → spec."""
-    reject_training_features(reader)
-    norm = llama.norm_spec(reader, eps=1e-5)
-    attention = llama.attention_spec(reader, window=mistral.window(reader, default=None))
-    layers = llama.layer_count(reader)
-    experts = ExpertsSpec(
-        expert=llama.feed_forward_spec(reader),
-        experts=reader.integer("num_local_experts", "num_experts", default=8, maximum=MAX_EXPERTS // layers),
-        experts_per_token=reader.integer("num_experts_per_tok", default=2),
-    )
-    block = BlockSpec(attention=attention, feed_forward=experts, before=norm)
-    rotary = llama.rotary(reader, attention.E, longest=131_072, theta=1e6)
-    return replace(llama.decoder_spec(reader, (block,) * layers, rotary), final_norm=norm)
+    reject_training_features(c.reader)
+    c.reader.integer("num_local_experts", "num_experts", default=8, maximum=MAX_EXPERTS // c.layers)
+    block = llama.block_spec(c)
+    expert = GatedFeedForwardSpec(**c("width hidden activation"))
+    block = replace(block, feed_forward=ExpertsSpec(expert=expert, **c("experts experts_per_token")))
+    return llama.decoder_spec(c, (block,) * c.layers)
 
 
 def reject_training_features(reader: ConfigReader) -> None:
@@ -56,51 +63,40 @@ def reject_training_features(reader: ConfigReader) -> None:
         )
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names: a tensor for each expert; newer files may stack them."""
-    dense = llama.names(spec, task)
-    moe = "layers.{i}.block_sparse_moe"
-    experts = {
-        "blocks.{i}.ffn.router.scores": f"{moe}.gate",
-        "blocks.{i}.ffn.experts.{j}.gate": f"{moe}.experts.{{j}}.w1",
-        "blocks.{i}.ffn.experts.{j}.up": f"{moe}.experts.{{j}}.w3",
-        "blocks.{i}.ffn.experts.{j}.down": f"{moe}.experts.{{j}}.w2",
-    }
-    shared = {ours: rule for ours, rule in dense.body.items() if not ours.startswith("blocks.{i}.ffn.")}
-    w1, w2, w3 = (f"{moe}.experts.{{j}}.{w}.weight" for w in ("w1", "w2", "w3"))
-    renamed: dict[str, str | StackedExperts] = {
-        "layers.{i}.mlp.gate.weight": f"{moe}.gate.weight",
-        "layers.{i}.mlp.experts.gate_up_proj": StackedExperts((w1, w3)),
-        "layers.{i}.mlp.experts.down_proj": StackedExperts((w2,)),
-    }
-    return replace(dense, body={**shared, **experts}, renamed=renamed)
+NAMES = llama.NAMES.extend(
+    """
+    blocks.{i}.ffn.gate                -
+    blocks.{i}.ffn.up                  -
+    blocks.{i}.ffn.down                -
+    blocks.{i}.ffn.router.scores       layers.{i}.block_sparse_moe.gate
+    blocks.{i}.ffn.experts.{j}.gate    layers.{i}.block_sparse_moe.experts.{j}.w1
+    blocks.{i}.ffn.experts.{j}.up      layers.{i}.block_sparse_moe.experts.{j}.w3
+    blocks.{i}.ffn.experts.{j}.down    layers.{i}.block_sparse_moe.experts.{j}.w2
+    """,
+    prefixes={},
+    renamed={  # newer files stack the experts of a layer
+        "layers.{i}.mlp.gate.weight": "layers.{i}.block_sparse_moe.gate.weight",
+        "layers.{i}.mlp.experts.gate_up_proj": StackedExperts(
+            tuple(f"layers.{{i}}.block_sparse_moe.experts.{{j}}.{w}.weight" for w in ("w1", "w3"))
+        ),
+        "layers.{i}.mlp.experts.down_proj": StackedExperts(
+            ("layers.{i}.block_sparse_moe.experts.{j}.w2.weight",)
+        ),
+    },
+)
 
 
 FAMILY = Family(
     model_type="mixtral",
     distinction="a router sends each token to two of eight experts",
-    architectures={
-        "MixtralModel": "feature-extraction",
-        "MixtralForCausalLM": "text-generation",
-        "MixtralForSequenceClassification": "text-classification",
-        "MixtralForTokenClassification": "token-classification",
-    },
+    architectures=architectures(
+        "Mixtral",
+        "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+    ),
     spec=spec,
     build=Decoder,
-    names=names,
-    tiny={
-        "model_type": "mixtral",
-        "vocab_size": 99,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "num_local_experts": 4,
-        "num_experts_per_tok": 2,
-        "max_position_embeddings": 64,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    },
+    names=NAMES,
+    tiny=KEYS.tiny(
+        "mixtral", num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, **llama.TINY
+    ),
 )

@@ -7,63 +7,40 @@ Source: Radford et al. 2018, sections 3.1 and 4.1.
 
 from __future__ import annotations
 
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    LearnedPositionsSpec,
-    StackSpec,
-)
+from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, StackSpec
 from glassformer.errors import UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
-from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family
+from glassformer.models import gpt2
+from glassformer.models._config import ConfigReader
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant
 from glassformer.models._network import TextSpec
-from glassformer.weights.names import Tied, Transposed, WeightNames
+from glassformer.models._text import Decoder
+from glassformer.weights.name_table import NameTable
 
 ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu", "silu": "silu", "swish": "silu"}
 """`afn` → activation: the checkpoint was trained with the tanh form of GELU, and its config calls that "gelu"."""
 
 
-def spec(reader: ConfigReader) -> TextSpec:
+KEYS = gpt2.SHARED_KEYS.extend(
+    hidden=constant(lambda c: 4 * c.width),
+    unused="n_special predict_special_tokens",  # rows that vocab_size counts already, the purpose of the model
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> TextSpec:
     """config.json → spec."""
-    # an old name of the length, rows that vocab_size counts already, the purpose of the model
-    for unused in ("n_ctx", "n_special", "predict_special_tokens"):
-        reader.get(unused, default=None)
-    # of a head that is not supported
-    for part in ("activation", "first_dropout", "proj_to_labels", "type", "use_proj"):
-        reader.get(f"summary_{part}", default=None)
-    width = reader.integer("n_embd", "hidden_size")
     block = BlockSpec(
-        attention=AttentionSpec(
-            width=width,
-            heads=reader.integer("n_head", "num_attention_heads"),
-            dropout=reader.probability("attn_pdrop", default=0.1),
-            causal=True,
-        ),
-        feed_forward=FeedForwardSpec(width=width, hidden=4 * width, activation=activation(reader)),
-        on_residual=LayerNormSpec(width=width, eps=reader.number("layer_norm_epsilon", default=1e-5)),
-        dropout=reader.probability("resid_pdrop", default=0.1),
+        attention=AttentionSpec(**c("width heads"), dropout=c.attention_dropout, causal=True),
+        feed_forward=FeedForwardSpec(**c("width hidden"), activation=activation(c.reader)),
+        on_residual=LayerNormSpec(**c("width eps")),
+        dropout=c.dropout,
     )
     return TextSpec(
-        embed=EmbeddingSpec(
-            vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
-            width=width,
-            positions=LearnedPositionsSpec(
-                count=reader.integer("n_positions", "max_position_embeddings", maximum=MAX_ROWS)
-            ),
-            dropout=reader.probability("embd_pdrop", default=0.1),
-        ),
-        blocks=StackSpec(
-            blocks=(block,) * reader.integer("n_layer", "num_hidden_layers", maximum=MAX_LAYERS)
-        ),
-        tied=reader.flag("tie_word_embeddings", default=True),
-        labels=reader.labels(),
-        problem=reader.problem(),
-        init_std=reader.number("initializer_range", default=0.02),
+        embed=gpt2.embedding_spec(c),
+        blocks=StackSpec(blocks=(block,) * c.layers),
+        **c("tied labels problem init_std"),
     )
 
 
@@ -81,49 +58,31 @@ def activation(reader: ConfigReader) -> str:
     return ACTIVATIONS[name]
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names; checkpoints store linear layers transposed (`Conv1D`)."""
-    return WeightNames(
-        prefix="transformer",
-        body={
-            "embed.tokens": "tokens_embed",
-            "embed.positions": "positions_embed",
-            "blocks.{i}.attn.qkv": Transposed("h.{i}.attn.c_attn"),
-            "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj"),
-            "blocks.{i}.attn_residual.on_residual": "h.{i}.ln_1",
-            "blocks.{i}.ffn.up": Transposed("h.{i}.mlp.c_fc"),
-            "blocks.{i}.ffn.down": Transposed("h.{i}.mlp.c_proj"),
-            "blocks.{i}.ffn_residual.on_residual": "h.{i}.ln_2",
-        },
-        head={
-            "head.decoder": Tied("lm_head") if spec.tied else "lm_head",
-            "head.classifier": "score",
-        },
-        ignored=("position_ids", "h.{i}.attn.bias"),
-    )
+NAMES = NameTable(
+    """
+    embed.tokens                            tokens_embed
+    embed.positions                         positions_embed
+    blocks.{i}.attn.qkv                     h.{i}.attn.c_attn    ᵀ
+    blocks.{i}.attn.out                     h.{i}.attn.c_proj    ᵀ
+    blocks.{i}.attn_residual.on_residual    h.{i}.ln_1
+    blocks.{i}.ffn.up                       h.{i}.mlp.c_fc       ᵀ
+    blocks.{i}.ffn.down                     h.{i}.mlp.c_proj     ᵀ
+    blocks.{i}.ffn_residual.on_residual     h.{i}.ln_2
 
+    [head]
+    head.decoder                            lm_head              =?
+    head.classifier                         score
+    """,
+    prefix="transformer",
+    ignored=("position_ids", "h.{i}.attn.bias"),
+)
 
 FAMILY = Family(
     model_type="openai-gpt",
     distinction="post-norm, without a final norm",
-    architectures={
-        "OpenAIGPTModel": "feature-extraction",
-        "OpenAIGPTLMHeadModel": "text-generation",
-        "OpenAIGPTForSequenceClassification": "text-classification",
-    },
+    architectures=architectures("OpenAIGPT", "Model LMHeadModel ForSequenceClassification"),
     spec=spec,
     build=Decoder,
-    names=names,
-    tiny={
-        "model_type": "openai-gpt",
-        "vocab_size": 99,
-        "n_embd": 32,
-        "n_layer": 3,
-        "n_head": 4,
-        "n_positions": 40,
-        "resid_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "attn_pdrop": 0.0,
-        "pad_token_id": 0,
-    },
+    names=NAMES,
+    tiny=KEYS.tiny("openai-gpt", embd_pdrop=0.0, pad_token_id=0),
 )

@@ -7,65 +7,55 @@ Source: Abdin et al. 2024, "Phi-3 technical report", section 2.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from glassformer.core.specs import GatedFeedForwardSpec
-from glassformer.models import llama, mistral
-from glassformer.models._config import ConfigReader
-from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family
+from glassformer.models import llama
+from glassformer.models._config import MAX_ROWS
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant, nullable_size
 from glassformer.models._network import TextSpec
-from glassformer.weights.names import Slice, WeightNames
+from glassformer.models._text import Decoder
+
+KEYS = llama.KEYS.extend(
+    bias=constant(False),
+    mlp_bias=constant(False),
+    eps=("rms_norm_eps", 1e-5),
+    dropout=("resid_pdrop", 0.0),
+    window=nullable_size("sliding_window", None, maximum=MAX_ROWS),
+    rotary_share=constant(1.0),
+    longest=constant(4096),
+    fixed={"attention_bias": False},
+    # in every config, but the reference library applies it nowhere; for longrope alone
+    unused="embd_pdrop original_max_position_embeddings",
+)
 
 
-def spec(reader: ConfigReader) -> TextSpec:
+@KEYS.spec
+def spec(c: Values) -> TextSpec:
     """config.json → spec."""
-    reader.fixed("attention_bias", False)
-    reader.get("embd_pdrop", default=None)  # in every config, but the reference library applies it nowhere
-    reader.get("original_max_position_embeddings", default=None)  # for longrope alone
-    attention = llama.attention_spec(reader, window=mistral.window(reader, default=None))
-    norm = llama.norm_spec(reader, eps=1e-5)
-    block = replace(
-        llama.block_spec(reader, attention, llama.feed_forward_spec(reader)),
-        before=norm,
-        dropout=reader.probability("resid_pdrop", default=0.0),
-    )
-    rotary = llama.partial_rotary(reader, attention.E, share=1.0, longest=4096)
-    return replace(llama.decoder_spec(reader, (block,) * llama.layer_count(reader), rotary), final_norm=norm)
+    return llama.decoder_spec(c, (llama.block_spec(c),) * c.layers)
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names: Llama's, but q, k and v are one matrix, and gate and up are one."""
-    like_llama = llama.names(spec, task)
-    feed_forward = spec.blocks.blocks[0].feed_forward
-    assert isinstance(feed_forward, GatedFeedForwardSpec)
-    rows = (feed_forward.hidden, feed_forward.hidden)
-    body = {
-        **like_llama.body,
-        "blocks.{i}.attn.qkv": "layers.{i}.self_attn.qkv_proj",
-        "blocks.{i}.ffn.gate": Slice("layers.{i}.mlp.gate_up_proj", rows, 0),
-        "blocks.{i}.ffn.up": Slice("layers.{i}.mlp.gate_up_proj", rows, 1),
-    }
-    return replace(like_llama, body=body)
+NAMES = llama.NAMES.extend(
+    """
+    blocks.{i}.attn.qkv    layers.{i}.self_attn.qkv_proj
+    blocks.{i}.ffn.gate    layers.{i}.mlp.gate_up_proj      [0/2]
+    blocks.{i}.ffn.up      layers.{i}.mlp.gate_up_proj      [1/2]
+    """
+)
 
 
 FAMILY = Family(
     model_type="phi3",
     distinction="q, k, v and gate, up stored as one matrix each",
-    architectures={
-        "Phi3Model": "feature-extraction",
-        "Phi3ForCausalLM": "text-generation",
-        "Phi3ForSequenceClassification": "text-classification",
-        "Phi3ForTokenClassification": "token-classification",
-    },
+    architectures=architectures("Phi3", "Model ForCausalLM ForSequenceClassification ForTokenClassification"),
     spec=spec,
     build=Decoder,
-    names=names,
-    tiny={
-        **llama.FAMILY.tiny,
-        "model_type": "phi3",
-        "partial_rotary_factor": 0.75,
-        "sliding_window": 4,
-        "resid_pdrop": 0.0,
-    },
+    names=NAMES,
+    tiny=KEYS.tiny(
+        "phi3",
+        num_key_value_heads=2,
+        partial_rotary_factor=0.75,
+        sliding_window=4,
+        resid_pdrop=0.0,
+        **llama.TINY,
+    ),
 )

@@ -12,36 +12,42 @@ from dataclasses import replace
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.models import llama, mistral
-from glassformer.models._config import ConfigReader
-from glassformer.models._decoder import Decoder
-from glassformer.models._family import Family
+from glassformer.models import llama
+from glassformer.models._config import MAX_ROWS
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant, flag, nullable_size, size_or_zero
 from glassformer.models._network import TextSpec
+from glassformer.models._text import Decoder
+
+KEYS = llama.KEYS.extend(
+    bias=constant(True),
+    out_bias=constant(False),
+    mlp_bias=constant(False),
+    sliding_window=nullable_size("sliding_window", 4096, maximum=MAX_ROWS),
+    use_window=flag("use_sliding_window", False),
+    first_window_layer=size_or_zero("max_window_layers", 28),
+    longest=constant(32_768),
+    fixed={"use_mrope": False},  # multimodal positions, of vision-language models
+)
 
 
-def spec(reader: ConfigReader) -> TextSpec:
-    """config.json → spec."""
-    reader.fixed("use_mrope", False)  # multimodal positions, of vision-language models
-    attention = llama.attention_spec(reader, bias=True)
-    block = llama.block_spec(reader, attention, llama.feed_forward_spec(reader))
-    blocks = tuple(replace(block, attention=replace(attention, window=window)) for window in windows(reader))
-    rotary = llama.rotary(reader, attention.E, longest=32_768)
-    return llama.decoder_spec(reader, blocks, rotary)
+def text_spec(c: Values) -> TextSpec:
+    """The spec, with a window for each layer."""
+    block = llama.block_spec(c)
+    layers = (replace(block.attention, window=window) for window in windows(c))
+    return llama.decoder_spec(c, tuple(replace(block, attention=attention) for attention in layers))
 
 
-def windows(reader: ConfigReader) -> list[int | None]:
+def windows(c: Values) -> list[int | None]:
     """The attention window of each layer, None for full attention.
 
     `layer_types` names a kind for each layer; without it, the layers from number `max_window_layers` on slide.
     """
-    layers = llama.layer_count(reader)
-    window = mistral.window(reader, default=4096)
-    first = reader.integer("max_window_layers", default=28, minimum=0)
-    if not reader.flag("use_sliding_window", default=False):
-        window = None
+    reader, layers = c.reader, c.layers
+    window = c.sliding_window if c.use_window else None
     kinds = reader.get("layer_types", default=None)
     if kinds is None:
-        return [window if i >= first else None for i in range(layers)]
+        return [window if i >= c.first_window_layer else None for i in range(layers)]
     if not isinstance(kinds, list) or len(kinds) != layers:
         raise ConfigError(
             f"{reader.location}layer_types is {safe_repr(kinds)}; it must be a list with a kind for "
@@ -64,21 +70,20 @@ def windows(reader: ConfigReader) -> list[int | None]:
 FAMILY = Family(
     model_type="qwen2",
     distinction="biases on q, k and v alone; sliding windows in the upper layers",
-    architectures={
-        "Qwen2Model": "feature-extraction",
-        "Qwen2ForCausalLM": "text-generation",
-        "Qwen2ForSequenceClassification": "text-classification",
-        "Qwen2ForTokenClassification": "token-classification",
-    },
-    spec=spec,
+    architectures=architectures(
+        "Qwen2",
+        "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+    ),
+    spec=KEYS.spec(text_spec),
     build=Decoder,
-    names=llama.names,
-    tiny={
-        **llama.FAMILY.tiny,
-        "model_type": "qwen2",
-        "tie_word_embeddings": True,
-        "use_sliding_window": True,
-        "sliding_window": 4,
-        "max_window_layers": 1,
-    },
+    names=llama.NAMES,
+    tiny=KEYS.tiny(
+        "qwen2",
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+        use_sliding_window=True,
+        sliding_window=4,
+        max_window_layers=1,
+        **llama.TINY,
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.core.heads import Head
+from glassformer.core import Head
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.models import FAMILIES

@@ -13,33 +13,36 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glassformer.core.classification_heads import SequenceClassifier
-from glassformer.core.heads import Head, Pooler
-from glassformer.core.specs import LearnedPositionsSpec
+from glassformer.core import Head, LearnedPositionsSpec, Pooler, SequenceClassifier
 from glassformer.models import bert
-from glassformer.models._config import MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._config import MAX_ROWS
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, token_id
 from glassformer.models._network import TextSpec
-from glassformer.weights.names import Rule, Tied, WeightNames
+from glassformer.models._text import Encoder
+
+KEYS = bert.KEYS.extend(pad_id=token_id("pad_token_id", 1))
 
 
-def spec(reader: ConfigReader) -> TextSpec:
-    """config.json → spec."""
-    like_bert = bert.spec(reader)
-    offset = reader.integer("pad_token_id", default=1, minimum=0, maximum=MAX_ROWS) + 1
-    rows = reader.integer("max_position_embeddings", minimum=offset + 1, maximum=MAX_ROWS)
+def text_spec(c: Values) -> TextSpec:
+    """BERT's spec, with positions that begin behind the padding id."""
+    offset = c.pad_id + 1
+    rows = c.reader.integer("max_position_embeddings", minimum=offset + 1, maximum=MAX_ROWS)
+    like_bert = bert.text_spec(c, TextSpec, activation="gelu")  # of the head; `hidden_act` is the blocks'
     positions = LearnedPositionsSpec(count=rows - offset, offset=offset)
-    return replace(
-        like_bert,
-        embed=replace(like_bert.embed, positions=positions),
-        activation="gelu",  # of the masked language-model head; `hidden_act` is the blocks'
-    )
+    return replace(like_bert, embed=replace(like_bert.embed, positions=positions))
 
 
-class Roberta(bert.Bert):
+@KEYS.spec
+def spec(c: Values) -> TextSpec:
+    """config.json → spec."""
+    return text_spec(c)
+
+
+class Roberta(Encoder):
     """RoBERTa: BERT with another sequence classifier."""
 
-    def make_head(self, spec: TextSpec, task: str) -> Head:
+    def make_head(self, spec: TextSpec, task: str) -> Head | None:
         if task != "text-classification":
             return super().make_head(spec, task)
         width, dropout = spec.blocks.width, spec.classifier_dropout
@@ -48,37 +51,30 @@ class Roberta(bert.Bert):
         )
 
 
-def names(spec: TextSpec, task: str) -> WeightNames:
-    """Weight names: BERT's in the body, others in the heads."""
-    classifier = {"text-classification": "classifier.out_proj", "question-answering": "qa_outputs"}
-    head: dict[str, str | Rule] = {
-        "head.transform": "lm_head.dense",
-        "head.norm": "lm_head.layer_norm",
-        "head.decoder.weight": Tied("lm_head.decoder.weight"),
-        "head.decoder.bias": "lm_head.bias",
-        "head.pooler.dense": "classifier.dense",
-        "head.classifier": classifier.get(task, "classifier"),
-    }
-    return replace(
-        bert.names(spec, task),
-        prefix="roberta",
-        head=head,
-        ignored=("embeddings.position_ids", "lm_head.decoder.bias"),
-    )
-
+NAMES = bert.NAMES.extend(
+    """
+    [head]
+    head.transform              lm_head.dense
+    head.norm                   lm_head.layer_norm
+    head.decoder.weight         lm_head.decoder.weight   =
+    head.decoder.bias           lm_head.bias
+    [text-classification]
+    head.pooler.dense           classifier.dense
+    head.classifier             classifier.out_proj
+    """,
+    prefix="roberta",
+    ignored=("embeddings.position_ids", "lm_head.decoder.bias"),
+)
 
 FAMILY = Family(
     model_type="roberta",
     distinction="positions begin behind the padding id; one token type",
-    architectures={
-        "RobertaModel": "feature-extraction",
-        "RobertaForMaskedLM": "fill-mask",
-        "RobertaForSequenceClassification": "text-classification",
-        "RobertaForTokenClassification": "token-classification",
-        "RobertaForQuestionAnswering": "question-answering",
-    },
+    architectures=architectures(
+        "Roberta",
+        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+    ),
     spec=spec,
     build=Roberta,
-    names=names,
-    tiny={**bert.FAMILY.tiny, "model_type": "roberta", "max_position_embeddings": 41, "pad_token_id": 0},
+    names=NAMES,
+    tiny=KEYS.tiny("roberta", max_position_embeddings=41, pad_token_id=0),
 )

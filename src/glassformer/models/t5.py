@@ -20,30 +20,25 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import init
-from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.attention import Attention, AttentionSpec, CrossAttention
+from glassformer.core.blocks import BlockSpec
 from glassformer.core.classification_heads import TokenClassifier
-from glassformer.core.embeddings import Embedding
+from glassformer.core.embeddings import Embedding, EmbeddingSpec
+from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head
-from glassformer.core.positions import BucketedBias
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    BucketedBiasSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    GatedFeedForwardSpec,
-    RMSNormSpec,
-    StackSpec,
-)
+from glassformer.core.norms import RMSNormSpec
+from glassformer.core.positions import BucketedBias, BucketedBiasSpec
+from glassformer.core.stack import StackSpec
 from glassformer.errors import UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Keys, Values, flag, size, token_id
 from glassformer.models._network import Network, require_ids
 from glassformer.models._seq2seq import Seq2SeqLMHead, StreamSpec, decoder_block, make_stream
 from glassformer.models.bart import Bart, BartSpec
-from glassformer.weights.names import Fused, Rule, Tied, TiedUnlessStored, WeightNames
+from glassformer.weights.name_table import NameTable
+from glassformer.weights.names import WeightNames
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -56,85 +51,70 @@ class T5Spec(BartSpec):
     own_head: bool = False
 
 
-def spec(reader: ConfigReader) -> T5Spec:
+KEYS = Keys(
+    width="hidden_size d_model",
+    heads="num_attention_heads num_heads",
+    head_width=("head_dim d_kv", 64),
+    hidden="d_ff",
+    encoder_layers="num_hidden_layers num_layers",
+    decoder_layers=("num_decoder_layers", "=encoder_layers"),
+    vocabulary="vocab_size",
+    eps=("layer_norm_epsilon", 1e-6),
+    dropout=("dropout_rate", 0.1),
+    classifier_dropout=("classifier_dropout", 0.0),
+    buckets=size("relative_attention_num_buckets", 32),
+    max_distance=size("relative_attention_max_distance", 128),
+    tied_head=flag("scale_decoder_outputs tie_word_embeddings", True),
+    start_id=token_id("decoder_start_token_id", 0),
+    end_id=token_id("eos_token_id", 1),
+    init_std=("initializer_factor", 1.0),
+    # False where an encoder was saved alone
+    fixed={"is_encoder_decoder": (True, False), "is_decoder": False},
+    unused="n_positions",  # the length in training; relative positions have no limit
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> T5Spec:
     """config.json → spec."""
-    reader.fixed("is_encoder_decoder", True, False)  # False where an encoder was saved alone
-    reader.fixed("is_decoder", False)
-    reader.get("n_positions", default=None)  # the length in training; relative positions have no limit
-    width = reader.integer("hidden_size", "d_model")
-    heads = reader.integer("num_attention_heads", "num_heads")
-    dropout = reader.probability("dropout_rate", default=0.1)
-    norm = RMSNormSpec(width=width, eps=reader.number("layer_norm_epsilon", default=1e-6))
-    embed = EmbeddingSpec(
-        vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS), width=width, dropout=dropout
-    )
+    norm = RMSNormSpec(**c("width eps"))
+    embed = EmbeddingSpec(**c("vocabulary width dropout"))
     block = BlockSpec(
-        attention=AttentionSpec(
-            width=width,
-            heads=heads,
-            head_width=reader.integer("head_dim", "d_kv", default=64),
-            bias=False,
-            out_bias=False,
-            scale=1.0,
-            dropout=dropout,
-        ),
-        feed_forward=feed_forward_spec(reader, width, dropout),
+        attention=AttentionSpec(**c("width heads head_width dropout"), bias=False, out_bias=False, scale=1.0),
+        feed_forward=feed_forward_spec(c),
         before=norm,
-        dropout=dropout,
+        dropout=c.dropout,
     )
-    layers = reader.integer("num_hidden_layers", "num_layers", maximum=MAX_LAYERS)
 
     def stream(block: BlockSpec, layers: int, *, bidirectional: bool) -> StreamSpec:
-        bias = position_bias_spec(reader, heads, bidirectional=bidirectional)
+        bias = BucketedBiasSpec(**c("heads buckets max_distance"), bidirectional=bidirectional)
         blocks = StackSpec(blocks=(block,) * layers, bias=bias)
-        return StreamSpec(embed=embed, blocks=blocks, final_norm=norm, final_dropout=dropout)
+        return StreamSpec(embed=embed, blocks=blocks, final_norm=norm, final_dropout=c.dropout)
 
-    tied = reader.flag("tie_word_embeddings", default=True)
-    decoder_layers = reader.integer("num_decoder_layers", default=layers, maximum=MAX_LAYERS)
     return T5Spec(
-        encoder=stream(block, layers, bidirectional=True),
-        decoder=stream(decoder_block(block), decoder_layers, bidirectional=False),
-        own_head=not reader.flag("scale_decoder_outputs", default=tied),
-        start_id=reader.integer("decoder_start_token_id", default=0, minimum=0, maximum=MAX_ROWS),
-        end_id=reader.integer("eos_token_id", default=1, minimum=0, maximum=MAX_ROWS),
-        labels=reader.labels(),
-        problem=reader.problem(),
-        classifier_dropout=reader.probability("classifier_dropout", default=0.0),
-        init_std=reader.number("initializer_factor", default=1.0),
+        encoder=stream(block, c.encoder_layers, bidirectional=True),
+        decoder=stream(decoder_block(block), c.decoder_layers, bidirectional=False),
+        own_head=not c.tied_head,
+        **c("start_id end_id labels problem classifier_dropout init_std"),
     )
 
 
-def position_bias_spec(reader: ConfigReader, heads: int, *, bidirectional: bool) -> BucketedBiasSpec:
-    """The relative position bias of a stack."""
-    return BucketedBiasSpec(
-        heads=heads,
-        buckets=reader.integer("relative_attention_num_buckets", default=32),
-        max_distance=reader.integer("relative_attention_max_distance", default=128),
-        bidirectional=bidirectional,
-    )
-
-
-def feed_forward_spec(
-    reader: ConfigReader, width: int, dropout: float
-) -> FeedForwardSpec | GatedFeedForwardSpec:
+def feed_forward_spec(c: Values) -> FeedForwardSpec | GatedFeedForwardSpec:
     """The feed-forward layer, from `feed_forward_proj`: "relu", "gated-gelu" and so on; newer configs repeat its parts.
 
     Raises: UnsupportedError: another kind of gate.
     """
-    kind = reader.text("feed_forward_proj", default="relu")
+    kind = c.reader.text("feed_forward_proj", default="relu")
     gate, _, activation = kind.rpartition("-")
     if gate not in ("", "gated"):
         raise UnsupportedError(
             f"config.json: feed_forward_proj = {safe_repr(kind)} is not supported; supported: an activation, such as "
             "'relu', or a gated one, such as 'gated-gelu'"
         )
-    layer = GatedFeedForwardSpec if reader.flag("is_gated_act", default=gate == "gated") else FeedForwardSpec
-    return layer(
-        width=width,
-        hidden=reader.integer("d_ff"),
-        activation=reader.text("dense_act_fn", default="gelu_new" if kind == "gated-gelu" else activation),
-        bias=False,
-        dropout=dropout,
+    gated = c.reader.flag("is_gated_act", default=gate == "gated")
+    default = "gelu_new" if kind == "gated-gelu" else activation
+    return (GatedFeedForwardSpec if gated else FeedForwardSpec)(
+        **c("width hidden dropout"), activation=c.reader.text("dense_act_fn", default=default), bias=False
     )
 
 
@@ -211,90 +191,84 @@ def initialise(network: nn.Module, spec: T5Spec) -> None:
             nn.init.normal_(module.tokens.weight, std=spec.init_std)
 
 
+NAMES = NameTable(
+    """
+    encoder.embed.tokens                      shared
+    decoder.embed.tokens                      decoder.embed_tokens                                                =
+    {side}.blocks.bias.table                  {side}.block.0.layer.0.SelfAttention.relative_attention_bias
+    {side}.blocks.{i}.attn_residual.before    {side}.block.{i}.layer.0.layer_norm
+    {side}.blocks.{i}.attn.qkv                {side}.block.{i}.layer.0.SelfAttention.(q|k|v)
+    {side}.blocks.{i}.attn.out                {side}.block.{i}.layer.0.SelfAttention.o
+    decoder.blocks.{i}.cross_residual.before  decoder.block.{i}.layer.1.layer_norm
+    decoder.blocks.{i}.cross.q                decoder.block.{i}.layer.1.EncDecAttention.q
+    decoder.blocks.{i}.cross.kv               decoder.block.{i}.layer.1.EncDecAttention.(k|v)
+    decoder.blocks.{i}.cross.out              decoder.block.{i}.layer.1.EncDecAttention.o
+    encoder.blocks.{i}.ffn_residual.before    encoder.block.{i}.layer.1.layer_norm
+    encoder.blocks.{i}.ffn.up                 encoder.block.{i}.layer.1.DenseReluDense.wi
+    encoder.blocks.{i}.ffn.down               encoder.block.{i}.layer.1.DenseReluDense.wo
+    decoder.blocks.{i}.ffn_residual.before    decoder.block.{i}.layer.2.layer_norm
+    decoder.blocks.{i}.ffn.up                 decoder.block.{i}.layer.2.DenseReluDense.wi
+    decoder.blocks.{i}.ffn.down               decoder.block.{i}.layer.2.DenseReluDense.wo
+    {side}.final_norm                         {side}.final_layer_norm
+
+    [head]
+    head.decoder                              lm_head                                                             =
+    head.dense                                classification_head.dense
+    head.classifier                           classification_head.out_proj
+    [question-answering]
+    head.classifier                           qa_outputs
+    [token-classification]
+    head.classifier                           classifier
+    """,
+    prefix="transformer",
+    unprefixed=("feature-extraction", "translation", "question-answering", "sentence-similarity"),
+    ignored=(
+        "encoder.embed_tokens.weight",
+        # the first release's cross-attention had a bias of which no number was used
+        "decoder.block.{i}.layer.{j}.EncDecAttention.relative_attention_bias.weight",
+    ),
+    renamed={
+        "encoder.embed_tokens.weight": "shared.weight"
+    },  # for files that hold the table under this name alone
+)
+GATED = """
+    encoder.blocks.{i}.ffn.gate    encoder.block.{i}.layer.1.DenseReluDense.wi_0
+    encoder.blocks.{i}.ffn.up      encoder.block.{i}.layer.1.DenseReluDense.wi_1
+    decoder.blocks.{i}.ffn.gate    decoder.block.{i}.layer.2.DenseReluDense.wi_0
+    decoder.blocks.{i}.ffn.up      decoder.block.{i}.layer.2.DenseReluDense.wi_1
+"""
+OWN_HEAD = """
+    [head]
+    head.decoder    lm_head    =|encoder.embed.tokens
+"""
+
+
 def names(spec: T5Spec, task: str) -> WeightNames:
-    """Weight names."""
-    block = spec.encoder.blocks.blocks[0]
-    inner = block.attention.heads * block.attention.E
-    cross = "decoder.block.{i}.layer.1"
-    body: dict[str, str | Rule] = {
-        "encoder.embed.tokens": "shared",
-        "decoder.embed.tokens": Tied("decoder.embed_tokens"),
-        "decoder.blocks.{i}.cross_residual.before": f"{cross}.layer_norm",
-        "decoder.blocks.{i}.cross.q": f"{cross}.EncDecAttention.q",
-        "decoder.blocks.{i}.cross.kv": Fused(
-            (f"{cross}.EncDecAttention.k", f"{cross}.EncDecAttention.v"), (inner,) * 2
-        ),
-        "decoder.blocks.{i}.cross.out": f"{cross}.EncDecAttention.o",
-    }
-    for stream, last in (("encoder", 1), ("decoder", 2)):
-        ours, theirs = f"{stream}.blocks.{{i}}", f"{stream}.block.{{i}}.layer"
-        attention, forward = f"{theirs}.0.SelfAttention", f"{theirs}.{last}.DenseReluDense"
-        q, k, v = (f"{attention}.{matrix}" for matrix in "qkv")
-        gated = isinstance(block.feed_forward, GatedFeedForwardSpec)
-        body |= {
-            f"{stream}.blocks.bias.table": f"{stream}.block.0.layer.0.SelfAttention.relative_attention_bias",
-            f"{ours}.attn_residual.before": f"{theirs}.0.layer_norm",
-            f"{ours}.attn.qkv": Fused((q, k, v), (inner,) * 3),
-            f"{ours}.attn.out": f"{attention}.o",
-            f"{ours}.ffn_residual.before": f"{theirs}.{last}.layer_norm",
-            f"{ours}.ffn.gate": f"{forward}.wi_0",
-            f"{ours}.ffn.up": f"{forward}.wi_1" if gated else f"{forward}.wi",
-            f"{ours}.ffn.down": f"{forward}.wo",
-            f"{stream}.final_norm": f"{stream}.final_layer_norm",
-        }
-    classifiers = {"question-answering": "qa_outputs", "token-classification": "classifier"}
-    decoder = TiedUnlessStored("lm_head", "encoder.embed.tokens") if spec.own_head else Tied("lm_head")
-    return WeightNames(
-        prefix="transformer",
-        prefixed=task in ("text-classification", "token-classification"),
-        body=body,
-        head={
-            "head.decoder": decoder,
-            "head.dense": "classification_head.dense",
-            "head.classifier": classifiers.get(task, "classification_head.out_proj"),
-        },
-        ignored=(
-            "encoder.embed_tokens.weight",
-            # the first release's cross-attention had a bias of which no number was used
-            "decoder.block.{i}.layer.{j}.EncDecAttention.relative_attention_bias.weight",
-        ),
-        # for files that hold the table under this name alone
-        renamed={"encoder.embed_tokens.weight": "shared.weight"},
-    )
+    """Weight names; version 1.1 gates the feed-forward layer, and has a head of its own."""
+    gated = isinstance(spec.encoder.blocks.blocks[0].feed_forward, GatedFeedForwardSpec)
+    return NAMES.extend(GATED * gated + OWN_HEAD * spec.own_head)(spec, task)
 
 
 FAMILY = Family(
     model_type="t5",
     distinction="relative position bias shared by all layers; unscaled attention scores",
-    architectures={
-        "T5Model": "feature-extraction",
-        "T5ForConditionalGeneration": "translation",
-        "T5ForSequenceClassification": "text-classification",
-        "T5ForQuestionAnswering": "question-answering",
-        "T5ForTokenClassification": "token-classification",
-        "T5EncoderModel": "sentence-similarity",
-    },
+    architectures=architectures(
+        "T5",
+        "Model ForConditionalGeneration ForSequenceClassification ForQuestionAnswering ForTokenClassification "
+        "EncoderModel",
+        EncoderModel="sentence-similarity",
+    ),
     former_architectures={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
     spec=spec,
     build=build,
     names=names,
     initialise=initialise,
-    tiny={
-        "model_type": "t5",
-        "is_encoder_decoder": True,
-        "vocab_size": 99,
-        "d_model": 32,
-        "d_kv": 6,
-        "d_ff": 48,
-        "num_layers": 3,
-        "num_decoder_layers": 2,
-        "num_heads": 4,
-        "relative_attention_num_buckets": 8,
-        "relative_attention_max_distance": 11,
-        "dropout_rate": 0.0,
-        "initializer_factor": 0.3,  # 1 is usual; scores that nothing divides are then steep in so narrow a model
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "decoder_start_token_id": 0,
-    },
+    tiny=KEYS.tiny(
+        "t5",
+        **{"is_encoder_decoder": True, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0},
+        **{"d_model": 32, "num_heads": 4, "d_kv": 6, "num_layers": 3},
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=11,
+        initializer_factor=0.3,  # 1 is usual; scores that nothing divides are then steep in so narrow a model
+    ),
 )

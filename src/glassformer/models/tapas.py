@@ -12,23 +12,22 @@ Source: Herzig et al. 2020, section 2; positions that restart in each cell are i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import init
-from glassformer.core.cells import CellScore, CellSelection, CellSelectionWithAggregation
-from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.heads import Head
-from glassformer.core.specs import CellSelectionSpec
+from glassformer.core import Batch, Flow, Head, Output, init
+from glassformer.core.cells import CellScore, CellSelection, CellSelectionSpec, CellSelectionWithAggregation
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.models import bert
-from glassformer.models._config import MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._config import MAX_ROWS
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant, flag, number, probability, size, size_or_zero
 from glassformer.models._network import Network, TextSpec, require_ids
+from glassformer.models._text import Encoder
 from glassformer.weights.names import WeightNames
 
 COLUMN, ROW = 1, 2
@@ -38,7 +37,7 @@ MAX_TABLE_SIZE = 1024
 UNUSED_KEYS = """aggregation_labels no_aggregation_label_index softmax_temperature type_vocab_size
     aggregation_temperature answer_loss_cutoff answer_loss_importance average_approximation_function
     cell_selection_preference huber_loss_delta use_gumbel_for_aggregation use_gumbel_for_cells
-    use_normalized_answer_loss""".split()
+    use_normalized_answer_loss"""
 """Names of operators, repeated keys, and weak supervision by the answer alone, which the loss rejects."""
 
 
@@ -58,32 +57,41 @@ class TapasSpec(TextSpec):
     zero_init_selection: bool
 
 
-def spec(reader: ConfigReader) -> TapasSpec:
+KEYS = bert.KEYS.extend(
+    token_types=constant(0),
+    classifier_dropout=probability("hidden_dropout_prob", 0.1),
+    operators=size_or_zero("num_aggregation_labels", 0, maximum=MAX_ROWS),
+    restarts=flag("reset_position_index_per_cell", True),
+    zero_init_selection=flag("init_cell_selection_weights_to_zero", False),
+    rows=size("max_num_rows", 64, maximum=MAX_TABLE_SIZE),
+    columns=size("max_num_columns", 32, maximum=MAX_TABLE_SIZE),
+    one_column=flag("select_one_column", True),
+    may_be_empty=flag("allow_empty_column_selection", False),
+    average=flag("average_logits_per_cell", False),
+    temperature=number("temperature", 1.0),
+    positive_weight=number("positive_label_weight", 10.0),
+    ignores_cells=flag("disable_per_token_loss", False),
+    operator_weight=number("aggregation_loss_weight", 1.0),
+    weak_supervision=flag("use_answer_as_supervision", False),
+    unused=f"{UNUSED_KEYS} classifier_dropout",
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> TapasSpec:
     """config.json → spec."""
-    like_bert = bert.spec(reader, token_types=0)
-    as_bert = {field.name: getattr(like_bert, field.name) for field in fields(like_bert)}
-    dropout = like_bert.embed.dropout
-    reader.used.update(UNUSED_KEYS)
-    return TapasSpec(
-        **as_bert | {"classifier_dropout": dropout},
-        type_sizes=_type_sizes(reader.get("type_vocab_sizes", default=[3, 256, 256, 2, 256, 256, 10])),
-        restarts=reader.flag("reset_position_index_per_cell", default=True),
-        operators=reader.integer("num_aggregation_labels", default=0, minimum=0, maximum=MAX_ROWS),
-        zero_init_selection=reader.flag("init_cell_selection_weights_to_zero", default=False),
-        selection=CellSelectionSpec(
-            width=like_bert.embed.width,
-            rows=reader.integer("max_num_rows", default=64, maximum=MAX_TABLE_SIZE),
-            columns=reader.integer("max_num_columns", default=32, maximum=MAX_TABLE_SIZE),
-            one_column=reader.flag("select_one_column", default=True),
-            may_be_empty=reader.flag("allow_empty_column_selection", default=False),
-            average=reader.flag("average_logits_per_cell", default=False),
-            temperature=reader.number("temperature", default=1.0),
-            dropout=dropout,
-            positive_weight=reader.number("positive_label_weight", default=10.0),
-            learns_cells=not reader.flag("disable_per_token_loss", default=False),
-            operator_weight=reader.number("aggregation_loss_weight", default=1.0),
-            supervised_operator=not reader.flag("use_answer_as_supervision", default=False),
-        ),
+    selection = CellSelectionSpec(
+        **c("width rows columns one_column may_be_empty average temperature dropout"),
+        **c("positive_weight operator_weight"),
+        learns_cells=not c.ignores_cells,
+        supervised_operator=not c.weak_supervision,
+    )
+    return bert.text_spec(
+        c,
+        TapasSpec,
+        type_sizes=_type_sizes(c.reader.get("type_vocab_sizes", default=[3, 256, 256, 2, 256, 256, 10])),
+        selection=selection,
+        **c("restarts operators zero_init_selection"),
     )
 
 
@@ -97,7 +105,7 @@ def _type_sizes(sizes: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-class Tapas(bert.Bert):
+class Tapas(Encoder):
     """TAPAS: BERT with several token types for each token; where none are given, all are 0."""
 
     def __init__(self, spec: TapasSpec, task: str) -> None:
@@ -189,51 +197,45 @@ def initialise(network: nn.Module, spec: TapasSpec) -> None:
             nn.init.zeros_(module.bias)
 
 
+NAMES = bert.NAMES.extend(
+    """
+    numbers.{i}                    embeddings.token_type_embeddings_{i}
+    head.operator.pooler.dense     pooler.dense
+    [head]
+    head.token.weight              output_weights
+    head.token.bias                output_bias
+    head.column.weight             column_output_weights
+    head.column.bias               column_output_bias
+    head.operator.classifier       aggregation_classifier
+    """,
+    prefix="tapas",
+)
+
+
 def names(spec: TapasSpec, task: str) -> WeightNames:
-    """Weight names: BERT's, and those of the heads that select cells."""
-    like_bert = bert.names(spec, task)
-    head = {
-        **like_bert.head,
-        "head.token.weight": "output_weights",
-        "head.token.bias": "output_bias",
-        "head.column.weight": "column_output_weights",
-        "head.column.bias": "column_output_bias",
-        "head.operator.classifier": "aggregation_classifier",
-    }
+    """Weight names; files of a head without operators have a pooler that it does not read."""
     unpooled = task == "table-question-answering" and not spec.operators
-    pooler = ("pooler.dense.weight", "pooler.dense.bias")  # saved with that head, read or not
-    return replace(
-        like_bert,
-        prefix="tapas",
-        body={
-            **like_bert.body,
-            "numbers.{i}": "embeddings.token_type_embeddings_{i}",
-            "head.operator.pooler.dense": "pooler.dense",
-        },
-        head=head,
-        ignored=(*like_bert.ignored, *pooler) if unpooled else like_bert.ignored,
-    )
+    pooler = ("pooler.dense.weight", "pooler.dense.bias") if unpooled else ()
+    return replace(NAMES, ignored=(*NAMES.ignored, *pooler))(spec, task)
 
 
 FAMILY = Family(
     model_type="tapas",
     distinction="seven token types: row, column, rank, …; selects cells of a table",
-    architectures={
-        "TapasModel": "feature-extraction",
-        "TapasForMaskedLM": "fill-mask",
-        "TapasForSequenceClassification": "text-classification",
-        "TapasForQuestionAnswering": "table-question-answering",
-    },
+    architectures=architectures(
+        "Tapas",
+        "Model ForMaskedLM ForSequenceClassification ForQuestionAnswering",
+        ForQuestionAnswering="table-question-answering",
+    ),
     spec=spec,
     build=build,
     names=names,
-    tiny={
-        **{key: value for key, value in bert.FAMILY.tiny.items() if key != "type_vocab_size"},
-        "model_type": "tapas",
-        "type_vocab_sizes": [3, 4, 5, 2, 4, 4, 3],
-        "max_num_rows": 4,
-        "max_num_columns": 4,
-        "num_aggregation_labels": 3,
-    },
+    tiny=KEYS.tiny(
+        "tapas",
+        type_vocab_sizes=[3, 4, 5, 2, 4, 4, 3],
+        max_num_rows=4,
+        max_num_columns=4,
+        num_aggregation_labels=3,
+    ),
     initialise=initialise,
 )

@@ -13,18 +13,16 @@ from __future__ import annotations
 import math
 
 from glassformer.core import init
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    EmbeddingSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    SinusoidalSpec,
-    StackSpec,
-)
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.blocks import BlockSpec
+from glassformer.core.embeddings import EmbeddingSpec
+from glassformer.core.feed_forward import FeedForwardSpec
+from glassformer.core.norms import LayerNormSpec
+from glassformer.core.positions import SinusoidalSpec
+from glassformer.core.stack import StackSpec
 from glassformer.deprecation import former_names
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Keys, Values, flag, size
 from glassformer.models._seq2seq import (
     EncoderDecoder,
     EncoderDecoderSpec,
@@ -34,7 +32,7 @@ from glassformer.models._seq2seq import (
     make_streams,
     shift_right,
 )
-from glassformer.weights.names import Rule, Tied, WeightNames
+from glassformer.weights.name_table import NameTable
 
 __all__ = [
     "FAMILY",
@@ -49,54 +47,53 @@ __all__ = [
 TransformerSpec = EncoderDecoderSpec
 
 
-def spec(reader: ConfigReader) -> TransformerSpec:
+KEYS = Keys(
+    width="d_model",
+    heads="num_heads",
+    head_width=size("head_width", None, maximum=10_000),
+    hidden="d_ff",
+    encoder_layers="encoder_layers",
+    decoder_layers="decoder_layers",
+    vocabulary="vocab_size",
+    max_tokens=("max_positions", 1024),
+    activation=("activation", "relu"),
+    eps=("norm_eps", 1e-5),
+    norm_first=flag("norm_first", False),
+    scaled=flag("scale_embeddings", True),
+    tied=("tie_embeddings", True),
+    dropout=("dropout", 0.1),
+    attention_dropout=("attention_dropout", 0.0),
+    activation_dropout=("activation_dropout", 0.0),
+    fixed={"is_encoder_decoder": True},
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> TransformerSpec:
     """config.json → spec."""
-    reader.fixed("is_encoder_decoder", True)
-    width = reader.integer("d_model")
-    head_width = reader.get("head_width", default=None)
-    dropout = reader.probability("dropout", default=0.1)
-    norm = LayerNormSpec(width=width, eps=reader.number("norm_eps", default=1e-5))
-    norm_first = reader.flag("norm_first", default=False)
-    attention = AttentionSpec(
-        width=width,
-        heads=reader.integer("num_heads"),
-        head_width=None if head_width is None else reader.integer("head_width", maximum=10_000),
-        dropout=reader.probability("attention_dropout", default=0.0),
-    )
+    norm = LayerNormSpec(**c("width eps"))
     block = BlockSpec(
-        attention=attention,
-        feed_forward=FeedForwardSpec(
-            width=width,
-            hidden=reader.integer("d_ff"),
-            activation=reader.text("activation", default="relu"),
-            dropout=reader.probability("activation_dropout", default=0.0),
-        ),
-        before=norm if norm_first else None,
-        on_residual=None if norm_first else norm,
-        dropout=dropout,
+        attention=AttentionSpec(**c("width heads head_width"), dropout=c.attention_dropout),
+        feed_forward=FeedForwardSpec(**c("width hidden activation"), dropout=c.activation_dropout),
+        before=norm if c.norm_first else None,
+        on_residual=None if c.norm_first else norm,
+        dropout=c.dropout,
     )
     embed = EmbeddingSpec(
-        vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
-        width=width,
-        positions=SinusoidalSpec(count=reader.integer("max_positions", default=1024, maximum=MAX_ROWS)),
-        dropout=dropout,
-        scale=math.sqrt(width) if reader.flag("scale_embeddings", default=True) else 1.0,
+        **c("vocabulary width dropout"),
+        positions=SinusoidalSpec(count=c.max_tokens),
+        scale=math.sqrt(c.width) if c.scaled else 1.0,
     )
-    final_norm = norm if norm_first else None  # the pre-norm stream is not normed until here
+
+    def stream(block: BlockSpec, layers: int) -> StreamSpec:
+        # the pre-norm stream is not normed until its end
+        final_norm = norm if c.norm_first else None
+        return StreamSpec(embed=embed, blocks=StackSpec(blocks=(block,) * layers), final_norm=final_norm)
+
     return TransformerSpec(
-        encoder=StreamSpec(
-            embed=embed,
-            blocks=StackSpec(blocks=(block,) * reader.integer("encoder_layers", maximum=MAX_LAYERS)),
-            final_norm=final_norm,
-        ),
-        decoder=StreamSpec(
-            embed=embed,
-            blocks=StackSpec(
-                blocks=(decoder_block(block),) * reader.integer("decoder_layers", maximum=MAX_LAYERS)
-            ),
-            final_norm=final_norm,
-        ),
-        tied=reader.flag("tie_embeddings", default=True),
+        encoder=stream(block, c.encoder_layers),
+        decoder=stream(decoder_block(block), c.decoder_layers),
+        tied=c.tied,
     )
 
 
@@ -111,35 +108,23 @@ class Transformer(EncoderDecoder):
         self.name_nodes()
 
 
-MODULES = (
-    "embed.tokens",
-    "blocks.{i}.attn_residual.before",
-    "blocks.{i}.attn.qkv",
-    "blocks.{i}.attn.out",
-    "blocks.{i}.attn_residual.on_residual",
-    "blocks.{i}.cross_residual.before",
-    "blocks.{i}.cross.q",
-    "blocks.{i}.cross.kv",
-    "blocks.{i}.cross.out",
-    "blocks.{i}.cross_residual.on_residual",
-    "blocks.{i}.ffn_residual.before",
-    "blocks.{i}.ffn.up",
-    "blocks.{i}.ffn.down",
-    "blocks.{i}.ffn_residual.on_residual",
-    "final_norm",
+MODULES = """
+    {side}.embed.tokens {side}.blocks.{i}.attn_residual.before {side}.blocks.{i}.attn.qkv {side}.blocks.{i}.attn.out
+    {side}.blocks.{i}.attn_residual.on_residual decoder.blocks.{i}.cross_residual.before decoder.blocks.{i}.cross.q
+    decoder.blocks.{i}.cross.kv decoder.blocks.{i}.cross.out decoder.blocks.{i}.cross_residual.on_residual
+    {side}.blocks.{i}.ffn_residual.before {side}.blocks.{i}.ffn.up {side}.blocks.{i}.ffn.down
+    {side}.blocks.{i}.ffn_residual.on_residual {side}.final_norm
+"""
+"""The modules that can have weights; the spec decides which exist."""
+
+# Our own format: a tensor is named by the path of its module.
+NAMES = NameTable(
+    "\n".join(f"{module} {module}" for module in MODULES.split())
+    + """
+    decoder.embed.tokens    decoder.embed.tokens    =?
+    head.decoder            head.decoder            =?
+    """
 )
-"""The modules of encoder and decoder that can have weights; the spec decides which exist."""
-
-
-def names(spec: TransformerSpec, task: str) -> WeightNames:
-    """Weight names of our own format: a tensor is named by the path of its module."""
-    body: dict[str, str | Rule] = {
-        f"{stream}.{module}": f"{stream}.{module}" for stream in ("encoder", "decoder") for module in MODULES
-    }
-    for path in ("decoder.embed.tokens", "head.decoder"):
-        body[path] = Tied(path) if spec.tied else path
-    return WeightNames(body=body)
-
 
 PAPER_BASE = {
     "model_type": "transformer",
@@ -162,10 +147,10 @@ PAPER_BASE = {
 FAMILY = Family(
     model_type="transformer",
     distinction="the paper's own: scaled embeddings, sinusoidal positions, one table for source, target and output",
-    architectures={"TransformerForConditionalGeneration": "translation"},
+    architectures=architectures("Transformer", "ForConditionalGeneration"),
     spec=spec,
     build=Transformer,
-    names=names,
+    names=NAMES,
     initialise=lambda network, spec: init.xavier(network),
     tiny={
         **PAPER_BASE,

@@ -12,25 +12,19 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.blocks import BlockSpec
 from glassformer.core.classification_heads import Problem, SequenceClassifier
+from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head, Pooler
-from glassformer.core.norms import make_norm
-from glassformer.core.patches import Patches
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    FeedForwardSpec,
-    LayerNormSpec,
-    NormSpec,
-    PatchesSpec,
-    StackSpec,
-)
-from glassformer.core.stack import Stack
-from glassformer.models._config import MAX_LAYERS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
+from glassformer.core.patches import Patches, PatchesSpec
+from glassformer.core.stack import Stack, StackSpec
+from glassformer.models._family import Family, architectures
 from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size, require_pixels
-from glassformer.weights.names import Fused, Unsqueezed, WeightNames
+from glassformer.models._keys import Keys, Values, size, text
+from glassformer.weights.name_table import NameTable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,44 +40,40 @@ class VitSpec:
     init_std: float
 
 
-def spec(reader: ConfigReader) -> VitSpec:
+KEYS = Keys(
+    width=("hidden_size", 768),
+    layers=("num_hidden_layers", 12),
+    heads=("num_attention_heads", 12),
+    hidden=("intermediate_size", 3072),
+    channels=size("num_channels", 3, maximum=MAX_CHANNELS),
+    activation=("hidden_act", "gelu"),
+    eps=("layer_norm_eps", 1e-12),
+    bias=("qkv_bias", True),
+    dropout=("hidden_dropout_prob", 0.0),
+    attention_dropout=("attention_probs_dropout_prob", 0.0),
+    pooler=text("pooler_act", "tanh"),
+    init_std=("initializer_range", 0.02),
+    unused="encoder_stride",  # of a head that is not supported
+)
+
+
+@KEYS.spec
+def spec(c: Values) -> VitSpec:
     """config.json → spec."""
-    reader.get("encoder_stride", default=None)  # of a head that is not supported
-    width = reader.integer("hidden_size", default=768)
-    reader.fixed("pooler_output_size", width)
-    dropout = reader.probability("hidden_dropout_prob", default=0.0)
-    norm = LayerNormSpec(width=width, eps=reader.number("layer_norm_eps", default=1e-12))
+    c.reader.fixed("pooler_output_size", c.width)
+    norm = LayerNormSpec(**c("width eps"))
     block = BlockSpec(
-        attention=AttentionSpec(
-            width=width,
-            heads=reader.integer("num_attention_heads", default=12),
-            bias=reader.flag("qkv_bias", default=True),
-            dropout=reader.probability("attention_probs_dropout_prob", default=0.0),
-        ),
-        feed_forward=FeedForwardSpec(
-            width=width,
-            hidden=reader.integer("intermediate_size", default=3072),
-            activation=reader.text("hidden_act", default="gelu"),
-        ),
+        attention=AttentionSpec(**c("width heads bias"), dropout=c.attention_dropout),
+        feed_forward=FeedForwardSpec(**c("width hidden activation")),
         before=norm,
-        dropout=dropout,
+        dropout=c.dropout,
     )
+    image, patch = image_size(c.reader, "image_size", 224), image_size(c.reader, "patch_size", 16)
     return VitSpec(
-        embed=PatchesSpec(
-            image=image_size(reader, "image_size", 224),
-            patch=image_size(reader, "patch_size", 16),
-            channels=reader.integer("num_channels", default=3, maximum=MAX_CHANNELS),
-            width=width,
-            dropout=dropout,
-        ),
-        blocks=StackSpec(
-            blocks=(block,) * reader.integer("num_hidden_layers", default=12, maximum=MAX_LAYERS)
-        ),
+        embed=PatchesSpec(image=image, patch=patch, **c("channels width dropout")),
+        blocks=StackSpec(blocks=(block,) * c.layers),
         final_norm=norm,
-        pooler=reader.text("pooler_act", default="tanh"),
-        labels=reader.labels(),
-        problem=reader.problem(),
-        init_std=reader.number("initializer_range", default=0.02),
+        **c("pooler labels problem init_std"),
     )
 
 
@@ -108,52 +98,34 @@ class Vit(ImageEncoder):
         return x
 
 
-def names(spec: VitSpec, task: str) -> WeightNames:
-    """Weight names."""
-    layer = "encoder.layer.{i}"
-    return WeightNames(
-        prefix="vit",
-        body={
-            "embed.projection": "embeddings.patch_embeddings.projection",
-            "embed.summary": Unsqueezed("embeddings.cls_token", axes=2),
-            "embed.positions.weight": Unsqueezed("embeddings.position_embeddings"),
-            "blocks.{i}.attn_residual.before": f"{layer}.layernorm_before",
-            "blocks.{i}.attn.qkv": Fused(
-                tuple(f"{layer}.attention.attention.{part}" for part in ("query", "key", "value")),
-                (spec.blocks.width,) * 3,
-            ),
-            "blocks.{i}.attn.out": f"{layer}.attention.output.dense",
-            "blocks.{i}.ffn_residual.before": f"{layer}.layernorm_after",
-            "blocks.{i}.ffn.up": f"{layer}.intermediate.dense",
-            "blocks.{i}.ffn.down": f"{layer}.output.dense",
-            "final_norm": "layernorm",
-            "head.dense": "pooler.dense",
-        },
-        head={"head.classifier": "classifier"},
-        ignored=("embeddings.mask_token",),  # of masked image modelling
-    )
+NAMES = NameTable(
+    """
+    embed.projection                   embeddings.patch_embeddings.projection
+    embed.summary                      embeddings.cls_token                           [1 1]
+    embed.positions.weight             embeddings.position_embeddings                 [1]
+    blocks.{i}.attn_residual.before    encoder.layer.{i}.layernorm_before
+    blocks.{i}.attn.qkv                encoder.layer.{i}.attention.attention.(query|key|value)
+    blocks.{i}.attn.out                encoder.layer.{i}.attention.output.dense
+    blocks.{i}.ffn_residual.before     encoder.layer.{i}.layernorm_after
+    blocks.{i}.ffn.up                  encoder.layer.{i}.intermediate.dense
+    blocks.{i}.ffn.down                encoder.layer.{i}.output.dense
+    final_norm                         layernorm
+    head.dense                         pooler.dense
 
+    [head]
+    head.classifier                    classifier
+    """,
+    prefix="vit",
+    ignored=("embeddings.mask_token",),  # of masked image modelling
+)
 
 FAMILY = Family(
     model_type="vit",
     distinction="images cut into patches; a learned [CLS] token represents the image",
-    architectures={
-        "ViTModel": "feature-extraction",
-        "ViTForImageClassification": "image-classification",
-    },
+    architectures=architectures("ViT", "Model ForImageClassification"),
     spec=spec,
     build=Vit,
-    names=names,
+    names=NAMES,
     modality="picture",
-    tiny={
-        "model_type": "vit",
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "image_size": 12,
-        "patch_size": 4,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    },
+    tiny=KEYS.tiny("vit", image_size=12, patch_size=4),
 )

@@ -16,119 +16,106 @@ Differs: no LayerDrop in training, which the reference library supports, and Spe
 
 from __future__ import annotations
 
-from glassformer.core.specs import (
-    AttentionSpec,
-    BlockSpec,
-    ConvolvedPositionsSpec,
-    FeedForwardSpec,
-    FrameEmbeddingSpec,
-    LayerNormSpec,
-    SpansSpec,
-    SpecAugmentSpec,
-    StackSpec,
-    TimeConvolutionSpec,
-    TimeNormSpec,
-    WaveformSpec,
-)
+from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, StackSpec
+from glassformer.core.positions import ConvolvedPositionsSpec
+from glassformer.core.spec_augment import SpansSpec, SpecAugmentSpec
+from glassformer.core.waveform import FrameEmbeddingSpec, TimeConvolutionSpec, TimeNormSpec, WaveformSpec
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, MAX_WIDTH, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._config import MAX_WIDTH, ConfigReader
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Keys, Values, flag, size, text, token_id
 from glassformer.models._speech import SpeechEncoderSpec, build, initialise
-from glassformer.weights.names import Fused, Rule, WeightNames
+from glassformer.weights.name_table import NameTable
 
 MAX_CONVOLUTIONS = 32
 """Limit on convolutions. No published model has more than 7."""
 
 
-UNUSED_KEYS = (
-    "adapter_kernel_size", "adapter_stride", "num_adapter_layers", "output_hidden_size",  # of the adapter
-    "codevector_dim", "contrastive_logits_temperature", "diversity_loss_weight", "feat_quantizer_dropout",
-    "num_codevector_groups", "num_codevectors_per_group", "num_negatives", "proj_codevector_dim",  # of pre-training
-    "tdnn_dim", "tdnn_dilation", "tdnn_kernel", "xvector_output_dim",  # of speaker verification
-    "feat_extract_dropout", "freeze_feat_extract_train", "hidden_dropout_prob", "layerdrop",  # of training alone,
-    "mask_channel_length", "mask_channel_min_space", "mask_channel_other", "mask_channel_prob",  # and most of
-    "mask_channel_selection", "mask_time_min_space", "mask_time_other", "mask_time_selection",  # them only in
-    "no_mask_channel_overlap", "no_mask_time_overlap", "num_feat_extract_layers", "replace_prob",  # old releases
-)  # fmt: skip
+KEYS = Keys(
+    width="hidden_size",
+    layers="num_hidden_layers",
+    heads="num_attention_heads",
+    hidden="intermediate_size",
+    vocabulary=("vocab_size", 32),
+    activation=("hidden_act", "gelu"),
+    convolution_activation=text("feat_extract_activation", "gelu"),
+    eps=("layer_norm_eps", 1e-5),
+    norm_first=flag("do_stable_layer_norm", False),
+    dropout=("hidden_dropout", 0.1),
+    attention_dropout=("attention_dropout", 0.1),
+    activation_dropout=("activation_dropout", 0.1),
+    feature_dropout=("feat_proj_dropout", 0.0),
+    head_dropout=("final_dropout", 0.1),
+    kernel=size("num_conv_pos_embeddings", 128),
+    groups=size("num_conv_pos_embedding_groups", 16),
+    convolution_norm=text("feat_extract_norm", "group"),
+    convolution_bias=flag("conv_bias", False),
+    layer_sum=flag("use_weighted_layer_sum", False),
+    blank=token_id("pad_token_id", 0),
+    reduction=text("ctc_loss_reduction", "sum"),
+    zero_infinity=flag("ctc_zero_infinity", False),
+    classifier_hidden=size("classifier_proj_size", 256),
+    init_std=("initializer_range", 0.02),
+    fixed={
+        **{"add_adapter": False, "adapter_attn_dim": None},
+        **{"ctc_loss_reduction": ("sum", "mean"), "feat_extract_norm": ("group", "layer")},
+    },
+    # of the adapter; of pre-training; of speaker verification; of training alone, and most of them only in old releases
+    unused="""adapter_kernel_size adapter_stride num_adapter_layers output_hidden_size
+        codevector_dim contrastive_logits_temperature diversity_loss_weight feat_quantizer_dropout
+        num_codevector_groups num_codevectors_per_group num_negatives proj_codevector_dim
+        tdnn_dim tdnn_dilation tdnn_kernel xvector_output_dim
+        feat_extract_dropout freeze_feat_extract_train hidden_dropout_prob layerdrop
+        mask_channel_length mask_channel_min_space mask_channel_other mask_channel_prob mask_channel_selection
+        mask_time_min_space mask_time_other mask_time_selection no_mask_channel_overlap no_mask_time_overlap
+        num_feat_extract_layers replace_prob""",
+)
 
 
-def spec(reader: ConfigReader) -> SpeechEncoderSpec:
+@KEYS.spec
+def spec(c: Values) -> SpeechEncoderSpec:
     """config.json → spec."""
-    reader.fixed("add_adapter", False)
-    reader.fixed("adapter_attn_dim", None)
-    reader.used.update(UNUSED_KEYS)
-    width = reader.integer("hidden_size")
-    dropout = reader.probability("hidden_dropout", default=0.1)
-    eps = reader.number("layer_norm_eps", default=1e-5)
-    activation = reader.text("feat_extract_activation", default="gelu")
-    norm_first = reader.flag("do_stable_layer_norm", default=False)
-    norm = LayerNormSpec(width=width, eps=eps)
-    layers = convolutions(reader, activation)
-    reader.fixed("ctc_loss_reduction", "sum", "mean")
+    return encoder_spec(c)
+
+
+def encoder_spec(c: Values) -> SpeechEncoderSpec:
+    """The spec of the encoder and its heads, with the fields of these keys or a sibling's."""
+    norm = LayerNormSpec(**c("width eps"))
+    layers = convolutions(c)
+    features = layers[-1].width
+    block = BlockSpec(
+        attention=AttentionSpec(**c("width heads"), dropout=c.attention_dropout),
+        feed_forward=FeedForwardSpec(**c("width hidden activation"), dropout=c.activation_dropout),
+        before=norm if c.norm_first else None,
+        on_residual=None if c.norm_first else norm,
+        dropout=c.dropout,
+    )
     return SpeechEncoderSpec(
-        waveform=WaveformSpec(layers=layers, norm=LayerNormSpec(width=layers[-1].width, eps=eps)),
+        waveform=WaveformSpec(layers=layers, norm=LayerNormSpec(width=features, eps=c.eps)),
         embed=FrameEmbeddingSpec(
-            features=layers[-1].width,
-            positions=ConvolvedPositionsSpec(
-                width=width,
-                kernel=reader.integer("num_conv_pos_embeddings", default=128),
-                groups=reader.integer("num_conv_pos_embedding_groups", default=16),
-                activation=activation,
-            ),
-            augment=spec_augment(reader, width),
-            norm=None if norm_first else norm,
-            feature_dropout=reader.probability("feat_proj_dropout", default=0.0),
-            dropout=dropout,
+            features=features,
+            positions=ConvolvedPositionsSpec(**c("width kernel groups"), activation=c.convolution_activation),
+            augment=spec_augment(c.reader, c.width),
+            norm=None if c.norm_first else norm,
+            **c("feature_dropout dropout"),
         ),
-        blocks=StackSpec(
-            blocks=(block_spec(reader, norm, norm_first),)
-            * reader.integer("num_hidden_layers", maximum=MAX_LAYERS)
-        ),
-        final_norm=norm if norm_first else None,  # the pre-norm stream is not normed until here
-        layer_sum=reader.flag("use_weighted_layer_sum", default=False),
-        vocabulary=reader.integer("vocab_size", default=32, maximum=MAX_ROWS),
-        blank=reader.integer("pad_token_id", default=0, minimum=0, maximum=MAX_ROWS),
-        reduction=reader.text("ctc_loss_reduction", default="sum"),
-        zero_infinity=reader.flag("ctc_zero_infinity", default=False),
-        head_dropout=reader.probability("final_dropout", default=0.1),
-        hidden=reader.integer("classifier_proj_size", default=256),
-        labels=reader.labels(),
-        init_std=reader.number("initializer_range", default=0.02),
+        blocks=StackSpec(blocks=(block,) * c.layers),
+        final_norm=norm if c.norm_first else None,  # the pre-norm stream is not normed until here
+        hidden=c.classifier_hidden,
+        **c("layer_sum vocabulary blank reduction zero_infinity head_dropout labels init_std"),
     )
 
 
-def block_spec(reader: ConfigReader, norm: LayerNormSpec, norm_first: bool) -> BlockSpec:
-    """One block of the transformer."""
-    return BlockSpec(
-        attention=AttentionSpec(
-            width=norm.width,
-            heads=reader.integer("num_attention_heads"),
-            dropout=reader.probability("attention_dropout", default=0.1),
-        ),
-        feed_forward=FeedForwardSpec(
-            width=norm.width,
-            hidden=reader.integer("intermediate_size"),
-            activation=reader.text("hidden_act", default="gelu"),
-            dropout=reader.probability("activation_dropout", default=0.1),
-        ),
-        before=norm if norm_first else None,
-        on_residual=None if norm_first else norm,
-        dropout=reader.probability("hidden_dropout", default=0.1),
-    )
-
-
-def convolutions(reader: ConfigReader, activation: str) -> tuple[TimeConvolutionSpec, ...]:
+def convolutions(c: Values) -> tuple[TimeConvolutionSpec, ...]:
     """The convolutions of the feature encoder; with group norm, the first layer alone is normed.
 
     Raises: ConfigError: widths, strides and kernels differ in number.
     """
-    reader.fixed("feat_extract_norm", "group", "layer")
-    over_time = reader.text("feat_extract_norm", default="group") == "group"
-    bias = reader.flag("conv_bias", default=False)
-    widths = sizes(reader, "conv_dim", (512,) * 7)
-    strides = sizes(reader, "conv_stride", (5, 2, 2, 2, 2, 2, 2))
-    kernels = sizes(reader, "conv_kernel", (10, 3, 3, 3, 3, 2, 2))
+    over_time = c.convolution_norm == "group"
+    widths = sizes(c.reader, "conv_dim", (512,) * 7)
+    strides = sizes(c.reader, "conv_stride", (5, 2, 2, 2, 2, 2, 2))
+    kernels = sizes(c.reader, "conv_kernel", (10, 3, 3, 3, 3, 2, 2))
     if not len(widths) == len(strides) == len(kernels):
         raise ConfigError(
             f"config.json: conv_dim, conv_stride and conv_kernel have {len(widths)}, {len(strides)} and {len(kernels)} "
@@ -146,8 +133,8 @@ def convolutions(reader: ConfigReader, activation: str) -> tuple[TimeConvolution
             width=widths[i],
             kernel=kernels[i],
             stride=strides[i],
-            activation=activation,
-            bias=bias,
+            activation=c.convolution_activation,
+            bias=c.convolution_bias,
             norm=norm(i),
         )
         for i in range(len(widths))
@@ -191,85 +178,61 @@ def mask_spans(reader: ConfigReader, axis: str, share: float, minimum: int) -> S
     )
 
 
-def names(spec: SpeechEncoderSpec, task: str) -> WeightNames:
-    """Weight names."""
-    layer, convolved = "encoder.layers.{i}", "encoder.pos_conv_embed.conv"
-    body: dict[str, str | Rule] = {
-        "features.{i}.conv": "feature_extractor.conv_layers.{i}.conv",
-        "features.{i}.norm": "feature_extractor.conv_layers.{i}.layer_norm",
-        "features.norm": "feature_projection.layer_norm",
-        "embed.projection": "feature_projection.projection",
-        "embed.augment.vector": "masked_spec_embed",
-        "embed.positions.gain": f"{convolved}.parametrizations.weight.original0",
-        "embed.positions.direction": f"{convolved}.parametrizations.weight.original1",
-        "embed.positions.bias": f"{convolved}.bias",
-        "embed.norm": "encoder.layer_norm",
-        "final_norm": "encoder.layer_norm",  # one or the other
-        "blocks.{i}.attn.qkv": Fused(
-            tuple(f"{layer}.attention.{part}_proj" for part in "qkv"), (spec.blocks.width,) * 3
-        ),
-        "blocks.{i}.attn.out": f"{layer}.attention.out_proj",
-        "blocks.{i}.ffn.up": f"{layer}.feed_forward.intermediate_dense",
-        "blocks.{i}.ffn.down": f"{layer}.feed_forward.output_dense",
-    }
-    for slot in ("before", "on_residual"):
-        body[f"blocks.{{i}}.attn_residual.{slot}"] = f"{layer}.layer_norm"
-        body[f"blocks.{{i}}.ffn_residual.{slot}"] = f"{layer}.final_layer_norm"
-    return WeightNames(
-        prefix="wav2vec2",
-        body=body,
-        head={
-            "head.decoder": "lm_head",
-            "head.projection": "projector",
-            "head.classifier": "classifier",
-            "head.mix.weights": "layer_weights",
-        },
-        renamed={  # two spellings of weight normalisation; files with `weight_g` are older, but either is read
-            f"{convolved}.weight_g": f"{convolved}.parametrizations.weight.original0",
-            f"{convolved}.weight_v": f"{convolved}.parametrizations.weight.original1",
-        },
-        zero_if_missing=(
-            "embed.augment.vector",
-        ),  # the first models were published without it; training starts at 0
-    )
+NAMES = NameTable(
+    """
+    features.{i}.conv                       feature_extractor.conv_layers.{i}.conv
+    features.{i}.norm                       feature_extractor.conv_layers.{i}.layer_norm
+    features.norm                           feature_projection.layer_norm
+    embed.projection                        feature_projection.projection
+    embed.augment.vector                    masked_spec_embed
+    embed.positions.gain                    encoder.pos_conv_embed.conv.parametrizations.weight.original0
+    embed.positions.direction               encoder.pos_conv_embed.conv.parametrizations.weight.original1
+    embed.positions.bias                    encoder.pos_conv_embed.conv.bias
+    embed.norm                              encoder.layer_norm
+    final_norm                              encoder.layer_norm
+    blocks.{i}.attn_residual.before         encoder.layers.{i}.layer_norm
+    blocks.{i}.attn.qkv                     encoder.layers.{i}.attention.(q|k|v)_proj
+    blocks.{i}.attn.out                     encoder.layers.{i}.attention.out_proj
+    blocks.{i}.attn_residual.on_residual    encoder.layers.{i}.layer_norm
+    blocks.{i}.ffn_residual.before          encoder.layers.{i}.final_layer_norm
+    blocks.{i}.ffn.up                       encoder.layers.{i}.feed_forward.intermediate_dense
+    blocks.{i}.ffn.down                     encoder.layers.{i}.feed_forward.output_dense
+    blocks.{i}.ffn_residual.on_residual     encoder.layers.{i}.final_layer_norm
 
+    [head]
+    head.decoder                            lm_head
+    head.projection                         projector
+    head.classifier                         classifier
+    head.mix.weights                        layer_weights
+    """,
+    prefix="wav2vec2",
+    renamed={  # two spellings of weight normalisation; files with `weight_g` are older, but either is read
+        f"encoder.pos_conv_embed.conv.weight_{old}": f"encoder.pos_conv_embed.conv.parametrizations.weight.{new}"
+        for old, new in (("g", "original0"), ("v", "original1"))
+    },
+    # the first models were published without it; training starts at 0
+    zero_if_missing=("embed.augment.vector",),
+)
+
+TINY = {
+    **{"feat_extract_norm": "layer", "conv_bias": True, "do_stable_layer_norm": True},
+    **{"conv_dim": [12, 16, 20], "conv_kernel": [10, 3, 3], "conv_stride": [5, 4, 2]},
+    **{"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 24},
+    **{"ctc_loss_reduction": "mean", "mask_time_prob": 0.0},
+    **{"activation_dropout": 0.0, "final_dropout": 0.0, "layerdrop": 0.0},
+}
+AUDIO_TASKS = {"ForSequenceClassification": "audio-classification"}
 
 FAMILY = Family(
     model_type="wav2vec2",
     distinction="convolutions over the waveform; convolutional positions",
-    architectures={
-        "Wav2Vec2Model": "feature-extraction",
-        "Wav2Vec2ForCTC": "automatic-speech-recognition",
-        "Wav2Vec2ForSequenceClassification": "audio-classification",
-        "Wav2Vec2ForAudioFrameClassification": "audio-frame-classification",
-    },
+    architectures=architectures(
+        "Wav2Vec2", "Model ForCTC ForSequenceClassification ForAudioFrameClassification", **AUDIO_TASKS
+    ),
     spec=spec,
     build=build,
-    names=names,
+    names=NAMES,
     initialise=initialise,
     modality="sound",
-    tiny={
-        "model_type": "wav2vec2",
-        "vocab_size": 99,
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "feat_extract_norm": "layer",
-        "conv_bias": True,
-        "do_stable_layer_norm": True,
-        "conv_dim": [12, 16, 20],
-        "conv_kernel": [10, 3, 3],
-        "conv_stride": [5, 4, 2],
-        "num_conv_pos_embeddings": 8,
-        "num_conv_pos_embedding_groups": 4,
-        "classifier_proj_size": 24,
-        "ctc_loss_reduction": "mean",
-        "hidden_dropout": 0.0,
-        "activation_dropout": 0.0,
-        "attention_dropout": 0.0,
-        "final_dropout": 0.0,
-        "layerdrop": 0.0,
-        "mask_time_prob": 0.0,
-    },
+    tiny=KEYS.tiny("wav2vec2", **TINY),
 )

@@ -20,20 +20,16 @@ from torch.nn import functional as F
 
 from glassformer.core import init
 from glassformer.core.audio_heads import MeanPoolingClassifier, WeightedLayerSum
+from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.flow import Batch, Flow, Node
-from glassformer.core.spec_augment import random_spans
-from glassformer.core.specs import (
-    EmbeddingSpec,
-    LayerNormSpec,
-    LearnedPositionsSpec,
-    SpansSpec,
-    StackSpec,
-)
-from glassformer.core.stack import Stack
+from glassformer.core.norms import LayerNormSpec
+from glassformer.core.positions import LearnedPositionsSpec
+from glassformer.core.spec_augment import SpansSpec, random_spans
+from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import bart
-from glassformer.models._config import MAX_LAYERS, MAX_ROWS, ConfigReader
-from glassformer.models._family import Family
+from glassformer.models._family import Family, architectures
+from glassformer.models._keys import Values, constant, flag, rows, size
 from glassformer.models._network import Network, require
 from glassformer.models._seq2seq import (
     EncoderDecoder,
@@ -44,7 +40,7 @@ from glassformer.models._seq2seq import (
     make_stream,
 )
 from glassformer.models.wav2vec2 import mask_spans
-from glassformer.weights.names import Fused, FusedNoKeyBias, Rule, Tied, WeightNames
+from glassformer.weights.name_table import NameTable
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -82,56 +78,41 @@ class WhisperSpec:
             )
 
 
-UNUSED_KEYS = (
-    *("decoder_layerdrop", "encoder_layerdrop"),  # whole blocks left out, in training alone
-    "forced_decoder_ids",  # how transcripts begin
-    "median_filter_width",  # for word timestamps, from cross-attention
-    *("hidden_size", "num_attention_heads", "num_hidden_layers"),  # d_model etc. under a second name
-    "scale_embedding",
+KEYS = bart.SHARED_KEYS.extend(
+    bins=size("num_mel_bins", 80),
+    positions=rows("max_source_positions", 1500),
+    max_tokens=("max_target_positions", 448),
+    activation=("activation_function", "gelu"),
+    dropout=("dropout", 0.0),
+    norm_first=constant(True),
+    augments=flag("apply_spec_augment", False),
+    layer_sum=flag("use_weighted_layer_sum", False),
+    hidden=size("classifier_proj_size", 256),
+    scaled=constant(False),
+    classifier_dropout=constant(0.0),
+    # how transcripts begin; for word timestamps, from cross-attention
+    unused="forced_decoder_ids median_filter_width scale_embedding",
 )
 
 
-def spec(reader: ConfigReader) -> WhisperSpec:
+@KEYS.spec
+def spec(c: Values) -> WhisperSpec:
     """config.json → spec."""
-    reader.fixed("is_encoder_decoder", True)
-    reader.fixed("is_decoder", False)
-    reader.fixed("tie_word_embeddings", True)
-    reader.used.update(UNUSED_KEYS)
-    width = reader.integer("d_model")
-    dropout = reader.probability("dropout", default=0.0)
-    norm = LayerNormSpec(width=width)
-    encoder, decoder = (
-        bart.block_spec(reader, stream, norm, norm_first=True, dropout=dropout)
-        for stream in ("encoder", "decoder")
-    )
-    time, bins = mask_spans(reader, "time", 0.05, 2), mask_spans(reader, "feature", 0.0, 0)
-    augments = reader.flag("apply_spec_augment", default=False)
+    norm = LayerNormSpec(width=c.width)
+    encoder, decoder = (bart.block_spec(c, stream, norm) for stream in ("encoder", "decoder"))
+    time, bins = mask_spans(c.reader, "time", 0.05, 2), mask_spans(c.reader, "feature", 0.0, 0)
+    positions = LearnedPositionsSpec(count=c.max_tokens)
     return WhisperSpec(
-        bins=reader.integer("num_mel_bins", default=80),
-        positions=reader.integer("max_source_positions", default=1500, maximum=MAX_ROWS),
-        dropout=dropout,
-        encoder=StackSpec(blocks=(encoder,) * reader.integer("encoder_layers", maximum=MAX_LAYERS)),
+        encoder=StackSpec(blocks=(encoder,) * c.encoder_layers),
         decoder=StreamSpec(
-            embed=EmbeddingSpec(
-                vocabulary=reader.integer("vocab_size", maximum=MAX_ROWS),
-                width=width,
-                positions=LearnedPositionsSpec(
-                    count=reader.integer("max_target_positions", default=448, maximum=MAX_ROWS)
-                ),
-                dropout=dropout,
-            ),
-            blocks=StackSpec(
-                blocks=(decoder_block(decoder),) * reader.integer("decoder_layers", maximum=MAX_LAYERS)
-            ),
+            embed=EmbeddingSpec(**c("vocabulary width dropout"), positions=positions),
+            blocks=StackSpec(blocks=(decoder_block(decoder),) * c.decoder_layers),
             final_norm=norm,
         ),
         norm=norm,
-        time_mask=time if augments and time.share else None,
-        bin_mask=bins if augments and bins.share else None,
-        layer_sum=reader.flag("use_weighted_layer_sum", default=False),
-        hidden=reader.integer("classifier_proj_size", default=256),
-        labels=reader.labels(),
-        init_std=reader.number("init_std", default=0.02),
+        time_mask=time if c.augments and time.share else None,
+        bin_mask=bins if c.augments and bins.share else None,
+        **c("bins positions dropout layer_sum hidden labels init_std"),
     )
 
 
@@ -275,76 +256,53 @@ def initialise(network: nn.Module, spec: WhisperSpec) -> None:
             module.positions.weight.copy_(torch.cat([angles.sin(), angles.cos()], dim=1))
 
 
-def names(spec: WhisperSpec, task: str) -> WeightNames:
-    """Weight names."""
-    width = spec.encoder.width
-    body: dict[str, str | Rule] = {
-        "encoder.embed.conv1": "encoder.conv1",
-        "encoder.embed.conv2": "encoder.conv2",
-        "decoder.embed.tokens": "decoder.embed_tokens",
-    }
-    for stream in ("encoder", "decoder"):
-        ours, theirs = f"{stream}.blocks.{{i}}", f"{stream}.layers.{{i}}"
-        for part, layer in {"attn": "self_attn", "cross": "encoder_attn", "ffn": "final"}.items():
-            body[f"{ours}.{part}_residual.before"] = f"{theirs}.{layer}_layer_norm"
-        q, k, v, out = (f"{theirs}.self_attn.{which}_proj" for which in ("q", "k", "v", "out"))
-        body[f"{ours}.attn.qkv"] = Fused((q, k, v), (width,) * 3)
-        body[f"{ours}.attn.qkv.bias"] = FusedNoKeyBias((f"{q}.bias", f"{v}.bias"), (width,) * 3, gap=1)
-        body[f"{ours}.attn.out"] = out
-        body[f"{ours}.ffn.up"] = f"{theirs}.fc1"
-        body[f"{ours}.ffn.down"] = f"{theirs}.fc2"
-        body[f"{stream}.embed.positions"] = f"{stream}.embed_positions"
-        body[f"{stream}.final_norm"] = f"{stream}.layer_norm"
-    q, k, v, out = (f"decoder.layers.{{i}}.encoder_attn.{which}_proj" for which in ("q", "k", "v", "out"))
-    body["decoder.blocks.{i}.cross.q"] = q
-    body["decoder.blocks.{i}.cross.kv"] = Fused((k, v), (width,) * 2)
-    body["decoder.blocks.{i}.cross.kv.bias"] = FusedNoKeyBias((f"{v}.bias",), (width,) * 2, gap=0)
-    body["decoder.blocks.{i}.cross.out"] = out
-    return WeightNames(
-        prefix="model",
-        body=body,
-        head={
-            "head.decoder": Tied("proj_out"),
-            "head.projection": "projector",
-            "head.classifier": "classifier",
-            "mix.weights": "layer_weights",
-        },
-        prefixed=task != "audio-classification",
-    )
+NAMES = NameTable(
+    """
+    encoder.embed.conv1                        encoder.conv1
+    encoder.embed.conv2                        encoder.conv2
+    decoder.embed.tokens                       decoder.embed_tokens
+    {side}.embed.positions                     {side}.embed_positions
+    {side}.blocks.{i}.attn_residual.before     {side}.layers.{i}.self_attn_layer_norm
+    {side}.blocks.{i}.attn.qkv                 {side}.layers.{i}.self_attn.(q|k|v)_proj
+    {side}.blocks.{i}.attn.qkv.bias            {side}.layers.{i}.self_attn.(q_proj||v_proj).bias
+    {side}.blocks.{i}.attn.out                 {side}.layers.{i}.self_attn.out_proj
+    decoder.blocks.{i}.cross_residual.before   decoder.layers.{i}.encoder_attn_layer_norm
+    decoder.blocks.{i}.cross.q                 decoder.layers.{i}.encoder_attn.q_proj
+    decoder.blocks.{i}.cross.kv                decoder.layers.{i}.encoder_attn.(k|v)_proj
+    decoder.blocks.{i}.cross.kv.bias           decoder.layers.{i}.encoder_attn.(|v_proj).bias
+    decoder.blocks.{i}.cross.out               decoder.layers.{i}.encoder_attn.out_proj
+    {side}.blocks.{i}.ffn_residual.before      {side}.layers.{i}.final_layer_norm
+    {side}.blocks.{i}.ffn.up                   {side}.layers.{i}.fc1
+    {side}.blocks.{i}.ffn.down                 {side}.layers.{i}.fc2
+    {side}.final_norm                          {side}.layer_norm
 
+    [head]
+    head.decoder                               proj_out                                   =
+    head.projection                            projector
+    head.classifier                            classifier
+    mix.weights                                layer_weights
+    """,
+    prefix="model",
+    unprefixed=("audio-classification",),
+)
 
 FAMILY = Family(
     model_type="whisper",
     distinction="two convolutions over a log-mel spectrogram of 30 s; keys without a bias",
-    architectures={
-        "WhisperModel": "feature-extraction",
-        "WhisperForConditionalGeneration": "automatic-speech-recognition",
-        "WhisperForAudioClassification": "audio-classification",
-    },
+    architectures=architectures(
+        "Whisper",
+        "Model ForConditionalGeneration ForAudioClassification",
+        ForConditionalGeneration="automatic-speech-recognition",
+    ),
     spec=spec,
     build=build,
-    names=names,
+    names=NAMES,
     initialise=initialise,
     modality="sound",
-    tiny={
-        "model_type": "whisper",
-        "is_encoder_decoder": True,
-        "vocab_size": 99,
-        "num_mel_bins": 12,
-        "d_model": 32,
-        "encoder_layers": 3,
-        "decoder_layers": 2,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "decoder_ffn_dim": 48,
-        "max_source_positions": 13,
-        "max_target_positions": 40,
-        "classifier_proj_size": 24,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "decoder_start_token_id": 1,
-        "begin_suppress_tokens": None,
-    },
+    tiny=KEYS.tiny(
+        "whisper",
+        **{"is_encoder_decoder": True, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+        **{"decoder_start_token_id": 1, "begin_suppress_tokens": None},
+        **{"num_mel_bins": 12, "max_source_positions": 13, "classifier_proj_size": 24},
+    ),
 )

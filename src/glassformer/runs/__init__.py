@@ -1,8 +1,8 @@
 """Runs: the configuration, data and options of a training, its folder, lock and event log, and its training curves.
 
-config.py, presets.py, options.py   the YAML configuration     data.py          its training and validation rows
-folder.py, lock.py                  the run folder             event_log.py     journal.jsonl
-history.py, charts.py, curves.py    training curves            environment.py   versions and hardware
+config.py   the YAML configuration, training options, presets    data.py        its training and validation rows
+folder.py   the run folder: its files, its lock                  event_log.py   journal.jsonl, and the history in it
+charts.py   charts of histories, as SVG                          curves.py      the page of training curves
 
 A run can be read here without the code that trains.
 """

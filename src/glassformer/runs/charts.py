@@ -1,4 +1,4 @@
-"""SVG line charts that any browser shows, without a script and at any width; `static/curves.js` draws the same.
+"""Charts of training curves: lines, downsampled, as SVG that any browser shows; `static/curves.js` draws the same.
 
 ┌ svg, as wide as there is room ─────────────┐
 │ 3 ─────────────────── grid and labels, in percent
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from glassformer.runs.history import CurveChart, CurveLine, RunHistory, downsample
+from glassformer.runs.event_log import RunHistory
 
 SIZE = 1000  # width and height of a chart in its own coordinates, which are stretched to the page
 ROWS, COLUMNS = 5, 7
@@ -137,3 +139,87 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+TITLES = {
+    "loss": "Loss",
+    "lr": "Learning rate",
+    "grad_norm": "Gradient norm",
+    "tokens_per_s": "Tokens a second",
+}
+
+
+SMOOTH = ("loss", "grad_norm", "tokens_per_s")
+
+
+MAX_RUNS_WITH_RAW_LINES = 3
+"""Of more runs, only smoothed lines are drawn: raw ones could not be told apart."""
+
+
+@dataclass(frozen=True)
+class CurveLine:
+    """One line of a chart.
+
+    run: number of the run · kind: raw, smooth, or points (of validations) · name: of the legend · steps, values: [N]
+    """
+
+    run: int
+    kind: str
+    name: str
+    steps: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class CurveChart:
+    """A chart over steps."""
+
+    name: str
+    title: str
+    lines: list[CurveLine]
+
+
+def charts(runs: Sequence[RunHistory], points: int) -> list[CurveChart]:
+    """The charts of runs, the most important first; no line has more than `points` points."""
+    validations = dict.fromkeys(name for run in runs for name in run.validation)
+    names = ["loss", *(name for name in validations if name != "loss"), "lr", "grad_norm", "tokens_per_s"]
+    result = []
+    for name in dict.fromkeys(names):
+        lines = []
+        for number, run in enumerate(runs):
+            steps = run.steps["step"]
+            if name in TITLES and len(steps) and np.isfinite(run.steps[name]).any():
+                label = "training" if name == "loss" else TITLES[name].lower()
+                if name not in SMOOTH or len(runs) <= MAX_RUNS_WITH_RAW_LINES:
+                    lines.append(CurveLine(number, "raw", label, *downsample(steps, run.steps[name], points)))
+                if name in SMOOTH:
+                    lines.append(
+                        CurveLine(
+                            number,
+                            "smooth",
+                            f"{label}, smoothed",
+                            *downsample(steps, run.smoothed(name), points),
+                        )
+                    )
+            if name in run.validation:
+                lines.append(
+                    CurveLine(number, "points", "validation", *downsample(*run.validation[name], points))
+                )
+        if lines:
+            result.append(CurveChart(name, TITLES.get(name, name), lines))
+    return result
+
+
+def downsample(steps: np.ndarray, values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most `points` points of a line: its ends, and the minimum and maximum of each interval."""
+    if len(steps) <= points:
+        return steps, values
+    finite = np.where(np.isfinite(values), values, np.nan)
+    edges = np.linspace(1, len(steps) - 1, (points - 2) // 2 + 1).astype(int)
+    keep = {0, len(steps) - 1}
+    for start, stop in pairwise(edges):
+        interval = finite[start:stop]
+        if np.isfinite(interval).any():
+            keep |= {start + int(np.nanargmin(interval)), start + int(np.nanargmax(interval))}
+    chosen = np.array(sorted(keep))
+    return steps[chosen], values[chosen]

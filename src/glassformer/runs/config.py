@@ -9,7 +9,8 @@ training: {epochs: 3, learning_rate: 3e-5}
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,14 +20,136 @@ from glassformer.data.rows import RowSequence, read_rows
 from glassformer.data.views import RelabelledRows
 from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, nearest
-from glassformer.files import open_regular_file, safe_repr
+from glassformer.files import safe_repr
 from glassformer.files.parsing import parse_dataclass
-from glassformer.runs.options import TrainingOptions
-from glassformer.runs.presets import preset
-from glassformer.tasks.base import Task
-from glassformer.tasks.registry import task_class
+from glassformer.tasks.base import Task, task_class
 
-MAX_CONFIG_BYTES = 1_000_000
+ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "noam"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Hyperparameters and settings of `Trainer`. A step is one update of the weights, in any number of micro-batches.
+
+    epochs, steps: length of the training; `steps` wins, `epochs` may be a fraction
+    batch_size: examples a step, over all processes · batch_tokens: instead, tokens a step at most
+    micro_batch_tokens, micro_batch_size: limits of one call of the network; they change speed and memory, and results
+        only by rounding. None = 2,048 tokens on a CPU, 16,384 elsewhere, and any number of examples. A task that
+        compares the examples of a batch is never cut by tokens, and compares `micro_batch_size` of them
+    learning_rate, schedule, warmup, floor: peak learning rate, its schedule, warm-up steps (below 1: a share of all),
+        and the factor that is left at the end
+    optimizer, weight_decay, beta1, beta2, epsilon: "adamw" or "adafactor" · clip: maximum gradient norm
+    precision: "fp32"; "bf16" or "fp16": mixed precision, matrix products in 16 bits and weights in 32
+    label_smoothing: the share of a target that is spread over all classes
+    gradient_checkpointing: recompute blocks in the backward pass instead of storing their activations
+    offload: store what the backward pass needs in the host's RAM, where an accelerator's memory is short
+    shuffle: shuffle the examples each epoch · seed: random seed of the order, dropout and new weights
+    validate_every, save_every: steps between; None = at the end of each epoch · keep: number of last checkpoints kept
+    metric, patience: the metric of the best model (None = that of the task), and early stopping after so many
+        validations without improvement (None = never)
+    log_every: steps between two logged steps
+    max_skipped: steps in a row that may be skipped for a NaN loss before a rollback
+    max_failed_saves: saves in a row that may fail, for a full disk, before the run stops
+    deterministic: deterministic algorithms only; others raise an error
+    dry_run: do everything but update the weights
+    Raises: ConfigError: an invalid value.
+    """
+
+    epochs: float = 3.0
+    steps: int | None = None
+    batch_size: int = 32
+    batch_tokens: int | None = None
+    micro_batch_tokens: int | None = None
+    micro_batch_size: int | None = None
+    learning_rate: float = 5e-5
+    schedule: ScheduleName = "linear"
+    warmup: float = 0.1
+    floor: float = 0.0
+    optimizer: Literal["adamw", "adafactor"] = "adamw"
+    weight_decay: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    clip: float | None = 1.0
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    label_smoothing: float = 0.0
+    gradient_checkpointing: bool = False
+    offload: bool = False
+    shuffle: bool = True
+    seed: int = 0
+    validate_every: int | None = None
+    save_every: int | None = None
+    keep: int = 2
+    metric: str | None = None
+    patience: int | None = None
+    log_every: int = 10
+    max_skipped: int = 3
+    max_failed_saves: int = 3
+    deterministic: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        counts = (
+            "steps batch_size batch_tokens micro_batch_tokens micro_batch_size validate_every save_every keep "
+            "patience log_every max_skipped max_failed_saves"
+        )
+        whole = "a whole number from 1 up"
+        self._require(counts, lambda x: x is None or (isinstance(x, int) and x >= 1), whole)
+        self._require("epochs", lambda x: 0 < x < math.inf, "a number above 0")
+        self._require("learning_rate", lambda x: 0 < x < math.inf, "a number above 0, such as 5e-5")
+        self._require("warmup", lambda x: 0 <= x < math.inf, "a number of steps, or a share of them below 1")
+        self._require("seed", lambda x: 0 <= x < 2**32, "a whole number from 0 to 4294967295")
+        self._require("clip", lambda x: x is None or 0 < x < math.inf, "a number above 0, or null for none")
+        self._require("weight_decay", lambda x: 0 <= x < math.inf, "a number from 0 up")
+        self._require("epsilon", lambda x: 0 < x < 1, "a number between 0 and 1")
+        shares = "a number from 0 up to, but not including, 1"
+        self._require("floor label_smoothing beta1 beta2", lambda x: 0 <= x < 1, shares)
+
+    def _require(self, names: str, holds: Callable[[Any], bool], allowed: str) -> None:
+        for name in names.split():
+            if not holds(value := getattr(self, name)):
+                raise ConfigError(f"{name} is {safe_repr(value)}; it must be {allowed}")
+
+
+_FINE_TUNING = {"weight_decay": 0.01, "schedule": "linear", "warmup": 0.1}
+_BOOK_GPT = {"weight_decay": 0.1, "block": 1024, "seed": 1, "schedule": "cosine"}
+
+# A step is `batch_size` examples, in any number of micro-batches: what others write as micro-batch size times gradient
+# accumulation steps is the product of both here.
+PRESETS: dict[str, dict[str, Any]] = {
+    "gpt-small": {**_BOOK_GPT, "batch_size": 12 * 1, "learning_rate": 5e-4, "steps": 150_000, "warmup": 2000},
+    "gpt-large": {**_BOOK_GPT, "batch_size": 2 * 16, "learning_rate": 2e-4, "steps": 50_000, "warmup": 750},
+    "classify": {**_FINE_TUNING, "batch_size": 32, "learning_rate": 3e-5, "epochs": 3},
+    "tag": {**_FINE_TUNING, "batch_size": 32, "learning_rate": 5e-5, "epochs": 3},
+    "answer": {**_FINE_TUNING, "batch_size": 32, "learning_rate": 3e-5, "epochs": 2},
+    "translate": {
+        "batch_size": 128,
+        "learning_rate": 1.0,  # noam multiplies it: about 7e-4 at the peak, for a width of 512
+        "weight_decay": 0.0,
+        "steps": 100_000,
+        "schedule": "noam",
+        "warmup": 4000,
+        "label_smoothing": 0.1,
+    },
+    "lora": {**_FINE_TUNING, "batch_size": 32, "learning_rate": 2e-4, "epochs": 3, "warmup": 0.06},
+}
+"""Training presets: hyperparameters that have worked, by name; each of them can be overridden.
+
+Source: gpt-small, gpt-large: Tunstall et al. 2022, "Natural Language Processing with Transformers", chapter 10, after
+Brown et al. 2020, table 2.1 (cosine, decay of 0.1); classify, tag, answer: Devlin et al. 2019, appendix A.3, and
+Mosbach et al. 2021, section 6 (warm-up over a tenth of the steps); translate: Vaswani et al. 2017, section 5.3;
+lora: Hu et al. 2022, appendix D.
+"""
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The options of a preset.
+
+    Raises: ConfigError: there is none of this name.
+    """
+    if name not in PRESETS:
+        raise ConfigError(f"preset is {name!r}; allowed: {', '.join(PRESETS)}{nearest(str(name), PRESETS)}")
+    return dict(PRESETS[name])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,28 +261,6 @@ class RunConfig:
                 f"data.limit has {len(limits)} numbers, and data.train names {len(as_list(self.data.train))} files; "
                 "give one for each"
             )
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML or JSON file.
-
-    Raises: ConfigError: no such file, invalid YAML, or not a mapping.
-    """
-    import yaml
-
-    stream, size = open_regular_file(path, ConfigError)
-    with stream:
-        if size > MAX_CONFIG_BYTES:
-            raise ConfigError(f"{path}: has {size} bytes, too many for a configuration")
-        try:
-            values = yaml.safe_load(stream)
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-            raise ConfigError(f"{path}: invalid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(
-            f"{path}: must hold names and values, such as `task: classify`; got {safe_repr(values)}"
-        )
-    return values
 
 
 def parse_config(values: Mapping[str, Any]) -> RunConfig:

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import DataError
-from glassformer.files import error_reason
-from glassformer.pages.standalone import page
-from glassformer.pages.tables import html_table
+from glassformer.pages import standalone
+from glassformer.pages.tables import html_table, scroll_region
 from glassformer.runs.charts import (
     MAX_CHECKPOINT_MARKS,
+    CurveChart,
+    CurveLine,
     chart_svg,
+    charts,
     clock,
     css_classes,
     is_raw_behind_smooth,
     line_label,
     number,
 )
-from glassformer.runs.history import STEPS, CurveChart, CurveLine, RunHistory, charts, read_runs
+from glassformer.runs.event_log import STEPS, RunHistory, read_runs
 
 STATIC = Path(__file__).parent / "static"
 MAX_POINTS = 80_000  # of all lines together: below 2 MB
@@ -42,16 +43,8 @@ def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> 
     Returns: the path.
     Raises: DataError: a folder holds no run, or the file cannot be written.
     """
-    from glassformer.files.atomic import atomic_file
-
     paths = [folders] if isinstance(folders, str | Path) else list(folders)
-    text = curves_page(read_runs(paths))
-    try:
-        with atomic_file(Path(path).resolve()) as stream:
-            stream.write(text.encode("utf-8", "replace"))
-    except OSError as problem:
-        raise DataError(f"{path}: the page cannot be written: {error_reason(problem)}") from problem
-    return Path(path)
+    return standalone.write_page(path, curves_page(read_runs(paths)))
 
 
 def curves_page(runs: Sequence[RunHistory]) -> str:
@@ -72,15 +65,19 @@ def curves_page(runs: Sequence[RunHistory]) -> str:
         f'<div class="charts">{"".join(_chart_html(chart, runs, last, i) for i, chart in enumerate(shown))}</div>',
         f'<p class="dim key">{_mark_legend(runs)}'
         f"<span>{_smoothing_note(runs)}{_downsampling_note(runs, points)}</span></p>",
-        *([f'<p class="dim">Not drawn: {escape(_chart_titles(left_out))}.</p>'] if left_out else []),
-        "<h2>Figures</h2>" + _table("figures", *metrics_table(runs)),
+        *(
+            [f'<p class="dim">Not drawn: {escape(", ".join(x.title for x in left_out))}.</p>']
+            if left_out
+            else []
+        ),
+        "<h2>Figures</h2>" + scroll_region("figures", html_table(*metrics_table(runs))),
         *_skipped_steps_section(runs),
         *_validation_tables(runs),
         *_settings_table(runs),
-        f'</main><script type="application/json" id="curves">{_chart_data(shown, runs, last)}</script>',
+        f"</main>{standalone.json_script('curves', _chart_data(shown, runs, last))}",
     ]
     style, script = ((STATIC / name).read_text("utf-8") for name in ("page.css", "curves.js"))
-    return page(title, "\n".join(body), style=style, script=script)
+    return standalone.page(title, "\n".join(body), style=style, script=script)
 
 
 def _subtitle(runs: Sequence[RunHistory]) -> str:
@@ -101,15 +98,8 @@ def _smoothing_note(runs: Sequence[RunHistory]) -> str:
 
 def _downsampling_note(runs: Sequence[RunHistory], points: int) -> str:
     longest = max(len(run.steps["step"]) for run in runs)
-    return (
-        ""
-        if longest <= points
-        else f" Of {longest:,} lines of the log, the minimum and maximum of each interval."
-    )
-
-
-def _chart_titles(left_out: Sequence[CurveChart]) -> str:
-    return ", ".join(chart.title for chart in left_out)
+    note = f" Of {longest:,} lines of the log, the minimum and maximum of each interval."
+    return note if longest > points else ""
 
 
 # -------------------------------------------------------------------------------------------- pictures
@@ -118,12 +108,12 @@ def _chart_titles(left_out: Sequence[CurveChart]) -> str:
 def _chart_html(chart: CurveChart, runs: Sequence[RunHistory], last: int, index: int) -> str:
     legend = "".join(
         f'<li class="{css_classes(line, chart, runs)}" data-line="{i}"><span class="swatch"></span>'
-        f"{escape(line_label(line, runs))} <b>{number(_last(line))}</b></li>"
+        f"{escape(line_label(line, runs))} <b>{number(float(line.values[-1]))}</b></li>"
         for i, line in enumerate(chart.lines)
         if not (len(runs) > 1 and is_raw_behind_smooth(line, chart))
     )
     description = f"{chart.title} over steps. " + "; ".join(
-        f"{line_label(line, runs)}: from {number(float(line.values[0]))} to {number(_last(line))}"
+        f"{line_label(line, runs)}: from {number(float(line.values[0]))} to {number(float(line.values[-1]))}"
         for line in chart.lines
         if not is_raw_behind_smooth(line, chart)
     )
@@ -133,10 +123,6 @@ def _chart_html(chart: CurveChart, runs: Sequence[RunHistory], last: int, index:
         f'<ul class="legend">{legend}</ul>'
         f'<div class="plot" role="img" aria-label="{escape(description)}">{chart_svg(chart, runs, last)}</div></figure>'
     )
-
-
-def _last(line: CurveLine) -> float:
-    return float(line.values[-1])
 
 
 def _mark_legend(runs: Sequence[RunHistory]) -> str:
@@ -193,15 +179,10 @@ def _skipped_steps_section(runs: Sequence[RunHistory]) -> Iterator[str]:
         for at in run.skipped
     ]
     if rows:
-        more = (
-            f"<p class='dim'>The last {MAX_LISTED_STEPS} of {len(rows)}.</p>"
-            if len(rows) > MAX_LISTED_STEPS
-            else ""
-        )
+        more = f"<p class='dim'>The last {MAX_LISTED_STEPS} of {len(rows)}.</p>"
         head = ["run", "step", "loss", "first module with it", "examples"]
-        yield f"<h2>Steps not applied</h2>{more}" + _table(
-            "steps not applied", head, rows[-MAX_LISTED_STEPS:]
-        )
+        table = scroll_region("steps not applied", html_table(head, rows[-MAX_LISTED_STEPS:]))
+        yield f"<h2>Steps not applied</h2>{more if len(rows) > MAX_LISTED_STEPS else ''}{table}"
 
 
 def _validation_tables(runs: Sequence[RunHistory]) -> Iterator[str]:
@@ -219,11 +200,8 @@ def _validation_tables(runs: Sequence[RunHistory]) -> Iterator[str]:
             for step in sorted(by_step)[-2 * MAX_CHARTS * MAX_LISTED_STEPS :]
         ]
         if rows:
-            yield (
-                f"<details><summary>Validations of {escape(run.name)} ({len(rows)})</summary>"
-                + _table(f"validations of {run.name}", ["step", *names], rows)
-                + "</details>"
-            )
+            table = scroll_region(f"validations of {run.name}", html_table(["step", *names], rows))
+            yield f"<details><summary>Validations of {escape(run.name)} ({len(rows)})</summary>{table}</details>"
 
 
 def _settings_table(runs: Sequence[RunHistory]) -> Iterator[str]:
@@ -241,10 +219,8 @@ def _settings_table(runs: Sequence[RunHistory]) -> Iterator[str]:
         for name in sorted(names, key=lambda name: name not in differ)
     )
     head = "".join(f'<th scope="col">{escape(x)}</th>' for x in ("setting", *(run.name for run in runs)))
-    yield (
-        '<h2>Settings</h2><div class="scroll" tabindex="0" role="region" aria-label="settings">'
-        f'<table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
+    table = f'<table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    yield "<h2>Settings</h2>" + scroll_region("settings", table)
 
 
 def _flatten(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -258,44 +234,33 @@ def _flatten(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str
             )
 
 
-def _table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{html_table(head, rows)}</div>'
-
-
 # --------------------------------------------------------------------------------- numbers for the script
 
 
-def _chart_data(shown: Sequence[CurveChart], runs: Sequence[RunHistory], last: int) -> str:
-    """The JSON that the script draws from; `<` is escaped, so that no name can end the script element."""
-    data = {
-        "last": last,
-        "runs": [
-            {
-                "name": run.name,
-                "best": run.best,
-                "saved": run.checkpoints[-MAX_CHECKPOINT_MARKS:],
-                "skipped": [at["step"] for at in run.skipped],
-            }
-            for run in runs
-        ],
-        "charts": [
-            {
-                "name": chart.name,
-                "title": chart.title,
-                "lines": [
-                    {
-                        "run": line.run,
-                        "kind": line.kind,
-                        "name": line_label(line, runs),
-                        "look": css_classes(line, chart, runs),
-                        "steps": line.steps.tolist(),
-                        "values": [float(f"{y:.5g}") if math.isfinite(y) else number(y) for y in line.values],
-                    }
-                    for line in chart.lines
-                ],
-            }
-            for chart in shown
-        ],
-    }
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+def _chart_data(shown: Sequence[CurveChart], runs: Sequence[RunHistory], last: int) -> dict[str, Any]:
+    """What the script draws from."""
+    about = [
+        {
+            "name": run.name,
+            "best": run.best,
+            "saved": run.checkpoints[-MAX_CHECKPOINT_MARKS:],
+            "skipped": [at["step"] for at in run.skipped],
+        }
+        for run in runs
+    ]
+
+    def line_data(line: CurveLine, chart: CurveChart) -> dict[str, Any]:
+        return {
+            "run": line.run,
+            "kind": line.kind,
+            "name": line_label(line, runs),
+            "look": css_classes(line, chart, runs),
+            "steps": line.steps.tolist(),
+            "values": [float(f"{y:.5g}") if math.isfinite(y) else number(y) for y in line.values],
+        }
+
+    data = [
+        {"name": chart.name, "title": chart.title, "lines": [line_data(line, chart) for line in chart.lines]}
+        for chart in shown
+    ]
+    return {"last": last, "runs": about, "charts": data}

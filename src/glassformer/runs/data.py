@@ -49,7 +49,7 @@ def _sampled(rows: RowSequence, size: int | None, seed: int) -> RowSequence:
     """A random sample of the training rows; None = all."""
     if size is not None and size > len(rows):
         raise ConfigError(f"data.limit is {size:,}; there are {len(rows):,} training rows")
-    return rows if size is None else rows.select(sample(len(rows), size, seed=seed))
+    return sample_rows(rows, size, seed)
 
 
 def sample_rows(rows: RowSequence, count: int | None, seed: int = 0) -> RowSequence:
@@ -113,9 +113,7 @@ def _hold_out(
         return split_at(train, 1 - share)
     label = data.columns.get("label", kind.COLUMNS.get("label"))
     labels = None if label is None else column_values(train, label)
-    if labels is not None and too_many_labels(
-        labels
-    ):  # numbers, such as scores: too many values to stratify by
+    if labels is not None and too_many_labels(labels):  # numbers, such as scores, are no strata
         labels = None
     held_in, held_out = split(len(train), (1 - share, share), seed=config.training.seed, labels=labels)
     return train.select(held_in), train.select(held_out)

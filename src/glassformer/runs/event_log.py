@@ -7,6 +7,8 @@
 
 A line is written in one call, so a reader sees all of it or none, but for one that a kill has cut: readers skip it, and
 the next writer drops it. Numbers that are not finite are written as "nan", "inf", "-inf", which JSON does not have.
+
+    journal.jsonl ──read_event_log──> records ──read_run──> RunHistory, for pages, plots and costs
 """
 
 from __future__ import annotations
@@ -15,15 +17,20 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from glassformer.deprecation import former_names
 from glassformer.errors import DataError
 from glassformer.files import error_reason, open_regular_file
 from glassformer.files.parsing import json_value
+from glassformer.runs.folder import stored_config
 
 NONFINITE = ("nan", "inf", "-inf")
 MAX_LINE_BYTES = 16 << 20
@@ -157,6 +164,165 @@ def _parse_nonfinite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _parse_nonfinite(x) for name, x in value.items()}
     return float(value) if value in NONFINITE else value
+
+
+STEPS = ("epoch", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "time")
+HALF_LIVES_PER_RUN = 60
+"""The half-life of smoothing is a 60th of the steps."""
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """The history of a run.
+
+    options: its effective configuration · steps: columns of the logged steps by name, `step` among them. [N]
+    validation: metric → steps and values · best: the step of the best validation
+    skipped: steps that were not applied · checkpoints: steps · ended: whether the log has its end
+    """
+
+    name: str
+    options: dict[str, Any]
+    steps: dict[str, np.ndarray]
+    validation: dict[str, tuple[np.ndarray, np.ndarray]]
+    best: int | None
+    skipped: list[dict[str, Any]]
+    checkpoints: list[int]
+    ended: bool
+
+    @property
+    def last(self) -> int:
+        """The last step; 0 before the first."""
+        return int(self.steps["step"][-1]) if len(self.steps["step"]) else 0
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens read."""
+        return int(np.nan_to_num(self.steps["tokens"])[-1]) if self.last else 0
+
+    @property
+    def seconds(self) -> float:
+        """Computing time: tokens divided by their speed, so that pauses between sessions do not count."""
+        tokens, speed = np.diff(self.steps["tokens"], prepend=0), self.steps["tokens_per_s"]
+        timed = speed > 0
+        return float((tokens[timed] / speed[timed]).sum())
+
+    @property
+    def half_life(self) -> float:
+        """Half-life of smoothing, in steps."""
+        return max(self.last / HALF_LIVES_PER_RUN, self._spacing)
+
+    @property
+    def _spacing(self) -> float:
+        """Steps between two logged steps."""
+        return self.last / max(len(self.steps["step"]), 1)
+
+    def smoothed(self, name: str) -> np.ndarray:
+        """A column of the steps, smoothed. [N]"""
+        average = ExponentialAverage(0.5 ** (self._spacing / (self.half_life or 1)))
+        return np.array([average.add(x) for x in self.steps[name].tolist()])
+
+    def best_metrics(self) -> dict[str, float]:
+        """The metrics of the best validation, or of the last one."""
+        metrics = {}
+        for name, (steps, values) in self.validation.items():
+            at = [i for i, step in enumerate(steps) if step == self.best] or [-1]
+            metrics[name] = float(values[at[-1]])
+        return metrics
+
+
+def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
+    """Read the log of a run.
+
+    Args: folder: of a run, or a log in it · name: of the run, else that of the folder
+    Raises: DataError: there is no log, or it is damaged.
+    """
+    path = Path(folder) if Path(folder).is_file() else event_log_path(Path(folder))
+    if not path.is_file():
+        raise DataError(
+            f"{folder}: holds no run: {path.name} is missing; give the folder that a training wrote"
+        )
+    options: dict[str, Any] = {}
+    rows: dict[int, list[float]] = {}
+    validations: dict[int, tuple[Mapping[str, float], bool]] = {}
+    checkpoints: dict[int, None] = {}
+    skipped: list[dict[str, Any]] = []
+    event = ""
+    for number, record in enumerate(read_event_log(path), 1):
+        event = record["event"]
+        try:
+            match event:
+                case "begin":
+                    options = dict(record.get("options") or {})
+                case "step":
+                    step = int(record["step"])
+                    # After a rollback the log has steps twice: what the run went back over is dropped.
+                    for column in (rows, validations, checkpoints):
+                        while column and next(reversed(column)) >= step:
+                            column.popitem()
+                    rows[step] = [float(record.get(name, "nan")) for name in STEPS]
+                case "validation":
+                    validations[int(record["step"])] = dict(record["figures"]), bool(record.get("best"))
+                case "checkpoint" | "resumed":  # resuming truncates the event of the checkpoint itself
+                    checkpoints[int(record["step"])] = None
+                case "skipped":
+                    skipped.append({**record, "step": int(record["step"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: line {number} is no {event} of a run: {error}") from None
+    table = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(STEPS))
+    return RunHistory(
+        name=name or path.absolute().parent.name,
+        options=stored_config(path.parent) or options,
+        steps={"step": np.array(list(rows), np.int64), **{x: table[:, i] for i, x in enumerate(STEPS)}},
+        validation=_by_metric({step: metrics for step, (metrics, _) in validations.items()}),
+        best=next((step for step, (_, best) in reversed(validations.items()) if best), None),
+        skipped=skipped,
+        checkpoints=list(checkpoints),
+        ended=event == "end",
+    )
+
+
+def read_runs(folders: Sequence[str | Path]) -> list[RunHistory]:
+    """Read several runs, each under a name of its own.
+
+    Raises: DataError: a folder holds no run.
+    """
+    runs: dict[str, RunHistory] = {}
+    for folder in folders:
+        run = read_run(folder)
+        names = chain([run.name], (f"{run.name} ({number})" for number in count(2)))
+        name = next(name for name in names if name not in runs)
+        runs[name] = replace(run, name=name)
+    return list(runs.values())
+
+
+def _by_metric(validations: Mapping[int, Mapping[str, float]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Metric → its steps and values."""
+    columns: dict[str, dict[int, float]] = {}
+    for step, metrics in validations.items():
+        for name, value in metrics.items():
+            if isinstance(value, int | float):
+                columns.setdefault(str(name), {})[step] = float(value)
+    return {name: (np.array(list(x)), np.array(list(x.values()))) for name, x in columns.items()}
+
+
+class ExponentialAverage:
+    """Exponential moving average, with bias correction: each value weighs `decay` times as much as the next.
+
+        mean_n = Σ decay^(n-i)·x_i / Σ decay^(n-i)          so that the first values are not biased towards zero
+
+    Values that are not finite are left out. Source: Kingma and Ba 2015, "Adam", section 3 (bias correction).
+    """
+
+    def __init__(self, decay: float = 0.98) -> None:
+        self.decay = decay
+        self._sum = self._weight = 0.0
+
+    def add(self, value: float) -> float:
+        """Add a value; the mean, NaN while there is no finite value."""
+        if value - value == 0:  # finite
+            self._sum = self.decay * self._sum + value
+            self._weight = self.decay * self._weight + 1
+        return self._sum / self._weight if self._weight else float("nan")
 
 
 __getattr__ = former_names(__name__)

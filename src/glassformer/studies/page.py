@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
-from pathlib import Path
 
-from glassformer.errors import DataError
-from glassformer.files import error_reason
-from glassformer.files.atomic import atomic_file
 from glassformer.pages.standalone import page
-from glassformer.pages.tables import html_table
+from glassformer.pages.tables import html_table, scroll_region
 from glassformer.runs.charts import COLOURS, ROWS, SIZE, clock, number, ticks
 from glassformer.runs.curves import STATIC
 from glassformer.studies.results import LearningCurve, StudyResults
-from glassformer.tasks.metrics.intervals import Interval
+from glassformer.tasks.metrics.metric import Interval
 
 _Scale = Callable[[float], float]
 
@@ -33,15 +29,6 @@ EDGE_PERCENT = 4.0  # percent left free on either side
 MIN_LABEL_GAP = 7.0  # percent between labels, nearer ones would overlap
 
 
-def write_study_page(results: StudyResults, path: Path) -> None:
-    """Write the page. Raises: DataError: the file cannot be written."""
-    try:
-        with atomic_file(path.resolve()) as stream:
-            stream.write(study_page(results).encode("utf-8", "replace"))
-    except OSError as problem:
-        raise DataError(f"{path}: the page cannot be written: {error_reason(problem)}") from problem
-
-
 def study_page(results: StudyResults) -> str:
     """The page as one self-contained HTML file without a script."""
     curve = results.curve
@@ -51,15 +38,16 @@ def study_page(results: StudyResults) -> str:
     seconds = clock(sum(model.seconds for model in results.models))
     test_sets = ", ".join(f"{name} ({x['rows']:,} rows)" for name, x in results.test_sets.items())
     lines = results.curves()
+    crossings = "".join(f"<li>{escape(sentence)}</li>" for sentence in results.crossings())
     body = [
         f"<main><h1>{escape(title)}</h1>",
         f"<p class='dim'>{count} in {seconds}, judged on {escape(test_sets)}</p>",
         _curve_chart(results, lines) if curve is not None and lines else "",
-        _sentence_list(results.crossings()),
+        f"<ul class='said'>{crossings}</ul>" if crossings else "",
         f"<h2>Trained on, judged on</h2><p class='dim'>{escape(results.caption)}</p>",
-        _table("trained on, judged on", *results.table()),
+        scroll_region("trained on, judged on", html_table(*results.table())),
         "<h2>Trainings</h2>",
-        _table("trainings", *_runs_table(results)),
+        scroll_region("trainings", html_table(*_runs_table(results))),
         f"<p class='dim'>{escape(results.metric)}: {escape(results.method)}</p>" if results.method else "",
         "</main>",
     ]
@@ -82,15 +70,6 @@ def _runs_table(results: StudyResults) -> tuple[list[str], list[list[str]]]:
         for model in results.models
     ]
     return headings, rows
-
-
-def _sentence_list(sentences: Sequence[str]) -> str:
-    return f"<ul class='said'>{''.join(f'<li>{escape(x)}</li>' for x in sentences)}</ul>" if sentences else ""
-
-
-def _table(label: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    table = html_table(headings, rows)
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{table}</div>'
 
 
 # ------------------------------------------------------------------------------------------------ the curve
@@ -119,10 +98,9 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
     x_labels = "".join(f'<text x="{across(n):.2f}%" y="100%" dy="18">{n:,}</text>' for n in shown)
     shapes, legend = [], []
     if level is not None:
-        shapes.append(_zero_shot_line(level, down, results))
-        legend.append(
-            f'<li class="c0 flat"><span class="swatch"></span>{escape(_zero_shot_label(results))} <b>{level}</b></li>'
-        )
+        label = escape(f"{curve.zero_shot}, without a row of {curve.over}")
+        shapes.append(_zero_shot_line(level, down, label))
+        legend.append(f'<li class="c0 flat"><span class="swatch"></span>{label} <b>{level}</b></li>')
     for i, line in enumerate(lines, start=level is not None):
         shapes.append(_curve_svg(line, f"c{i % COLOURS}", across, down, results.metric))
         largest = max(line.points)
@@ -143,21 +121,13 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
     )
 
 
-def _zero_shot_line(level: Interval, down: _Scale, results: StudyResults) -> str:
+def _zero_shot_line(level: Interval, down: _Scale, label: str) -> str:
     band = ""
     if level.low is not None and level.high is not None:
         top, height = down(level.high), down(level.low) - down(level.high)
         band = f'<rect class="c0 band" x="0" width="100%" y="{top:.2f}%" height="{height:.2f}%"/>'
     y = f"{down(level.value):.2f}%"
-    return (
-        f'{band}<line class="c0 dashed" x1="0" x2="100%" y1="{y}" y2="{y}">'
-        f"<title>{escape(_zero_shot_label(results))}: {level}</title></line>"
-    )
-
-
-def _zero_shot_label(results: StudyResults) -> str:
-    assert results.curve is not None
-    return f"{results.curve.zero_shot}, without a row of {results.curve.over}"
+    return f'{band}<line class="c0 dashed" x1="0" x2="100%" y1="{y}" y2="{y}"><title>{label}: {level}</title></line>'
 
 
 def _curve_svg(line: LearningCurve, colour: str, across: _Scale, down: _Scale, metric: str) -> str:

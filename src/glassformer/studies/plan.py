@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
@@ -163,6 +164,11 @@ class StudyPlan:
             files += its_files
             limits += [limit if isinstance(limit, int) else None] * len(its_files)
         return files, limits
+
+    def test_files(self, name: str) -> list[str]:
+        """The names of the files of a test set."""
+        files = self.judge[name]
+        return [Path(file).name for file in ([files] if isinstance(files, str) else files)]
 
     @property
     def shown_curve(self) -> CurveOptions | None:

@@ -19,8 +19,9 @@ from glassformer.deprecation import former_names
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import json_value
-from glassformer.pages.tables import html_table
-from glassformer.tasks.metrics.intervals import Interval
+from glassformer.pages.standalone import write_page
+from glassformer.pages.tables import html_table, text_table
+from glassformer.tasks.metrics.metric import Interval
 
 FORMAT = 1
 
@@ -103,12 +104,10 @@ class StudyResults:
     @property
     def caption(self) -> str:
         """The caption of the table."""
-        several = len(self.seeds) > 1
-        brackets = (
-            f"means of the seeds {', '.join(map(str, self.seeds))}, in brackets 95 % t-intervals over them"
-            if several
-            else "in brackets 95 % intervals over the judged rows"
-        )
+        brackets = "in brackets 95 % intervals over the judged rows"
+        if len(self.seeds) > 1:
+            seeds = ", ".join(map(str, self.seeds))
+            brackets = f"means of the seeds {seeds}, in brackets 95 % t-intervals over them"
         rest = self.planned - len(self.models)
         missing = f"; {rest} of {self.planned} trainings are still to come" if rest else ""
         return f"{self.metric}: trained on (rows), judged on (columns); {brackets}{missing}"
@@ -134,12 +133,8 @@ class StudyResults:
             of_set = [model for model in sized if model.of == name]
             sizes = sorted({model.size for model in of_set if model.size is not None})
             at = {n: [model for model in of_set if model.size == n] for n in sizes}
-            curves.append(
-                LearningCurve(
-                    name=name,
-                    points={n: mean_over_seeds([x.metrics[test_set] for x in at[n]]) for n in sizes},
-                )
-            )
+            points = {n: mean_over_seeds([x.metrics[test_set] for x in at[n]]) for n in sizes}
+            curves.append(LearningCurve(name=name, points=points))
             for other in dict.fromkeys(other for x in of_set for other in x.baselines.get(test_set, {})):
                 points = {n: mean_over_seeds([x.baselines[test_set][other] for x in at[n]]) for n in sizes}
                 curves.append(LearningCurve(name=f"{name}: {other}", points=points, baseline=True))
@@ -173,13 +168,16 @@ class StudyResults:
         beats = f"training on {line.name}{alone} beats {zero} alone on {judge}"
         worse = max((n for n in values if n not in better), default=None)
         if after is None and better:
-            return f"With {_listed(better)} rows of {over} {beats}, but not with {max(values):,}."
+            sizes = ", ".join(f"{n:,}" for n in better)
+            return f"With {sizes} rows of {over} {beats}, but not with {max(values):,}."
         if after is None:
             return f"With none of the numbers tried, up to {max(values):,} rows of {over}, {beats}."
         if worse is None:
             return f"Already with {min(values):,} rows of {over}, the fewest tried, {beats}."
         above = min(n for n in better if n > worse)
-        about = f"With about {_two_digits(after):,} rows of {over} {beats}"
+        # to two digits, for no more is known: 743 → 740
+        rounded = int(round(after, 1 - math.floor(math.log10(after)))) if after >= 1 else 1
+        about = f"With about {rounded:,} rows of {over} {beats}"
         return f"{about}: with {worse:,} not yet, with {above:,} it does."
 
     # --------------------------------------------------------------------------------------------- to keep
@@ -187,15 +185,16 @@ class StudyResults:
     def to_dict(self) -> dict[str, Any]:
         """All results, as strict JSON can hold them."""
         headings, rows = self.table()
+        same = ("task", "metric", "higher", "method", "planned", "seeds")
         values: dict[str, Any] = json_value(
             {
                 "format": FORMAT,
-                **{
-                    name: getattr(self, name)
-                    for name in ("task", "metric", "higher", "method", "planned", "seeds")
-                },
+                **{name: getattr(self, name) for name in same},
                 "judged": self.test_sets,
-                "trainings": [_with_figures(asdict(model)) for model in self.models],
+                "trainings": [
+                    {"figures" if name == "metrics" else name: x for name, x in asdict(model).items()}
+                    for model in self.models
+                ],
                 "table": {"headings": headings, "rows": rows},
                 "curve": None if self.curve is None else asdict(self.curve),
                 "lines": [asdict(line) for line in self.curves()],
@@ -206,26 +205,18 @@ class StudyResults:
 
     def save(self, folder: str | Path) -> None:
         """Write `study.json` and `study.html` into a folder."""
-        from glassformer.studies.page import write_study_page
+        from glassformer.studies.page import study_page
 
         write_json(Path(folder) / "study.json", self.to_dict())
-        write_study_page(self, Path(folder) / "study.html")
+        write_page(Path(folder) / "study.html", study_page(self))
 
     def __str__(self) -> str:
-        headings, rows = self.table()
-        widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-        written = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in [headings, *rows])
-        return "\n".join([self.caption, *written, *self.crossings()])
+        return "\n".join([self.caption, text_table(*self.table()), *self.crossings()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return html_table(*self.table(), self.caption)
-
-
-def _with_figures(model: dict[str, Any]) -> dict[str, Any]:
-    """The values of a model for study.json, where its metrics are called `figures`."""
-    return {"figures" if name == "metrics" else name: value for name, value in model.items()}
 
 
 def mean_over_seeds(values: Sequence[Interval]) -> Interval:
@@ -252,15 +243,6 @@ def crossing_point(values: dict[int, float], level: float, higher: bool) -> floa
     (n, below), (m, above) = points[worse[-1]], points[worse[-1] + 1]
     share = -below / (above - below)
     return math.exp(math.log(n) + share * (math.log(m) - math.log(n)))
-
-
-def _two_digits(x: float) -> int:
-    """To two digits: 743 → 740."""
-    return int(round(x, 1 - math.floor(math.log10(x)))) if x >= 1 else 1
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(f"{n:,}" for n in numbers)
 
 
 __getattr__ = former_names(__name__)

@@ -14,8 +14,12 @@ The configuration of a study is that of `glassformer train`, without `data.train
 
 from __future__ import annotations
 
+import json
+import shutil
+import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,18 +27,26 @@ from typing import Any
 from glassformer.data.sequence import RowSequence
 from glassformer.data.views import ConcatenatedRows
 from glassformer.errors import ConfigError, DataError
+from glassformer.evaluation.evaluate import REPORT, EvaluationReport, evaluate
+from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files import safe_repr
+from glassformer.files.atomic import write_json
 from glassformer.files.parsing import parse_dataclass
+from glassformer.files.strict_json import read_json_object
+from glassformer.model import load
 from glassformer.runs.config import RunConfig, parse_config
-from glassformer.runs.data import drop_leaked_rows, sample_rows
-from glassformer.runs.folder import MODEL, seed_folder
+from glassformer.runs.curves import write_page
+from glassformer.runs.data import drop_leaked_rows, read_splits, sample_rows
+from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock, seed_folder
 from glassformer.studies.plan import StudyPlan
-from glassformer.studies.results import StudyResults
-from glassformer.studies.runner import FINISHED, StudyProgress, StudyRunner
-from glassformer.tasks.registry import task_class
+from glassformer.studies.results import StudyResults, TrainedModel
+from glassformer.tasks.base import task_class
 from glassformer.training.callbacks import Callback
+from glassformer.training.card import write_card
 from glassformer.training.run import make_trainer
 from glassformer.training.trainer import Trainer
+
+FINISHED = "finished.json"
 
 
 @dataclass(frozen=True)
@@ -91,8 +103,7 @@ class Study:
         for name, training_set in self.plan.train.items():
             if training_set.files:
                 parts.append(self.base.data.read(training_set.files))
-                size, available = max(training_set.sizes, default=0), len(parts[-1])
-                if size > available:
+                if (size := max(training_set.sizes, default=0)) > (available := len(parts[-1])):
                     raise DataError(
                         f"study.train.{name}: {size:,} rows cannot be sampled from {available:,}; use fewer"
                     )
@@ -101,17 +112,12 @@ class Study:
     @cached_property
     def overrides(self) -> dict[str, Any]:
         """The keys of config.json that all runs share: the labels of all rows, as a small sample may lack some."""
-        from glassformer.model import load
-
         base, kind = self.base, task_class(self.base.task)
-        known: Mapping[str, Any] = {}
-        own = False
-        if base.model is not None:
-            header = load(base.model, task=kind.HEAD, device="meta")
-            known, own = header.config, not header.report.new
-        changed = kind.head_config(
-            self.training_rows, known, own=own, columns=base.data.columns, options=base.objective
-        )
+        header = None if base.model is None else load(base.model, task=kind.HEAD, device="meta")
+        known: Mapping[str, Any] = {} if header is None else header.config
+        own = header is not None and not header.report.new
+        options = {"columns": base.data.columns, "options": base.objective}
+        changed = kind.head_config(self.training_rows, known, own=own, **options)
         return {**{key: x for key, x in changed.items() if known.get(key) != x}, **base.overrides}
 
     @cached_property
@@ -125,8 +131,6 @@ class Study:
             test_rows[name] = sample_rows(rows, self.plan.limit)
         return test_rows
 
-    # ------------------------------------------------------------------------------------------ from plan to result
-
     def dry_run(self, seeds: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
         """What would be trained: examples, steps and tokens of each run; reads all data, and trains nothing."""
         for number, run in enumerate(self.runs(seeds)):
@@ -134,20 +138,19 @@ class Study:
             if not number:
                 self.check_test_rows(trainer)
             examples, steps = trainer.train_examples, trainer.steps
+            epochs = steps / trainer.batch_sampler.steps_per_epoch(0)
             yield {
                 "name": run.name,
                 "seed": run.seed,
                 "examples": len(examples),
                 "steps": steps,
-                "tokens": round(
-                    int(examples.lengths.sum()) * steps / trainer.batch_sampler.steps_per_epoch(0)
-                ),
+                "tokens": round(int(examples.lengths.sum()) * epochs),
                 "finished": (run.folder / FINISHED).is_file(),
             }
 
     def run(self, seeds: Sequence[int] | None = None, progress: StudyProgress | None = None) -> StudyResults:
         """Train and evaluate what is missing, see `StudyRunner.run`."""
-        return StudyRunner(self, progress).run(seeds)
+        return StudyRunner(self, progress or StudyProgress()).run(seeds)
 
     def trainer(self, run: StudyRun, callbacks: Sequence[Callback], anew: bool = False) -> Trainer:
         """The trainer of a run.
@@ -156,9 +159,7 @@ class Study:
         """
         config = run.config
         if anew and self.plan.train[run.of].begin is not None:
-            config = replace(
-                config, model=self.base.model, scratch=self.base.scratch, tokenizer=self.base.tokenizer
-            )
+            config = replace(config, **{x: getattr(self.base, x) for x in ("model", "scratch", "tokenizer")})
         trainer = make_trainer(config, callbacks)
         min_steps = self.plan.at_least_steps or 0
         if config.training.steps is not None or trainer.steps >= min_steps:
@@ -187,3 +188,163 @@ def parse_study(values: Mapping[str, Any], output: str | None = None) -> Study:
     merged["data"] = {**data, "train": plan.files_and_limits(next(iter(plan.train)), None)[0]}
     merged["output"] = output or merged.get("output") or "runs/study"
     return Study(parse_config(merged), plan)
+
+
+# ------------------------------------------------------------------------------------------------- running
+
+
+class StudyProgress:
+    """Callbacks of a running study; each does nothing until a subclass overrides it."""
+
+    def training(self, number: int, count: int, run: StudyRun) -> None:
+        """Before each training: its number, of how many."""
+
+    def judging(self, run: StudyRun, test_set: str, rows: int) -> None:
+        """Before each evaluation on a test set of so many rows."""
+
+    def callbacks(self) -> list[Callback]:
+        """Callbacks for the trainer of the next training."""
+        return []
+
+
+class StudyRunner:
+    """Trains and evaluates the runs of a study."""
+
+    def __init__(self, study: Study, progress: StudyProgress) -> None:
+        self.study, self.base, self.plan, self.progress = study, study.base, study.plan, progress
+
+    def run(self, seeds: Sequence[int] | None = None) -> StudyResults:
+        """Train and evaluate what is missing.
+
+        The results are written after each run. Finished runs are not trained again, an interrupted one is resumed.
+
+        Args: seeds: None = that of the configuration
+        Raises: ConfigError: the folder holds a run of another configuration. DataError: rows that cannot be read.
+            TrainingStopped: by Ctrl-C; what was trained is saved.
+        """
+        runs, done = self.study.runs(seeds), []
+        folder = Path(self.base.output)
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{folder}: is a file; give a folder for the study")
+        folder.mkdir(parents=True, exist_ok=True)
+        with RunLock(folder / "lock"):  # two studies in one folder would train the same runs
+            finished = [self._load_finished(run) for run in runs]  # errors first, before hours of training
+            for number, (run, facts) in enumerate(zip(runs, finished, strict=True), start=1):
+                if facts is None:
+                    self.progress.training(number, len(runs), run)
+                    facts = self._train_one(run, first=number == finished.index(None) + 1)
+                done.append(self._evaluate(run, facts))
+                self._results(done, len(runs)).save(folder)
+        return self._results(done, len(runs))
+
+    def _train_one(self, run: StudyRun, *, first: bool) -> dict[str, Any]:
+        trainer, start = self.study.trainer(run, self.progress.callbacks()), time.perf_counter()
+        if first:
+            self.study.check_test_rows(trainer)
+        trainer.train()
+        write_page(run.folder, run.folder / "curves.html")
+        write_card(trainer, run.folder / MODEL)
+        rows, made_of = self._provenance(run)
+        facts = {
+            "made_of": made_of,
+            "rows": rows,
+            "steps": trainer.state.step,
+            "tokens": trainer.state.tokens,
+            "seconds": time.perf_counter() - start,
+        }
+        write_json(run.folder / FINISHED, facts)
+        # Checkpoints take three times the space of the model, and there is nothing left to resume.
+        shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
+        return facts
+
+    def _provenance(self, run: StudyRun) -> tuple[int, dict[str, Any]]:
+        """The number of training rows of a run, and everything that its result depends on."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the training has given them
+            rows = read_splits(run.config, task_class(self.base.task))[0]
+        config = asdict(run.config)
+        for name in ("output", "device", "trackers"):
+            del config[name]
+        return len(rows), {**config, "at_least_steps": self.plan.at_least_steps, "rows": rows.fingerprint}
+
+    def _load_finished(self, run: StudyRun) -> dict[str, Any] | None:
+        """The facts of a finished run; None where it is not finished.
+
+        Raises: ConfigError: it was trained with another configuration; what differs.
+        """
+        path = run.folder / FINISHED
+        if not path.is_file():
+            return None
+        facts = dict(read_json_object(path, DataError))
+        saved, current = facts.get("made_of", {}), self._provenance(run)[1]
+        # after writing and reading JSON, as what was saved: tuples have become lists
+        if changed := [name for name, x in json.loads(json.dumps(current)).items() if saved.get(name) != x]:
+            name = changed[0]
+            raise ConfigError(
+                f"{run.folder}: was trained otherwise: {name} was {safe_repr(saved.get(name))}, is now "
+                f"{safe_repr(current[name])}; choose another output, or remove that folder to train it again"
+            )
+        return facts
+
+    def _evaluate(self, run: StudyRun, facts: Mapping[str, Any]) -> TrainedModel:
+        trained = open_run(run.folder)
+        reports = {
+            name: self._evaluation_report(trained, run, name, rows)
+            for name, rows in self.study.test_rows.items()
+        }
+        metric = next(iter(reports.values())).metric
+        baselines = {
+            name: {other: x.metrics[metric] for other, x in report.baselines.items()}
+            for name, report in (reports.items() if self.plan.baselines else ())
+        }
+        return TrainedModel(
+            name=run.name,
+            of=run.of,
+            size=run.size,
+            seed=run.seed,
+            **{name: facts[name] for name in ("rows", "steps", "tokens", "seconds")},
+            folder=str(run.folder.relative_to(self.base.output)),
+            metrics={name: report.metrics[metric] for name, report in reports.items()},
+            baselines=baselines,
+        )
+
+    def _evaluation_report(
+        self, trained: TrainedRun, run: StudyRun, name: str, rows: RowSequence
+    ) -> EvaluationReport:
+        """The report on a test set; one that is there already is read, where its rows are the same."""
+        path = trained.evaluation_folder(name) / REPORT
+        if path.is_file():
+            report = EvaluationReport.load(path)
+            complete = report.baselines or not self.plan.baselines
+            if complete and report.data.get("fingerprint") == rows.fingerprint:
+                return report
+        self.progress.judging(run, name, len(rows))
+        evaluation = evaluate(
+            trained.config.task,
+            trained.task_for_evaluation(),
+            rows,
+            train=trained.splits[0] if self.plan.baselines else None,
+            name=run.name,
+            files=self.plan.test_files(name),
+            seed=run.seed,
+            baselines=self.plan.baselines,
+        )
+        evaluation.save(trained.evaluation_folder(name))
+        return evaluation.report
+
+    def _results(self, done: Sequence[TrainedModel], planned: int) -> StudyResults:
+        first = next(iter(self.study.test_rows))
+        report = EvaluationReport.load(Path(self.base.output, done[0].folder, "evaluation", first, REPORT))
+        return StudyResults(
+            task=self.base.task,
+            metric=report.metric,
+            higher=report.higher,
+            method=report.methods.get(report.metric, ""),
+            test_sets={
+                name: {"files": self.plan.test_files(name), "rows": len(rows)}
+                for name, rows in self.study.test_rows.items()
+            },
+            models=list(done),
+            planned=planned,
+            curve=self.plan.shown_curve,
+        )

@@ -2,17 +2,16 @@
 
 Read in this order:
 
-    base.py           Task: encode, augment, collate, unbatch, decode, metric, metrics, baselines
+    base.py           Task: encode, augment, collate, unbatch, decode, metric, metrics, baselines; and the tasks by name
     loop.py           run_batches: the one loop that runs a network over examples
     microbatch.py     examples as one call of the network reads them: packed, padded, stacked
     classify/         the first task: kinds.py (labels), task.py, baselines.py, pipeline.py
-    tag/ span/ causal/ masked/ seq2seq/ pretrain.py     the others
-    metrics/          metric.py (batch by batch), bootstrap.py (confidence intervals), and one module a kind of score
+    tag/ span.py causal/ masked/ seq2seq/ pretrain.py     the others
+    metrics/          metric.py (batch by batch; confidence intervals), and one module a kind of score
     predictions.py    the prediction for each row, in files
-    registry.py       the tasks by name
     pipelines.py      what pipelines have in common: one text, a list, or a stream of them
     pipeline_registry.py    pipeline(task, model), by Hugging Face's names · results.py: what pipelines answer with
-    generate/         pipelines that generate text, prompts, and systems compared on the same rows
+    generate/         pipelines that generate text, their settings, and prompts
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
         validation: metric().update(output, batch), compute()  <────────────────────┤
         pipelines, evaluation: unbatch ──decode──> Prediction ──metrics──> scores with confidence intervals
 
-Who adds a task writes one subclass and registers it (`registry.py`; docs/adding-a-task.md). Training and
+Who adds a task writes one subclass and registers it (`register`; docs/adding-a-task.md). Training and
 evaluation stand on this, and not on each other.
 """
 
@@ -17,19 +17,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.deprecation import former_attributes
+from glassformer.deprecation import former_attributes, warn_former
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.tasks.metrics.bootstrap import Bootstrap
-from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs
 from glassformer.tasks.predictions import Prediction
 
@@ -78,22 +78,6 @@ class Baseline:
     predictions: Sequence[Prediction]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PerClassReport:
-    """Scores of each class, label or type of entity, and for classes the confusion matrix.
-
-    names: of the classes, labels or tags, by number
-    scores: name, or type of entity → precision, recall, f1, support; None where one is not defined, because nothing
-        is true or predicted
-    confusion: a row for each true class, a column for each predicted one, in the order of `names`; None where a row of
-        the data has no one class
-    """
-
-    names: list[str]
-    scores: dict[str, dict[str, float | None]]
-    confusion: list[list[int]] | None = None
-
-
 @dataclass(frozen=True)
 class EvaluationOptions:
     """How a model is asked when it is evaluated.
@@ -113,7 +97,6 @@ class EvaluationOptions:
     meter="metric",
     records="predict",
     judged="metrics",
-    classes="per_class",
 )
 class Task(ABC):
     """What a model learns from rows and is evaluated on. One is made for a model, and options of its own.
@@ -124,6 +107,8 @@ class Task(ABC):
     METRIC: the primary metric of an evaluation · VALIDATION_METRIC: the one that chooses the best model in training; of
         the class or, where labels decide it, of the instance
     EVALUATION: its options where it can be evaluated beyond its validation metric
+    WHOLE_BATCH: the loss compares the examples of a batch with one another (contrastive learning), so no token budget
+        may cut it: `micro_batch_size` examples, or else all of a step, are one call of the network
     columns: those that this one reads: role → column
     initial_model: gives the model that training began with, where somebody knows it: baselines may use its vectors
 
@@ -136,6 +121,7 @@ class Task(ABC):
     METRIC: str = "loss"
     VALIDATION_METRIC: str = "loss"
     EVALUATION: ClassVar[type | None] = EvaluationOptions
+    WHOLE_BATCH: ClassVar[bool] = False
     columns: Mapping[str, str]
     initial_model: Callable[[], Model] | None = None
 
@@ -144,8 +130,6 @@ class Task(ABC):
         # One stack for text keeps the texts of a packed row apart; two, or pictures and sounds, need rectangles.
         self.packs = list(model.network.stacks()) == ["text"]
         self.evaluation: Any = self.EVALUATION() if self.EVALUATION else None
-
-    # ------------------------------------------------------------------------------------ options and config
 
     @property
     def training_identity(self) -> str:
@@ -291,12 +275,8 @@ class Task(ABC):
         """What simple means predict for the same rows, having seen the training rows, if there are any."""
         yield from ()
 
-    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport | None:
-        """Scores of each class, for tasks that have classes."""
-        return None
-
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        """What should be known beside the scores: classes that no row has, texts that were cut, …"""
+        """What should be known beside the scores, and beside their own notes: texts that were cut, …"""
         return []
 
 
@@ -307,6 +287,63 @@ def text_labels(examples: Sequence[Example], dtype: torch.dtype = torch.int64) -
 
 def _is_readable(value: object) -> bool:
     """Is an input kept in its prediction? Texts and their parts are; images and waves would be all of the file."""
-    return isinstance(value, str) or (
-        isinstance(value, list) and bool(value) and all(isinstance(part, str) for part in value)
-    )
+    parts = value if isinstance(value, list) and value else [value]
+    return all(isinstance(part, str) for part in parts)
+
+
+TASKS: dict[str, str | type[Task]] = {
+    "classify": "classify.task.Classify",
+    "tag": "tag.task.Tag",
+    "answer": "span.Answer",
+    "generate": "causal.task.Causal",
+    "instruct": "causal.task.Answers",
+    "fill": "masked.task.Masked",
+    "translate": "seq2seq.generated.Translate",
+    "summarise": "seq2seq.generated.Summarise",
+    "next-sentence": "pretrain.NextSentence",
+    "pre-train": "pretrain.PreTraining",
+    "denoise": "seq2seq.denoise.Denoising",
+    "gap-sentences": "seq2seq.denoise.GapSentences",
+    "span-corruption": "seq2seq.denoise.SpanCorruption",
+}
+"""Name, as in `glassformer train --task`, → a class, or where it stands here, imported on first use."""
+
+
+def task_class(name: str) -> type[Task]:
+    """The class of a task.
+
+    Raises: ConfigError: there is no such task.
+    """
+    if name not in TASKS:
+        raise ConfigError(f"task is {safe_repr(name)}{nearest(name, TASKS)}; allowed: {', '.join(TASKS)}")
+    entry = TASKS[name]
+    if isinstance(entry, str):
+        module, _, class_name = entry.rpartition(".")
+        TASKS[name] = entry = cast(
+            "type[Task]", getattr(import_module(f"glassformer.tasks.{module}"), class_name)
+        )
+    return entry
+
+
+def register(name: str, task: type[Task]) -> None:
+    """Add a task of your own, so that it can be named like the others.
+
+    Raises: ConfigError: the name is taken by another class.
+    """
+    if name in TASKS and task_class(name) is not task:
+        raise ConfigError(f"there is a task {name!r} already; choose another name")
+    TASKS[name] = task
+
+
+def judge_of(name: str, task: Task, **options: Any) -> Task:
+    warn_former("judge_of(name, task, …)", "task.for_evaluation(…)")
+    return task.for_evaluation(**options)
+
+
+def check_evaluates(name: str) -> None:
+    """Raises: UnsupportedError: a task without an evaluation, or one that there is not."""
+    if name not in TASKS or task_class(name).EVALUATION is None:
+        able = [other for other in TASKS if task_class(other).EVALUATION is not None]
+        raise UnsupportedError(
+            f"the task {safe_repr(name)} cannot be evaluated{nearest(name, able)}; those that can: {', '.join(able)}"
+        )

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from glassformer.core.heads import Head
+from glassformer.data.splits import sample
 from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
-from glassformer.tasks.base import Dataset
+from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.microbatch import Example
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 
 ROWS_PER_CALL = 1_024
 """So many rows go to the tokenizer together."""
+
+MOST_ROWS = 50_000
+"""Baselines learn from so many rows at most: more change little, and take minutes."""
+
+Parsed = TypeVar("Parsed")
 
 
 def columns_of(usual: Mapping[str, str], named: Mapping[str, str] | None) -> dict[str, str]:
@@ -69,18 +76,22 @@ def text_of(row: Mapping[str, Any], column: str) -> str:
     return value
 
 
+def listed(value: object) -> list[Any] | None:
+    """A list, however a file gives it; None = it is none."""
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    return list(value) if isinstance(value, (list, tuple)) else None
+
+
 def parts_of(row: Mapping[str, Any], column: str) -> list[str]:
     """A text of a row, or several: its sentences, or what several people have written.
 
     Raises: DataError: it has none.
     """
     value = row.get(column)
-    parts = value.tolist() if isinstance(value, np.ndarray) else value
-    if isinstance(parts, str):
-        return [parts]
-    if not isinstance(parts, (list, tuple)) or not parts or not all(isinstance(part, str) for part in parts):
+    parts = [value] if isinstance(value, str) else listed(value)
+    if not parts or not all(isinstance(part, str) for part in parts):
         raise DataError(f"{column!r} is {safe_repr(value)}; it must be a text, or a list of texts")
-    return list(parts)
+    return parts
 
 
 def words_of(row: Mapping[str, Any], column: str) -> list[str]:
@@ -88,21 +99,41 @@ def words_of(row: Mapping[str, Any], column: str) -> list[str]:
 
     Raises: DataError: it has none.
     """
-    value = row.get(column)
-    words = value.tolist() if isinstance(value, np.ndarray) else value
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-        raise DataError(f"{column!r} is {safe_repr(value)}; it must be a list of words")
-    return list(words)
+    words = listed(row.get(column))
+    if words is None or not all(isinstance(word, str) for word in words):
+        raise DataError(f"{column!r} is {safe_repr(row.get(column))}; it must be a list of words")
+    return words
 
 
-def chunks(rows: Dataset) -> Iterator[tuple[range, list[Mapping[str, Any]]]]:
-    """The rows, so many at a time, and their numbers."""
-    held: list[Mapping[str, Any]] = []
-    for index, row in enumerate(iter(rows)):
-        held.append(row)
+def parse_rows(
+    rows: Dataset, parse: Callable[[Mapping[str, Any]], Parsed], numbers: Iterable[int] | None = None
+) -> Iterator[Parsed]:
+    """What `parse` makes of each row, or of the rows of these numbers; its errors say which row they are about."""
+    chosen = enumerate(iter(rows)) if numbers is None else ((number, rows[number]) for number in numbers)
+    for index, row in chosen:
+        with placed(rows, index):
+            parsed = parse(row)
+        yield parsed
+
+
+def chunks(
+    rows: Dataset, parse: Callable[[Mapping[str, Any]], Any] = lambda row: row
+) -> Iterator[tuple[range, list[Any]]]:
+    """The rows, or what `parse` makes of each, so many at a time, and their numbers."""
+    held: list[Any] = []
+    for index, parsed in enumerate(parse_rows(rows, parse)):
+        held.append(parsed)
         if len(held) == ROWS_PER_CALL or index + 1 == len(rows):
             yield range(index + 1 - len(held), index + 1), held
             held = []
+
+
+def training_sample(train: Dataset) -> tuple[list[int], str]:
+    """The numbers of the rows that a baseline learns from, and what is to be said of them where they are not all."""
+    count = len(train)
+    if count <= MOST_ROWS:
+        return list(range(count)), ""
+    return sample(count, MOST_ROWS).tolist(), f"; learnt from {MOST_ROWS:,} of {count:,} training rows"
 
 
 def head_of(model: Model, task: str) -> Head:
@@ -153,3 +184,53 @@ def store_examples(
     parts = json.dumps([rows.fingerprint, *tokenized, made], sort_keys=True)
     key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
     return ExampleStore.make(examples, path=cache, key=key)
+
+
+class RowTask(Task):
+    """A task whose examples are made of rows by itself; a subclass says how, in `make_examples`.
+
+    MADE, how: how examples are made, by name ("" = that of the class), and the options that decide it: the key of their
+        cache
+    NEEDS: what a row needs to make one, for errors; "" = there may be none
+
+    Args: columns: role → column, where a column has another name
+    Raises: ConfigError: a role that there is not, or the model was loaded for another task.
+    """
+
+    MADE: ClassVar[str] = ""
+    NEEDS: ClassVar[str] = ""
+    how: dict[str, Any]
+
+    def __init__(self, model: Model, columns: Mapping[str, str] | None = None) -> None:
+        super().__init__(model)
+        self.columns = columns_of(self.COLUMNS, columns)
+        self.head = head_of(model, self.HEAD)
+        self.how = {}
+
+    def columns_read(self) -> list[str]:
+        """The columns that rows must have."""
+        return list(self.columns.values())
+
+    @abstractmethod
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
+        """The examples that rows make. Raises: DataError: a row that makes none, with its file and line."""
+
+    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
+        check_columns(rows, self.columns_read())
+        examples = self._counted(self.make_examples(rows))
+        return store_examples(
+            examples,
+            rows,
+            self.model,
+            cache,
+            made=self.MADE or type(self).__name__,
+            columns=self.columns,
+            **self.how,
+        )
+
+    def _counted(self, examples: Iterator[Example]) -> Iterator[Example]:
+        example = None
+        for example in examples:
+            yield example
+        if self.NEEDS and example is None:
+            raise DataError(f"no row makes an example: {self.NEEDS}")

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
+from torch import Tensor
 
-from glassformer.engine.batching import plan_batches
-from glassformer.engine.encoder import BATCH_TOKENS, final_states
-from glassformer.engine.modes import eval_mode
+from glassformer.core.masks import Packing
+from glassformer.engine.batching import eval_mode
+from glassformer.engine.encoder import BATCH_TOKENS, run_final_states
 from glassformer.engine.pooling import POOLINGS
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.tasks.packed_pipeline import PackedPipeline
+from glassformer.tasks.pipelines import PackedPipeline
 
 
 class FeatureExtraction(PackedPipeline):
@@ -60,10 +60,13 @@ class FeatureExtraction(PackedPipeline):
         rows, cut = self.model.tokenizer.batch_ids(batch, self.limit)
         self.count_truncated(rows, cut, options)
         vectors_of: dict[int, np.ndarray] = {}
-        with eval_mode(network), torch.inference_mode():
-            for chosen in plan_batches([len(ids) for ids in rows], BATCH_TOKENS):
-                states, segments = final_states(network, [rows[i] for i in chosen])
-                for index, own in zip(chosen, states[0].split(list(segments.lengths)), strict=True):
-                    vectors = own if pooling is None else POOLINGS[pooling](own[None])[0]
-                    vectors_of[index] = vectors.float().cpu().numpy()
+
+        def read(states: Tensor, packing: Packing) -> list[np.ndarray]:
+            texts = states.split(list(packing.lengths))
+            pooled = texts if pooling is None else [POOLINGS[pooling](own[None])[0] for own in texts]
+            return [vectors.float().cpu().numpy() for vectors in pooled]
+
+        with eval_mode(network):
+            for indices, vectors in run_final_states(network, rows, BATCH_TOKENS, read):
+                vectors_of.update(zip(indices, vectors, strict=True))
         return [vectors_of[i] for i in range(len(batch))]

@@ -20,7 +20,6 @@ from torch import Tensor
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Labels
 from glassformer.core.masks import Packing
-from glassformer.engine.batching import plan_batches
 
 Example = Mapping[str, Any]
 """One example: arrays by the names of a `Batch`, with its labels; see `Task`."""
@@ -60,20 +59,15 @@ class MicroBatch:
         return replace(self, batch=Batch(**batch), flow=replace(self.flow, keep=keep), labels=labels)
 
 
-def lay_out(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Which examples share a micro-batch of at most `budget` tokens, those of like length together; none is cut."""
-    return plan_batches(lengths, budget)
-
-
 def joined(arrays: Sequence[Any], dtype: torch.dtype = torch.int64) -> Tensor:
     """Texts laid end to end. [1, tokens]"""
     return torch.from_numpy(np.concatenate([np.asarray(a) for a in arrays])).to(dtype)[None]
 
 
 def padded(arrays: Sequence[Any], fill: float, dtype: torch.dtype = torch.int64) -> Tensor:
-    """Texts below each other, the shorter ones filled up on the right. [texts, longest]"""
+    """Texts below each other, the shorter ones filled up on the right. [texts, longest], or [texts, longest, books]"""
     longest = max(map(len, arrays))
-    matrix = torch.full((len(arrays), longest), fill, dtype=dtype)
+    matrix = torch.full((len(arrays), longest, *np.shape(arrays[0])[1:]), fill, dtype=dtype)
     for row, array in zip(matrix, arrays, strict=True):
         row[: len(array)] = torch.from_numpy(np.asarray(array))
     return matrix
@@ -127,11 +121,18 @@ def packed_texts(examples: Sequence[Example]) -> tuple[Batch, Flow]:
 
 
 def padded_texts(examples: Sequence[Example], padding: int) -> tuple[Batch, Flow]:
-    """Texts in a rectangle, filled up with the id `padding`."""
-    ids, types = [e["input_ids"] for e in examples], _types(examples)
+    """Texts in a rectangle, filled up with the id `padding`; each document of an example is a row."""
+    ids, types = _documents([e["input_ids"] for e in examples], examples), _types(examples)
+    types = None if types is None else _documents(types, examples)
     batch = Batch(input_ids=padded(ids, padding), token_type_ids=None if types is None else padded(types, 0))
     even = len(set(map(len, ids))) == 1
     return batch, Flow(keep=None if even else padding_keep(ids))
+
+
+def _documents(arrays: Sequence[Any], examples: Sequence[Example]) -> list[Any]:
+    """Arrays that lie along the tokens of examples, one for each of their documents."""
+    ends = [np.cumsum(example.get("documents", [len(example["input_ids"])])) for example in examples]
+    return [part for array, own in zip(arrays, ends, strict=True) for part in np.split(array, own[:-1])]
 
 
 def _types(examples: Sequence[Example]) -> list[Any] | None:

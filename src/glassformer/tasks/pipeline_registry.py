@@ -15,13 +15,13 @@ from glassformer.models._family import TASK_ALIASES
 from glassformer.models.resolve import find_family
 from glassformer.tasks.classify.pipeline import TextClassification
 from glassformer.tasks.features import FeatureExtraction
-from glassformer.tasks.generate.languages import split_task
 from glassformer.tasks.generate.pipeline import (
     Summarization,
     Text2TextGeneration,
     TextGeneration,
     TranslationPipeline,
 )
+from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.masked.pipeline import FillMask
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.tag.pipeline import TokenClassification

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar
 
+import torch
+from torch import Tensor
+
+from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE
+from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
 from glassformer.model import Model
+from glassformer.progress import progress_bar
+from glassformer.tasks.base import Task
+from glassformer.tasks.columns import limit_of, tell_cut
+from glassformer.tasks.loop import run_examples
+from glassformer.tasks.microbatch import Example
 from glassformer.tasks.results import Results
 
 LONG = 20
@@ -28,6 +39,7 @@ class Pipeline(ABC):
 
     HEAD: what the model has to be loaded for · WHY: what a model lacks that has no such head
     BODY: the body is enough, whatever head it has · BATCH: how many texts go through the model together
+    OWN: its options
     task: by its full name, languages included · options: what holds where a call says nothing
     """
 
@@ -35,6 +47,7 @@ class Pipeline(ABC):
     WHY: ClassVar[str]
     BODY: ClassVar[bool] = False
     BATCH: ClassVar[int] = 8
+    OWN: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, model: Model, task: str, *, batch_size: int | None = None, **options: Any) -> None:
         self.model = model
@@ -43,9 +56,16 @@ class Pipeline(ABC):
         self.options = options
         self.check(options)
 
-    @abstractmethod
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raises: ConfigError: options that this task does not know."""
+        """Raises: ConfigError: options that this task does not know, or does not take so."""
+        for name in options:
+            if name not in self.OWN:
+                raise ConfigError(
+                    f"the task {self.task!r} takes no {safe_repr(name)}{nearest(name, self.OWN)}"
+                )
+        top_k = options.get("top_k")  # None = as many results as there usually are, or all
+        if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
+            raise ConfigError(f"top_k is {safe_repr(top_k)}; it must be a whole number from 1 up")
 
     @abstractmethod
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
@@ -61,7 +81,8 @@ class Pipeline(ABC):
 
     def check_input(self, given: Any) -> None:
         """Raises: DataError: no input for this task; what a task does not say here, its answer finds out."""
-        return
+        if not isinstance(given, str):
+            raise DataError(f"the input is {safe_repr(given)}; it must be a text")
 
     def wrap_answers(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
         """The answers of a call as they come; what there is to be said of all of them is said at their end."""
@@ -134,25 +155,6 @@ def _placed(where: str) -> Iterator[None]:
         raise DataError(f"{where}: {error}") from error
 
 
-def check_text(given: Any) -> None:
-    """Raises: DataError: no text."""
-    if not isinstance(given, str):
-        raise DataError(f"the input is {safe_repr(given)}; it must be a text")
-
-
-def check_names(task: str, options: Iterable[str], known: Sequence[str]) -> None:
-    """Raises: ConfigError: an option that the task does not know."""
-    for name in options:
-        if name not in known:
-            raise ConfigError(f"the task {task!r} takes no {safe_repr(name)}{nearest(name, known)}")
-
-
-def check_top_k(top_k: Any) -> None:
-    """Raises: ConfigError: no number of results; None = as many as there usually are, or all."""
-    if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
-        raise ConfigError(f"top_k is {safe_repr(top_k)}; it must be a whole number from 1 up")
-
-
 def first_text(answer: Any) -> str:
     """The words of the first of some results."""
     result = answer[0] if isinstance(answer, list) else answer
@@ -161,12 +163,70 @@ def first_text(answer: Any) -> str:
 
 def with_bar(answers: Iterable[Any], count: int | None, name: str) -> Iterator[Any]:
     """The same answers, and a bar on standard error that counts them."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        row = bar.add_task(name, total=count)
+    with progress_bar(name, count, shown=True) as advance:
         for answer in answers:
             yield answer
-            bar.advance(row)
+            advance(1)
+
+
+# ------------------------------------------------------------------------------------- one pass of the network
+
+
+class PackedPipeline(Pipeline):
+    """A task whose answer is read off a text in one pass of the network: many texts at once, without padding.
+
+        texts ──tokenise──> examples ──by length──> micro-batches of about 1,000 tokens ──head──> logits
+
+    As in training and evaluation: the same examples, collated by the same task, so a text gets the same answer alone,
+    among thousands, and in a report.
+
+    truncation: a text beyond what the model reads is cut, with a warning that counts all of them (the default);
+        False = it is an error
+    """
+
+    BATCH = 256
+    OWN: ClassVar[tuple[str, ...]] = ("truncation",)
+
+    def __init__(self, model: Model, task: str, **options: Any) -> None:
+        self.limit = limit_of(model, None)
+        super().__init__(model, task, **options)
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if not isinstance(options.get("truncation", True), bool):
+            raise ConfigError(
+                f"truncation is {safe_repr(options['truncation'])}; it must be True (long texts are cut) or False "
+                "(they are an error)"
+            )
+
+    def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {"truncation": True, **super().merged(options), "count": Counter()}
+
+    def wrap_answers(self, answers: Iterator[Any], options: Mapping[str, Any]) -> Iterator[Any]:
+        try:
+            yield from answers
+        finally:
+            count = options["count"]
+            tell_cut("texts", count["cut"], count["read"], self.limit)
+
+    def count_truncated(self, rows: Sequence[Sequence[int]], cut: int, options: Mapping[str, Any]) -> None:
+        """Take note of the token ids of some texts, of which so many were cut.
+
+        Raises: DataError: a text was cut and should not be, or one has no token at all.
+        """
+        if cut and not options["truncation"]:
+            raise DataError(
+                f"{cut} of {len(rows)} texts have more than {self.limit} tokens; shorten or split them, or let them be "
+                "cut with truncation=True"
+            )
+        if not all(map(len, rows)):
+            raise DataError("a text is empty, and makes no token; leave it out")
+        options["count"].update(read=len(rows), cut=cut)
+
+
+def logits_of(task: Task, examples: Sequence[Example], tokens: int = BATCH_TOKENS) -> list[Tensor]:
+    """The head's logits for each example, in their order, of 32 bits or more. [labels] or [tokens, labels]"""
+    if len(examples) >= MIN_TEXTS_TO_PREPARE:
+        prepare_plain(task.model.network)
+    outputs = run_examples(task, examples, tokens=tokens, labelled=False)
+    return [logits.to("cpu", torch.promote_types(logits.dtype, torch.float32)) for logits in outputs]

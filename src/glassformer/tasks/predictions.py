@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,12 @@ class Prediction:
     correct: bool | None = None
     loss: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
+
+    def by_baseline(
+        self, predicted: Any, correct: bool | None, loss: float | None = None, **details: Any
+    ) -> Prediction:
+        """What something simple predicts for the same row."""
+        return replace(self, predicted=predicted, correct=correct, loss=loss, details=details)
 
 
 Prediction.__init__ = former_keywords(**FORMER_KEYS)(Prediction.__init__)  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,21 +20,12 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.base import Dataset, Examples, Task
-from glassformer.tasks.columns import check_columns, columns_of, head_of, store_examples
+from glassformer.tasks.base import Dataset, Examples
 from glassformer.tasks.masked.task import Masking
 from glassformer.tasks.metrics.classes import ClassificationMetric
 from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example
-from glassformer.tasks.windows import (
-    apart,
-    room_for,
-    room_of,
-    sentences_of,
-    some,
-    token_labels,
-    windows,
-)
+from glassformer.tasks.windows import LanguageTask, apart, joined_window, room_for, room_of, sentence_windows
 from glassformer.text.engine import pair_template
 
 if TYPE_CHECKING:
@@ -69,7 +60,7 @@ class SentenceWindows:
                 return candidate
 
 
-class NextSentence(Task):
+class NextSentence(LanguageTask):
     """Documents of sentences, cut into pairs of segments.
 
     Args:
@@ -78,9 +69,10 @@ class NextSentence(Task):
     """
 
     HEAD = "next-sentence-prediction"
-    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
     VALIDATION_METRIC = "accuracy"
     EVALUATION = None
+    MADE = "next"
+    NEEDS = "a text of two sentences at least is needed"
 
     def __init__(
         self,
@@ -90,24 +82,18 @@ class NextSentence(Task):
         max_tokens: int | None = None,
         columns: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(model)
         if model.network.token_types in (0, 1):
             raise ConfigError(f"a {model.family.model_type!r} model does not tell two segments apart")
-        self.head = head_of(model, self.HEAD)
-        self.columns = columns_of(self.COLUMNS, columns)
+        super().__init__(model, columns)
         self.language = language
         self.max_tokens = room_of(model, max_tokens)
         self.frame, self.types = pair_template(model.tokenizer.engine)
         self.room = room_for(self.max_tokens, sum(map(len, self.frame)), least=2)
+        self.how = {"room": self.room, "language": self.language}
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         """Windows of two sentences or more; a text of one sentence has no next, and makes none."""
-        check_columns(rows, list(self.columns.values()))
-        how = {"room": self.room, "language": self.language}
-        examples = some(self._windows(rows), "a text of two sentences at least is needed")
-        return SentenceWindows(
-            store_examples(examples, rows, self.model, cache, made="next", columns=self.columns, **how)
-        )
+        return SentenceWindows(super().encode(rows, cache=cache))
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         sentences = apart(example["input_ids"], example["sentences"])
@@ -128,16 +114,11 @@ class NextSentence(Task):
     def metric(self) -> Metric:
         return ClassificationMetric(self.head, ("follows", "does not follow"))
 
-    def _windows(self, rows: Dataset) -> Iterator[dict[str, Any]]:
-        texts = sentences_of(rows, self.columns["text"], self.model.tokenizer, self.language)
-        for document, sentences in enumerate(texts):
-            for window in windows(sentences, self.room):
-                if len(window) > 1:
-                    yield {
-                        "input_ids": np.concatenate(window),
-                        "sentences": np.array([len(sentence) for sentence in window], dtype=np.int32),
-                        "document": document,
-                    }
+    def make_examples(self, rows: Dataset) -> Iterator[dict[str, Any]]:
+        column, tokenizer = self.columns["text"], self.model.tokenizer
+        for document, window in sentence_windows(rows, column, tokenizer, self.language, self.room):
+            if len(window) > 1:
+                yield {**joined_window(window), "document": document}
 
     def _framed(self, first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
         """[CLS] first [SEP] second [SEP], and which segment every token is of."""
@@ -176,12 +157,10 @@ class PreTraining(NextSentence):
         return {**pair, "input_ids": masked_ids, "labels": labels_of_pair}
 
     def labels(self, examples: Sequence[Example], flow: Flow) -> dict[str, Tensor]:
+        masked = LanguageTask.labels(self, examples, flow)
         order = super().labels(examples, flow)
-        assert isinstance(order, Tensor)
-        return {
-            "labels": token_labels([example["labels"] for example in examples], flow),
-            "next_sentence_label": order,
-        }
+        assert isinstance(masked, Tensor) and isinstance(order, Tensor)
+        return {"labels": masked, "next_sentence_label": order}
 
     def metric(self) -> Metric:
         return Metric(self.head, ("masked", "next"))

@@ -17,9 +17,11 @@ from typing import Any, ClassVar, TypeVar
 class Result(Mapping[str, Any]):
     """One answer. It is equal to a dict of its fields.
 
+    ANSWER: the field that is the answer in words
     SHARES: the fields that are probabilities, which a notebook shows with a bar
     """
 
+    ANSWER: ClassVar[str]
     SHARES: ClassVar[tuple[str, ...]] = ()
 
     def __getitem__(self, key: str) -> Any:
@@ -36,7 +38,7 @@ class Result(Mapping[str, Any]):
     @property
     def text(self) -> str:
         """The answer in words."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which of its fields is the answer")
+        return str(getattr(self, self.ANSWER))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,52 +57,40 @@ class GeneratedText(Result):
 class Summary(Result):
     """Of "summarization"."""
 
-    summary_text: str
+    ANSWER = "summary_text"
 
-    @property
-    def text(self) -> str:
-        return self.summary_text
+    summary_text: str
 
 
 @dataclass(frozen=True, eq=False)
 class Translation(Result):
     """Of "translation"."""
 
-    translation_text: str
+    ANSWER = "translation_text"
 
-    @property
-    def text(self) -> str:
-        return self.translation_text
+    translation_text: str
 
 
 @dataclass(frozen=True, eq=False)
 class Filling(Result):
     """Of "fill-mask": a token for a masked place, how likely it is, and the text with it."""
 
-    SHARES = ("score",)
+    ANSWER, SHARES = "sequence", ("score",)
 
     score: float
     token: int
     token_str: str
     sequence: str
 
-    @property
-    def text(self) -> str:
-        return self.sequence
-
 
 @dataclass(frozen=True, eq=False)
 class Label(Result):
     """Of "text-classification": a label, and how likely it is."""
 
-    SHARES = ("score",)
+    ANSWER, SHARES = "label", ("score",)
 
     label: str
     score: float
-
-    @property
-    def text(self) -> str:
-        return self.label
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
-"""Tokenise texts of rows for language modelling: token ids, sentences, windows of bounded length.
+"""Language modelling tasks: texts of rows become token ids, sentences, windows of bounded length, and examples.
 
-rows ──encoded───> ids of each text ──────┬─windows──> stretches that fit ──> examples
-     └─sentences_of─> ids of each sentence ┘
+rows ──encoded───> ids of each text ──────┬─windows──> stretches that fit ──> LanguageTask.make_examples
+     └─sentence_windows─> of sentences ────┘
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -17,8 +17,9 @@ from torch import Tensor
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.base import Dataset
-from glassformer.tasks.columns import chunks, limit_of, placed, text_of
-from glassformer.tasks.microbatch import IGNORE_INDEX, joined, padded
+from glassformer.tasks.columns import RowTask, chunks, limit_of, placed, text_of
+from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
+from glassformer.tasks.microbatch import IGNORE_INDEX, Example, joined, padded
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.sentences import sentence_spans
 from glassformer.text.tokenizer import Tokenizer
@@ -76,19 +77,15 @@ class Frame:
 def encoded(
     rows: Dataset,
     column: str,
-    encode: Callable[[list[str]], Iterable[Made]],
-    text: Callable[[Mapping[str, Any], str], str] = text_of,
+    encode: Callable[[list[Any]], Iterable[Made]],
+    text: Callable[[Mapping[str, Any], str], Any] = text_of,
 ) -> Iterator[Made]:
     """What `encode` makes of the text of each row, many at a time.
 
-    Args: text: the text of a row, from the row and the column
+    Args: text: the text of a row, or several, from the row and the column
     Raises: DataError: a row without text, or one that cannot be encoded, with its file and line.
     """
-    for numbers, held in chunks(rows):
-        texts: list[str] = []
-        for index, row in zip(numbers, held, strict=True):
-            with placed(rows, index):
-                texts.append(text(row, column))
+    for numbers, texts in chunks(rows, lambda row: text(row, column)):
         try:
             made = list(encode(texts))
         except DataError:
@@ -106,11 +103,12 @@ def bare_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     return [ids[len(before) : len(ids) - len(after)] for ids in framed]
 
 
-def sentences_of(
-    rows: Dataset, column: str, tokenizer: Tokenizer, language: str
-) -> Iterator[list[np.ndarray]]:
-    """The ids of each sentence of the text of each row."""
-    return encoded(rows, column, lambda texts: (sentences(tokenizer, text, language) for text in texts))
+def sentence_windows(
+    rows: Dataset, column: str, tokenizer: Tokenizer, language: str, room: int
+) -> Iterator[tuple[int, list[np.ndarray]]]:
+    """The ids of neighbouring sentences that fit together, and the number of their text among all."""
+    texts = encoded(rows, column, lambda texts: (sentences(tokenizer, text, language) for text in texts))
+    return ((number, window) for number, parts in enumerate(texts) for window in windows(parts, room))
 
 
 def sentences(tokenizer: Tokenizer, text: str, language: str = "en") -> list[np.ndarray]:
@@ -136,6 +134,12 @@ def windows(parts: Iterable[np.ndarray], room: int) -> Iterator[list[np.ndarray]
         yield held
 
 
+def joined_window(window: Sequence[np.ndarray]) -> dict[str, Any]:
+    """A window as an example: its ids, and the length of each sentence, by which `apart` finds them again."""
+    lengths = np.array([len(sentence) for sentence in window], dtype=np.int32)
+    return {"input_ids": np.concatenate(window), "sentences": lengths}
+
+
 def apart(ids: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
     """Stretches of these lengths, which lie end to end."""
     return np.split(ids, list(accumulate(lengths))[:-1])
@@ -146,14 +150,15 @@ def token_labels(labels: Sequence[Any], flow: Flow) -> Tensor:
     return padded(labels, IGNORE_INDEX) if flow.packing is None else joined(labels)
 
 
-def some(examples: Iterable[Made], needs: str) -> Iterator[Made]:
-    """The same examples.
+class LanguageTask(RowTask):
+    """A task whose examples, labels included, are made of texts: language modelling and pre-training."""
 
-    Raises: DataError: there is none; `needs` says what makes one.
-    """
-    any_example = False
-    for example in examples:
-        any_example = True
-        yield example
-    if not any_example:
-        raise DataError(f"no row makes an example: {needs}")
+    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+    VALIDATION_METRIC = "perplexity"
+    NEEDS: ClassVar[str] = "texts must not be blank"
+
+    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor | dict[str, Tensor]:
+        return token_labels([example["labels"] for example in examples], flow)
+
+    def metric(self) -> Metric:
+        return PerplexityMetric(self.head)

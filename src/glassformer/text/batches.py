@@ -17,10 +17,12 @@ from typing import NamedTuple, TypeVar
 import tokenizers
 
 from glassformer.errors import ConfigError
-from glassformer.text.encode import encode_ids
-from glassformer.text.engine import guarded, pair_template
+from glassformer.text.engine import call_engine, guarded, pair_template, sharing_copy
+from glassformer.text.long_text import MAX_UNSPLIT_CHARS, ids_in_chunks
 
 T = TypeVar("T")
+
+_FAILURE = "text cannot be tokenised"
 
 TEXTS_PER_CALL = 4096
 """How many texts go to the engine at once, which bounds the memory of its results."""
@@ -75,6 +77,18 @@ def encode_batch_pairs(
             truncated += sum(map(len, texts)) < sum(map(len, pair))
             rows.append(assemble_pair(texts, special, types))
     return rows, truncated
+
+
+def encode_ids(engine: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]]:
+    """Token ids without special tokens; long texts in chunks, all others in one parallel call."""
+    if max(map(len, texts)) <= MAX_UNSPLIT_CHARS:
+        encodings = call_engine(
+            texts, "text cannot be tokenised", engine.encode_batch_fast, texts, add_special_tokens=False
+        )
+        return [encoding.ids for encoding in encodings]
+    bare = sharing_copy(engine)
+    bare.post_processor = None
+    return [call_engine([text], _FAILURE, ids_in_chunks, bare, text) for text in texts]
 
 
 def text_token_limit(max_tokens: int | None, special: int) -> int | None:

@@ -22,8 +22,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 from glassformer.errors import DataError
 from glassformer.text.engine import OUTER_WHITESPACE, check_ids, check_unique_ids, guarded
 from glassformer.text.files import read_json_object, read_lines
-from glassformer.text.settings import TokenizerSettings, option
-from glassformer.text.special_tokens import CLIP_ROLES, GPT_ROLES
+from glassformer.text.settings import CLIP_ROLES, GPT_ROLES, TokenizerSettings, option
 
 FILES = ("vocab.json",)
 BYTE_LEVEL_FAMILIES = frozenset(("bart", "data2vectext", "gpt2", "led", "longformer", "roberta", "whisper"))
@@ -62,11 +61,17 @@ def _byte_level(
     """Byte-level BPE: split into words with their leading space -> UTF-8 bytes as 256 letters -> merges."""
     prefix = option(settings.config, "add_prefix_space", bool, False, path.with_name("tokenizer_config.json"))
     doing = f"{path} and merges.txt do not fit each other"
-    engine = tokenizers.Tokenizer(guarded(doing, models.BPE, vocab=vocabulary, merges=merges))
+    model = guarded(doing, models.BPE, vocab=vocabulary, merges=merges)
+    return byte_level_pipeline(model, settings.family, prefix=prefix)
+
+
+def byte_level_pipeline(model: models.BPE, family: str, *, prefix: bool) -> tokenizers.Tokenizer:
+    """A byte-level BPE engine; `prefix` puts a space before each text, so that its first word is as any other."""
+    engine = tokenizers.Tokenizer(model)
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     engine.decoder = decoders.ByteLevel()
     engine.post_processor = processors.ByteLevel(
-        add_prefix_space=prefix, trim_offsets=settings.family in TRIMS_OFFSETS
+        add_prefix_space=prefix, trim_offsets=family in TRIMS_OFFSETS
     )
     return engine
 

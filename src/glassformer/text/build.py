@@ -1,6 +1,6 @@
 """Build a tokenizer engine from a model folder: from `tokenizer.json`, which holds everything, or vocabulary files:
 
-vocab.txt                     wordpiece.py      BERT and its kin
+vocab.txt                     build_wordpiece   BERT and its kin
 vocab.json + merges.txt       bpe.py            GPT-2, RoBERTa, BART, Whisper, CLIP, the first GPT
 vocab.json                    characters.py     wav2vec 2.0 and its kin
 spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT
@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
-from glassformer.text import bpe, characters, sentencepiece, wordpiece
+from glassformer.text import bpe, characters, sentencepiece
 from glassformer.text.engine import check_ids, guarded
-from glassformer.text.files import read_bytes, read_optional_json_object
+from glassformer.text.files import read_bytes, read_lines, read_optional_json_object
 from glassformer.text.post_processor import add_post_processor
-from glassformer.text.settings import TokenizerSettings
-from glassformer.text.special_tokens import MASK_TAKES_SPACE, complete_roles
+from glassformer.text.settings import BERT_ROLES, MASK_TAKES_SPACE, TokenizerSettings, complete_roles, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,44 @@ class TokenizerReader:
     assumed: str = ""
 
 
+def build_wordpiece(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    """A WordPiece engine from `vocab.txt`, one token a line: the id is the line number.
+
+        "Unaffable!"  ->  unaffable · !  ->  un ##aff ##able · !
+
+    Clean, lower-case, strip accents -> split at space and punctuation -> longest match first.
+    Source: Devlin et al. 2019, section 3.
+    """
+    vocabulary = {token: number for number, token in enumerate(read_lines(path))}
+    check_ids(vocabulary, str(path))
+    roles = {**BERT_ROLES, **settings.roles}
+    for role in ("unk", "cls", "sep"):
+        if roles[role] not in vocabulary:
+            raise DataError(f"{path} lacks {roles[role]!r}, which every WordPiece text needs; check the file")
+    config, config_path = settings.config, path.with_name("tokenizer_config.json")
+    return wordpiece_pipeline(
+        models.WordPiece(vocabulary, unk_token=roles["unk"]),
+        handle_chinese_chars=option(config, "tokenize_chinese_chars", bool, True, config_path),
+        strip_accents=option(config, "strip_accents", bool, None, config_path),  # None: as lower-casing
+        lowercase=option(config, "do_lower_case", bool, True, config_path),
+    )
+
+
+def wordpiece_pipeline(model: models.WordPiece, **normalisation: Any) -> tokenizers.Tokenizer:
+    """A WordPiece engine: BERT's normaliser with these options, its pre-tokenizer and decoder."""
+    engine = tokenizers.Tokenizer(model)
+    engine.normalizer = normalizers.BertNormalizer(**normalisation)
+    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    engine.decoder = decoders.WordPiece(prefix="##")
+    return engine
+
+
+WORDPIECE_FAMILIES = frozenset(
+    "bert bigbird convbert distilbert electra layoutlm lxmert mobilebert tapas".split()
+)
+
 READERS = (
-    TokenizerReader(wordpiece.FILES, wordpiece.FAMILIES, wordpiece.build, assumed="bert"),
+    TokenizerReader(("vocab.txt",), WORDPIECE_FAMILIES, build_wordpiece, assumed="bert"),
     TokenizerReader(bpe.FILES, bpe.FAMILIES, bpe.build, assumed="gpt2"),
     TokenizerReader(characters.FILES, characters.FAMILIES, characters.build),
     TokenizerReader(sentencepiece.FILES, sentencepiece.FAMILIES, sentencepiece.build),

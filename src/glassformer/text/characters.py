@@ -20,8 +20,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.text.engine import OUTER_WHITESPACE, check_ids, check_unique_ids, guarded
 from glassformer.text.files import read_json_object
-from glassformer.text.settings import TokenizerSettings, option
-from glassformer.text.special_tokens import SPEECH_FAMILIES, SPEECH_ROLES
+from glassformer.text.settings import SPEECH_FAMILIES, SPEECH_ROLES, TokenizerSettings, option
 
 FILES = ("vocab.json",)
 FAMILIES = SPEECH_FAMILIES

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from glassformer.errors import DataError, nearest
 from glassformer.text.files import read_text
@@ -132,8 +132,6 @@ def render(
     special_tokens: Mapping[str, str],
     add_generation_prompt: bool = False,
     continue_final_message: bool = False,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    documents: Sequence[Mapping[str, Any]] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> str:
     """Render a conversation with a chat template.
@@ -142,7 +140,7 @@ def render(
         special_tokens: "bos_token" → "<s>", and so on.
         add_generation_prompt: end with the beginning of an assistant's message.
         continue_final_message: end within the last message instead, so that it is continued.
-        tools, documents: as the template expects them, in JSON's types · variables: further template variables.
+        variables: of the template, in JSON's types: "tools", "documents", and whatever else it reads.
 
     Raises: DataError: messages of the wrong shape; a template with a syntax error, one that rejects these messages,
         fails on them, violates the sandbox, or exceeds its budget of work.
@@ -157,7 +155,7 @@ def render(
             )
         messages[-1]["content"] = _mark_end(messages[-1].get("content"))
     try:
-        arguments = {"tools": tools, "documents": documents, **(variables or {})}
+        arguments = {"tools": None, "documents": None, **(variables or {})}
         copies = {name: sandbox.json_copy(value, name) for name, value in arguments.items()}
         with sandbox.work_budget():
             text = _compiled_template(source).render(
@@ -171,6 +169,13 @@ def render(
     except Exception as error:  # untrusted code may fail in any way
         raise _template_error(error) from error
     return _cut_at_mark(text, messages[-1]) if continue_final_message else text
+
+
+def render_all(source: str, conversation: Chat | Sequence[Chat], **options: Any) -> str | list[str]:
+    """Render one conversation, or each of several; source, options, Raises: as `render`."""
+    if isinstance(conversation, (list, tuple)) and isinstance(next(iter(conversation), None), (list, tuple)):
+        return [render(source, chat, **options) for chat in cast("Sequence[Chat]", conversation)]
+    return render(source, cast("Chat", conversation), **options)
 
 
 def _template_error(error: Exception) -> DataError:

@@ -1,4 +1,4 @@
-"""The boundary to the Rust `tokenizers` engine: its exceptions become ours, and cheap thread-safe copies.
+"""The boundary to the Rust `tokenizers` engine: checked inputs, its exceptions as ours, cheap thread-safe copies.
 
 An engine is a `tokenizers.Tokenizer`. It is never changed after loading: whatever a call needs switched on
 (truncation, special tokens read as text) goes on a copy that shares the vocabulary with the original, so
@@ -7,12 +7,12 @@ that calls from several threads cannot disturb each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import tokenizers
-from tokenizers import Regex, models
+from tokenizers import Regex, models, processors
 
 from glassformer.errors import DataError, GlassformerError
 
@@ -73,6 +73,17 @@ def sharing_copy(engine: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     copy = tokenizers.Tokenizer.from_str(engine.to_str())
     copy.no_truncation()
     copy.no_padding()
+    return copy
+
+
+def framed_copy(engine: tokenizers.Tokenizer, before: list[str], after: list[str]) -> tokenizers.Tokenizer:
+    """A cheap copy that puts these special tokens before and after a text, and a pair of texts."""
+    copy = sharing_copy(engine)
+    copy.post_processor = processors.TemplateProcessing(
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", "$B", *after],
+        special_tokens=[(token, copy.token_to_id(token)) for token in dict.fromkeys((*before, *after))],
+    )
     return copy
 
 
@@ -139,3 +150,102 @@ def check_unique_ids(vocabulary: dict[str, int], source: str) -> None:
             raise DataError(
                 f"{source}: {owner[number]!r} and {token!r} both have the id {number}; check the file"
             )
+
+
+class EncodedRow(Protocol):
+    """One encoded text, pair or window; the engine's own encodings are rows."""
+
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def type_ids(self) -> list[int]: ...
+    @property
+    def attention_mask(self) -> list[int]: ...
+    @property
+    def tokens(self) -> list[str]: ...
+    @property
+    def offsets(self) -> list[tuple[int, int]]: ...
+    @property
+    def word_ids(self) -> list[int | None]: ...
+    @property
+    def sequence_ids(self) -> list[int | None]: ...
+    def __len__(self) -> int: ...
+    def pad(self, length: int, **kwargs: Any) -> None: ...
+
+
+def call_engine(texts: list[str], doing: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the engine; if it rejects a text, say which text and at which character.
+
+    The texts are checked only after a failure, which keeps the check off the usual path.
+    """
+    try:
+        return guarded(doing, function, *args, **kwargs)
+    except DataError:
+        for index, text in enumerate(texts):
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                where = f"text {index}" if len(texts) > 1 else "the text"
+                raise DataError(
+                    f"{where} holds {text[error.start]!r} at character {error.start}, half of a surrogate pair, "
+                    "which is no valid Unicode; repair it with text.encode('utf-16', 'surrogatepass')"
+                    ".decode('utf-16', 'replace')"
+                ) from None
+        raise
+
+
+def as_texts(texts: str | Iterable[str]) -> list[str]:
+    """A list of texts. Raises: DataError: something else."""
+    if isinstance(texts, str):
+        return [texts]
+    if isinstance(texts, (bytes, bytearray, Mapping)):
+        raise DataError(f"texts must be a string or strings, got {type(texts).__name__}")
+    try:
+        strings = list(texts)
+    except TypeError as error:
+        raise DataError(f"texts must be a string or strings, got {type(texts).__name__}") from error
+    for index, text in enumerate(strings):
+        if not isinstance(text, str):
+            raise DataError(f"text {index} must be a string, got {type(text).__name__}: {text!r:.60}")
+    return strings
+
+
+def as_pairs(
+    texts: str | Iterable[str], pairs: str | Iterable[str] | None
+) -> tuple[list[str], list[str] | None]:
+    """The first and the second texts of pairs; the second are None for single texts.
+
+    Raises: DataError: something that is not text, or not one second text for each first.
+    """
+    first = as_texts(texts)
+    if pairs is None:
+        return first, None
+    second = as_texts(pairs)
+    if isinstance(texts, str) != isinstance(pairs, str) or len(second) != len(first):
+        raise DataError(
+            f"each text needs one pair: got {'one string' if isinstance(texts, str) else f'{len(first)} texts'} and "
+            f"{'one string' if isinstance(pairs, str) else f'{len(second)} pairs'}"
+        )
+    return first, second
+
+
+def as_text(text: str) -> str:
+    """One text. Raises: DataError: something else."""
+    if not isinstance(text, str):
+        raise DataError(f"the text must be a string, got {type(text).__name__}: {text!r:.60}")
+    return text
+
+
+def as_ids(ids: Any) -> list[int]:
+    """A list of token ids, of a list, an array or a tensor. Raises: DataError: something else."""
+    values = ids.tolist() if hasattr(ids, "tolist") else ids
+    values = [values] if isinstance(values, int) else values
+    try:
+        numbers = list(values)
+    except TypeError as error:
+        raise DataError(f"ids must be integers, got {type(ids).__name__}") from error
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**32:
+            hint = "; decode one row at a time" if isinstance(number, list) else ""
+            raise DataError(f"ids must be integers from 0, got {number!r:.60}{hint}")
+    return numbers

@@ -20,7 +20,7 @@ from typing import Any
 
 import tokenizers
 
-from glassformer.text.encoding import EncodedRow
+from glassformer.text.engine import EncodedRow
 
 MAX_UNSPLIT_CHARS = 2**20
 """Texts of more characters than this are encoded in chunks."""

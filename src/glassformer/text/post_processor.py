@@ -17,8 +17,7 @@ from tokenizers import processors
 
 from glassformer.errors import DataError
 from glassformer.text.engine import guarded
-from glassformer.text.settings import TokenizerSettings, option
-from glassformer.text.special_tokens import DEFAULT_SPECIAL_TOKENS
+from glassformer.text.settings import DEFAULT_SPECIAL_TOKENS, TokenizerSettings, option
 
 BERT = ("cls A sep", "cls A sep B:1 sep:1")
 ROBERTA = ("cls A sep", "cls A sep sep B sep")

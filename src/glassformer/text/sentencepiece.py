@@ -30,8 +30,7 @@ from glassformer.text.sentencepiece_model import (
     VocabularyPiece,
     read_sentencepiece_model,
 )
-from glassformer.text.settings import TokenizerSettings, option
-from glassformer.text.special_tokens import DEFAULT_SPECIAL_TOKENS
+from glassformer.text.settings import DEFAULT_SPECIAL_TOKENS, TokenizerSettings, option
 
 FILES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "source.spm")
 

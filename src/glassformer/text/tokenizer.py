@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import tokenizers
-from tokenizers import processors
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.text.batches import (
@@ -22,15 +21,22 @@ from glassformer.text.batches import (
     word_indices,
 )
 from glassformer.text.build import TOKENIZER_FILES, build_engine, build_target_engine
-from glassformer.text.chat import Chat, ChatTemplates, render
-from glassformer.text.encode import encode_rows, pad_rows, refuse_special_ids
-from glassformer.text.encoding import Encoding, to_encoding
-from glassformer.text.engine import guarded, sharing_copy
-from glassformer.text.inputs import as_ids, as_pairs, as_text, as_texts, call_engine
-from glassformer.text.request import encode_request
+from glassformer.text.chat import Chat, ChatTemplates, render_all
+from glassformer.text.encode import (
+    EncodeRequest,
+    Encoding,
+    encode_rows,
+    pad_rows,
+    refuse_special_ids,
+    to_encoding,
+)
+from glassformer.text.engine import as_ids, as_pairs, as_text, as_texts, call_engine, framed_copy, guarded
 from glassformer.text.settings import TokenizerSettings, read_settings
 from glassformer.text.stages import Stages, stages_of
 from glassformer.text.vocabulary import TokenizerVocabulary
+
+CALL_OPTIONS = ("padding", "padding_side", "truncation", "max_length", "return_tensors")
+"""What `apply_chat_template` hands on to the call that encodes its text."""
 
 
 class Tokenizer(TokenizerVocabulary):
@@ -58,12 +64,9 @@ class Tokenizer(TokenizerVocabulary):
         settings: TokenizerSettings | None = None,
         chat_templates: ChatTemplates | None = None,
     ) -> None:
-        """Wrap an engine; `Tokenizer.from_folder` is the usual way in.
+        """Wrap an engine without padding and truncation, which must not be changed afterwards.
 
-        Args:
-            engine: without padding and truncation; it must not be changed afterwards.
-            settings: special tokens, sides, token types; the default guesses special tokens from the vocabulary.
-            chat_templates: none by default.
+        `Tokenizer.from_folder` is the usual way in. Without settings, special tokens are guessed from the vocabulary.
         """
         super().__init__(engine, settings or TokenizerSettings())
         self._chat_templates = chat_templates or ChatTemplates()
@@ -121,8 +124,7 @@ class Tokenizer(TokenizerVocabulary):
         """Encode a text, a batch of texts, or pairs of texts.
 
         Args:
-            texts: one string, or any number of them.
-            pairs: the second text of each, in the same number.
+            texts, pairs: one string or any number of them; and the second text of each.
             add_special_tokens: add special tokens as in the model's training ([CLS] text [SEP]).
             padding: True or "longest" to the longest of the batch, "max_length" to `max_length`.
             padding_side: "right" or "left"; None is the tokenizer's own.
@@ -134,16 +136,10 @@ class Tokenizer(TokenizerVocabulary):
             return_tensors: "np" or "pt" for int64 tensors [B, T], else lists.
             special_tokens_as_text: special tokens written in the text are ordinary characters.
 
-        Returns: An `Encoding`; lists are flat for a single string, tensors always have two dimensions.
-            `token_type_ids` are there if the model has token types (see `read_settings`).
-
-        Raises:
-            DataError: something that is not text, or not valid Unicode.
-            ConfigError: options that are unknown or do not fit each other.
+        Returns: An `Encoding`; lists are flat for a single string. `token_type_ids`: where the model has them.
+        Raises: DataError: no text, or invalid Unicode. ConfigError: options unknown or at odds.
         """
-        flat = isinstance(texts, str)
-        first, second = as_pairs(texts, pairs)
-        request = encode_request(
+        request = EncodeRequest(
             add_special_tokens=add_special_tokens,
             special_tokens_as_text=special_tokens_as_text,
             padding=padding,
@@ -151,27 +147,33 @@ class Tokenizer(TokenizerVocabulary):
             truncation=truncation,
             truncation_side=self._settings.truncation_side,
             max_length=max_length,
-            model_max_length=self.model_max_length,
             stride=stride,
             overflow=return_overflowing_tokens,
             tensors=return_tensors,
-            pairs=second is not None,
-            special_count=self._engine.num_special_tokens_to_add(second is not None)
-            if add_special_tokens
-            else 0,
         )
-        rows, samples = encode_rows(self._engine, first, second, request)
-        if special_tokens_as_text:
-            refuse_special_ids(self._engine, rows, self._special_ids - {self.unk_token_id})
+        return self._encode(texts, pairs, request)
+
+    def _encode(
+        self, texts: str | Iterable[str], pairs: str | Iterable[str] | None, request: EncodeRequest
+    ) -> Encoding:
+        first, second = as_pairs(texts, pairs)
+        engine, special = self._engine, request.add_special_tokens
+        request = request.resolved(
+            self.model_max_length,
+            pairs=second is not None,
+            special_count=engine.num_special_tokens_to_add(second is not None) if special else 0,
+        )
+        rows, samples = encode_rows(engine, first, second, request)
+        if request.special_tokens_as_text:
+            refuse_special_ids(engine, rows, self._special_ids - {self.unk_token_id})
         if request.padding is not None and rows:
-            pad_id = self.padding_id
-            pad_rows(rows, request, pad_id, self._engine.id_to_token(pad_id))
+            pad_rows(rows, request, self.padding_id, engine.id_to_token(self.padding_id))
         return to_encoding(
             rows,
             samples,
             token_types=self._settings.token_types,
-            tensors=return_tensors,
-            flat=flat and not return_overflowing_tokens,
+            tensors=request.tensors,
+            flat=isinstance(texts, str) and not request.overflow,
         )
 
     def apply_chat_template(
@@ -185,12 +187,7 @@ class Tokenizer(TokenizerVocabulary):
         continue_final_message: bool = False,
         tokenize: bool = True,
         return_dict: bool = True,
-        padding: bool | str = False,
-        padding_side: str | None = None,
-        truncation: bool | str = False,
-        max_length: int | None = None,
-        return_tensors: str | None = None,
-        **variables: Any,
+        **options: Any,
     ) -> Any:
         """Render a conversation, or several, with the chat template, and encode the text.
 
@@ -206,41 +203,24 @@ class Tokenizer(TokenizerVocabulary):
             add_generation_prompt: end with the beginning of an assistant's message.
             continue_final_message: end within the last message, so that it is continued.
             tokenize: False gives the text · return_dict: False gives the ids alone.
-            padding, …, return_tensors: as in a call.
-            variables: further template variables, such as `enable_thinking=False`.
+            options: padding, padding_side, truncation, max_length and return_tensors as in a call; all others are
+                variables of the template, such as `enable_thinking=False`.
 
         Returns: an `Encoding`; for one conversation without tensors, of flat lists.
-
         Raises: DataError: messages of the wrong shape, no template, or one that fails.
         """
-        batched = isinstance(conversation, (list, tuple)) and isinstance(
-            next(iter(conversation), None), (list, tuple)
+        call_options = {name: options.pop(name) for name in CALL_OPTIONS if name in options}
+        text = render_all(
+            self._chat_templates.choose(chat_template, tools=tools is not None),
+            conversation,
+            special_tokens={f"{role}_token": token for role, token in self._roles.items()},
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            variables={"tools": tools, "documents": documents, **options},
         )
-        texts = [
-            render(
-                self._chat_templates.choose(chat_template, tools=tools is not None),
-                chat,
-                special_tokens={f"{role}_token": token for role, token in self._roles.items()},
-                add_generation_prompt=add_generation_prompt,
-                continue_final_message=continue_final_message,
-                tools=tools,
-                documents=documents,
-                variables=variables,
-            )
-            for chat in cast("Sequence[Chat]", conversation if batched else [conversation])
-        ]
-        inputs = texts if batched else texts[0]
         if not tokenize:
-            return inputs
-        encoding = self(
-            inputs,
-            add_special_tokens=False,
-            padding=padding,
-            padding_side=padding_side,
-            truncation=truncation,
-            max_length=max_length,
-            return_tensors=return_tensors,
-        )
+            return text
+        encoding = self(text, add_special_tokens=False, **call_options)
         return encoding if return_dict else encoding["input_ids"]
 
     @property
@@ -263,7 +243,7 @@ class Tokenizer(TokenizerVocabulary):
         Returns: one list of ids a text, and how many texts were truncated.
         """
         return encode_batch_ids(
-            self._engine, self._prefix_and_suffix, as_texts(texts), max_tokens, self.truncation_side
+            self._engine, self._prefix_and_suffix, as_texts(texts), max_tokens, self._settings.truncation_side
         )
 
     def batch_pairs(
@@ -321,13 +301,7 @@ class Tokenizer(TokenizerVocabulary):
             raise ConfigError(f"this tokenizer {reason}; leave the source language out")
         replaced = [[number if i in languages else i for i in ids] for ids in self._prefix_and_suffix]
         before, after = [self.convert_ids_to_tokens(ids) for ids in replaced]
-        engine = sharing_copy(self._engine)
-        engine.post_processor = processors.TemplateProcessing(
-            single=[*before, "$A", *after],
-            pair=[*before, "$A", "$B", *after],
-            special_tokens=[(token, engine.token_to_id(token)) for token in dict.fromkeys((*before, *after))],
-        )
-        return Tokenizer(engine, self._settings, self._chat_templates)
+        return Tokenizer(framed_copy(self._engine, before, after), self._settings, self._chat_templates)
 
     def explain(self, text: str) -> Stages:
         """The result of each tokenization step on a text: normalised, words, tokens, with special tokens."""

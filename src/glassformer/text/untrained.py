@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import ConfigError, UnsupportedError, nearest
-from glassformer.text.bpe import TRIMS_OFFSETS
-from glassformer.text.build import build_engine
+from glassformer.text.bpe import byte_level_pipeline
+from glassformer.text.build import build_engine, wordpiece_pipeline
 from glassformer.text.sentencepiece import SPACE_MARKER
-from glassformer.text.settings import TOKEN_TYPE_FAMILIES, TokenizerSettings, normalized_name, read_settings
-from glassformer.text.special_tokens import DEFAULT_SPECIAL_TOKENS, MASK_TAKES_SPACE
+from glassformer.text.settings import (
+    DEFAULT_SPECIAL_TOKENS,
+    MASK_TAKES_SPACE,
+    TOKEN_TYPE_FAMILIES,
+    TokenizerSettings,
+    normalized_name,
+    read_settings,
+)
 
 DEFAULT_FAMILIES = {"byte-bpe": "gpt2", "wordpiece": "bert", "unigram": "xlmroberta"}
 """Algorithms that can be trained, and the family whose special tokens each gets by default."""
@@ -96,21 +102,14 @@ def untrained_for_family(kind: str, family: str | None, lower: bool) -> Untraine
 
 
 def _byte_bpe(roles: Any, lower: bool, family: str) -> tokenizers.Tokenizer:
-    engine = tokenizers.Tokenizer(models.BPE())
+    engine = byte_level_pipeline(models.BPE(), family, prefix=False)
     if lower:
         engine.normalizer = normalizers.Lowercase()
-    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    engine.decoder = decoders.ByteLevel()
-    engine.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=family in TRIMS_OFFSETS)
     return engine
 
 
 def _wordpiece(roles: Any, lower: bool, family: str) -> tokenizers.Tokenizer:
-    engine = tokenizers.Tokenizer(models.WordPiece(unk_token=roles["unk"]))
-    engine.normalizer = normalizers.BertNormalizer(lowercase=lower)
-    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    engine.decoder = decoders.WordPiece(prefix="##")
-    return engine
+    return wordpiece_pipeline(models.WordPiece(unk_token=roles["unk"]), lowercase=lower)
 
 
 def _unigram(roles: Any, lower: bool, family: str) -> tokenizers.Tokenizer:

@@ -8,10 +8,8 @@ from typing import Any
 import tokenizers
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.text.engine import guarded, prefix_and_suffix
-from glassformer.text.inputs import as_ids, as_text
-from glassformer.text.settings import TokenizerSettings
-from glassformer.text.special_tokens import complete_roles
+from glassformer.text.engine import as_ids, as_text, guarded, prefix_and_suffix
+from glassformer.text.settings import TokenizerSettings, complete_roles
 
 
 class _Token:

@@ -2,14 +2,12 @@
 
 rows ─ task ─ examples ─ batch sampler ─ batches ─ batch loader ─ micro-batches ─ network ─ losses ─ optimizer ─ weights
 
-run.py             a configuration becomes a Trainer      trainer.py          the loop: read this first
-batch_sampler.py   which examples make which step         batch_loader.py     the micro-batches of a step, prefetched
-gradients.py       gradient accumulation                  distributed.py      one process, DDP or FSDP
-optimiser.py       parameter groups, AdamW                schedules.py        learning rate schedules
-training_state.py  all that resuming needs                state_files.py      the same as files, checkpoints.py: whole
-validation.py      the validation loop                    run_folder.py       checkpoints, event log, the best model
-faults.py          NaN and out of memory                  stopping.py         Ctrl-C
-callbacks.py       progress.py and trackers.py listen     search.py           hyperparameter search
+run.py           a configuration becomes a Trainer             trainer.py       the loop: read this first
+batch_loader.py  which examples make which step, prefetched    gradients.py     accumulation, NaN, validation
+optimiser.py     parameter groups, learning rate schedules     distributed.py   one process, DDP or FSDP
+state.py         all that resuming needs, and its files        checkpoints.py   atomic saves of it
+run_folder.py    checkpoints, event log, the best model        randomness.py    seeds, and generator states
+callbacks.py     progress bar, Ctrl-C; trackers.py listen      search.py        hyperparameter search: trials.py
 """
 
 from __future__ import annotations
@@ -18,14 +16,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.runs.options import TrainingOptions
+    from glassformer.runs.config import TrainingOptions
     from glassformer.training.trainer import Trainer
 
 __all__ = ["Trainer", "TrainingOptions"]
 
 _LAZY = {
-    "TrainingOptions": "glassformer.runs.options",
-    "Options": "glassformer.runs.options",
+    "TrainingOptions": "glassformer.runs.config",
+    "Options": "glassformer.runs.config",
     "Trainer": "glassformer.training.trainer",
 }
 

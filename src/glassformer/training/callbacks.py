@@ -1,4 +1,4 @@
-"""Training callbacks: trackers, the progress line and early pruning listen here to what happens in a training.
+"""Training callbacks and graceful shutdown: the progress bar, trackers and early pruning listen to a training here.
 
     begin ── step ── step ── validation ── checkpoint ── step ── … ── end
 
@@ -8,10 +8,23 @@ would: what must not end it (a tracker without a network) catches its own.
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from glassformer.errors import GlassformerError
+from glassformer.runs.charts import clock
+from glassformer.runs.event_log import ExponentialAverage
+
+if TYPE_CHECKING:
+    from glassformer.training.trainer import Trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,34 +44,6 @@ class StepReport:
     tokens_per_s: float
 
 
-class TrainingProgress(Protocol):
-    """The progress of a training. step: steps done · best: the best value of its metric so far"""
-
-    @property
-    def step(self) -> int: ...
-    @property
-    def best(self) -> float | None: ...
-
-
-class TrainerView(Protocol):
-    """The trainer, as callbacks see it.
-
-    options: a dataclass · folder: of the run, if it has one · steps: of the whole training
-    metric: the metric that says which model is best
-    """
-
-    @property
-    def options(self) -> Any: ...
-    @property
-    def state(self) -> TrainingProgress: ...
-    @property
-    def folder(self) -> Path | None: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def metric(self) -> str: ...
-
-
 class Callback:
     """Base class of training callbacks; each method does nothing until a subclass overrides it.
 
@@ -67,17 +52,163 @@ class Callback:
             print(report.step, report.tokens_per_s)
     """
 
-    def on_begin(self, trainer: TrainerView) -> None:
+    def on_begin(self, trainer: Trainer) -> None:
         """Before the first step, also of a resumed run: `trainer.state.step` steps are done."""
 
-    def on_step(self, trainer: TrainerView, report: StepReport) -> None:
+    def on_step(self, trainer: Trainer, report: StepReport) -> None:
         """After a step was applied."""
 
-    def on_validation(self, trainer: TrainerView, metrics: Mapping[str, float]) -> None:
+    def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         """After a validation, with its metrics by name."""
 
-    def on_checkpoint(self, trainer: TrainerView, folder: Path | None) -> None:
+    def on_checkpoint(self, trainer: Trainer, folder: Path | None) -> None:
         """After a checkpoint was saved; its folder, where the run has one."""
 
-    def on_end(self, trainer: TrainerView, result: Any) -> None:
+    def on_end(self, trainer: Trainer, result: Any) -> None:
         """At the end; `result` is None where the training was interrupted or failed."""
+
+
+EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: no failure; started again, the training resumes
+
+
+class TrainingStopped(GlassformerError):
+    """Training was stopped on request, and is saved; the exit code is 75."""
+
+    exit_code = EXIT_CODE
+
+
+class GracefulShutdown:
+    """Graceful shutdown: a context manager in which SIGINT and SIGTERM are requests to stop after the step.
+
+    The second one stops at once, as it would a program that knows of no signals: SIGINT by a KeyboardInterrupt,
+    SIGTERM by ending the program. A save it interrupts is as if it had not begun. Outside the main thread, where no
+    signals arrive, nothing changes. On leaving, signals go where they went before.
+
+    requested: the name of the signal, `SIGINT` or `SIGTERM`; "" = go on
+    """
+
+    def __init__(self) -> None:
+        self.requested = ""
+        self._previous_handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if before is not None:  # None: set from outside Python, and not ours to give back
+                    self._previous_handlers[number] = before
+                    signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._previous_handlers:
+            signal.signal(*self._previous_handlers.popitem())
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if self.requested:
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(128 + number)
+        self.requested = name
+        # Straight to the screen: a buffer may be half written where the signal came in.
+        os.write(2, f"\n{name}: stopping after this step; once more stops at once\n".encode())
+
+
+SECONDS_PER_LINE = 10.0
+BAR, GAP = 16, "  "
+
+
+class Progress(Callback):
+    """Callback that shows progress and validation metrics on standard error; without a terminal, a line now and then.
+
+    ━━━━━━━━━━╸━━━━━  1,240/2,000  loss 0.412  best f1 0.912  3:12 left  epoch 1.24  lr 1.20e-05  3,420 tokens/s
+
+    Args:
+        quiet: show nothing · file: instead of standard error · seconds: between two plain lines
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        file: TextIO | None = None,
+        seconds: float = SECONDS_PER_LINE,
+    ) -> None:
+        self.quiet = quiet
+        self.file = file
+        self.seconds = seconds
+
+    def on_begin(self, trainer: Trainer) -> None:
+        if self.quiet:
+            return
+        from rich.console import Console
+        from rich.live import Live
+
+        # soft_wrap: a plain line stays one line, however long it is.
+        self._console = Console(file=self.file or sys.stderr, highlight=False, soft_wrap=True)
+        self._loss, self._speed = ExponentialAverage(), ExponentialAverage()
+        self._start = self._last_line = time.perf_counter()
+        self._first_step = trainer.state.step
+        self._live = Live(console=self._console, transient=True) if self._console.is_terminal else None
+        if self._live is not None:
+            self._live.start()
+
+    def on_step(self, trainer: Trainer, report: StepReport) -> None:
+        if self.quiet:
+            return
+        facts = self._facts(trainer, report)
+        if self._live is not None:
+            self._live.update(self._line(report.step, trainer.steps, facts))
+        elif (now := time.perf_counter()) - self._last_line >= self.seconds or report.step == trainer.steps:
+            self._last_line = now
+            self._print(f"step {GAP.join(facts)}")
+
+    def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        values = GAP.join(f"{name} {value:.4g}" for name, value in metrics.items())
+        self._print(f"step {trainer.state.step:,}{GAP}validation: {values}")
+
+    def on_checkpoint(self, trainer: Trainer, folder: Path | None) -> None:
+        if folder is not None:
+            self._print(f"step {trainer.state.step:,}{GAP}saved in {folder}")
+
+    def on_end(self, trainer: Trainer, result: Any) -> None:
+        if self.quiet:
+            return
+        if self._live is not None:
+            self._live.stop()
+        done = trainer.state.step - self._first_step
+        self._print(f"{done:,} steps in {clock(time.perf_counter() - self._start)}")
+
+    def _facts(self, trainer: Trainer, report: StepReport) -> list[str]:
+        """What to show, the most important first: a narrow terminal shows what it has room for."""
+        loss, speed = self._loss.add(report.loss), self._speed.add(report.tokens_per_s)
+        seconds = (time.perf_counter() - self._start) / max(report.step - self._first_step, 1)
+        best = trainer.state.best
+        return [
+            f"{report.step:,}/{trainer.steps:,}",
+            f"loss {loss:.4g}",
+            *([] if best is None else [f"best {trainer.metric} {best:.4g}"]),
+            f"{clock(seconds * (trainer.steps - report.step))} left",
+            f"epoch {report.epoch:.2f}",
+            f"lr {report.lr:.2e}",
+            f"{speed:,.0f} tokens/s",
+        ]
+
+    def _line(self, step: int, steps: int, facts: list[str]) -> Any:
+        """A progress bar, and as many facts as have room beside it."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        room = self._console.width - BAR
+        while len(facts) > 1 and sum(len(GAP) + len(fact) for fact in facts) > room:
+            facts = facts[:-1]
+        line = Table.grid(padding=(0, len(GAP)))
+        line.add_row(ProgressBar(total=steps, completed=step, width=BAR), *facts)
+        return line
+
+    def _print(self, line: str) -> None:
+        if not self.quiet:
+            self._console.print(line, markup=False)

@@ -14,57 +14,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from glassformer.deprecation import former_names
 from glassformer.errors import DataError
-from glassformer.files import error_reason
-from glassformer.files.atomic import atomic_file, write_json
+from glassformer.files.atomic import atomic_file, disk_errors, write_json
 from glassformer.files.parsing import json_value
+from glassformer.pages.tables import markdown_table, markdown_text
 from glassformer.runs.charts import number
-from glassformer.runs.environment import describe_environment
-from glassformer.runs.folder import CARD, METRICS, run_name
-from glassformer.runs.history import read_config
-from glassformer.tasks.metrics.intervals import Interval
-from glassformer.training.callbacks import TrainerView, TrainingProgress
+from glassformer.runs.folder import CARD, METRICS, describe_environment, run_name, stored_config
+from glassformer.tasks.metrics.metric import Interval
 
 if TYPE_CHECKING:
-    from glassformer.model import Model
     from glassformer.tasks.base import Examples
-
-
-class CardProgress(TrainingProgress, Protocol):
-    """The training state, as the card sees it.
-
-    tokens: read, without padding · seconds, cpu_seconds: of the training
-    best_metrics: of the best validation · best_step: its step
-    """
-
-    @property
-    def tokens(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def cpu_seconds(self) -> float: ...
-    @property
-    def best_metrics(self) -> Mapping[str, float]: ...
-    @property
-    def best_step(self) -> int | None: ...
-
-
-class CardTrainer(TrainerView, Protocol):
-    """The trainer, as the card sees it."""
-
-    @property
-    def model(self) -> Model: ...
-    @property
-    def task(self) -> object: ...
-    @property
-    def train_examples(self) -> Examples: ...
-    @property
-    def validation_examples(self) -> Examples | None: ...
-    @property
-    def state(self) -> CardProgress: ...
+    from glassformer.training.trainer import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +45,7 @@ class CardNotes:
 
 
 def write_card(
-    trainer: CardTrainer,
+    trainer: Trainer,
     folder: str | Path,
     notes: CardNotes | None = None,
     *,
@@ -97,19 +60,17 @@ def write_card(
     known = facts(trainer)
     if beside is not None:
         known["beside"] = json_value(beside)
-    try:
+    with disk_errors(folder, DataError, "the model card"):
         write_json(Path(folder) / METRICS, known)
         with atomic_file(Path(folder) / CARD) as stream:
             stream.write(card(known, notes or CardNotes()).encode("utf-8", "replace"))
-    except OSError as problem:
-        raise DataError(f"{folder}: the model card cannot be written: {error_reason(problem)}") from problem
     return known
 
 
-def facts(trainer: CardTrainer) -> dict[str, Any]:
+def facts(trainer: Trainer) -> dict[str, Any]:
     """The facts of a training, as strict JSON can hold them."""
     state, options = trainer.state, asdict(trainer.options)
-    config = {} if trainer.folder is None else read_config(trainer.folder)
+    config = {} if trainer.folder is None else stored_config(trainer.folder)
     data = config.get("data", {})
     return {
         "name": run_name(trainer.folder or "model"),
@@ -165,10 +126,8 @@ def _evaluation_section(known: Mapping[str, Any]) -> str:
     held_out = known["validation"]
     if not known["figures"] or held_out is None:
         return "## How well it does\n\nIt was not validated, so nothing is known of that."
-    rows = "\n".join(
-        f"| {_cell(name)} | {value if isinstance(value, str) else number(value)} |"
-        for name, value in known["figures"].items()
-    )
+    figures = known["figures"].items()
+    rows = [[name, value if isinstance(value, str) else number(value)] for name, value in figures]
     same = known["train"]["fingerprint"] == held_out["fingerprint"]
     caution = (
         "**They are the examples that it learnt from**, so the figures say little about new ones."
@@ -177,8 +136,8 @@ def _evaluation_section(known: Mapping[str, Any]) -> str:
     )
     return (
         f"## How well it does\n\nOn {held_out['examples']:,} validation examples, {known['date']}, after step "
-        f"{known['best_step']:,} of {known['steps']:,}, the best by {_cell(known['metric'])}. {caution}\n\n"
-        f"| figure | value |\n| --- | --- |\n{rows}{_comparison_table(known)}"
+        f"{known['best_step']:,} of {known['steps']:,}, the best by {markdown_text(known['metric'])}. {caution}\n\n"
+        f"{markdown_table(['figure', 'value'], rows)}{_comparison_table(known)}"
     )
 
 
@@ -186,14 +145,14 @@ def _comparison_table(known: Mapping[str, Any]) -> str:
     """The table of the model and its baselines; empty where it was not evaluated."""
     if (beside := known.get("beside")) is None:
         return ""
-    rows = "\n".join(
-        f"| {_cell(name)} | {_interval(of.get('figure'))} | {_interval(of.get('better'), signed=True)} |"
+    headings = ["system", beside["metric"], "the model is better by"]
+    rows = [
+        [name, _interval(of.get("figure")), _interval(of.get("better"), signed=True)]
         for name, of in beside["systems"].items()
-    )
+    ]
     return (
         f"\n\nBeside what simple means reach on the same {beside['rows']:,} rows, with 95 % intervals "
-        f"({_cell(beside['method'])}):\n\n| system | {_cell(beside['metric'])} | the model is better by |\n"
-        f"| --- | --- | --- |\n{rows}"
+        f"({markdown_text(beside['method'])}):\n\n{markdown_table(headings, rows)}"
     )
 
 
@@ -209,16 +168,17 @@ def _loading_section(known: Mapping[str, Any]) -> str:
 
 
 def _data_section(known: Mapping[str, Any], notes: CardNotes) -> str:
-    rows = "\n".join(
-        f"| {name} | {_cell(', '.join(part['files']) or '–')} | {part['examples']:,} | `{part['fingerprint'][:16]}` |"
+    rows = [
+        [name, ", ".join(part["files"]) or "–", f"{part['examples']:,}", f"`{part['fingerprint'][:16]}`"]
         for name in ("train", "validation")
         if (part := known[name]) is not None
-    )
+    ]
+    table = markdown_table(["part", "from", "examples", "fingerprint"], rows)
     licence = notes.data_license or "Not stated by those who trained the model."
     began = f" It began with `{known['began_with']}`." if known["began_with"] else ""
     return (
         f"## What it learnt from\n\n{known['tokens']:,} tokens in {known['steps']:,} steps.{began}\n\n"
-        f"| part | from | examples | fingerprint |\n| --- | --- | --- | --- |\n{rows}\n\nLicence of the data: {licence}"
+        f"{table}\n\nLicence of the data: {licence}"
     )
 
 
@@ -226,11 +186,11 @@ def _reproduce_section(known: Mapping[str, Any]) -> str:
     import yaml
 
     config = yaml.safe_dump(known["config"], sort_keys=False, allow_unicode=True, width=110)
-    machine = "\n".join(f"| {name} | {_cell(value)} |" for name, value in known["environment"].items())
+    machine = markdown_table(["environment", ""], known["environment"].items())
     return (
         f"## How to train it again\n\n```yaml\n{config}```\n\nWith seed {known['seed']}, the same data and the "
         f"same environment (key `{known['environment_key']}`) the same weights come out, to the bit; elsewhere, about "
-        f"the same.\n\n| environment | |\n| --- | --- |\n{machine}"
+        f"the same.\n\n{machine}"
     )
 
 
@@ -259,11 +219,6 @@ def _without_paths(value: Any) -> Any:
             if path.is_absolute() or value.startswith(("~", "..")):
                 return path.name
     return json_value(value)
-
-
-def _cell(text: object) -> str:
-    """A text in a Markdown table."""
-    return " ".join(str(text).split()).replace("|", "\\|")
 
 
 __getattr__ = former_names(__name__)

@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,7 +37,7 @@ from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import error_reason, open_regular_file, safe_repr
 from glassformer.files.atomic import flush_folder
 from glassformer.files.strict_json import MAX_JSON_BYTES, parse_json_object
-from glassformer.runs.lock import RunLock
+from glassformer.runs.folder import RunLock
 
 MANIFEST = "manifest.json"
 LOCK_TIMEOUT = 60.0  # seconds that a save waits for one of another process in the same folder
@@ -104,9 +105,8 @@ class Checkpoints:
             raise ConfigError(f"keep must be at least 1, got {keep}: a run needs a checkpoint to go on from")
         self.folder = Path(folder)
         self.keep = keep
-        self._damaged: set[Path] = (
-            set()
-        )  # as seen by `latest` and `best`; they do not count among those to keep
+        # As seen by `latest` and `best`; they do not count among those to keep.
+        self._damaged: set[Path] = set()
 
     def save(
         self,
@@ -121,18 +121,19 @@ class Checkpoints:
 
         Args:
             step: optimiser steps done. Saved twice, it stands there twice, as `step-…` and `step-…-2`.
-            write: fills the empty folder that it is handed.
-            about: metadata as JSON: epoch, metrics, the config's hash.
-            best: the best so far, which stays until a better one is saved.
-            size: bytes it will take; else taken to be those of the last save.
-
+            write: fills the empty folder that it is handed · about: metadata as JSON: epoch, metrics, the config's hash
+            best: the best so far, which stays until a better one is saved
+            size: bytes it will take; else taken to be those of the last save
         Returns: its folder.
-
-        Raises:
-            WeightsError: the disk refuses: full, failing, read-only, gone. All earlier saves are as they were.
+        Raises: WeightsError: the disk refuses: full, failing, read-only, gone. All earlier saves are as they were.
             ConfigError: `about` is not JSON, or another process keeps on saving here.
         """
-        manifest = _Manifest(step, about, best)
+        try:
+            json.dumps(dict(about), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as problem:
+            raise ConfigError(
+                f"the metadata (about) of step {step} cannot be written as JSON: {problem}"
+            ) from problem
         with self._report_refusal(step):
             self.folder.mkdir(exist_ok=True)
             with RunLock(self.folder / "lock", wait=LOCK_TIMEOUT):
@@ -147,7 +148,9 @@ class Checkpoints:
                 try:
                     unfinished.mkdir()
                     write(unfinished)
-                    manifest.write(unfinished, number=1 + max((c.number for c in known), default=0))
+                    number = 1 + max((c.number for c in known), default=0)
+                    about = {"step": step, "best": best, "about": dict(about), "number": number}
+                    _write_manifest(unfinished, about)
                     os.rename(unfinished, folder)
                 except BaseException:
                     _remove(unfinished)
@@ -156,26 +159,23 @@ class Checkpoints:
                 self._retire(folder)
         return folder
 
-    def latest(self, *, verify: bool = True) -> Checkpoint | None:
+    def latest(self) -> Checkpoint | None:
         """The last intact checkpoint; damaged ones are skipped with a warning. None = there is none.
 
-        Args:
-            verify: read every byte; else the manifest alone.
         Raises: WeightsError: the folder cannot be listed.
         """
-        return self._last(lambda checkpoint: True, verify)
+        return self._last(lambda checkpoint: True)
 
-    def best(self, *, verify: bool = True) -> Checkpoint | None:
+    def best(self) -> Checkpoint | None:
         """The last intact checkpoint that was saved as the best so far; else as `latest`."""
-        return self._last(lambda checkpoint: checkpoint.best, verify)
+        return self._last(lambda checkpoint: checkpoint.best)
 
-    def _last(self, condition: Callable[[Checkpoint], bool], verify: bool) -> Checkpoint | None:
+    def _last(self, condition: Callable[[Checkpoint], bool]) -> Checkpoint | None:
         while True:
             retired = False  # by a process that saves while we look: then there are newer ones
             for checkpoint in filter(condition, self._known(warn=True)):
                 try:
-                    if verify:
-                        checkpoint.verify()
+                    checkpoint.verify()
                     return checkpoint
                 except WeightsError as problem:
                     if checkpoint.folder.exists():
@@ -209,11 +209,9 @@ class Checkpoints:
             raise WeightsError(f"{self.folder}: cannot be listed: {error_reason(problem)}") from problem
 
     def _free_name(self, step: int) -> str:
-        names, name, count = set(self._names(_NAME)), f"step-{step:08d}", 1
-        while name in names:
-            count += 1
-            name = f"step-{step:08d}-{count}"
-        return name
+        taken, name = set(self._names(_NAME)), f"step-{step:08d}"
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        return next(name for name in names if name not in taken)
 
     def _check_disk_space(self, needed: int) -> None:
         free = shutil.disk_usage(self.folder).free
@@ -251,46 +249,30 @@ class Checkpoints:
             ) from problem
 
 
-class _Manifest:
-    """The manifest of a checkpoint: size and SHA-256 of every file in its folder, and of itself."""
-
-    def __init__(self, step: int, about: Mapping[str, Any], best: bool) -> None:
-        try:
-            json.dumps(dict(about), allow_nan=False).encode()
-        except (TypeError, ValueError, RecursionError) as problem:
-            raise ConfigError(
-                f"the metadata (about) of step {step} cannot be written as JSON: {problem}"
-            ) from problem
-        self.content = {"step": step, "best": best, "about": dict(about)}
-
-    def write(self, folder: Path, *, number: int) -> None:
-        """Flush every file of `folder`, write the manifest, and flush that."""
-        files: dict[str, dict[str, Any]] = {}
-        folders = [folder]
-        for path in sorted(folder.rglob("*")):
-            if path.is_symlink():
-                raise WeightsError(f"{path}: is a symbolic link; a checkpoint must hold its files itself")
-            if path.is_dir():
-                folders.append(path)
-                continue
-            with open(path, "rb+") as stream:
-                os.fsync(stream.fileno())
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
-        if not files:
-            raise WeightsError("the checkpoint is empty: `write` has written no file")
-        versions = {
-            "glassformer": glassformer.__version__,
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-        }
-        content = {**self.content, "number": number, "versions": versions, "files": files}
-        with open(folder / MANIFEST, "xb") as stream:
-            stream.write(_with_digest(content))
-            stream.flush()
+def _write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
+    """Flush every file, write the manifest (size and SHA-256 of each, and of itself), and flush that."""
+    files: dict[str, dict[str, Any]] = {}
+    folders = [folder]
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            raise WeightsError(f"{path}: is a symbolic link; a checkpoint must hold its files itself")
+        if path.is_dir():
+            folders.append(path)
+            continue
+        with open(path, "rb+") as stream:
             os.fsync(stream.fileno())
-        for path in reversed(folders):
-            flush_folder(path)
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
+    if not files:
+        raise WeightsError("the checkpoint is empty: `write` has written no file")
+    versions = {"glassformer": glassformer.__version__, "torch": str(torch.__version__)}
+    versions["python"] = platform.python_version()
+    with open(folder / MANIFEST, "xb") as stream:
+        stream.write(_with_digest({**about, "versions": versions, "files": files}))
+        stream.flush()
+        os.fsync(stream.fileno())
+    for path in reversed(folders):
+        flush_folder(path)
 
 
 def _with_digest(content: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,6 @@
-"""Gradient accumulation: the gradient of the mean loss of a step, in any number of micro-batches and processes.
+"""Gradient accumulation, its faults, and the validation loop: what training does with the network.
+
+The gradient of the mean loss of a step, in any number of micro-batches and processes:
 
 counts           of labels, of all micro-batches and processes, known before the first micro-batch
 each             micro-batch ─ network ─ Σ losses / count ─ backward       adds to the gradients
@@ -7,24 +9,89 @@ out of memory    the whole step again, in micro-batches of half the size; the ba
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from glassformer.core.heads import Head
-from glassformer.errors import ConfigError
+from glassformer.core.flow import Output
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Network
-from glassformer.runs.options import TrainingOptions
+from glassformer.runs.config import TrainingOptions
+from glassformer.tasks.base import Examples, Task
+from glassformer.tasks.loop import WINDOW, first_batch, run_batches
 from glassformer.tasks.microbatch import MicroBatch
 from glassformer.training import randomness
 from glassformer.training.batch_loader import BatchLoader
 from glassformer.training.distributed import Distributed, TrainingModule
-from glassformer.training.faults import is_out_of_memory
-from glassformer.training.training_state import TrainingState
+from glassformer.training.state import TrainingState
+
+
+class Diverged(GlassformerError):
+    """The loss was NaN or infinite, again and again; the weights are those before. The exit code is 3."""
+
+    exit_code = 3
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed; the CPU allocator raises a RuntimeError that only its message tells from others."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
+def first_nonfinite_module(network: nn.Module, run: Callable[[], Any]) -> str | None:
+    """The first module whose output holds NaN or infinity while `run` is called; None where all are finite."""
+    names: list[str] = []
+
+    def hook_for(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def check(module: nn.Module, inputs: Any, output: Any) -> None:
+            if not names and isinstance(output, Tensor) and not bool(output.isfinite().all()):
+                names.append(name)
+
+        return check
+
+    hooks = [module.register_forward_hook(hook_for(name)) for name, module in network.named_modules() if name]
+    try:
+        with torch.no_grad():
+            run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return names[0] if names else None
+
+
+def is_finite(*values: float) -> bool:
+    """Whether all values are finite: neither NaN nor infinite."""
+    return all(map(math.isfinite, values))
+
+
+TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4  # malloc.h of the GNU C library
+GROWTH = 64 << 20  # bytes that are taken from the system at once
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep what it frees, for good; False where the C library is another, and nothing changes.
+
+    A step allocates and frees the same large tensors over and over. The C library gives large pieces back to the system
+    at once, and the system clears each page anew when it is touched again: on a CPU a fifth of a step's time.
+    Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):  # another library's mallopt may mean something else
+        return False
+    settings = ((MMAP_MAX, 0), (TRIM_THRESHOLD, 2**31 - 1), (TOP_PAD, GROWTH))
+    return all(library.mallopt(name, value) == 1 for name, value in settings)
+
 
 CPU_TOKENS, TOKENS = 2_048, 16_384
 """Default tokens of a micro-batch: on a CPU so few that activations stay in its caches."""
@@ -46,18 +113,22 @@ class Gradients:
     ) -> None:
         self.network, self.batch_loader, self.options = network, batch_loader, options
         self.distributed, self.device = distributed, device
+        if batch_loader.task.WHOLE_BATCH and distributed.world_size > 1:
+            raise ConfigError(
+                f"{type(batch_loader.task).__name__} compares all examples of a batch, and {distributed.world_size} "
+                "processes would each see a part of it; train it in a single process"
+            )
+        if device.type == "cpu":
+            keep_freed_memory()
+        with torch.no_grad():
+            for parameter in network.parameters():
+                # Weights that are memory-mapped from a file get RAM of their own: they are about to change.
+                parameter.data = parameter.data.clone()
         self.training_module = TrainingModule(
             network, smoothing=options.label_smoothing, recompute=options.gradient_checkpointing
         )
         self.wrapped_module: nn.Module = distributed.wrap(self.training_module)
         self.scaler = torch.amp.GradScaler(device.type, enabled=options.precision == "fp16")
-
-    @property
-    def head(self) -> Head:
-        """Raises: ConfigError: there is none."""
-        if self.network.head is None:
-            raise ConfigError("this model has no head, so there is no loss; load it with a task")
-        return self.network.head
 
     def of_step(self, state: TrainingState, log: Callable[..., None]) -> tuple[list[MicroBatch], float, int]:
         """Compute the gradients of a step, which are then in `parameter.grad`.
@@ -81,6 +152,11 @@ class Gradients:
                         f"out of memory with a single example of {max(batch.tokens for batch in batches)} tokens; try "
                         "gradient_checkpointing, precision bf16, or shorter texts"
                     ) from error
+                if self.batch_loader.task.WHOLE_BATCH:
+                    raise ConfigError(
+                        f"out of memory with a batch of {max(len(batch.indices) for batch in batches)} examples, which "
+                        "cannot be cut; lower micro_batch_size or batch_size, or try gradient_checkpointing"
+                    ) from error
                 reason = str(error).split("\n")[0]
             self.network.zero_grad(set_to_none=True)
             randomness.restore(rng_states)
@@ -92,8 +168,9 @@ class Gradients:
         # All processes call their network equally often: collective operations inside it wait for all.
         rounds = self.distributed.all_reduce_max(len(batches))
         dummy = self.batch_loader.dummy_batch() if rounds > len(batches) else batches[0]
-        names = list(self.head.label_counts(dummy.labels))
-        counted = [{"tokens": batch.tokens, **self.head.label_counts(batch.labels)} for batch in batches]
+        head = self.network.require_head()
+        names = list(head.label_counts(dummy.labels))
+        counted = [{"tokens": batch.tokens, **head.label_counts(batch.labels)} for batch in batches]
         counts = self.distributed.all_reduce_sum(
             {name: sum(one[name] for one in counted) for name in ("tokens", *names)}
         )
@@ -112,6 +189,23 @@ class Gradients:
                 sums[name] = sums[name] + counts_at_all * x.detach()
         total = self.distributed.all_reduce_sum({name: float(x) for name, x in sums.items()})
         return sum(total[name] / max(counts[name], 1) for name in names), int(counts["tokens"])
+
+    def diagnose(self, batches: Sequence[MicroBatch]) -> str:
+        """Where NaN or infinity comes from: the weights, the output of a module, a gradient, or the loss.
+
+        The micro-batches are run again; several processes would have to agree on each, so they do not try.
+        """
+        for name, x in self.network.named_parameters():
+            if not bool(x.isfinite().all()):
+                return f"the weights {name}"
+        for batch in batches if self.distributed.world_size == 1 else ():
+            run = partial(self.training_module, batch.to(self.device))
+            if (module := first_nonfinite_module(self.network, run)) is not None:
+                return f"the output of {module}"
+        for name, x in self.network.named_parameters():
+            if x.grad is not None and not bool(x.grad.isfinite().all()):
+                return f"the gradient of {name}"
+        return "the loss"
 
     def clip_norm(self, optimizer: torch.optim.Optimizer) -> float:
         """Clip the gradient; its norm before that."""
@@ -143,3 +237,79 @@ class Gradients:
     def _saved_tensors(self) -> AbstractContextManager[Any]:
         """Offload what the backward pass needs to the host's RAM, if the options say so."""
         return torch.autograd.graph.save_on_cpu() if self.options.offload else nullcontext()
+
+
+class ValidationLoop:
+    """Runs the network in eval mode, each process over a share of the examples.
+
+    every world-th example ─ micro-batches ─ network ─ metric.update ─ all-reduce of its state ─ metric.compute
+
+    Args:
+        gradients: whose network is run, and in which precision · tokens: of a micro-batch at most; where memory does
+            not suffice it is halved, apart from training's
+    """
+
+    def __init__(self, gradients: Gradients, task: Task, *, tokens: int) -> None:
+        self.gradients, self.task, self.tokens = gradients, task, tokens
+        self.module, self.distributed = gradients.training_module, gradients.distributed
+
+    def metrics(self, examples: Examples) -> dict[str, float]:
+        """The loss and the other scores of the task's metric, over all examples of all processes."""
+        metric = self.task.metric()
+        share = np.arange(len(examples))[self.distributed.rank :: self.distributed.world_size]
+        for output, batch in self._run(examples, share):
+            metric.update(output, batch)
+        for name, x in metric.state.items():
+            sums = {str(i): value for i, value in enumerate(x.flatten().tolist())}
+            added = list(self.distributed.all_reduce_sum(sums).values())
+            metric.state[name] = torch.tensor(added, dtype=x.dtype).view(x.shape)
+        return metric.compute()
+
+    def outputs(self, examples: Examples) -> Iterator[Any]:
+        """What the head gives for each example, in their order, as the task reads it."""
+        waiting: dict[int, Any] = {}  # of a window at most, in which they come by length
+        following = 0
+        for output, batch in self._run(examples, np.arange(len(examples))):
+            waiting.update(zip(batch.indices, self.task.unbatch(output, batch), strict=True))
+            while following in waiting:
+                yield waiting.pop(following)
+                following += 1
+
+    def _run(self, examples: Examples, indices: np.ndarray) -> Iterator[tuple[Output, MicroBatch]]:
+        def keep_in_step(batches: int) -> None:
+            """Call the network as often as the other processes: collective operations inside it wait for all."""
+            for _ in range(self.distributed.all_reduce_max(batches) - batches):
+                self._call(first_batch(self.task, examples).to(self.gradients.device))
+
+        options, was_training = self.gradients.options, self.module.training
+        self.module.eval()
+        try:
+            yield from run_batches(
+                self.task,
+                examples,
+                indices.tolist(),
+                tokens=lambda: self.tokens,
+                size=options.micro_batch_size or options.batch_size,
+                call=self._call,
+                windows=self.distributed.all_reduce_max(-(-len(indices) // WINDOW)),
+                on_window=keep_in_step,
+                on_out_of_memory=self._halve,
+            )
+        finally:
+            self.distributed.reshard(self.module)
+            self.module.train(was_training)
+
+    def _halve(self, error: Exception) -> int | None:
+        """Half the tokens of a micro-batch, for an error that says that memory does not suffice.
+
+        Several processes would have to agree on it, so they do not try.
+        """
+        if not is_out_of_memory(error) or self.distributed.world_size > 1 or self.task.WHOLE_BATCH:
+            return None
+        self.tokens = max(self.tokens // 2, 1)
+        return self.tokens
+
+    def _call(self, batch: MicroBatch) -> Output:
+        with torch.no_grad(), self.gradients.autocast():
+            output: Output = self.module(batch, with_loss=False)
+            return output

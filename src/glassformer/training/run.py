@@ -26,12 +26,11 @@ from glassformer.models.presets import PRESETS
 from glassformer.runs.config import RunConfig, TokenizerConfig, check_task_options, config_yaml
 from glassformer.runs.data import check_columns, read_splits
 from glassformer.runs.folder import CONFIG
-from glassformer.tasks.base import Task
-from glassformer.tasks.registry import task_class
+from glassformer.tasks.base import Task, task_class
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
 from glassformer.training import randomness
-from glassformer.training.callbacks import Callback, TrainerView
+from glassformer.training.callbacks import Callback
 from glassformer.training.trainer import Trainer
 
 
@@ -74,7 +73,7 @@ class SaveConfig(Callback):
     def __init__(self, config: RunConfig) -> None:
         self.config = config
 
-    def on_begin(self, trainer: TrainerView) -> None:
+    def on_begin(self, trainer: Trainer) -> None:
         with atomic_file(Path(self.config.output) / CONFIG) as stream:
             stream.write(config_yaml(self.config).encode())
 

@@ -17,16 +17,21 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, DataError, GlassformerError, MissingExtraError, nearest
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError, GlassformerError, import_optional, nearest
 from glassformer.files import error_reason
 from glassformer.files.parsing import json_value
 from glassformer.runs.event_log import EventLog
-from glassformer.training.callbacks import Callback, TrainerView
-from glassformer.training.faults import is_out_of_memory
-from glassformer.training.stopping import TrainingStopped
+from glassformer.training.callbacks import Callback, TrainingStopped
+from glassformer.training.gradients import is_out_of_memory
 from glassformer.training.trials import Direction, SearchResult, Trial
+
+if TYPE_CHECKING:
+    from glassformer.training.trainer import Trainer
+
 
 MakeTrial = Callable[[dict[str, Any], Callback], Mapping[str, float]]
 
@@ -63,26 +68,30 @@ def search(
     Raises: ConfigError: an invalid space, or a file that holds another search. DataError: the file cannot be read.
         MissingExtraError: Optuna is not installed.
     """
-    optuna = _optuna()
-    if direction not in ("minimize", "maximize"):
-        raise ConfigError(f"direction is {direction!r}; it must be 'minimize' or 'maximize'")
-    if trials < 1:
-        raise ConfigError(f"trials is {trials}; try at least 1")
+    optuna = import_optional("optuna", "optuna", "search", "hyperparameter search")
+    _check_arguments(direction, trials)
     distributions = {name: _distribution(optuna, name, choice) for name, choice in space.items()}
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        study = _open_study(optuna, Path(storage), direction)
         about = {"space": dict(space), "metric": metric, "direction": direction, "seed": seed}
-        _check_same(study, about, storage)
-        _fail_interrupted_trials(optuna, study)
+        study = _open_study(optuna, Path(storage), about)
         while (done := len(_finished_trials(study))) < trials:
-            study.sampler = optuna.samplers.TPESampler(seed=_trial_seed(seed, done))
+            # A seed for each trial, so that its suggestion does not depend on where the search was interrupted.
+            trial_seed = int(np.random.SeedSequence([seed, done]).generate_state(1)[0])
+            study.sampler = optuna.samplers.TPESampler(seed=trial_seed)
             _run(optuna, study, study.ask(distributions), make_trial, metric)
             progress(_finished_trials(study)[-1])
         return SearchResult(metric, direction, _finished_trials(study))
     finally:
         optuna.logging.set_verbosity(verbosity)
+
+
+def _check_arguments(direction: str, trials: int) -> None:
+    if direction not in ("minimize", "maximize"):
+        raise ConfigError(f"direction is {direction!r}; it must be 'minimize' or 'maximize'")
+    if trials < 1:
+        raise ConfigError(f"trials is {trials}; try at least 1")
 
 
 # ------------------------------------------------------------------------------------------- one trial
@@ -103,7 +112,7 @@ class _PruningCallback(Callback):
         self.trial, self.metric = trial, metric
         self.metrics: dict[str, float] = {}
 
-    def on_validation(self, trainer: TrainerView, metrics: Mapping[str, float]) -> None:
+    def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         self.metrics = dict(metrics)
         value = _metric_value(metrics, self.metric)
         if math.isfinite(value):
@@ -155,8 +164,12 @@ def _due_to_hyperparameters(problem: Exception) -> bool:
 # -------------------------------------------------------------------------------------------- the study
 
 
-def _open_study(optuna: Any, path: Path, direction: Direction) -> Any:
-    """Open the storage file of the trials; it is made where it is missing."""
+def _open_study(optuna: Any, path: Path, about: dict[str, Any]) -> Any:
+    """Open the storage file of the trials; it is made where it is missing.
+
+    Raises: ConfigError: it holds another search: in another space its trials would mean something else. DataError: it
+        holds something else, or cannot be written.
+    """
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
@@ -166,22 +179,15 @@ def _open_study(optuna: Any, path: Path, direction: Direction) -> Any:
             raise DataError(f"{path}: is no file of a search; choose another file")
         EventLog(path).close()  # drops a last line that a kill has cut, to which Optuna would append
         backend = JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path)))
-        return optuna.create_study(
+        study = optuna.create_study(
             study_name="search",
             storage=JournalStorage(backend),
-            direction=direction,
+            direction=about["direction"],
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(),
         )
     except (OSError, ValueError) as problem:
         raise DataError(f"{path}: the trials cannot be stored here: {error_reason(problem)}") from problem
-
-
-def _check_same(study: Any, about: dict[str, Any], storage: str | Path) -> None:
-    """A file holds one search: in another space its trials would mean something else.
-
-    Raises: ConfigError: what differs.
-    """
     expected = json.loads(json.dumps(about))
     if "about" not in study.user_attrs:
         study.set_user_attr("about", expected)
@@ -189,15 +195,13 @@ def _check_same(study: Any, about: dict[str, Any], storage: str | Path) -> None:
     for name, value in expected.items():
         if stored[name] != value:
             raise ConfigError(
-                f"{storage}: holds another search: its {name} is {json.dumps(stored[name])}, not {json.dumps(value)}; "
+                f"{path}: holds another search: its {name} is {json.dumps(stored[name])}, not {json.dumps(value)}; "
                 "choose another file"
             )
-
-
-def _fail_interrupted_trials(optuna: Any, study: Any) -> None:
-    """Mark trials that a kill has cut as failed; they are not counted."""
+    # Trials that a kill has cut are marked as failed; they are not counted.
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    return study
 
 
 def _finished_trials(study: Any) -> list[Trial]:
@@ -256,18 +260,3 @@ def _as_number(name: str, x: Any, end: str) -> int | float:
     if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x):
         raise ConfigError(f"{name}: {end} is {x!r}; it must be a number")
     return x
-
-
-def _trial_seed(seed: int, number: int) -> int:
-    """A seed for each trial, so that its suggestion does not depend on where the search was interrupted."""
-    import numpy as np
-
-    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-
-
-def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingExtraError("optuna", "search", "hyperparameter search") from error
-    return optuna

@@ -10,13 +10,15 @@ import secrets
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, is_dataclass
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from glassformer.errors import ConfigError, MissingExtraError, nearest
-from glassformer.training.callbacks import Callback, StepReport, TrainerView
+from glassformer.errors import ConfigError, import_optional, nearest
+from glassformer.training.callbacks import Callback, StepReport
+
+if TYPE_CHECKING:
+    from glassformer.training.trainer import Trainer
 
 
 class Tracker(Callback, ABC):
@@ -30,14 +32,11 @@ class Tracker(Callback, ABC):
     MODULE: ClassVar[str]
 
     def __init__(self) -> None:
-        try:
-            self.package = import_module(self.MODULE)
-        except ImportError as error:
-            raise MissingExtraError(self.NAME, "track", f"tracking by {self.NAME}") from error
+        self.package = import_optional(self.MODULE, self.NAME, "track", f"tracking by {self.NAME}")
         self.failed = False
 
     @abstractmethod
-    def start(self, trainer: TrainerView) -> None:
+    def start(self, trainer: Trainer) -> None:
         """Open a run, or the one that this training had before it was interrupted."""
 
     @abstractmethod
@@ -48,19 +47,19 @@ class Tracker(Callback, ABC):
     def finish(self) -> None:
         """Close the run."""
 
-    def on_begin(self, trainer: TrainerView) -> None:
+    def on_begin(self, trainer: Trainer) -> None:
         self._try(self.start, trainer)
 
-    def on_step(self, trainer: TrainerView, report: StepReport) -> None:
+    def on_step(self, trainer: Trainer, report: StepReport) -> None:
         metrics = asdict(report)
         step = metrics.pop("step")
         self._try(self.log, {f"train/{name}": value for name, value in metrics.items()}, step)
 
-    def on_validation(self, trainer: TrainerView, metrics: Mapping[str, float]) -> None:
+    def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         named = {f"validation/{name}": value for name, value in metrics.items()}
         self._try(self.log, named, trainer.state.step)
 
-    def on_end(self, trainer: TrainerView, result: Any) -> None:
+    def on_end(self, trainer: Trainer, result: Any) -> None:
         self._try(self.finish)
 
     def _try(self, action: Callable[..., None], *arguments: Any) -> None:
@@ -84,7 +83,7 @@ class TensorBoard(Tracker):
     NAME = "tensorboard"
     MODULE = "torch.utils.tensorboard"
 
-    def start(self, trainer: TrainerView) -> None:
+    def start(self, trainer: Trainer) -> None:
         step = trainer.state.step
         self._writer = self.package.SummaryWriter(
             str(_folder(trainer) / "tensorboard"), purge_step=step + 1 if step else None
@@ -97,7 +96,7 @@ class TensorBoard(Tracker):
     def finish(self) -> None:
         self._writer.close()
 
-    def on_checkpoint(self, trainer: TrainerView, folder: Path | None) -> None:
+    def on_checkpoint(self, trainer: Trainer, folder: Path | None) -> None:
         self._try(lambda: self._writer.flush())  # no kill loses what was sent before a checkpoint
 
 
@@ -110,14 +109,14 @@ class Wandb(Tracker):
     NAME = "wandb"
     MODULE = "wandb"
 
-    def start(self, trainer: TrainerView) -> None:
+    def start(self, trainer: Trainer) -> None:
         folder = _folder(trainer)
         self._run = self.package.init(
             id=_run_id(folder / "wandb.id", fresh=trainer.state.step == 0),
             resume="allow",
             name=folder.name,
             dir=str(folder),
-            config=_options(trainer),
+            config=asdict(trainer.options),
             settings=self.package.Settings(silent=True),
         )
 
@@ -138,13 +137,13 @@ class Trackio(Tracker):
     NAME = "trackio"
     MODULE = "trackio"
 
-    def start(self, trainer: TrainerView) -> None:
+    def start(self, trainer: Trainer) -> None:
         folder = _folder(trainer).absolute()
         self.package.init(
             project=folder.parent.name or "glassformer",
             name=folder.name,
             resume="allow" if trainer.state.step else "never",
-            config=_options(trainer),
+            config=asdict(trainer.options),
         )
 
     def log(self, metrics: dict[str, float], step: int) -> None:
@@ -170,15 +169,10 @@ def by_name(names: Iterable[str]) -> list[Callback]:
     return [TRACKERS[name]() for name in dict.fromkeys(names)]
 
 
-def _folder(trainer: TrainerView) -> Path:
+def _folder(trainer: Trainer) -> Path:
     if trainer.folder is None:
         raise ConfigError("the training has no folder; give one, so that the tracker can resume its run")
     return trainer.folder
-
-
-def _options(trainer: TrainerView) -> dict[str, Any]:
-    options = trainer.options
-    return asdict(options) if is_dataclass(options) and not isinstance(options, type) else dict(options)
 
 
 def _run_id(path: Path, *, fresh: bool) -> str:

@@ -15,34 +15,26 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from glassformer.deprecation import warn_former_attribute
-from glassformer.errors import ConfigError, WeightsError
-from glassformer.runs.options import TrainingOptions
+from glassformer.deprecation import warn_former
+from glassformer.errors import ConfigError
+from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Examples, Task
-from glassformer.tasks.metrics.metric import greater_is_better
-from glassformer.tasks.microbatch import MicroBatch
 from glassformer.training import randomness
-from glassformer.training.allocator import keep_freed_memory
-from glassformer.training.batch_loader import BatchLoader
-from glassformer.training.batch_sampler import BatchSampler
-from glassformer.training.callbacks import Callback, StepReport
+from glassformer.training.batch_loader import BatchLoader, BatchSampler
+from glassformer.training.callbacks import Callback, GracefulShutdown, StepReport, TrainingStopped
 from glassformer.training.distributed import init_distributed
-from glassformer.training.faults import Diverged, diagnose, is_finite
-from glassformer.training.gradients import Gradients
-from glassformer.training.optimiser import make_optimiser, set_rate
-from glassformer.training.run_folder import NullRun, RunFolder
-from glassformer.training.schedules import Schedule
-from glassformer.training.stopping import GracefulShutdown, TrainingStopped
-from glassformer.training.training_state import TrainingState, capture_state, restore_state
-from glassformer.training.validation import ValidationLoop
+from glassformer.training.gradients import Diverged, Gradients, ValidationLoop, is_finite
+from glassformer.training.optimiser import Schedule, make_optimiser, set_rate
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.state import TrainingState, capture_state, restore_state
 
 if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
@@ -66,7 +58,7 @@ class TrainingResult:
     @property
     def figures(self) -> dict[str, float]:
         """Deprecated: `metrics`."""
-        warn_former_attribute("TrainingResult.figures", "metrics")
+        warn_former("TrainingResult.figures", "metrics")
         return self.metrics
 
 
@@ -104,43 +96,21 @@ class Trainer:
         self.batch_sampler = BatchSampler(self.options, train.lengths)
         self.steps = self.batch_sampler.total_steps()
         self.distributed, self.device = init_distributed(model.device, sharded=sharded)
-        if self.device.type == "cpu":
-            keep_freed_memory()
         self.network = model.network.to(self.device)
-        _unshare_from_file(self.network)
-        batch_loader = BatchLoader(
-            task, train, self.batch_sampler, (self.distributed.rank, self.distributed.world_size)
-        )
+        share = self.distributed.rank, self.distributed.world_size
+        batch_loader = BatchLoader(task, train, self.batch_sampler, share)
         self.gradients = Gradients(self.network, batch_loader, self.options, self.distributed, self.device)
-        self.optimizer = make_optimiser(
-            self.network,
-            self.options.optimizer,
-            learning_rate=self.options.learning_rate,
-            weight_decay=self.options.weight_decay,
-            beta1=self.options.beta1,
-            beta2=self.options.beta2,
-            epsilon=self.options.epsilon,
-        )
+        chosen = asdict(self.options)
+        rates = {name: chosen[name] for name in "learning_rate weight_decay beta1 beta2 epsilon".split()}
+        self.optimizer = make_optimiser(self.network, self.options.optimizer, **rates)
+        shape = {name: chosen[name] for name in ("warmup", "floor")}
+        self.schedule = Schedule(chosen["schedule"], self.steps, **shape, width=self.network.width)
         self.folder = None if folder is None else Path(folder)
-        self.schedule = Schedule(
-            name=self.options.schedule,
-            steps=self.steps,
-            warmup=self.options.warmup,
-            floor=self.options.floor,
-            width=self.network.width,
-        )
-        self.run_folder: NullRun = (
-            RunFolder(self.folder, keep=self.options.keep, distributed=self.distributed)
-            if self.folder is not None
-            else NullRun()
-        )
+        self.run_folder = RunFolder(self.folder, self.options, self.distributed)
         self.state = TrainingState()
-        self._clocks = _elapsed_clocks()
         self.metric = self.options.metric or task.VALIDATION_METRIC
-        self._validation_loop = ValidationLoop(
-            self.gradients, task, tokens=self.gradients.micro_batch_tokens(self.state)
-        )
-        self._failed_saves = 0
+        tokens = self.gradients.micro_batch_tokens(self.state)
+        self._validation_loop = ValidationLoop(self.gradients, task, tokens=tokens)
         self._saved_step: int | None = None
 
     # ------------------------------------------------------------------------------------------------- the run
@@ -150,15 +120,16 @@ class Trainer:
 
         Args:
             resume: False = a folder that holds a run is an error.
-        Returns: a `Result`; the model holds the best weights, or the last where nothing was validated.
-        Raises: Stopped: by Ctrl-C or SIGTERM; the step is finished and saved. Diverged: the loss is NaN.
+        Returns: a `TrainingResult`; the model holds the best weights, or the last where nothing was validated.
+        Raises: TrainingStopped: by Ctrl-C or SIGTERM; the step is finished and saved. Diverged: the loss is NaN.
             ConfigError: the folder holds another run. WeightsError: the disk refused too often.
         """
         with ExitStack() as stack:
             stack.enter_context(self.run_folder.open())
             self._start_or_resume(resume)
-            stack.enter_context(self._in_training_mode())
-            self._clocks = _elapsed_clocks()
+            stack.callback(self.network.eval)
+            stack.callback(self.gradients.batch_loader.close)
+            self.state.start_clocks()
             stop = stack.enter_context(GracefulShutdown())
             result = None
             self._notify("on_begin")
@@ -200,11 +171,10 @@ class Trainer:
         self.network.train()
         batches, loss, tokens = self.gradients.of_step(state, self.run_folder.log_event)
         norm = self.gradients.clip_norm(self.optimizer)
-        scaler = (
-            self.gradients.scaler
-        )  # it skips steps whose gradients overflow in 16 bits, and lowers its scale
+        # It skips steps whose gradients overflow in 16 bits, and lowers its scale.
+        scaler = self.gradients.scaler
         applied = is_finite(loss) and (is_finite(norm) or scaler.is_enabled())
-        cause = "" if applied else self._diagnose(batches)
+        cause = "" if applied else self.gradients.diagnose(batches)
         if applied and not self.options.dry_run:
             scaler.step(self.optimizer)
             scaler.update()
@@ -239,72 +209,28 @@ class Trainer:
 
     def save(self) -> None:
         """Save a checkpoint; where the disk refuses, the previous one stays intact."""
-        self._update_elapsed()
+        self.state.update_clocks()
         if self.state.step == self._saved_step:
             return
-        self.state.log_offsets = [
-            int(x) for x in self.distributed.all_gather(torch.tensor(self.run_folder.log_offset()))
-        ]
-        tensors, values = capture_state(
-            self.network, self.optimizer, self.gradients.scaler, self.state, self.distributed
-        )
-        error, path = None, None
-        if self.distributed.is_main:
-            try:
-                path = self.run_folder.save_state(self.state.step, tensors, values, self._run_identity)
-            except WeightsError as problem:
-                error = problem
-        self._failed_saves = self.distributed.all_reduce_max(self._failed_saves + 1 if error else 0)
-        if self._failed_saves:
-            self.run_folder.log_event("not saved", step=self.state.step, reason=str(error))
-            if self._failed_saves > self.options.max_failed_saves:
-                raise error or WeightsError("the main process could not save")
-            if error:
-                warnings.warn(f"step {self.state.step} is not saved: {error}", stacklevel=2)
-            return
-        self._saved_step = self.state.step
-        self.run_folder.log_event("checkpoint", step=self.state.step)
-        self._notify("on_checkpoint", path)
+        offset = torch.tensor(self.run_folder.log_offset())
+        self.state.log_offsets = [int(x) for x in self.distributed.all_gather(offset)]
+        parts = self.network, self.optimizer, self.gradients.scaler, self.state, self.distributed
+        tensors, values = capture_state(*parts)
+        saved, path = self.run_folder.try_save(self.state.step, tensors, values, self._run_identity)
+        if saved:
+            self._saved_step = self.state.step
+            self._notify("on_checkpoint", path)
 
     # ------------------------------------------------------------------------------------------- inside a step
 
     def _log_step(self, report: StepReport) -> None:
         """Log every `log_every` steps: the mean of their losses, the tokens read, and the speed."""
-        log_sums = self.state.log_sums
-        increments = {
-            "steps": 1,
-            "loss": report.loss,
-            "tokens": report.tokens,
-            "seconds": report.tokens / report.tokens_per_s,
-        }
-        self.state.log_sums = log_sums = {
-            name: log_sums.get(name, 0) + value for name, value in increments.items()
-        }
+        mean = self.state.mean_since_log(report)
         finite = is_finite(report.loss, report.grad_norm)
         if report.step % self.options.log_every and report.step < self.steps and finite:
             return
-        mean = {
-            "loss": log_sums["loss"] / log_sums["steps"],
-            "tokens_per_s": log_sums["tokens"] / log_sums["seconds"],
-        }
         self.run_folder.log_event("step", **{**asdict(report), **mean, "tokens": self.state.tokens})
         self.state.log_sums = {}
-
-    def _update_elapsed(self) -> None:
-        """Add the time since the last call to the counters."""
-        now = _elapsed_clocks()
-        self.state.seconds += now[0] - self._clocks[0]
-        self.state.cpu_seconds += now[1] - self._clocks[1]
-        self._clocks = now
-
-    def _diagnose(self, batches: list[MicroBatch]) -> str:
-        """Where NaN or infinity came from, by running the micro-batches again."""
-        again = (
-            batches if self.distributed.world_size == 1 else []
-        )  # several would have to agree on each micro-batch
-        return diagnose(
-            self.network, self.gradients.training_module, [batch.to(self.device) for batch in again]
-        )
 
     def _handle_skipped_step(self, report: StepReport, cause: str, indices: list[int]) -> None:
         """Log and warn of a step that was not applied; roll back to the last checkpoint after too many in a row.
@@ -312,9 +238,8 @@ class Trainer:
         Raises: Diverged: there is no checkpoint to roll back to, or it did not help.
         """
         self.state.skipped += 1
-        self.run_folder.log_event(
-            "skipped", step=report.step, loss=report.loss, indices=indices, module=cause
-        )
+        skipped = {"step": report.step, "loss": report.loss, "indices": indices, "module": cause}
+        self.run_folder.log_event("skipped", **skipped)
         examples = f"{indices[:10]}{'…' if len(indices) > 10 else ''}"
         warnings.warn(
             f"step {report.step} was not applied: {cause} is NaN or infinite (loss {report.loss}); examples {examples}",
@@ -322,11 +247,8 @@ class Trainer:
         )
         if self.state.skipped < self.options.max_skipped:
             return
-        saved = (
-            self.run_folder.load_state(self._run_identity)
-            if self.state.rollbacks < self.options.max_skipped
-            else None
-        )
+        may_roll_back = self.state.rollbacks < self.options.max_skipped
+        saved = self.run_folder.load_state(self._run_identity) if may_roll_back else None
         if saved is None:
             raise Diverged(
                 f"{self.state.skipped} steps in a row had a NaN or infinite loss or gradient (last: step "
@@ -345,24 +267,16 @@ class Trainer:
         metrics, state = self.validate(), self.state
         if self.metric not in metrics:
             raise ConfigError(f"metric is {self.metric!r}; validation gives {', '.join(metrics)}")
-        value = metrics[self.metric]
-        lower = not greater_is_better(self.metric)
-        better = is_finite(value) and (
-            state.best is None or (value < state.best if lower else value > state.best)
-        )
-        state.validations_without_improvement = 0 if better else state.validations_without_improvement + 1
+        better = state.note_validation(metrics, self.metric)
         if better:
-            state.best, state.best_step, state.best_metrics = value, state.step, metrics
             self._save_best_model()
         self.run_folder.log_event("validation", step=state.step, figures=metrics, best=better)
         self._notify("on_validation", metrics)
 
     @property
     def _patience_exhausted(self) -> bool:
-        return (
-            self.options.patience is not None
-            and self.state.validations_without_improvement >= self.options.patience
-        )
+        patience = self.options.patience
+        return patience is not None and self.state.validations_without_improvement >= patience
 
     def _save_best_model(self) -> None:
         """Save the model as it is now as the best of the run, with adapters merged, as anyone can load it."""
@@ -390,24 +304,10 @@ class Trainer:
         self.run_folder.log_event("resumed", step=self.state.step)
 
     def _restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        self.state = restore_state(
-            tensors,
-            values,
-            self.network,
-            self.optimizer,
-            self.gradients.scaler,
-            self.distributed,
-            seed=self.options.seed,
-        )
+        parts = self.network, self.optimizer, self.gradients.scaler, self.distributed
+        self.state = restore_state(tensors, values, *parts, seed=self.options.seed)
+        self.state.start_clocks()
         self._saved_step = self.state.step
-
-    @contextmanager
-    def _in_training_mode(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.network.eval()
-            self.gradients.batch_loader.close()
 
     def _finish(self) -> TrainingResult:
         self.save()
@@ -418,15 +318,16 @@ class Trainer:
                 self.adapters.remove()
             self.run_folder.load_best_weights(self.model)
         result = TrainingResult(self.state.step, self.state.best_metrics, self.state.best_step, self.folder)
-        self.run_folder.log_event(
-            "end", steps=result.steps, figures=result.metrics, best_step=result.best_step, folder=None
-        )
+        ended = {"steps": result.steps, "figures": result.metrics, "best_step": result.best_step}
+        self.run_folder.log_event("end", **ended, folder=None)
         return result
 
     @property
     def _run_identity(self) -> dict[str, Any]:
         """What must be the same when a run is resumed."""
-        fixed = {name: x for name, x in asdict(self.options).items() if name not in RESUME_MAY_CHANGE}
+        # Which examples a whole batch compares decides its loss.
+        free = RESUME_MAY_CHANGE - ({"micro_batch_size"} if self.task.WHOLE_BATCH else set())
+        fixed = {name: x for name, x in asdict(self.options).items() if name not in free}
         return {
             **fixed,
             "objective": self.task.training_identity,
@@ -443,15 +344,3 @@ class Trainer:
 def _due(step: int, every: int | None, ended: bool) -> bool:
     """Whether it is time: every so many steps; None = at the end of each epoch and of the run."""
     return ended if every is None else step % every == 0
-
-
-def _elapsed_clocks() -> tuple[float, float]:
-    """Wall-clock and CPU seconds of this process."""
-    return time.perf_counter(), time.process_time()
-
-
-def _unshare_from_file(network: nn.Module) -> None:
-    """Copy weights that are memory-mapped from a file into RAM of their own: they are about to change."""
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.data = parameter.data.clone()

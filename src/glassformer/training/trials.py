@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import DataError
-from glassformer.files import error_reason
 from glassformer.files.parsing import json_value
-from glassformer.pages.tables import html_table
-from glassformer.runs.charts import number
+from glassformer.pages.standalone import page
+from glassformer.pages.tables import html_table, scroll_region
+from glassformer.runs.charts import COLUMNS, ROWS, number, ticks
+from glassformer.runs.curves import STATIC
 
 Direction = Literal["minimize", "maximize"]
 
@@ -96,8 +98,7 @@ class SearchResult:
         """
         import yaml
 
-        from glassformer.files.atomic import atomic_file
-        from glassformer.training.trials_page import trials_page
+        from glassformer.files.atomic import atomic_file, disk_errors
 
         best = self.best
         files = {
@@ -105,13 +106,11 @@ class SearchResult:
             "trials.html": trials_page(self),
             **({} if best is None else {"best.yaml": yaml.safe_dump(best.settings, sort_keys=False)}),
         }
-        try:
+        with disk_errors(folder, DataError, "the trials"):
             Path(folder).mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
                 with atomic_file(Path(folder) / name) as stream:
                     stream.write(text.encode("utf-8", "replace"))
-        except OSError as problem:
-            raise DataError(f"{folder}: the trials cannot be written: {error_reason(problem)}") from problem
 
     def _repr_html_(self) -> str:
         return html_table(*self.table(), caption=f"Trials, by {escape(self.metric)}")
@@ -119,3 +118,95 @@ class SearchResult:
 
 def _cell(value: Any) -> str:
     return number(value) if isinstance(value, float) else "–" if value is None else str(value)
+
+
+LOG_SCALE_RATIO = 20  # a setting whose highest value is so many times its lowest has a logarithmic axis
+
+
+def trials_page(results: SearchResult) -> str:
+    """The page as one self-contained HTML file without a script."""
+    done = [trial for trial in results.trials if math.isfinite(trial.metrics.get(results.metric, math.nan))]
+    best = results.best
+    counts = {
+        state: sum(t.state == state for t in results.trials) for state in ("complete", "pruned", "failed")
+    }
+    counted = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    names = list(dict.fromkeys(name for trial in results.trials for name in trial.settings))
+    settings: dict[str, Callable[[Trial], Any]] = {"trial": lambda trial: trial.number}
+    settings |= {name: lambda trial, name=name: trial.settings.get(name) for name in names}  # type: ignore[misc]
+    charts = [_chart(name, value_of, done, results) for name, value_of in settings.items()] if done else []
+    body = [
+        f"<main><h1>Search for the {'lowest' if results.direction == 'minimize' else 'highest'} "
+        f"{escape(results.metric)}</h1><p class='dim'>{len(results.trials)} trials: {counted or 'none yet'}</p>",
+        "" if best is None else f"<h2>Best</h2><p>{_best(best, results.metric)}</p>",
+        "<h2>Each setting</h2>" if charts else "",
+        f'<div class="charts">{"".join(charts)}</div>',
+        '<p class="dim">Full dots: complete; rings: pruned, as they fell behind; the large one: the best.</p>'
+        if charts
+        else "",
+        f"<h2>All trials</h2>{scroll_region('all trials', html_table(*results.table()))}</main>",
+    ]
+    style = (STATIC / "page.css").read_text("utf-8")
+    return page(f"Search for {results.metric}", "\n".join(filter(None, body)), style=style)
+
+
+def _best(best: Trial, metric: str) -> str:
+    settings = ", ".join(f"{name} {_text(x)}" for name, x in best.settings.items())
+    return f"<b>{escape(metric)} {number(best.metrics[metric])}</b>, trial {best.number}: {escape(settings)}"
+
+
+def _chart(name: str, value_of: Callable[[Trial], Any], done: Sequence[Trial], results: SearchResult) -> str:
+    """A scatter chart: a dot for each trial, over the values of a setting."""
+    across, marks = _scale([value_of(trial) for trial in done])
+    values = [trial.metrics[results.metric] for trial in done]
+    room = (max(values) - min(values)) * 0.08 or 1.0
+    low, high = min(values) - room, max(values) + room
+    rows = "".join(
+        f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/><text x="-7" y="{y}">{number(tick)}</text>'
+        for tick in ticks(low, high, ROWS)
+        if (y := f"{100 * (high - tick) / (high - low):.2f}%")
+    )
+    columns = "".join(f'<text x="{x:.2f}%" y="100%" dy="18">{escape(text)}</text>' for x, text in marks)
+    best = results.best
+    dots = "".join(
+        f'<circle class="c0 trial {trial.state}" cx="{across(value_of(trial)):.2f}%" '
+        f'cy="{100 * (high - value) / (high - low):.2f}%" r="{7 if trial is best else 4.5}">'
+        f"<title>trial {trial.number}: {escape(results.metric)} {number(value)}, "
+        f"{escape(name)} {escape(_text(value_of(trial)))}</title></circle>"
+        for trial, value in zip(done, values, strict=True)
+    )
+    label = f"{results.metric} of each trial over {name}; the table below has the numbers"
+    return (
+        f'<figure class="chart"><figcaption><h3>{escape(name)}</h3></figcaption>'
+        f'<div class="plot" role="img" aria-label="{escape(label)}">'
+        f'<svg><g class="y">{rows}</g><g class="x">{columns}</g>{dots}</svg></div></figure>'
+    )
+
+
+def _scale(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[tuple[float, str]]]:
+    """The horizontal position of a value, in percent, and the tick labels."""
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in values)
+    if not numbers or len(set(values)) == 1:
+        labels = sorted(set(map(_text, values)))
+        position = {label: 100 * (i + 0.5) / len(labels) for i, label in enumerate(labels)}
+        return (lambda x: position[_text(x)]), [(position[label], label) for label in labels]
+    low, high = min(values), max(values)
+    log = low > 0 and high / low > LOG_SCALE_RATIO
+    scale: Callable[[float], float] = math.log10 if log else float
+    start, length = scale(low), scale(high) - scale(low)
+
+    def across(x: float) -> float:
+        return 4 + 92 * (scale(x) - start) / length
+
+    if log:
+        powers = range(math.ceil(start), math.floor(start + length) + 1)
+        marks = [10.0**power for power in powers] or [low, high]
+    else:
+        marks = ticks(low, high, COLUMNS)
+    if all(isinstance(x, int) for x in values):
+        marks = [x for x in marks if float(x).is_integer()]
+    return across, [(across(x), number(x)) for x in marks]
+
+
+def _text(value: Any) -> str:
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

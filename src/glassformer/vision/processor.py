@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files.atomic import write_json
 from glassformer.text.files import read_json_object, read_optional_json_object
 from glassformer.vision.images import ImageInput, as_image_list, check_pixels, open_rgb
 from glassformer.vision.settings import read_settings
@@ -70,15 +70,7 @@ class ImageProcessor:
 
         Raises: DataError: the folder cannot be written.
         """
-        folder = Path(folder)
-        text = json.dumps(self.config, indent=2, ensure_ascii=False) + "\n"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "preprocessor_config.json").write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise DataError(
-                f"the image processor cannot be written to {folder}: {error.strerror or error}"
-            ) from error
+        write_json(Path(folder) / "preprocessor_config.json", self.config, DataError)
 
     def __call__(self, images: ImageInput | Sequence[ImageInput]) -> dict[str, Tensor]:
         """Preprocess images into the input tensors of the model.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from glassformer.deprecation import former_names
 from glassformer.errors import WeightsError, nearest
 from glassformer.weights.header import TensorInfo
+from glassformer.weights.name_table import table_mistakes
 from glassformer.weights.names import Fused, Rule, Slice, StackedExperts, Tied, TiedUnlessStored, WeightNames
 from glassformer.weights.read import WeightFiles
 from glassformer.weights.report import LoadReport, printable
@@ -160,6 +161,7 @@ def _match(
     """Give every parameter its rule and tensors, and collect all mismatches instead of stopping at the first."""
     plan = _LoadPlan()
     prefixed = names.has_prefix(tensors)
+    every = _check_table(network, names, tensors, prefixed)
     for ours, (parameter, aliases) in parameters.items():
         if reinitialised(ours):
             plan.new.append(ours)
@@ -192,11 +194,19 @@ def _match(
             plan.new.append(ours)
         else:
             plan.missing += [(name, ours) for name in absent]
-    for name, _ in network.named_parameters(remove_duplicate=False):  # other names of tied parameters
+    for name in every:  # other names of tied parameters
         if name not in parameters:
             rule, theirs = names.find(name, prefixed=prefixed)
             plan.used.update(theirs if isinstance(rule, Tied) else [])
     return plan
+
+
+def _check_table(network: nn.Module, names: WeightNames, tensors: Iterable[str], prefixed: bool) -> list[str]:
+    """All names of parameters, after a look at the recipe's table. Raises: WeightsError: it lacks a line."""
+    every = [name for name, _ in network.named_parameters(remove_duplicate=False)]
+    if mistakes := table_mistakes(names, every, tensors, prefixed=prefixed):
+        raise WeightsError(mistakes)
+    return every
 
 
 def _matching_rule(

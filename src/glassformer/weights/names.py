@@ -5,15 +5,16 @@ bias follow. `{i}` and `{j}` are placeholders for the numbers in a path.
 
     "blocks.{i}.attn.out": "encoder.layer.{i}.attention.output.dense"                     the same tensor
     "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj")                                 rows and columns swapped
-    "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(768, 768, 768))      three of theirs, one of ours
-    "blocks.{i}.attn.qkv.bias": FusedNoKeyBias(("…query.bias", "…value.bias"), sizes=(…), gap=1)   rows between are 0
-    "blocks.{i}.ffn.up": Slice("h.{i}.mlp.gate_up", sizes=(96, 96), number=1)             some rows of one of theirs
+    "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(12, 4, 4))      three of theirs, one of ours
+    "blocks.{i}.attn.qkv.bias": FusedNoKeyBias(("…query.bias", "…value.bias"), gap=1)       rows between are 0
+    "blocks.{i}.ffn.up": Slice("h.{i}.mlp.gate_up", sizes=(1, 1), number=1)             some rows of one of theirs
     "head.decoder.weight": Tied("cls.predictions.decoder.weight")                          shared with another of ours
     "head.decoder": TiedUnlessStored("lm_head", "embed.tokens")                            the same, or else shared
     "head.constant.values": Unsqueezed("final_logits_bias")                                a vector, a matrix there
 
-In this package `ours` is the name of a parameter or module, `theirs` that of a tensor in the checkpoint. As every rule
-can be inverted, saving gives back the very bytes that were loaded.
+A recipe writes its table as text (`name_table.py`). In this package `ours` is the name of a parameter or module,
+`theirs` that of a tensor in the checkpoint. As every rule can be inverted, saving gives back the very bytes that were
+loaded.
 """
 
 from __future__ import annotations
@@ -74,23 +75,32 @@ class Transposed(Same):
 
 @dataclass(frozen=True)
 class Fused:
-    """Several tensors concatenated along rows, such as q, k and v; `sizes` are their numbers of rows."""
+    """Several tensors concatenated along rows, such as q, k and v; `sizes` are their shares of the rows (): equal."""
 
     theirs: tuple[str, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
 
     @property
     def stems(self) -> tuple[str, ...]:
         return self.theirs
 
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """The share of each part."""
+        return self.sizes or (1,) * len(self.theirs)
+
+    def rows(self, total: int) -> list[int]:
+        """The rows of each part, of so many in all."""
+        return [total * share // sum(self.shares) for share in self.shares]
+
     def shapes(self, ours: Shape) -> list[Shape]:
-        return [(size, *ours[1:]) for size in self.sizes]
+        return [(rows, *ours[1:]) for rows in self.rows(ours[0])]
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(tensors))
 
     def write(self, ours: Tensor) -> list[Tensor]:
-        return list(ours.split(list(self.sizes)))
+        return list(ours.split(self.rows(ours.shape[0])))
 
 
 @dataclass(frozen=True)
@@ -100,14 +110,20 @@ class FusedNoKeyBias(Fused):
     It is 0, and not saved. What is added to all keys alike changes no softmax; but for rounding, its gradient is 0 too.
     """
 
-    gap: int
+    gap: int = 0
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        return self.sizes or (1,) * (len(self.theirs) + 1)
 
     def shapes(self, ours: Shape) -> list[Shape]:
         return self._without_gap(super().shapes(ours))
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        zero_if_missing = tensors[0].new_zeros(self.sizes[self.gap], *tensors[0].shape[1:])
-        return super().read([*tensors[: self.gap], zero_if_missing, *tensors[self.gap :]])
+        first = self._without_gap(list(self.shares))[0]
+        rows = tensors[0].shape[0] * self.shares[self.gap] // first
+        missing = tensors[0].new_zeros(rows, *tensors[0].shape[1:])
+        return super().read([*tensors[: self.gap], missing, *tensors[self.gap :]])
 
     def write(self, ours: Tensor) -> list[Tensor]:
         return self._without_gap(super().write(ours))
@@ -117,29 +133,22 @@ class FusedNoKeyBias(Fused):
 
 
 @dataclass(frozen=True)
-class Slice:
+class Slice(Same):
     """A slice of the rows of a fused tensor, such as `gate_up_proj`: the one with this `number`.
 
-    sizes: the rows of each slice. `export_weights` concatenates them again.
+    sizes: the share of each slice. `export_weights` concatenates them again.
     """
 
-    theirs: str
     sizes: tuple[int, ...]
     number: int
 
-    @property
-    def stems(self) -> tuple[str, ...]:
-        return (self.theirs,)
-
     def shapes(self, ours: Shape) -> list[Shape]:
-        return [(sum(self.sizes), *ours[1:])]
+        return [(ours[0] * sum(self.sizes) // self.sizes[self.number], *ours[1:])]
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        slices: tuple[Tensor, ...] = tensors[0].split(list(self.sizes))
+        unit = tensors[0].shape[0] // sum(self.sizes)
+        slices: tuple[Tensor, ...] = tensors[0].split([unit * share for share in self.sizes])
         return slices[self.number]
-
-    def write(self, ours: Tensor) -> list[Tensor]:
-        return [ours]
 
 
 @dataclass(frozen=True)
@@ -234,6 +243,11 @@ class WeightNames:
         body = {ours: theirs for ours, theirs in self.body.items() if not ours.startswith("head.")}
         patterns = (_with_placeholders(name)[0] for name in parameters)
         return replace(self, body=body, head={pattern: pattern for pattern in patterns}, prefixed=True)
+
+    def has_rule(self, ours: str) -> bool:
+        """Whether the table has a rule for a parameter, by its own name or its module's."""
+        keys = (_with_placeholders(name)[0] for name in (ours, ours.rpartition(".")[0]))
+        return any(key in self.head or key in self.body for key in keys)
 
     def find(self, ours: str, *, prefixed: bool) -> tuple[Rule, list[str]]:
         """The rule of a parameter, and the full names of its tensors in the checkpoint.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from glassformer import ConfigError, DataError
-from glassformer.evaluation.compare.costs import read_cost, summarise_latency
+from glassformer.evaluation.compare.costs import LatencySummary, read_cost
 from glassformer.evaluation.compare.seeds import (
     SeedSummary,
     difference_of,
@@ -119,7 +119,7 @@ def test_what_are_no_seeds(text: str) -> None:
 
 
 def test_latencies_are_summed() -> None:
-    found = summarise_latency([10.0, 20.0, 30.0, 40.0])
+    found = LatencySummary.of([10.0, 20.0, 30.0, 40.0])
     assert (found.mean, found.median, found.asked) == (25, 25, 4) and found.p95 == pytest.approx(38.5)
     assert str(found).startswith("25.0 ± 11.2 ms")
 

@@ -20,15 +20,19 @@ from hypothesis import strategies as some
 from glassformer.cli.app import main
 from glassformer.data.rows import read_rows
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.evaluation.error_analysis.review import (
+from glassformer.evaluation.error_analysis.corrected import (
     Corrections,
     apply_corrections,
+    retrain_command,
+    write_corrected,
+)
+from glassformer.evaluation.error_analysis.review import (
     escape_formula,
     read_sheet,
     unescape_formula,
     write_sheet,
 )
-from glassformer.evaluation.runs import open_run
+from glassformer.evaluation.runs import EvaluatedSplit, open_run
 from glassformer.runs.config import parse_config
 from glassformer.tasks.predictions import Prediction, write_predictions
 from tests.evaluation.judged_run import NAMES, classified, report, tagged, write_run
@@ -279,9 +283,6 @@ def test_errors_in_the_terminal_and_as_json(
 
 
 def test_a_share_that_was_held_out_is_mended_in_its_file(tmp_path: Path) -> None:
-    from glassformer.evaluation.error_analysis.corrected import retrain_command, write_corrected
-    from glassformer.evaluation.splits import EvaluatedSplit
-
     rows = [{"text": f"t {i}", "label": NAMES[i % 3]} for i in range(30)]
     run = open_run(write_run(tmp_path / "home", "classify", rows, classified(), NAMES, validation=0.2))
     held = run.splits[1]

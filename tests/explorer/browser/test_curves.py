@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from glassformer.runs.curves import write_page
-from glassformer.training.trials import SearchResult, Trial
-from glassformer.training.trials_page import trials_page
+from glassformer.training.trials import SearchResult, Trial, trials_page
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
 from tests.training.a_run import write_run

@@ -16,12 +16,10 @@ from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.model import Model
-from glassformer.tasks.causal.baselines import compressed
+from glassformer.tasks.causal.baselines import Ngrams, compressed
 from glassformer.tasks.causal.evaluation import STRETCH
-from glassformer.tasks.causal.instruct import Answers
-from glassformer.tasks.causal.ngrams import Ngrams
-from glassformer.tasks.causal.task import Causal
-from glassformer.tasks.metrics.bootstrap import intervals
+from glassformer.tasks.causal.task import Answers, Causal
+from glassformer.tasks.metrics.metric import intervals
 from glassformer.text.train import train_tokenizer
 from glassformer.training import randomness
 

@@ -11,8 +11,7 @@ from tokenizers import models, pre_tokenizers
 from glassformer.core.flow import Batch, Flow
 from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.causal.instruct import Answers
-from glassformer.tasks.causal.task import Causal
+from glassformer.tasks.causal.task import Answers, Causal
 from glassformer.text.tokenizer import Tokenizer
 from tests.parity.families import BY_FAMILY
 from tests.parity.sides import load_ours, load_theirs, make

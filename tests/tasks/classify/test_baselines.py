@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import StandardScaler
 
 from glassformer import Model
+from glassformer.core.flow import Batch, Flow
 from glassformer.data.rows import RowSequence, read_rows
-from glassformer.errors import DataError, MissingExtraError, UnsupportedError
-from glassformer.tasks import baselines as learning
+from glassformer.errors import ConfigError, DataError, MissingExtraError, UnsupportedError
+from glassformer.tasks import columns as learning
 from glassformer.tasks.base import Baseline
-from glassformer.tasks.classify.baselines import class_baselines
-from glassformer.tasks.classify.feature_classifier import FeatureClassifier
-from glassformer.tasks.classify.labels import labels_of
+from glassformer.tasks.classify.baselines import FeatureClassifier, class_baselines, vectors
+from glassformer.tasks.classify.task import labels_of
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.tag.baselines import tag_baselines
 from glassformer.tasks.tag.task import tags_of
@@ -195,7 +198,7 @@ TAGGED = [
 def tagged(pairs: Sequence[tuple[list[str], list[str]]], train: RowSequence | None) -> Iterator[Baseline]:
     rows = read_rows([{"tokens": words, "tags": tags} for words, tags in TAGGED])
     objective: Any = SimpleNamespace(
-        tags=tags_of(train or rows), columns={"tokens": "tokens", "tags": "tags"}
+        kind=tags_of(train or rows), columns={"tokens": "tokens", "tags": "tags"}
     )
     records = [
         Prediction(index=i, where="", row={"tokens": words}, label=tags, predicted=[])
@@ -226,3 +229,43 @@ def test_other_tags() -> None:
     assert list(found) == ["most frequent", "dictionary", "words and shapes"]
     assert said(found["most frequent"]) == [["N", "N"]] and said(found["dictionary"]) == [["V", "N"]]
     assert not list(tagged([(["flies"], ["V"])], None))[1:]
+
+
+TEXTS = [f"{a} {b}" for a in ("time", "fruit") for b in ("flies", "like", "an", "arrow", "banana")]
+LABELS = ["joy"] * 5 + ["anger"] * 5
+
+
+def test_it_is_scikit_learn_on_vectors(body: Model) -> None:
+    features = StandardScaler().fit(body.encode(TEXTS)).transform(body.encode(TEXTS))
+    plain = LogisticRegression(max_iter=1_000).fit(features, LABELS)
+    found = FeatureClassifier(body).fit(TEXTS, LABELS)
+    assert found.predict(TEXTS).tolist() == plain.predict(features).tolist() and found.classes == [
+        "anger",
+        "joy",
+    ]
+    np.testing.assert_allclose(found.predict_proba(TEXTS), plain.predict_proba(features), atol=1e-6)
+    forest = RandomForestClassifier(20, random_state=0)
+    assert FeatureClassifier(body, forest).fit(TEXTS, LABELS).predict(TEXTS).tolist() == LABELS
+
+
+def test_the_state_of_the_first_token(body: Model) -> None:
+    ids = torch.tensor([body.tokenizer.encode("time flies")])
+    states = body.network.eval().states(Batch(input_ids=ids), Flow())
+    np.testing.assert_allclose(vectors(body, ["time flies"], "cls")[0], states[0, 0].detach(), atol=1e-5)
+    with pytest.raises(ConfigError, match="pooling is 'clss'; nearest: 'cls'"):
+        vectors(body, TEXTS, "clss")
+
+
+def test_vectors_of_pairs(body: Model) -> None:
+    u, v = body.encode(TEXTS[:3]), body.encode(TEXTS[3:6])
+    pairs = list(zip(TEXTS[:3], TEXTS[3:6], strict=True))
+    np.testing.assert_allclose(
+        vectors(body, pairs), np.concatenate((u, v, np.abs(u - v), u * v), axis=1), atol=1e-6
+    )
+
+
+def test_what_a_classifier_refuses(body: Model) -> None:
+    with pytest.raises(DataError, match="10 texts and 2 labels"):
+        FeatureClassifier(body).fit(TEXTS, LABELS[:2])
+    with pytest.raises(DataError, match="nothing to tell apart"):
+        FeatureClassifier(body).fit(TEXTS[:5], LABELS[:5])

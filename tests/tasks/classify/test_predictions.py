@@ -10,11 +10,10 @@ import torch
 
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import DataError
-from glassformer.tasks.classify.labels import labels_of
-from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.classify.task import Classify, labels_of
 from glassformer.tasks.loop import run_examples
-from glassformer.tasks.metrics.bootstrap import intervals
-from tests.training.learners import training_module
+from glassformer.tasks.metrics.metric import intervals
+from tests.tasks.word_pieces import check_scores, tiny_model
 
 TEXTS = ["time flies", "fruit flies", "an arrow", "a banana works", "time", "an arrow flies at time"] * 4
 CLASSES = ["a", "b", "c", "a", "b", "b"] * 4
@@ -30,7 +29,7 @@ def rows_of(labels: list[Any]) -> RowSequence:
 
 
 def task_of(rows: RowSequence, **options: Any) -> Classify:
-    task = Classify(training_module("bert", "text-classification", labels_of(rows, "label").config()))
+    task = Classify(tiny_model("bert", "text-classification", labels_of(rows, "label").config()))
     return task.for_evaluation(**options)
 
 
@@ -38,21 +37,7 @@ def task_of(rows: RowSequence, **options: Any) -> Classify:
 def test_the_figures_are_those_of_the_meter(kind: str) -> None:
     """What a validation adds up pass by pass, from records: the same figures, and the same loss."""
     rows = rows_of(LABELS[kind])
-    task = task_of(rows)
-    records = list(task.predict(rows))
-    values = task.metrics(records).values()
-    assert task.METRIC in values
-    objective, metric = task, task.metric()
-    examples = objective.encode(rows)
-    item = objective.collate([examples[i] for i in range(len(examples))])
-    metric.update(task.model.network(item.batch, item.flow), item)
-    theirs = metric.compute()
-    mean = sum(record.loss or 0.0 for record in records) / len(records)
-    assert mean == pytest.approx(theirs["loss"], rel=1e-5)
-    shared = set(values) & set(theirs)
-    assert shared and {name: values[name] for name in shared} == pytest.approx(
-        {name: theirs[name] for name in shared}, abs=1e-6
-    )
+    check_scores(task_of(rows), rows)
 
 
 def test_what_a_record_holds() -> None:
@@ -105,10 +90,10 @@ def test_classes_without_rows_are_told() -> None:
     task = task_of(rows_of(CLASSES))
     rows = read_rows([{"text": text, "label": "a"} for text in TEXTS])
     records = list(task.predict(rows))
-    classes = task.per_class(records)
+    classes = task.metrics(records).report()
     assert classes is not None and classes.names == ["a", "b", "c"] and classes.confusion is not None
     assert sum(classes.confusion[0]) == len(TEXTS) and classes.scores["b"]["recall"] is None
-    assert any(note.startswith("no row is ") for note in task.notes(records))
+    assert any(note.startswith("no row is ") for note in task.metrics(records).notes())
 
 
 @pytest.mark.parametrize("kind", ["one", "any"])

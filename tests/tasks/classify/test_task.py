@@ -13,9 +13,8 @@ import torch
 import glassformer
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.classify.labels import labels_of
-from glassformer.tasks.classify.task import Classify
-from tests.training.learners import CLS, NUMBER, SEP, check_passes, families_for, training_module
+from glassformer.tasks.classify.task import Classify, labels_of
+from tests.tasks.word_pieces import CLS, NUMBER, SEP, check_passes, families_for, tiny_model
 
 HEAD = "text-classification"
 TEXTS = ["time flies like an arrow", "fruit flies", "a banana . deans", "an arrow", "time", "a banana"]
@@ -33,7 +32,7 @@ def rows_of(problem: str = "single", **columns: list[str]) -> RowSequence:
 
 def classifier(family: str = "bert", rows: RowSequence | None = None, **options: Any) -> Classify:
     rows = rows or rows_of()
-    return Classify(training_module(family, HEAD, labels_of(rows, "label").config(), **options))
+    return Classify(tiny_model(family, HEAD, labels_of(rows, "label").config(), **options))
 
 
 @pytest.mark.parametrize("family", families_for(HEAD))
@@ -67,7 +66,7 @@ def test_what_an_example_is() -> None:
 def test_what_an_example_of_a_pair_is() -> None:
     rows = rows_of(second=["time flies"] * 6)
     objective = Classify(
-        training_module("bert", HEAD, labels_of(rows, "label").config()),
+        tiny_model("bert", HEAD, labels_of(rows, "label").config()),
         columns={"pair": "second"},
         max_tokens=6,
     )
@@ -90,7 +89,7 @@ def test_a_pair_is_read_where_rows_have_one() -> None:
     with pytest.raises(DataError, match="there is no column 'text_pair'"):
         learned.encode(rows_of())  # the other part, in which there is no pair
     objective = Classify(
-        training_module("bert", HEAD, labels_of(rows, "label").config()), columns={"pair": "second"}
+        tiny_model("bert", HEAD, labels_of(rows, "label").config()), columns={"pair": "second"}
     )
     with pytest.raises(
         DataError, match="there is no column 'second'; there are: 'text', 'label', 'text_pair'"
@@ -175,14 +174,14 @@ def test_a_saved_folder_knows_its_labels(tmp_path: Path) -> None:
 
 
 def test_the_checkpoints_own_head_keeps_its_names() -> None:
-    model = training_module("bert", HEAD, {"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}})
+    model = tiny_model("bert", HEAD, {"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}})
     rows = read_rows([{"text": "a", "label": 1}, {"text": "time", "label": 0}])
     assert [example["labels"] for example in Classify(model).encode(rows)] == [1, 0]
 
 
 def test_a_model_for_another_task() -> None:
     with pytest.raises(ConfigError, match="was loaded for 'feature-extraction'; load it with task='text-cl"):
-        Classify(training_module("bert", "feature-extraction"))
+        Classify(tiny_model("bert", "feature-extraction"))
 
 
 @pytest.mark.parametrize("problem", ["single", "multi", "regression"])

@@ -315,7 +315,7 @@ def test_bad_requests(gpt2: Path, t5: Path) -> None:
             call()
     for call, said in (
         (lambda: write(5), "the input is 5; it must be a text, or several"),
-        (lambda: write(["a", None]), "texts 0 to 1: the input is None; it must be a text"),
+        (lambda: write(["a", None]), "text 1: the input is None; it must be a text"),
         (lambda: write(""), "the text is empty"),
         (lambda: write(TEXTS[2] * 20), "has 128 positions"),
         (lambda: write([{"role": "user", "content": "x"}]), "has no chat template"),

@@ -1,4 +1,4 @@
-"""The best span by both of its ends, and how spans are judged."""
+"""The best span by both of its ends, and how spans and answers as texts are judged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError
-from glassformer.tasks.metrics.answers import SpanMetric, best_spans, overlap
-from glassformer.tasks.span.task import SpanBatch
+from glassformer.tasks.metrics.answers import SpanMetric, best_spans, exact_match, overlap, word_f1, words_of
+from glassformer.tasks.span import SpanBatch
 
 
 @settings(max_examples=60, deadline=None)
@@ -111,3 +111,26 @@ def test_states_of_two_processes_add_up() -> None:
     for name in first.state:
         first.state[name] += whole.state[name]
     assert first.compute() == pytest.approx(whole.compute())
+
+
+@pytest.mark.parametrize(
+    ("said", "answers", "exact", "f1"),
+    [
+        ("6000 hours", ["6000 hours"], 1, 1),
+        ("about 6000 hours", ["6000 hours"], 0, 0.8),
+        ("about 6000 dollars", ["6000 hours"], 0, 0.4),
+        ("The 6000 Hours!", ["6000 hours"], 1, 1),
+        ("hours hours", ["6000 hours"], 0, 0.5),  # a word counts as often as it stands in both
+        ("no", ["nothing", "no way"], 0, pytest.approx(2 / 3)),  # the one that fits best
+        ("", [], 1, 1),
+        ("something", [], 0, 0),
+        ("", ["something"], 0, 0),
+        ("the", ["a"], 1, 1),  # nothing is left of either
+    ],
+)
+def test_exact_match_and_f1(said: str, answers: list[str], exact: float, f1: float) -> None:
+    assert (exact_match(said, answers), word_f1(said, answers)) == (exact, f1)
+
+
+def test_words() -> None:
+    assert words_of("An  apple, a day: the U.S. theory!") == ["apple", "day", "us", "theory"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import evaluate
-from glassformer.tasks.seq2seq.generated import ReferenceTask, with_decoder_start
-from glassformer.tasks.seq2seq.lexicon import Lexicon
-from glassformer.tasks.seq2seq.summarise import Summarise
-from glassformer.tasks.seq2seq.translate import Translate, nearest
+from glassformer.tasks.metrics.bleu import BleuMetric
+from glassformer.tasks.predictions import read_predictions, write_predictions
+from glassformer.tasks.seq2seq.generated import ReferenceTask, Summarise, Translate, with_decoder_start
 from tests.tasks.words import BOS, EOS, judged, loss_of, tiny, words_of
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="needs sacrebleu: pip install 'glassformer[evaluate]'")
@@ -67,6 +69,31 @@ def test_figures_are_those_of_the_package() -> None:
     assert any("4 of 4 texts were not at their end" in note for note in found.report.notes)
 
 
+def test_texts_are_counted_once_and_counts_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = learner().for_evaluation(beams=1, max_new_tokens=6)
+    counted = []
+    counts = BleuMetric.counts
+
+    def count(self: BleuMetric, output: str, references: list[str]) -> Sequence[float]:
+        counted.append(output)
+        return counts(self, output, references)
+
+    monkeypatch.setattr(BleuMetric, "counts", count)
+    predictions = list(task.predict(ROWS))
+    scores = task.metrics(predictions)
+    write_predictions(tmp_path / "examples.jsonl", predictions)
+    saved = task.metrics(read_predictions(tmp_path / "examples.jsonl"))
+    assert counted == [x.predicted for x in predictions]
+    for x in predictions:
+        x.details.pop("counts")  # as earlier versions saved them
+    again = task.metrics(predictions)
+    assert len(counted) == 2 * len(ROWS)
+    assert scores.values() == saved.values() == again.values() and scores.methods == saved.methods
+    predictions[0].details["counts"] = [[1.0], [2.0]]
+    with pytest.raises(DataError, match="a row has 10 counts, got 1"):
+        task.metrics(predictions)
+
+
 def test_nothing_is_written_twice_where_that_is_asked_for() -> None:
     objective = learner()
     task = objective.for_evaluation(beams=1, max_new_tokens=12, no_repeat_ngram_size=1)
@@ -114,14 +141,6 @@ def test_it_begins_as_it_was_taught() -> None:
     assert begun.generation_config["forced_bos_token_id"] == BOS
     assert model.generation_config.get("forced_bos_token_id") is None, "the model itself stays as it is"
     assert begun.network is model.network
-
-
-def test_a_lexicon_learns_which_word_is_which() -> None:
-    pairs = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
-    translate = Lexicon(pairs)
-    assert translate("Das Haus, ein Buch.") == "the house, a book."
-    assert Lexicon([])("wie bitte?") == "wie bitte?"
-    assert nearest(pairs, ["ein Haus", "ein Buch"]) == ["the house", "a book"]
 
 
 def test_what_cannot_be_judged() -> None:

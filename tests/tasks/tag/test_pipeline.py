@@ -15,8 +15,8 @@ import torch
 import glassformer
 from glassformer import ConfigError, DataError
 from glassformer.tasks.tag import pipeline as tagging
+from glassformer.tasks.tag.pipeline import merged, windows_of
 from glassformer.tasks.tag.task import Tag
-from glassformer.tasks.tag.windows import merged, windows_of
 from glassformer.tasks.tag.words import words_in
 from glassformer.text import Tokenizer
 from tests.e2e.tiny_models import make_folder

@@ -9,9 +9,8 @@ import pytest
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import DataError
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.tag.tags import tags_of
-from glassformer.tasks.tag.task import Tag
-from tests.training.learners import training_module
+from glassformer.tasks.tag.task import Tag, tags_of
+from tests.tasks.word_pieces import check_scores, tiny_model
 
 ENTITIES = [("jeff deans works at time .", "B-PER I-PER O O B-ORG O"), ("an arrow", "O O"), ("time", "B-ORG")]
 SPEECH = [("jeff works at fruit", "noun verb at noun"), ("time flies .", "noun verb point")]
@@ -22,28 +21,15 @@ def rows_of(sentences: list[tuple[str, str]]) -> RowSequence:
 
 
 def task_of(rows: RowSequence, tokens: int = 4_096, **options: Any) -> Tag:
-    task = Tag(training_module("bert", "token-classification", tags_of(rows).config()), **options)
+    task = Tag(tiny_model("bert", "token-classification", tags_of(rows).config()), **options)
     return task.for_evaluation(tokens=tokens)
 
 
 @pytest.mark.parametrize("sentences", [ENTITIES, SPEECH])
 def test_the_figures_are_those_of_the_meter(sentences: list[tuple[str, str]]) -> None:
     rows = rows_of(sentences)
-    task = task_of(rows)
-    records = list(task.predict(rows))
-    values = task.metrics(records).values()
-    objective, metric = task, task.metric()
-    examples = objective.encode(rows)
-    item = objective.collate([examples[i] for i in range(len(examples))])
-    metric.update(task.model.network(item.batch, item.flow), item)
-    theirs = metric.compute()
-    losses = [loss for record in records for loss in record.details["losses"]]
-    assert sum(losses) / len(losses) == pytest.approx(theirs["loss"], rel=1e-5)
-    shared = set(values) & set(theirs)
-    assert shared and {name: values[name] for name in shared} == pytest.approx(
-        {name: theirs[name] for name in shared}, abs=1e-6
-    )
-    assert task.METRIC in values and records[0].row == {"tokens": sentences[0][0].split()}
+    records = check_scores(task_of(rows), rows)
+    assert records[0].row == {"tokens": sentences[0][0].split()}
 
 
 def test_the_same_score_at_any_batch_size() -> None:
@@ -82,7 +68,7 @@ def test_types_and_what_was_taken_for_what() -> None:
         )
         for i, ((words, tags), tags_said) in enumerate(zip(ENTITIES, said, strict=True))
     ]
-    classes = task.per_class(records)
+    classes = task.metrics(records).report()
     assert classes.names == ["O", "B-ORG", "B-PER", "I-PER"]
     assert classes.confusion == [[5, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]]
     assert classes.scores["ORG"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}

@@ -11,12 +11,11 @@ import torch
 from glassformer.core.flow import Output
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.classify.labels import relabelled
+from glassformer.tasks.classify.task import relabelled
 from glassformer.tasks.metrics.classes import ClassificationMetric, per_class
 from glassformer.tasks.metrics.entities import EntityMetric
-from glassformer.tasks.tag.tags import tags_of
-from glassformer.tasks.tag.task import Tag
-from tests.training.learners import NUMBER, check_passes, families_for, training_module
+from glassformer.tasks.tag.task import Tag, tags_of
+from tests.tasks.word_pieces import NUMBER, check_passes, families_for, tiny_model
 
 HEAD = "token-classification"
 SENTENCES = [
@@ -35,7 +34,7 @@ def rows_of(*sentences: tuple[str, str]) -> RowSequence:
 def tagger(
     family: str = "bert", rows: RowSequence | None = None, limit: int | None = None, **options: Any
 ) -> Tag:
-    return Tag(training_module(family, HEAD, tags_of(rows or rows_of()).config(), limit=limit), **options)
+    return Tag(tiny_model(family, HEAD, tags_of(rows or rows_of()).config(), limit=limit), **options)
 
 
 @pytest.mark.parametrize("family", families_for(HEAD))
@@ -66,7 +65,7 @@ def test_first_tokens_are_labelled_and_nothing_else() -> None:
     objective = tagger()
     example = objective.encode(rows_of())[0]
     pieces = "[CLS] jeff dean ##s works at time . [SEP]".split()
-    assert objective.tags.names == ("O", "B-ORG", "B-PER", "I-PER")
+    assert objective.kind.names == ("O", "B-ORG", "B-PER", "I-PER")
     assert example["input_ids"].tolist() == [NUMBER[piece] for piece in pieces]
     assert example["labels"].tolist() == [-100, 2, 3, -100, 0, 0, 1, 0, -100]
 
@@ -75,7 +74,7 @@ def test_all_tokens_may_be_labelled_and_then_an_entity_goes_on() -> None:
     rows = rows_of(("deans deans works", "B-PER I-PER O"), ("deans", "B-ORG"))
     objective = tagger(rows=rows, all_tokens=True)
     examples = objective.encode(rows)
-    assert objective.tags.names == ("O", "B-ORG", "B-PER", "I-PER")
+    assert objective.kind.names == ("O", "B-ORG", "B-PER", "I-PER")
     assert examples[0]["labels"].tolist() == [-100, 2, 3, 3, 3, 0, -100]
     assert examples[1]["labels"].tolist() == [-100, 1, 1, -100]  # there is no I-ORG
     assert tagger(rows=rows).encode(rows)[0]["labels"].tolist() == [-100, 2, -100, 3, -100, 0, -100]
@@ -179,7 +178,7 @@ def test_the_checkpoints_own_head_is_kept_where_it_knows_all_tags() -> None:
 def test_columns_are_named() -> None:
     rows = read_rows([{"words": ["jeff", "an"], "ner": ["B-PER", "O"]}])
     columns = {"tokens": "words", "tags": "ner"}
-    objective = Tag(training_module("bert", HEAD, tags_of(rows, columns).config()), columns=columns)
+    objective = Tag(tiny_model("bert", HEAD, tags_of(rows, columns).config()), columns=columns)
     assert objective.encode(rows)[0]["labels"].tolist() == [-100, 1, 0, -100]
     with pytest.raises(DataError, match="there is no column 'tokens'"):
         tagger().encode(rows)

@@ -1,1 +1,1 @@
-"""Comparisons: trained runs, random seeds, models and precisions, with the significance of their differences."""
+"""Comparison of systems on the same rows: runs, generated texts, random seeds, precisions; comparison.py first."""

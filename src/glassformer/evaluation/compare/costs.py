@@ -1,25 +1,40 @@
-"""Costs of a trained model: training time, size, and latency."""
+"""Costs of models: training time, size, latency; and the table of models in several precisions.
+
+    runs/small   fp32   ┐   10 rows to warm up, then 100 others, one at a time: from text to prediction
+    runs/small   int8   ├─  bytes of its files, bytes of its weights in this precision
+    runs/large   fp32   ┘   all rows, evaluated as by `glassformer evaluate`; the difference on the same rows
+
+Each time it is another row, of real length, and all variants get the same rows in the same order. A mean hides the slow
+ones, so the median and the 95th percentile stand beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from torch import nn
 
-from glassformer.data.rows import RowSequence
+from glassformer.data.rows import RowSequence, read_rows
+from glassformer.engine.prepare import PackedLinear, prepare, unprepare
 from glassformer.errors import ConfigError, DataError
-from glassformer.files.parsing import parse_dataclass
+from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
+from glassformer.files.parsing import json_value, parse_dataclass
 from glassformer.files.strict_json import read_json_object
-from glassformer.runs.event_log import event_log_path
-from glassformer.runs.folder import METRICS, MODEL
-from glassformer.runs.history import read_run
-from glassformer.tasks.base import Task
+from glassformer.runs.data import sample_rows
+from glassformer.runs.event_log import event_log_path, read_run
+from glassformer.runs.folder import CONFIG, METRICS, MODEL, run_name
+from glassformer.tasks.base import Task, task_class
+from glassformer.tasks.metrics.metric import Interval, differences, intervals
 
 WARM_UP, TIMED_ROWS = 10, 100
+WEIGHT_FILES = (".safetensors", ".bin")
+BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+"""Bytes of a weight in a linear layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +66,27 @@ class LatencySummary:
     p95: float
     asked: int
 
+    @classmethod
+    def of(cls, milliseconds: Sequence[float], *, sample: bool = False) -> LatencySummary:
+        """The latency of many timed rows. Args: sample: deviation of a sample (n - 1) instead of these rows (n)"""
+        times = np.array(milliseconds)
+        median, p95 = np.quantile(times, [0.5, 0.95])
+        deviation = times.std(ddof=int(sample and len(times) > 1))
+        return cls(
+            mean=float(times.mean()),
+            deviation=float(deviation),
+            median=float(median),
+            p95=float(p95),
+            asked=len(times),
+        )
+
     def __str__(self) -> str:
         return f"{self.mean:.1f} ± {self.deviation:.1f} ms (median {self.median:.1f}, p95 {self.p95:.1f})"
+
+
+def minutes(seconds: float | None) -> str:
+    """A time in minutes: `3.4`."""
+    return "" if seconds is None else f"{seconds / 60:.1f}"
 
 
 def read_cost(folder: Path) -> Cost:
@@ -67,16 +101,13 @@ def read_cost(folder: Path) -> Cost:
         log = read_run(folder)
         seconds, steps = round(log.seconds, 1), log.last
     values = {name: known.get(name) for name in ("cpu_seconds", "parameters")}
-    values["precision"] = _nested(known, "config", "training", "precision")
+    precision: Any = known
+    for name in ("config", "training", "precision"):
+        precision = precision.get(name) if isinstance(precision, dict) else None
     size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
-    return parse_dataclass(Cost, {**values, "seconds": seconds, "steps": steps, "bytes": size or None})
-
-
-def _nested(value: Any, *names: str) -> Any:
-    """A value in nested dicts; None where it is missing."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+    return parse_dataclass(
+        Cost, {**values, "seconds": seconds, "steps": steps, "precision": precision, "bytes": size or None}
+    )
 
 
 def measure_latency(
@@ -91,23 +122,165 @@ def measure_latency(
         raise DataError("there is no row to measure latency on")
     if asked < 1 or warm_up < 0:
         raise ConfigError(f"asked is {asked}, warm_up {warm_up}; at least one row is timed")
-    milliseconds: list[float] = []
-    for number in range(warm_up + asked):
-        row = rows.select([number % len(rows)])
+    milliseconds = _milliseconds(task, rows, (i % len(rows) for i in range(warm_up + asked)))
+    return LatencySummary.of(milliseconds[warm_up:])
+
+
+def _milliseconds(task: Task, rows: RowSequence, order: Iterable[int]) -> list[float]:
+    """The time from a row to its prediction, one row after the other."""
+    times = []
+    for index in order:
+        row = rows.select([index])
         start = perf_counter()
         list(task.predict(row))
-        milliseconds.append(1000 * (perf_counter() - start))
-    return summarise_latency(milliseconds[warm_up:])
+        times.append(1000 * (perf_counter() - start))
+    return times
 
 
-def summarise_latency(milliseconds: Sequence[float]) -> LatencySummary:
-    """Mean, deviation and percentiles of many times."""
-    times = np.array(milliseconds)
-    median, p95 = np.quantile(times, [0.5, 0.95])
-    return LatencySummary(
-        mean=float(times.mean()),
-        deviation=float(times.std()),
-        median=float(median),
-        p95=float(p95),
-        asked=len(times),
-    )
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A model in a precision.
+
+    disk: bytes of the files of its weights · weights: bytes that its weights have in this precision
+    value: of the main metric on the rows · difference: to that of the first variant
+    """
+
+    model: str
+    precision: str
+    latency: LatencySummary
+    disk: int
+    weights: int
+    metric: str
+    rows: int
+    value: Interval
+    difference: Interval | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Names and values for JSON, where the value is called `figure`."""
+        values: dict[str, Any] = json_value(asdict(self))
+        former = {"deviation": "std", "median": "p50", "asked": "runs"}
+        values["latency"] = {former.get(name, name): x for name, x in values["latency"].items()}
+        return {"figure" if name == "value" else name: x for name, x in values.items()}
+
+
+@dataclass(frozen=True)
+class ComparedModel:
+    """A model to compare. run: its run folder, if it has one"""
+
+    name: str
+    folder: Path
+    task: Task
+    run: TrainedRun | None = None
+
+
+def load_compared_model(
+    source: str,
+    *,
+    task: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> ComparedModel:
+    """Load a run folder, or a model with a head for the task.
+
+    Args: task: as in `glassformer train`; a run knows its own
+    Raises: ConfigError: a model without a task, a run of another. WeightsError: a model without the head.
+    """
+    if (Path(source) / CONFIG).is_file():
+        run = open_run(source)
+        if task is not None and task != run.config.task:
+            raise ConfigError(f"{source}: is a run of {run.config.task!r}, not of {task!r}; leave --task out")
+        name, folder = run_name(run.folder), run.model.folder
+        return ComparedModel(name, Path(folder or run.folder), run.task_for_evaluation(), run)
+    if task is None:
+        raise ConfigError(f"{source}: is no run folder; name the task of the model: --task classify")
+    kind, model = task_class(task), load_trained_model(source, task)
+    own = kind(model, columns=columns).for_evaluation()  # type: ignore[call-arg]
+    return ComparedModel(Path(source).name, Path(model.folder or source), own)
+
+
+def shared_rows(models: Sequence[ComparedModel], files: list[str] | None) -> RowSequence:
+    """The rows that all models get: of files, read as those of the first run, or its validation rows.
+
+    Raises: ConfigError: neither.
+    """
+    run = next((model.run for model in models if model.run is not None), None)
+    if files:
+        return read_rows(files, **({} if run is None else run.config.data.format))
+    if run is None or run.splits[1] is None:
+        raise ConfigError("there are no rows; give --data")
+    return run.splits[1]
+
+
+def compare_variants(
+    models: Sequence[ComparedModel],
+    rows: RowSequence,
+    precisions: Sequence[str],
+    *,
+    runs: int = TIMED_ROWS,
+    warm_up: int = WARM_UP,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Iterator[Variant]:
+    """Measure each model in each precision, one after the other; networks are unprepared again afterwards.
+
+    Args: runs: timed rows · warm_up: rows before them that are not timed · seed: of the sample of rows
+    Raises: ConfigError: an unknown precision, or models with different main metrics.
+    """
+    if len({model.task.METRIC for model in models}) > 1:
+        names = ", ".join(f"{model.name} by {model.task.METRIC}" for model in models)
+        raise ConfigError(f"these models have different main metrics: {names}")
+    sample = sample_rows(rows, runs + warm_up, seed)
+    # In random order, as rows come in use: a file may be sorted, such as by length.
+    order = np.random.default_rng(seed).permutation(len(sample))
+    first = None
+    for model in models:
+        for precision in precisions:
+            progress(f"{model.name} in {precision}")
+            network = model.task.model.network
+            try:
+                prepare(network, precision)
+                timed = (int(order[i % len(sample)]) for i in range(warm_up + runs))
+                milliseconds = _milliseconds(model.task, sample, timed)
+                metrics = model.task.metrics(list(model.task.predict(rows)))
+                weights = weight_bytes(network)
+            finally:
+                unprepare(network)
+            main_metric = model.task.METRIC
+            yield Variant(
+                model=model.name,
+                precision=precision,
+                latency=LatencySummary.of(milliseconds[warm_up:], sample=True),
+                disk=sum(x.stat().st_size for x in model.folder.glob("*") if x.suffix in WEIGHT_FILES),
+                weights=weights,
+                metric=main_metric,
+                rows=len(rows),
+                value=intervals(metrics)[main_metric],
+                difference=None if first is None else differences(metrics, first)[main_metric],
+            )
+            first = first or metrics
+
+
+def weight_bytes(network: nn.Module) -> int:
+    """Size of the weights in RAM as they are prepared: packed layers in their precision, all others as they are."""
+    narrow = {
+        id(module.weight): BYTES_PER_WEIGHT[module.precision]
+        for module in network.modules()
+        if isinstance(module, PackedLinear) and module.fast
+    }
+    return sum(x.numel() * narrow.get(id(x), x.element_size()) for x in network.parameters())
+
+
+def variants_table(variants: Sequence[Variant]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table: a variant a row."""
+    headings = ["model", "precision", "ms\n(p50, p95)", "MB\n(weights)"]
+    rows = [
+        [
+            one.model,
+            one.precision,
+            f"{(x := one.latency).mean:.1f} ±{x.deviation:.1f}\n({x.median:.1f}, {x.p95:.1f})",
+            f"{one.disk / 1e6:.1f}\n({one.weights / 1e6:.1f})",
+            one.value.written(3),
+            "" if one.difference is None else one.difference.written(3, signed=True),
+        ]
+        for one in variants
+    ]
+    return [*headings, variants[0].metric if variants else "", "above the first"], rows

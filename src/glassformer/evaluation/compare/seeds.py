@@ -18,16 +18,15 @@ from statistics import fmean, stdev
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, MissingExtraError
-from glassformer.evaluation.compare.costs import Cost, read_cost
-from glassformer.evaluation.evaluate import REPORT
-from glassformer.evaluation.report import EvaluationReport, rename_former_keys
+from glassformer.evaluation.compare.costs import Cost, minutes, read_cost
+from glassformer.evaluation.evaluate import REPORT, EvaluationReport, rename_former_keys
 from glassformer.evaluation.runs import TrainedRun, open_run
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import parse_dataclass
 from glassformer.files.strict_json import read_json_object
-from glassformer.pages.tables import html_table
+from glassformer.pages.tables import html_table, text_table
 from glassformer.runs.folder import seed_folders
-from glassformer.tasks.metrics.intervals import LEVEL, Interval
+from glassformer.tasks.metrics.metric import LEVEL, Interval
 
 SUMMARY = "seeds.json"
 FORMAT = 1
@@ -197,10 +196,7 @@ class SeedSummary:
         )
 
     def __str__(self) -> str:
-        headings, rows = self.table()
-        widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-        written = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in [headings, *rows])
-        return "\n".join([self.caption, *written, *self.notes])
+        return "\n".join([self.caption, text_table(*self.table()), *self.notes])
 
     __repr__ = __str__
 
@@ -290,11 +286,6 @@ def summarise_seeds(
     if folders:
         summary.save(Path(folder) / (SUMMARY if split is None else f"seeds-{split}.json"))
     return summary
-
-
-def minutes(seconds: float | None) -> str:
-    """A time in minutes: `3.4`."""
-    return "" if seconds is None else f"{seconds / 60:.1f}"
 
 
 def _means(metrics: Sequence[Mapping[str, Interval]]) -> dict[str, Mean]:

@@ -9,7 +9,7 @@ love        1   64    51
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
@@ -89,33 +89,25 @@ class ConfusionMatrix:
 
         Shades are shares of each row (of each column with `normalise="said"`), so that rare classes show too.
         """
-        return _matrix_svg(self, normalise, STYLE if styled else "")
+        return _MatrixSvg(self, normalise).svg(STYLE if styled else "")
 
     def __str__(self) -> str:
         if len(self.names) > MAX_TERMINAL_CLASSES:
             lines = [f"{len(self.names)} classes; confused most:"]
-            lines += [
-                f"  {count:5,}  {share:4.0%} of {true} as {predicted}"
-                for true, predicted, count, share in self.pairs()
-            ]
+            for true, predicted, count, share in self.pairs():
+                lines.append(f"  {count:5,}  {share:4.0%} of {true} as {predicted}")
             return "\n".join(lines)
-        shares = self.shares("true")
-        names = [_shortened(name) for name in self.names]
+        names, corner = [_shortened(name) for name in self.names], "true \\ predicted"
         widths = [
-            max(len(name), len(f"{column.max():,}") + 2)
-            for name, column in zip(names, self.counts.T, strict=True)
+            max(len(x), len(f"{column.max():,}") + 2) for x, column in zip(names, self.counts.T, strict=True)
         ]
-        first = max(len("true \\ predicted"), *map(len, names))
-        lines = [
-            "true \\ predicted".ljust(first)
-            + "".join(f"  {n:>{w}}" for n, w in zip(names, widths, strict=True))
-        ]
-        for i, name in enumerate(names):
-            cells = (
-                f"  {SHADES[_shade_index(shares[i, j])]}{count:>{width - 1},}"
-                for j, (count, width) in enumerate(zip(self.counts[i].tolist(), widths, strict=True))
-            )
-            lines.append(name.ljust(first) + "".join(cells))
+        quarters = np.minimum((self.shares("true") * 4).astype(int), 3)
+        shades = np.where(self.counts > 0, quarters + 1, 0)
+        first = max(map(len, (corner, *names)))
+        lines = [corner.ljust(first) + "".join(f"  {x:>{w}}" for x, w in zip(names, widths, strict=True))]
+        for name, counts, row in zip(names, self.counts.tolist(), shades, strict=True):
+            cells = zip(row, counts, widths, strict=True)
+            lines.append(name.ljust(first) + "".join(f"  {SHADES[s]}{n:>{w - 1},}" for s, n, w in cells))
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -159,77 +151,88 @@ def confusion_matrix(
 # ---------------------------------------------------------------------------------------------- the picture
 
 
-def _matrix_svg(matrix: ConfusionMatrix, normalise: Normalise, style: str) -> str:
-    count, side = len(matrix.names), _cell_width(len(matrix.names))
-    high = side if count > MAX_NUMBERED_CLASSES else min(side, 40)
-    numbered, named = count <= MAX_NUMBERED_CLASSES, count <= MAX_NAMED_CLASSES
-    names = [_shortened(name) for name in matrix.names]
-    longest = max(map(len, names)) * 7.2 if named else 0
-    level = numbered and longest <= side - 4  # column names are horizontal, or rotated by 45°
-    # beside the names of rows, below those of columns
-    left, top = longest + 34, (46 if level else longest * 0.72 + 36) if named else 30
-    sums = 46 if numbered else 8
-    width, height = (
-        left + count * side + sums + (0 if level or not named else longest * 0.5),
-        top + count * high + 8,
-    )
-    shares = matrix.shares(normalise or "true")
-    values = matrix.shares(normalise)
-    parts = [
-        f'<text class="dim middle" x="{left + count * side / 2:.1f}" y="14">predicted</text>',
-        f'<text class="dim middle" transform="translate(12 {top + count * high / 2:.1f}) rotate(-90)">true</text>',
-    ]
-    if named:
-        size = "" if high >= 14 else f' font-size="{high * 0.85:.1f}"'
-        for i, name in enumerate(names):
-            x, y = left + (i + 0.5) * side, top + (i + 0.5) * high + 4.5
-            tip = f"<title>{escape(matrix.names[i])}</title>"
-            parts.append(f'<text class="end"{size} x="{left - 8:.1f}" y="{y:.1f}">{escape(name)}{tip}</text>')
-            attributes = (
-                f'x="{x:.1f}" y="{top - 9}" class="middle"'
-                if level
-                else f'transform="translate({x:.1f} {top - 8:.1f}) rotate(-45)"'
-            )
-            parts.append(f"<text {attributes}{size}>{escape(name)}{tip}</text>")
-    if numbered:
-        ends = left + count * side + 10
-        parts.append(f'<text class="dim" x="{ends:.1f}" y="{top - 9:.1f}">all</text>' if level else "")
-        for i, total in enumerate(matrix.counts.sum(1).tolist()):
-            parts.append(
-                f'<text class="dim" x="{ends:.1f}" y="{top + (i + 0.5) * high + 4.5:.1f}">{total:,}</text>'
-            )
-    for i, j in np.ndindex(count, count):
-        if not numbered and not matrix.counts[i, j]:
-            continue
-        x, y = left + j * side, top + i * high
-        gap = 1.0 if numbered else 0.0
-        number = format_cell(float(values[i, j]), normalise) if numbered and matrix.counts[i, j] else ""
-        tooltip = f"true {matrix.names[i]}, predicted {matrix.names[j]}: {matrix.counts[i, j]:,}"
-        parts.append(
-            f'<g class="cell {"hit" if i == j else "miss"}" data-cell="{i},{j}">'
-            f'<rect x="{x + gap:.1f}" y="{y + gap:.1f}" width="{side - 2 * gap:.1f}" height="{high - 2 * gap:.1f}" '
-            f'rx="{3 if numbered else 0}" fill-opacity="{opacity(float(shares[i, j])):.3f}"/>'
-            + (
-                f'<text x="{x + side / 2:.1f}" y="{y + high / 2 + 4.5:.1f}">{escape(number)}</text>'
-                if numbered
-                else ""
-            )
-            + f"<title>{escape(tooltip)}</title></g>"
+class _MatrixSvg:
+    """The picture of a matrix: names of predicted classes above the cells, of true ones on their left."""
+
+    def __init__(self, matrix: ConfusionMatrix, normalise: Normalise) -> None:
+        self.matrix, self.normalise = matrix, normalise
+        self.count = count = len(matrix.names)
+        self.numbered, self.named = count <= MAX_NUMBERED_CLASSES, count <= MAX_NAMED_CLASSES
+        self.side = _cell_width(count)
+        self.high = min(self.side, 40) if self.numbered else self.side
+        self.names = [_shortened(name) for name in matrix.names]
+        self.longest = max(map(len, self.names)) * 7.2 if self.named else 0  # 7.2: a character, about
+        # names of columns are horizontal, or rotated by 45°
+        self.level = self.numbered and self.longest <= self.side - 4
+        self.left = self.longest + 34
+        self.top = (46 if self.level else self.longest * 0.72 + 36) if self.named else 30
+        self.right, self.bottom = self.left + count * self.side, self.top + count * self.high
+
+    def svg(self, style: str) -> str:
+        # the last name, rotated, sticks out on the right
+        rotated = self.longest * 0.5 if self.named and not self.level else 0
+        width, height = self.right + (46 if self.numbered else 8) + rotated, self.bottom + 8
+        label = f"Confusion matrix of {self.count} classes. " + "; ".join(
+            f"{n:,} {true} predicted as {predicted}" for true, predicted, n, _ in self.matrix.pairs(5)
         )
-    label = f"Confusion matrix of {count} classes. " + "; ".join(
-        f"{n:,} {true} predicted as {predicted}" for true, predicted, n, _ in matrix.pairs(5)
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="confusion" role="img" aria-label="{escape(label)}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" width="100%">{style}'
-        f'<rect class="paper" width="100%" height="100%"/><rect class="frame" x="{left:.1f}" y="{top:.1f}" '
-        f'width="{count * side:.1f}" height="{count * high:.1f}" rx="4"/>'
-        f"{''.join(parts)}</svg>"
-    )
+        parts = [*self._axes(), *self._names(), *self._totals(), *self._cells()]
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="confusion" role="img" aria-label="{escape(label)}" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" width="100%">{style}'
+            f'<rect class="paper" width="100%" height="100%"/>'
+            f'<rect class="frame" x="{self.left:.1f}" y="{self.top:.1f}" width="{self.count * self.side:.1f}" '
+            f'height="{self.count * self.high:.1f}" rx="4"/>{"".join(parts)}</svg>'
+        )
+
+    def _axes(self) -> Iterator[str]:
+        x, y = self.left + self.count * self.side / 2, self.top + self.count * self.high / 2
+        yield f'<text class="dim middle" x="{x:.1f}" y="14">predicted</text>'
+        yield f'<text class="dim middle" transform="translate(12 {y:.1f}) rotate(-90)">true</text>'
+
+    def _names(self) -> Iterator[str]:
+        size = "" if self.high >= 14 else f' font-size="{self.high * 0.85:.1f}"'
+        for i, name in enumerate(self.names if self.named else ()):
+            x, y = self.left + (i + 0.5) * self.side, self._baseline(i)
+            text = f"{escape(name)}<title>{escape(self.matrix.names[i])}</title></text>"
+            yield f'<text class="end"{size} x="{self.left - 8:.1f}" y="{y:.1f}">{text}'
+            if self.level:
+                yield f'<text x="{x:.1f}" y="{self.top - 9}" class="middle"{size}>{text}'
+            else:
+                yield f'<text transform="translate({x:.1f} {self.top - 8:.1f}) rotate(-45)"{size}>{text}'
+
+    def _totals(self) -> Iterator[str]:
+        """The number of rows of each true class, on the right."""
+        x = self.right + 10
+        if self.numbered and self.level:
+            yield f'<text class="dim" x="{x:.1f}" y="{self.top - 9:.1f}">all</text>'
+        for i, total in enumerate(self.matrix.counts.sum(1).tolist() if self.numbered else ()):
+            yield f'<text class="dim" x="{x:.1f}" y="{self._baseline(i):.1f}">{total:,}</text>'
+
+    def _cells(self) -> Iterator[str]:
+        shares, values = self.matrix.shares(self.normalise or "true"), self.matrix.shares(self.normalise)
+        gap, radius = (1.0, 3) if self.numbered else (0.0, 0)
+        width, height = self.side - 2 * gap, self.high - 2 * gap
+        for i, j in np.ndindex(self.count, self.count):
+            count = self.matrix.counts[i, j]
+            if not self.numbered and not count:  # of hundreds of classes most cells are empty
+                continue
+            x, y = self.left + j * self.side, self.top + i * self.high
+            tip = f"true {self.matrix.names[i]}, predicted {self.matrix.names[j]}: {count:,}"
+            number = escape(format_cell(float(values[i, j]), self.normalise)) if count else ""
+            text = f'<text x="{x + self.side / 2:.1f}" y="{self._baseline(i):.1f}">{number}</text>'
+            yield (
+                f'<g class="cell {"hit" if i == j else "miss"}" data-cell="{i},{j}">'
+                f'<rect x="{x + gap:.1f}" y="{y + gap:.1f}" width="{width:.1f}" height="{height:.1f}" '
+                f'rx="{radius}" fill-opacity="{opacity(float(shares[i, j])):.3f}"/>'
+                f"{text if self.numbered else ''}<title>{escape(tip)}</title></g>"
+            )
+
+    def _baseline(self, row: int) -> float:
+        """Where the text of a row stands: 4.5 below its middle, half of what digits of 13 pixels are high."""
+        return self.top + (row + 0.5) * self.high + 4.5
 
 
 def _cell_width(count: int) -> float:
-    """Width of a cell."""
     return 62.0 if count <= 8 else 46.0 if count <= MAX_NUMBERED_CLASSES else max(720 / count, 1.5)
 
 
@@ -243,10 +246,6 @@ def format_cell(value: float, normalise: Normalise) -> str:
     if normalise is None:
         return f"{value:,.0f}" if value < 9_999.5 else f"{value / 1000:.0f}k"
     return f"{100 * value:.0f} %" if value >= 0.005 else "<1 %"
-
-
-def _shade_index(share: float) -> int:
-    return 0 if share <= 0 else 1 + min(int(share * 4), 3)
 
 
 def _shortened(name: str) -> str:

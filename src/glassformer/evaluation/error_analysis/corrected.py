@@ -1,4 +1,4 @@
-"""Corrected data files, to train on again; existing files are never overwritten.
+"""Corrections of labels, and the corrected data files to train on again; existing files are never overwritten.
 
 split of the run            what is written
 train, validation: files    the rows of that split
@@ -11,16 +11,67 @@ A run with options of its own for reading files (`data.format`) gets its other s
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from glassformer.data.write import write_rows
+from glassformer.data.rows import write_rows
 from glassformer.errors import DataError
-from glassformer.evaluation.error_analysis.review import Corrections, apply_corrections
-from glassformer.evaluation.runs import VALIDATION
-from glassformer.evaluation.splits import TRAIN, EvaluatedSplit
+from glassformer.evaluation.runs import TRAIN, VALIDATION, EvaluatedSplit
+from glassformer.pages.tables import html_table
 from glassformer.runs.folder import CONFIG
-from glassformer.tasks.registry import task_class
+from glassformer.tasks.base import task_class
+from glassformer.tasks.predictions import Prediction
+
+LABEL_SEPARATOR = "|"
+"""Between several labels of a row, where nothing else says how they are separated."""
+
+
+@dataclass(frozen=True, repr=False)
+class Corrections:
+    """The corrections of a sheet.
+
+    labels: index of a row → its new label · dropped: rows to leave out
+    unchanged: lines without a correction, or with the same label · pairs: (old, new) → count
+    comments: position, and comment
+    """
+
+    labels: dict[int, Any] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    unchanged: int = 0
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    comments: list[tuple[str, str]] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Names and values for JSON."""
+        return {
+            "corrected": self.pairs.total(),
+            "rows": len(self.labels),
+            "dropped": len(self.dropped),
+            "unchanged": self.unchanged,
+            "pairs": [{"from": old, "to": new, "count": n} for (old, new), n in self.pairs.most_common()],
+            "comments": [{"where": where, "comment": comment} for where, comment in self.comments],
+        }
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows: a row for each pair of labels."""
+        return ["from", "to", "count"], [[old, new, f"{n:,}"] for (old, new), n in self.pairs.most_common()]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"{self.pairs.total():,} labels corrected in {len(self.labels):,} rows, {len(self.dropped):,} rows "
+                f"dropped, {self.unchanged:,} lines unchanged, {len(self.comments):,} commented",
+                *(f"  {n:5,}  {old} → {new}" for (old, new), n in self.pairs.most_common()),
+            ]
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.table(), str(self).splitlines()[0])
 
 
 @dataclass(frozen=True)
@@ -42,29 +93,27 @@ def write_corrected(split: EvaluatedSplit, corrections: Corrections, path: Path)
     Raises: DataError: all rows are dropped, a file is there already, or cannot hold the rows; the rows were changed
         since they were evaluated.
     """
-    config = split.run.config
-    rows = split.rows()
-    column = _label_column(split)
+    config, rows = split.run.config, split.rows()
+    columns = {**task_class(config.task).COLUMNS, **config.data.columns}
+    column = columns["tags" if "tags" in columns else "label"]
     if len(corrections.dropped) == len(rows):
         raise DataError("the sheet drops every row; there is nothing left to write")
     corrected = apply_corrections(rows, split.records, corrections, column, config.objective.get("separator"))
-    held_out = isinstance(config.data.validation, float)
-    if split.data or not held_out:
+    if split.data or not isinstance(config.data.validation, float):
         write_rows(path, corrected, rows.columns)
         return _with_other_split(split, CorrectedFiles(path, len(rows) - len(corrections.dropped)))
     all_rows = config.data.read(config.data.train)
-    new = dict(
-        zip((rows.where(i) for i in range(len(rows)) if i not in corrections.dropped), corrected, strict=True)
-    )
-    dropped = {rows.where(i) for i in corrections.dropped}
-    positions = [where for i in range(len(all_rows)) if (where := all_rows.where(i)) not in dropped]
-    if len({*positions}) < len(positions):
+    index = {all_rows.where(i): i for i in range(len(all_rows))}
+    if len(index) < len(all_rows):
         raise DataError(
             f"{all_rows.file(0)}: several rows have one position, so the held-out ones cannot be identified"
         )
-    index = {all_rows.where(i): i for i in range(len(all_rows))}
-    write_rows(path, (new.get(where) or all_rows[index[where]] for where in positions), all_rows.columns)
-    return CorrectedFiles(path, len(positions), train=path)
+    remaining = (rows.where(i) for i in range(len(rows)) if i not in corrections.dropped)
+    new = dict(zip(remaining, corrected, strict=True))
+    dropped = {rows.where(i) for i in corrections.dropped}
+    chosen = [where for where in index if where not in dropped]
+    write_rows(path, (new.get(where) or all_rows[index[where]] for where in chosen), all_rows.columns)
+    return CorrectedFiles(path, len(chosen), train=path)
 
 
 def _with_other_split(split: EvaluatedSplit, written: CorrectedFiles) -> CorrectedFiles:
@@ -90,18 +139,16 @@ def retrain_command(split: EvaluatedSplit, written: CorrectedFiles) -> str:
     """The command that trains or evaluates on the corrected rows; empty where there is none."""
     folder = split.run.folder
     if written.train is None and written.validation is None:
-        return (
-            ""
-            if _custom_formats(split)
-            else f"glassformer evaluate {_quoted(folder)} --data {_quoted(written.path)}"
-        )
-    arguments = ["glassformer train", _quoted(folder / CONFIG)]
+        evaluate = ["glassformer", "evaluate", str(folder), "--data", str(written.path)]
+        return "" if _custom_formats(split) else shlex.join(evaluate)
+    arguments = ["glassformer", "train", str(folder / CONFIG)]
     if written.train is not None:
-        arguments.append(f"--data {_quoted(written.train.resolve())}")
+        arguments += ["--data", str(written.train.resolve())]
     if written.validation is not None:
-        arguments.append(f"--validation {_quoted(written.validation.resolve())}")
-    arguments += [f"--set data.{name}={{}}" for name in _custom_formats(split)]
-    return " ".join([*arguments, f"--output {_quoted(folder.with_name(folder.name + '-corrected'))}"])
+        arguments += ["--validation", str(written.validation.resolve())]
+    for name in _custom_formats(split):
+        arguments += ["--set", f"data.{name}={{}}"]
+    return shlex.join([*arguments, "--output", str(folder.with_name(f"{folder.name}-corrected"))])
 
 
 def _custom_formats(split: EvaluatedSplit) -> list[str]:
@@ -110,12 +157,53 @@ def _custom_formats(split: EvaluatedSplit) -> list[str]:
     return [name for name in ("format", "validation_format") if getattr(data, name)]
 
 
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))
+# ----------------------------------------------------------------------------------------------- corrected rows
 
 
-def _label_column(split: EvaluatedSplit) -> str:
-    """The column of labels."""
-    columns = {**task_class(split.run.config.task).COLUMNS, **split.run.config.data.columns}
-    role = "tags" if "tags" in columns else "label"
-    return columns[role]
+def apply_corrections(
+    rows: Sequence[Mapping[str, Any]],
+    records: Sequence[Prediction],
+    corrections: Corrections,
+    column: str,
+    separator: str | None = None,
+) -> Iterator[dict[str, Any]]:
+    """The rows with corrected labels, without dropped ones; other columns stay as they are.
+
+    Labels keep the spelling of the rows, such as numbers.
+
+    Args:
+        records: of these rows · column: of the labels · separator: of several in a text
+    """
+    spellings: dict[str, Any] = {}
+    for record in records if corrections.labels else ():
+        spellings.update(_label_spellings(record, rows[record.index][column]))
+    for index, row in enumerate(rows):
+        if index in corrections.dropped:
+            continue
+        if index not in corrections.labels:
+            yield dict(row)
+        else:
+            yield {**row, column: _in_form_of(row[column], corrections.labels[index], spellings, separator)}
+
+
+def _label_spellings(record: Prediction, value: Any) -> Iterator[tuple[str, Any]]:
+    """How a row spells its labels, where the order is known."""
+    label = record.label
+    if isinstance(label, str):
+        yield label, value
+    elif isinstance(value, list | tuple) and ("tokens" in record.row or len(label) == len(value) == 1):
+        yield from zip(label, value, strict=True)  # several labels of a text may be in any order
+
+
+def _in_form_of(old: Any, new: Any, spellings: Mapping[str, Any], separator: str | None) -> Any:
+    """A label in the form of the one that it replaces: a list, separated text, a text, a number."""
+    if isinstance(new, list):
+        joined = isinstance(old, str)
+        return (
+            (separator or LABEL_SEPARATOR).join(new)
+            if joined
+            else [spellings.get(name, name) for name in new]
+        )
+    if isinstance(new, str):
+        return spellings.get(new, new)
+    return f"{new:g}" if isinstance(old, str) else new

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from glassformer.deprecation import former_names
-from glassformer.pages.tables import html_table
+from glassformer.pages.tables import html_table, text_table
 from glassformer.tasks.predictions import Prediction
 
 Kind = Literal["classes", "labels", "number", "tags", "texts"]
@@ -26,6 +26,7 @@ MAX_LABELS = 20
 """Maximum labels in a table, those with the highest loss; some tasks have hundreds."""
 TEXT_WIDTH = 72
 """Characters of a text in a table."""
+GROUP_COLUMNS = ("mean loss", "sum", "count", "wrong")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class ErrorGroup:
     @property
     def mean(self) -> float:
         return self.total / self.count
+
+    def cells(self) -> list[str]:
+        """Its row of a table, without its name."""
+        return [f"{self.mean:.3f}", f"{self.total:,.1f}", f"{self.count:,}", f"{self.wrong:,}"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,58 +70,29 @@ class ErrorAnalysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Names and values for JSON."""
-        values = asdict(self)
-        for name in ("labels", "words"):
-            values[name] = [{**asdict(group), "mean": group.mean} for group in getattr(self, name)]
-        return values
-
-    def record_table(self, records: Sequence[Prediction]) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: a prediction a row."""
-        rows = [
-            [
-                _loss_cell(total_loss(x)),
-                _one_line(label_text(x.label), 24),
-                _prediction_cell(x),
-                x.where,
-                _one_line(input_text(x), TEXT_WIDTH),
-            ]
-            for x in records
-        ]
-        return ["loss", "true", "said", "where", "text"], rows
-
-    def group_table(self, groups: Sequence[ErrorGroup], called: str) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: a group a row."""
-        rows = [
-            [_one_line(x.name, 24), f"{x.mean:.3f}", f"{x.total:.1f}", f"{x.count:,}", f"{x.wrong:,}"]
-            for x in groups
-        ]
-        return [called, "mean loss", "sum", "count", "wrong"], rows
+        groups = {
+            name: [{**asdict(group), "mean": group.mean} for group in getattr(self, name)]
+            for name in ("labels", "words")
+        }
+        return {**asdict(self), **groups}
 
     def tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """All tables: title, headings, rows."""
-        tables = [
-            ("Highest loss", *self.record_table(self.worst)),
-            ("Lowest loss", *self.record_table(self.best)),
-        ]
+        tables = [("Highest loss", *_record_table(self.worst))]
         if self.confident:
-            tables.insert(1, ("Wrong and confident", *self.record_table(self.confident)))
+            tables.append(("Wrong and confident", *_record_table(self.confident)))
+        tables.append(("Lowest loss", *_record_table(self.best)))
         if self.labels:
             called = "tag" if self.kind == "tags" else "label"
-            title = (
-                f"By {called}"
-                if len(self.labels) <= MAX_LABELS
-                else f"By {called}, {MAX_LABELS} of {len(self.labels)}"
-            )
-            tables.append((title, *self.group_table(self.labels[:MAX_LABELS], called)))
+            part = f", {MAX_LABELS} of {len(self.labels)}" if len(self.labels) > MAX_LABELS else ""
+            tables.append((f"By {called}{part}", *_group_table(self.labels[:MAX_LABELS], called)))
         if self.words:
-            tables.append(("Tokens with the highest loss", *self.group_table(self.words[:TOP], "word")))
+            tables.append(("Tokens with the highest loss", *_group_table(self.words[:TOP], "word")))
         return tables
 
     def __str__(self) -> str:
-        lines = [f"{self.count:,} rows, {self.wrong:,} of them wrong"]
-        for title, headings, rows in self.tables():
-            lines += ["", title, *_text_table(headings, rows)]
-        return "\n".join(lines)
+        tables = (f"\n\n{title}\n{text_table(headings, rows)}" for title, headings, rows in self.tables())
+        return f"{self.count:,} rows, {self.wrong:,} of them wrong" + "".join(tables)
 
     __repr__ = __str__
 
@@ -170,6 +146,7 @@ def sort_by_loss(records: Iterable[Prediction]) -> list[Prediction]:
     with_loss = [x for x in all_rows if total_loss(x) is not None]
     if not with_loss:
         with_metric = [x for x in all_rows if x.details.get("figures")]
+        # generated texts have no loss: the worst are those of the lowest metric
         return sorted(with_metric, key=lambda x: next(iter(x.details["figures"].values())))
     return sorted(with_loss, key=lambda x: -(total_loss(x) or 0.0))
 
@@ -204,11 +181,11 @@ def scored_tokens(record: Prediction) -> Iterable[tuple[str, str, str, float]]:
 
 # ------------------------------------------------------------------------------------------------- groups
 
-BootstrapSums = Iterable[tuple[str, float, bool]]
+Losses = Iterable[tuple[str, float, bool]]
+"""Label or token, loss, and whether the prediction is wrong, for each row or token."""
 
 
-def _losses_by_label(records: Sequence[Prediction]) -> BootstrapSums:
-    """Label, loss, and whether the prediction is wrong, for each row or token."""
+def _losses_by_label(records: Sequence[Prediction]) -> Losses:
     kind = label_kind(records)
     if kind == "tags":
         for record in records:
@@ -221,42 +198,46 @@ def _losses_by_label(records: Sequence[Prediction]) -> BootstrapSums:
                 yield label, total_loss(record) or 0.0, label not in answers
 
 
-def _losses_by_token(records: Sequence[Prediction]) -> BootstrapSums:
+def _losses_by_token(records: Sequence[Prediction]) -> Losses:
     if label_kind(records) == "tags":
         for record in records:
             for word, tag, answer, loss in scored_tokens(record):
                 yield word, loss, tag != answer
 
 
-def _group(counted: BootstrapSums) -> list[ErrorGroup]:
-    sums: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0])
-    for name, loss, wrong in counted:
-        group = sums[name]
-        group[0], group[1], group[2] = group[0] + 1, group[1] + loss, group[2] + wrong
-    return [ErrorGroup(name, int(count), total, int(wrong)) for name, (count, total, wrong) in sums.items()]
+def _group(losses: Losses) -> list[ErrorGroup]:
+    by_name: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    for name, loss, wrong in losses:
+        by_name[name].append((loss, wrong))
+    return [
+        ErrorGroup(name, len(group), sum(loss for loss, _ in group), sum(wrong for _, wrong in group))
+        for name, group in by_name.items()
+    ]
 
 
-# ------------------------------------------------------------------------------------------------- as lines
+# ------------------------------------------------------------------------------------------------- as tables
 
 
-def _prediction_cell(record: Prediction) -> str:
-    sure = confidence(record)
-    return _one_line(label_text(record.predicted), 24) + ("" if sure is None else f" {sure:.0%}")
+def _record_table(records: Sequence[Prediction]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a prediction a row."""
+    rows = []
+    for record in records:
+        loss, sure = total_loss(record), confidence(record)
+        predicted = one_line(label_text(record.predicted)) + ("" if sure is None else f" {sure:.0%}")
+        true, text = one_line(label_text(record.label)), one_line(input_text(record), TEXT_WIDTH)
+        rows.append(["" if loss is None else f"{loss:.2f}", true, predicted, record.where, text])
+    return ["loss", "true", "said", "where", "text"], rows
 
 
-def _loss_cell(loss: float | None) -> str:
-    return "" if loss is None else f"{loss:.2f}"
+def _group_table(groups: Sequence[ErrorGroup], called: str) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a group a row."""
+    return [called, *GROUP_COLUMNS], [[one_line(group.name), *group.cells()] for group in groups]
 
 
-def _one_line(text: str, width: int) -> str:
-    """A text in one line, without control characters."""
+def one_line(text: str, width: int = 24) -> str:
+    """A text in one line, cut to a width, without control characters, which would steer a terminal."""
     flat = "".join(c if c.isprintable() else "·" for c in " ".join(text.split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"
-
-
-def _text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [headings, *rows]]
 
 
 __getattr__ = former_names(__name__)

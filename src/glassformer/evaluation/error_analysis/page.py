@@ -10,14 +10,12 @@ escaped: the page runs its own script and no other, and loads nothing.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from glassformer.errors import DataError
 from glassformer.evaluation.error_analysis.confusion import (
     MAX_NUMBERED_CLASSES,
     MAX_PAIRS,
@@ -25,6 +23,7 @@ from glassformer.evaluation.error_analysis.confusion import (
     confusion_matrix,
 )
 from glassformer.evaluation.error_analysis.errors import (
+    GROUP_COLUMNS,
     ErrorAnalysis,
     ErrorGroup,
     analyse_errors,
@@ -32,25 +31,18 @@ from glassformer.evaluation.error_analysis.errors import (
     sort_by_loss,
     total_loss,
 )
-from glassformer.evaluation.report import EvaluationReport
-from glassformer.files import error_reason
-from glassformer.files.atomic import atomic_file
-from glassformer.pages.standalone import page
-from glassformer.pages.tables import html_table
+from glassformer.evaluation.evaluate import EvaluationReport, null_for_nan
+from glassformer.pages.standalone import json_script, page, write_page
+from glassformer.pages.tables import html_table, scroll_region
 from glassformer.runs.curves import STATIC as PAGE
-from glassformer.tasks.metrics.intervals import Interval
+from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.predictions import Prediction
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 STATIC = Path(__file__).parent / "static"
 MAX_ROWS = 5_000
 MAX_CHARACTERS = 8_000_000
 """Of all texts together; of rows longer than their share of it, the page has the beginning."""
 MAX_METRICS, MAX_GROUPS = 3, 200
-MAX_LAYER_BYTES = 2_000_000
-"""Maximum bytes of exact layers in the explorer page of a row."""
 MAX_CLASSES_BESIDE = 8
 """Maximum classes of a matrix beside the rows; a larger one is above them."""
 
@@ -95,12 +87,7 @@ class ErrorsPage:
 
     def save(self, path: str | Path) -> Path:
         """Write the page atomically. Raises: DataError: it cannot be written."""
-        try:
-            with atomic_file(Path(path).resolve()) as stream:
-                stream.write(self.standalone().encode("utf-8", "replace"))
-        except OSError as problem:
-            raise DataError(f"{path}: the page cannot be written: {error_reason(problem)}") from problem
-        return Path(path)
+        return write_page(path, self.standalone())
 
     def body(self, *, served: bool = False) -> str:
         """The HTML body without the script; `served`: the explorer is beside it."""
@@ -115,7 +102,7 @@ class ErrorsPage:
                 f'<section class="list" aria-label="Rows">{_FILTERS}'
                 f'{_LEGEND if self.kind == "tags" else ""}<ol class="rows"></ol>{_PAGER}</section></div>',
                 "<noscript><p>The rows are shown by a script, and scripts are switched off here.</p></noscript></main>",
-                f'<script type="application/json" id="records">{self._page_data(served)}</script>',
+                json_script("records", null_for_nan(self._page_data(served))),
             ]
         )
 
@@ -152,11 +139,9 @@ class ErrorsPage:
             + "</tr>"
             for row, (name, about, metrics) in enumerate(systems)
         )
-        return (
-            '<div class="scroll figures" tabindex="0" role="region" aria-label="Metrics">'
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-            '<p class="dim">In brackets and as bars: 95 % intervals.</p>'
-        )
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        hint = '<p class="dim">In brackets and as bars: 95 % intervals.</p>'
+        return scroll_region("Metrics", table, "scroll figures") + hint
 
     # ------------------------------------------------------------------------------------- beside the rows
 
@@ -170,10 +155,11 @@ class ErrorsPage:
 
     # -------------------------------------------------------------------------------------------------- the rows
 
-    def _page_data(self, served: bool) -> str:
-        """The JSON that the script shows; `<` is escaped, so that no text can end the script element."""
+    def _page_data(self, served: bool) -> dict[str, Any]:
+        """What the script shows."""
+        # rows of a book each would make a page that no browser opens
         limit = max(500, MAX_CHARACTERS // max(len(self.rows), 1))
-        data = {
+        return {
             "kind": self.kind,
             "names": self._label_names(),
             "counts": None if self.confusion is None else self.confusion.counts.tolist(),
@@ -181,9 +167,6 @@ class ErrorsPage:
             "model": self.model,
             "rows": [_row_data(record, limit, self.pages.get(record.index)) for record in self.rows],
         }
-        return json.dumps(_null_for_nan(data), ensure_ascii=False, separators=(",", ":")).replace(
-            "<", "\\u003c"
-        )
 
     def _label_names(self) -> list[str]:
         if self.confusion is not None:
@@ -197,43 +180,6 @@ def page_style() -> str:
 
 def page_script() -> str:
     return (STATIC / "errors.js").read_text("utf-8")
-
-
-def write_explorer_pages(
-    model: Model,
-    records: Sequence[Prediction],
-    folder: Path,
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[int, str]:
-    """Write an explorer page for each of these predictions into a folder, which is created.
-
-    Returns: index of a prediction → its page, relative to the parent of the folder.
-    """
-    from glassformer.errors import GlassformerError
-    from glassformer.explorer.session_runs import SessionRuns
-    from glassformer.explorer.standalone_page import StandalonePage
-
-    folder.mkdir(parents=True, exist_ok=True)
-    runs, written = SessionRuns(model), {}
-    try:
-        for done, record in enumerate(records):
-            texts = explorer_texts(record)
-            try:
-                session = runs.begin(texts).result()
-                StandalonePage(session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES).save(
-                    folder / f"row-{record.index}.html"
-                )
-                written[record.index] = f"{folder.name}/row-{record.index}.html"
-            except (
-                GlassformerError
-            ):  # a text that is too long to look into: the page shows the command, which says why
-                continue
-            finally:
-                if progress is not None:
-                    progress(done + 1, len(records))
-    finally:
-        runs.stop()
-    return written
 
 
 def explorer_texts(record: Prediction) -> list[str]:
@@ -256,7 +202,7 @@ def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any
     """A row for the script: `at` its number, `y` the true label, `s` the prediction."""
     details = record.details
     length = sum(len(x) for x in record.row.values() if isinstance(x, str))
-    return {
+    data: dict[str, Any] = {
         "at": record.index,
         "where": record.where,
         "row": {role: x[:limit] if isinstance(x, str) else x for role, x in record.row.items()},
@@ -264,30 +210,23 @@ def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any
         "s": record.predicted,
         "ok": record.correct,
         "loss": _rounded(total_loss(record)),
-        **(
-            {"scores": [[n, _rounded(p)] for n, p in details["scores"].items()]}
-            if "scores" in details
-            else {}
-        ),
-        **({"losses": [_rounded(x) for x in details["losses"]]} if "losses" in details else {}),
-        **({"figures": details["figures"]} if "figures" in details else {}),
-        **({"cut": length} if length > limit else {}),
-        **({"page": page} if page else {}),
         "look": None if length > limit else explorer_texts(record),
     }
+    if "scores" in details:
+        data["scores"] = [[name, _rounded(p)] for name, p in details["scores"].items()]
+    if "losses" in details:
+        data["losses"] = [_rounded(x) for x in details["losses"]]
+    if "figures" in details:
+        data["figures"] = details["figures"]
+    if length > limit:
+        data["cut"] = length
+    if page:
+        data["page"] = page
+    return data
 
 
 def _rounded(x: float | None) -> float | None:
     return None if x is None or not math.isfinite(x) else float(f"{x:.5g}")
-
-
-def _null_for_nan(value: Any) -> Any:
-    """A value for strict JSON, which has no NaN: it becomes null."""
-    if isinstance(value, Mapping):
-        return {str(name): _null_for_nan(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_null_for_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _bar_end(values: Sequence[Interval]) -> float:
@@ -311,59 +250,44 @@ def _metric_cell(metric: Interval | None, end: float) -> str:
 
 
 def _confusion_panel(matrix: ConfusionMatrix, unit: str) -> str:
-    count = len(matrix.names)
-    pairs = "".join(
-        f'<li><button type="button" data-pair="{matrix.names.index(true)},{matrix.names.index(predicted)}">'
-        f"<b>{n:,}</b> {escape(true)} <span>predicted as</span> {escape(predicted)} "
-        f"<i>{_share(share)}</i></button></li>"
-        for true, predicted, n, share in matrix.pairs(MAX_PAIRS)
-    )
-    buttons = "".join(
-        f'<button type="button" data-normalise="{how}" aria-pressed="{pressed}">{words}</button>'
-        for how, words, pressed in (
-            ("", "counts", "true"),
-            ("true", "% of true", "false"),
-            ("said", "% of predicted", "false"),
+    count, pairs = len(matrix.names), matrix.pairs(MAX_PAIRS)
+    wide = count > MAX_CLASSES_BESIDE
+    css_class = "picture wide" if wide else "picture"
+    parts = [
+        '<section class="panel matrix"><h2>Confusion matrix</h2>',
+        f'<p class="dim">A row is a true class, a column a predicted one. Choose a cell to see its {unit}.</p>',
+        _NORMALISE if count <= MAX_NUMBERED_CLASSES else "",
+        scroll_region("Confusion matrix", matrix.svg(styled=False), css_class),
+    ]
+    if pairs:
+        items = "".join(
+            f'<li><button type="button" data-pair="{matrix.names.index(true)},{matrix.names.index(predicted)}">'
+            f"<b>{n:,}</b> {escape(true)} <span>predicted as</span> {escape(predicted)} "
+            f"<i>{f'{share:.0%}' if share >= 0.005 else '&lt;1%'}</i></button></li>"
+            for true, predicted, n, share in pairs
         )
-    )
-    return (
-        '<section class="panel matrix"><h2>Confusion matrix</h2>'
-        f'<p class="dim">A row is a true class, a column a predicted one. Choose a cell to see its {unit}.</p>'
-        + (
-            f'<div class="how" role="group" aria-label="Numbers in the cells">{buttons}</div>'
-            if count <= MAX_NUMBERED_CLASSES
-            else ""
+        opened = " open" if wide else ""
+        parts.append(
+            f'<details{opened}><summary>Confused most</summary><ol class="pairs">{items}</ol></details>'
         )
-        + f'<div class="picture{"" if count <= MAX_CLASSES_BESIDE else " wide"}" tabindex="0" role="region" '
-        + f'aria-label="Confusion matrix">{matrix.svg(styled=False)}</div>'
-        + (
-            f"<details{' open' if count > MAX_CLASSES_BESIDE else ''}><summary>Confused most</summary>"
-            f'<ol class="pairs">{pairs}</ol></details>'
-            if pairs
-            else ""
-        )
-        + "</section>"
-    )
-
-
-def _share(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.005 else "&lt;1%"
+    return "".join(parts) + "</section>"
 
 
 def _group_panel(called: str, groups: Sequence[ErrorGroup]) -> str:
     """Loss by label or by token; the script makes its name a filter of the rows."""
-    rows = [
-        [x.name, f"{x.mean:.3f}", f"{x.total:,.1f}", f"{x.count:,}", f"{x.wrong:,}"]
-        for x in groups[:MAX_GROUPS]
-    ]
+    table = html_table([called, *GROUP_COLUMNS], [[x.name, *x.cells()] for x in groups[:MAX_GROUPS]])
     more = f'<p class="dim">{len(groups) - MAX_GROUPS:,} more.</p>' if len(groups) > MAX_GROUPS else ""
     order = "sum" if called == "word" else "mean loss"
     return (
         f'<section class="panel" data-groups="{called}"><h2>By {called}</h2><p class="dim">Highest {order} first.</p>'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Loss by {called}">'
-        f"{html_table([called, 'mean loss', 'sum', 'count', 'wrong'], rows)}</div>{more}</section>"
+        f"{scroll_region(f'Loss by {called}', table)}{more}</section>"
     )
 
+
+_NORMALISE = """<div class="how" role="group" aria-label="Numbers in the cells">
+<button type="button" data-normalise="" aria-pressed="true">counts</button>
+<button type="button" data-normalise="true" aria-pressed="false">% of true</button>
+<button type="button" data-normalise="said" aria-pressed="false">% of predicted</button></div>"""
 
 _FILTERS = """<form class="filters" role="search" aria-label="Choose rows">
 <label>Order <select name="order"></select></label>

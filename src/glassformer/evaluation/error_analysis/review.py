@@ -1,6 +1,6 @@
 """Label review: suspicious labels, those with the highest loss, to a spreadsheet (CSV) and back.
 
-    split ─ write_sheet ─ sheet.csv ─ a person fills in "correction" ─ read_sheet ─ Corrections ─ apply_corrections
+    split ─ write_sheet ─ sheet.csv ─ a person fills in "correction" ─ read_sheet ─ Corrections ─ corrected.py
 
     index,where,row,text,label,said,probability,loss,correction,comment
     17,val.txt: line 18,r1f93…,i feel numb,joy,sadness,0.8123,3.2104,sadness,
@@ -22,11 +22,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import DataError, UnsupportedError, nearest
+from glassformer.evaluation.error_analysis.corrected import LABEL_SEPARATOR, Corrections
 from glassformer.evaluation.error_analysis.errors import (
     Kind,
     confidence,
@@ -35,61 +35,15 @@ from glassformer.evaluation.error_analysis.errors import (
     total_loss,
 )
 from glassformer.files import error_reason, open_regular_file, safe_repr
-from glassformer.pages.tables import html_table
 from glassformer.tasks.predictions import Prediction
 
 DEFAULT_ROWS = 100
 DELETE = "delete"
-NO_LABEL, LABEL_SEPARATOR = "(none)", "|"
-"""How a sheet writes no label, and the separator of several."""
+NO_LABEL = "(none)"
 MAX_CELL_CHARACTERS = 32_000
 """Maximum characters in a cell of a spreadsheet."""
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-
-
-@dataclass(frozen=True, repr=False)
-class Corrections:
-    """The corrections of a sheet.
-
-    labels: index of a row → its new label · dropped: rows to leave out
-    unchanged: lines without a correction, or with the same label · pairs: (old, new) → count
-    comments: position, and comment
-    """
-
-    labels: dict[int, Any] = field(default_factory=dict)
-    dropped: set[int] = field(default_factory=set)
-    unchanged: int = 0
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    comments: list[tuple[str, str]] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Names and values for JSON."""
-        return {
-            "corrected": self.pairs.total(),
-            "rows": len(self.labels),
-            "dropped": len(self.dropped),
-            "unchanged": self.unchanged,
-            "pairs": [{"from": old, "to": new, "count": n} for (old, new), n in self.pairs.most_common()],
-            "comments": [{"where": where, "comment": comment} for where, comment in self.comments],
-        }
-
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows: a row for each pair of labels."""
-        return ["from", "to", "count"], [[old, new, f"{n:,}"] for (old, new), n in self.pairs.most_common()]
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.pairs.total():,} labels corrected in {len(self.labels):,} rows, {len(self.dropped):,} rows "
-            f"dropped, {self.unchanged:,} lines unchanged, {len(self.comments):,} commented"
-        ]
-        lines += [f"  {n:5,}  {old} → {new}" for (old, new), n in self.pairs.most_common()]
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.table(), str(self).splitlines()[0])
 
 
 # ------------------------------------------------------------------------------------------------------ out
@@ -100,19 +54,31 @@ def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_
 
     Returns: the number of rows. Raises: DataError: the file exists, or cannot be written. UnsupportedError: no labels.
     """
-    kind = _require_labels(records)
+    kind, roles = _require_labels(records), list(records[0].row)
     chosen = sort_by_loss(records)[:worst]
+    texts = ["word", "text"] if kind == "tags" else roles
+    columns = [
+        "index",
+        "where",
+        "row",
+        *texts,
+        "label",
+        "said",
+        "probability",
+        "loss",
+        "correction",
+        "comment",
+    ]
     try:
-        with path.open(
-            "x", encoding="utf-8-sig", newline=""
-        ) as file:  # with the mark by which spreadsheets know UTF-8
+        # utf-8-sig: with the mark by which spreadsheets know UTF-8
+        with path.open("x", encoding="utf-8-sig", newline="") as file:
             table = csv.writer(file, lineterminator="\r\n")
-            table.writerow(_sheet_columns(kind, records))
+            table.writerow(columns)
             for record in chosen:
-                table.writerows(
-                    [escape_formula(cell) for cell in line]
-                    for line in _sheet_lines(kind, record, _text_roles(records))
-                )
+                words = range(1, len(record.label) + 1) if kind == "tags" else [0]
+                row = fingerprint(record)
+                lines = ({**_line_cells(record, word, roles), "row": row} for word in words)
+                table.writerows([escape_formula(cells.get(name, "")) for name in columns] for cells in lines)
     except FileExistsError:
         raise DataError(
             f"{path}: is there already, perhaps with somebody's work in it; name another place"
@@ -122,53 +88,27 @@ def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_
     return len(chosen)
 
 
-def _sheet_columns(kind: Kind, records: Sequence[Prediction]) -> list[str]:
-    texts = ["word", "text"] if kind == "tags" else _text_roles(records)
-    return ["index", "where", "row", *texts, "label", "said", "probability", "loss", "correction", "comment"]
-
-
-def _text_roles(records: Sequence[Prediction]) -> list[str]:
-    return list(records[0].row)
-
-
-def _sheet_lines(kind: Kind, record: Prediction, roles: Sequence[str]) -> Iterator[list[str]]:
-    """The lines of a row: one, or one a token."""
-    start = [str(record.index), record.where, fingerprint(record)]
-    if kind != "tags":
-        texts = [str(record.row.get(role) or "")[:MAX_CELL_CHARACTERS] for role in roles]
-        predicted, loss = label_cell(record.predicted), _number_cell(total_loss(record))
-        yield [
-            *start,
-            *texts,
-            label_cell(record.label),
-            predicted,
-            _number_cell(confidence(record)),
-            loss,
-            "",
-            "",
-        ]
-        return
-    losses = record.details.get("losses") or [None] * len(record.row["tokens"])
-    for number, (word, tag, loss) in enumerate(
-        zip(record.row["tokens"], record.label, losses, strict=True), start=1
-    ):
-        predicted = (
-            record.predicted[number - 1] if number <= len(record.predicted) and loss is not None else ""
-        )
-        sure = (
-            math.exp(-loss) if loss is not None and predicted == tag else None
-        )  # the probability of another tag is not saved
-        yield [
-            *start,
-            str(number),
-            str(word)[:MAX_CELL_CHARACTERS],
-            str(tag),
-            str(predicted or ""),
-            _number_cell(sure),
-            _number_cell(loss),
-            "",
-            "",
-        ]
+def _line_cells(record: Prediction, word: int, roles: Sequence[str]) -> dict[str, str]:
+    """The cells of a row (word 0), or of its token, counted from 1; without the fingerprint and what people fill in."""
+    label, predicted = record.label, record.predicted
+    if word:
+        texts = {"word": str(word), "text": str(record.row["tokens"][word - 1])}
+        label, loss = label[word - 1], (record.details.get("losses") or [None] * len(label))[word - 1]
+        predicted = predicted[word - 1] if loss is not None and word <= len(predicted) else None
+        # the probability of another tag is not saved
+        sure = math.exp(-loss) if loss is not None and predicted == label else None
+    else:
+        texts = {role: str(record.row.get(role) or "") for role in roles}
+        loss, sure = total_loss(record), confidence(record)
+    return {
+        "index": str(record.index),
+        "where": record.where,
+        **{name: text[:MAX_CELL_CHARACTERS] for name, text in texts.items()},
+        "label": label_cell(label),
+        "said": label_cell(predicted),
+        "probability": "" if sure is None else f"{sure:.4f}",
+        "loss": "" if loss is None else f"{loss:.4f}",
+    }
 
 
 def fingerprint(record: Prediction) -> str:
@@ -192,10 +132,6 @@ def label_cell(label: Any) -> str:
     if isinstance(label, list):
         return LABEL_SEPARATOR.join(map(str, label)) or NO_LABEL
     return "" if label is None else str(label)
-
-
-def _number_cell(x: float | None) -> str:
-    return "" if x is None else f"{x:.4f}"
 
 
 # ------------------------------------------------------------------------------------------------------- in
@@ -222,7 +158,7 @@ class _SheetReader:
         self.path, self.names, self.new_labels = path, list(names), new_labels
         self.kind = _require_labels(records)
         self.records = {record.index: record for record in records}
-        self.roles = ["text"] if self.kind == "tags" else _text_roles(records)
+        self.roles = ["text"] if self.kind == "tags" else list(records[0].row)
         # where a label has this name, another text drops a row
         self.delete = f"{DELETE} row" if DELETE in names else DELETE
         self.line = 1
@@ -250,6 +186,7 @@ class _SheetReader:
                 changes.append((record, word, new))
         labels: dict[int, Any] = {}
         pairs: Counter[tuple[str, str]] = Counter()
+        # only now is it known which rows are dropped: a later line of a row may say so
         for record, word, new in changes:
             if record.index not in dropped:
                 pairs[label_cell(_label_at(record, word)), label_cell(new)] += 1
@@ -262,34 +199,17 @@ class _SheetReader:
     def _read(self) -> Iterator[dict[str, str]]:
         """The cells of each line by column."""
         text = self._text()
-        first = text.split("\n", 1)[0]
-        needed = [
-            "index",
-            "row",
-            *(["word"] if self.kind == "tags" else []),
-            *self.roles,
-            "label",
-            "correction",
-        ]
-        delimiter = max(
-            ",;\t",
-            key=lambda sign: len(
-                {x.strip() for x in next(csv.reader([first], delimiter=sign), [])} & {*needed}
-            ),
-        )
+        word = ["word"] if self.kind == "tags" else []
+        needed = ["index", "row", *word, *self.roles, "label", "correction"]
+        # Python's limit of 128 KiB is below what a row may hold
         csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text, needed), strict=True)
         try:
             head = [name.strip() for name in next(reader, [])]
-            if missing := [name for name in needed if name not in head]:
-                raise DataError(
-                    f"{self.path}: lacks the column {missing[0]!r}; a review sheet of this split has "
-                    f"{', '.join(needed)}, and this file has {', '.join(map(repr, head[:12])) or 'nothing'}"
-                )
-            if twice := [name for name in needed if head.count(name) > 1]:
-                raise DataError(f"{self.path}: has the column {twice[0]!r} twice")
+            self._check_columns(head, needed)
             previous = reader.line_num
             for cells in reader:
+                # a cell may hold line breaks: what is said is the first line of the row
                 self.line, previous = previous + 1, reader.line_num
                 if any(cell.strip() for cell in cells):
                     if any(cell.strip() for cell in cells[len(head) :]):
@@ -312,39 +232,43 @@ class _SheetReader:
                 f"{self.path}: is {what}; save it as CSV, with the character set UTF-8"
             ) from error
 
+    def _check_columns(self, head: Sequence[str], needed: Sequence[str]) -> None:
+        if missing := [name for name in needed if name not in head]:
+            raise DataError(
+                f"{self.path}: lacks the column {missing[0]!r}; a review sheet of this split has "
+                f"{', '.join(needed)}, and this file has {', '.join(map(repr, head[:12])) or 'nothing'}"
+            )
+        if twice := [name for name in needed if head.count(name) > 1]:
+            raise DataError(f"{self.path}: has the column {twice[0]!r} twice")
+
     def _record(self, cells: Mapping[str, str]) -> tuple[Prediction, int]:
         """The row of a line, and the number of its token from 1; 0 = the row itself."""
-        index = cells["index"].strip()
-        if not index.isascii() or not index.isdigit() or int(index) not in self.records:
-            self._fail(f"has {safe_repr(index)} as index; there is no such row")
-        record = self.records[int(index)]
-        if cells["row"].strip() != fingerprint(record):
+        index = _whole_number(cells["index"])
+        record = None if index is None else self.records.get(index)
+        if record is None:
+            self._fail(f"has {safe_repr(cells['index'].strip())} as index; there is no such row")
+        if (row := cells["row"].strip()) != (expected := fingerprint(record)):
             self._fail(
                 f"is about another row than {record.where}, or its data were changed since: the fingerprint is "
-                f"{safe_repr(cells['row'].strip())} and should be {fingerprint(record)}; make a new sheet"
+                f"{safe_repr(row)} and should be {expected}; make a new sheet"
             )
         word = 0
         if self.kind == "tags":
-            number = cells["word"].strip()
-            if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= len(record.label):
-                self._fail(f"has {safe_repr(number)} as word; the row has words 1 to {len(record.label)}")
-            word = int(number)
+            word = _whole_number(cells["word"]) or 0
+            if not 1 <= word <= len(record.label):
+                number = safe_repr(cells["word"].strip())
+                self._fail(f"has {number} as word; the row has words 1 to {len(record.label)}")
+        written = _line_cells(record, word, self.roles)
         for role in self.roles:
-            text = str(record.row["tokens"][word - 1] if word else record.row.get(role) or "")[
-                :MAX_CELL_CHARACTERS
-            ]
-            if not _same_text(text, cells[role]):
+            if not _same_text(written[role], cells[role]):
                 self._fail(
                     f"has another {role} than the row: {safe_repr(cells[role])} instead of "
-                    f"{safe_repr(text)}; texts are not "
-                    "corrected here, only labels"
+                    f"{safe_repr(written[role])}; texts are not corrected here, only labels"
                 )
-        label = label_cell(_label_at(record, word))
-        if not _same_text(label, cells["label"]):
+        if not _same_text(written["label"], cells["label"]):
             self._fail(
-                f"has {safe_repr(cells['label'])} as label, which was {safe_repr(label)}; leave it, "
-                "and write the right one "
-                "into the column 'correction'"
+                f"has {safe_repr(cells['label'])} as label, which was {safe_repr(written['label'])}; leave it, "
+                "and write the right one into the column 'correction'"
             )
         return record, word
 
@@ -378,6 +302,23 @@ class _SheetReader:
         raise DataError(f"{self.path}: line {self.line} {what}")
 
 
+def _delimiter(text: str, columns: Sequence[str]) -> str:
+    """The delimiter with which the first line names most of these columns; spreadsheets write that of their country."""
+    first = text.split("\n", 1)[0]
+
+    def matches(delimiter: str) -> int:
+        return len({name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])} & {*columns})
+
+    return max(",;\t", key=matches)
+
+
+def _whole_number(cell: str) -> int | None:
+    text = cell.strip()
+    return (
+        int(text) if text.isascii() and text.isdigit() else None
+    )  # isdigit alone takes ², and int would not
+
+
 def _label_at(record: Prediction, word: int) -> Any:
     """The label of a row, or of one of its tokens, counted from 1."""
     return record.label[word - 1] if word else record.label
@@ -395,55 +336,3 @@ def _require_labels(records: Sequence[Prediction]) -> Kind:
     if kind == "texts":
         raise UnsupportedError("a review sheet is about labels: of texts (classify) or of words (tag)")
     return kind
-
-
-# --------------------------------------------------------------------------------------------------- applied
-
-
-def apply_corrections(
-    rows: Sequence[Mapping[str, Any]],
-    records: Sequence[Prediction],
-    corrections: Corrections,
-    column: str,
-    separator: str | None = None,
-) -> Iterator[dict[str, Any]]:
-    """The rows with corrected labels, without dropped ones; other columns stay as they are.
-
-    Labels keep the spelling of the rows, such as numbers.
-
-    Args:
-        records: of these rows · column: of the labels · separator: of several in a text
-    """
-    spellings: dict[str, Any] = {}
-    for record in records if corrections.labels else ():
-        spellings.update(_label_spellings(record, rows[record.index][column]))
-    for index, row in enumerate(rows):
-        if index in corrections.dropped:
-            continue
-        if index not in corrections.labels:
-            yield dict(row)
-        else:
-            yield {**row, column: _in_form_of(row[column], corrections.labels[index], spellings, separator)}
-
-
-def _label_spellings(record: Prediction, value: Any) -> Iterator[tuple[str, Any]]:
-    """How a row spells its labels, where the order is known."""
-    label = record.label
-    if isinstance(label, str):
-        yield label, value
-    elif isinstance(value, list | tuple) and ("tokens" in record.row or len(label) == len(value) == 1):
-        yield from zip(label, value, strict=True)  # several labels of a text may be in any order
-
-
-def _in_form_of(old: Any, new: Any, spellings: Mapping[str, Any], separator: str | None) -> Any:
-    """A label in the form of the one that it replaces: a list, separated text, a text, a number."""
-    if isinstance(new, list):
-        joined = isinstance(old, str)
-        return (
-            (separator or LABEL_SEPARATOR).join(new)
-            if joined
-            else [spellings.get(name, name) for name in new]
-        )
-    if isinstance(new, str):
-        return spellings.get(new, new)
-    return f"{new:g}" if isinstance(old, str) else new

@@ -1,4 +1,4 @@
-"""Server of the error analysis page, beside the explorer, which opens any of its rows in the run's own model.
+"""The error analysis page beside the explorer, which opens its rows in the run's own model: served, or as files.
 
 GET  /errors  /errors/page.css  /errors/page.js     the page without rows, which needs no key
 GET  /api/errors                                    the rows; needs the key
@@ -9,20 +9,29 @@ A row's link carries its text to the explorer as the explorer's own links do, in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from glassformer.errors import GlassformerError
 from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts, page_script, page_style
-from glassformer.explorer.page_server import PageServer
-from glassformer.explorer.responses import Endpoint
+from glassformer.explorer.http import Endpoint
+from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
+from glassformer.explorer.standalone_page import StandalonePage
+from glassformer.tasks.predictions import Prediction
 
 if TYPE_CHECKING:
     from glassformer.model import Model
+
+MAX_LAYER_BYTES = 2_000_000
+"""Maximum bytes of exact layers in the explorer page of a row."""
 
 
 class ServedErrors(PageServer):
@@ -46,6 +55,33 @@ class ServedErrors(PageServer):
     @property
     def url(self) -> str:
         return f"{self.address}errors#token={self._token}"
+
+
+def write_explorer_pages(
+    model: Model,
+    records: Sequence[Prediction],
+    folder: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[int, str]:
+    """Write an explorer page for each of these predictions into a folder, which is created.
+
+    Returns: index of a prediction → its page, relative to the parent of the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    runs, written = SessionRuns(model), {}
+    try:
+        for done, record in enumerate(records, start=1):
+            texts, file = explorer_texts(record), f"row-{record.index}.html"
+            # A text that is too long to look into gets no page; the row shows the command, which says why.
+            with suppress(GlassformerError):
+                session = runs.begin(texts).result()
+                StandalonePage(session, runs.facts, texts, cap_bytes=MAX_LAYER_BYTES).save(folder / file)
+                written[record.index] = f"{folder.name}/{file}"
+            if progress is not None:
+                progress(done, len(records))
+    finally:
+        runs.stop()
+    return written
 
 
 def _static(content: str, kind: str) -> Endpoint:

@@ -21,18 +21,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress, Task
-from glassformer.tasks.causal.token_losses import token_losses
-from glassformer.tasks.columns import check_columns, chunks, placed, text_of
-from glassformer.tasks.metrics.bootstrap import BootstrapSums
+from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress
+from glassformer.tasks.causal.baselines import language_baselines
+from glassformer.tasks.causal.token_losses import loss_sums, perplexity, score_prediction, token_losses
+from glassformer.tasks.columns import check_columns, text_of
+from glassformer.tasks.metrics.metric import BootstrapSums
 from glassformer.tasks.microbatch import IGNORE_INDEX, Example
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.windows import bare_ids, encoded
+from glassformer.tasks.windows import LanguageTask, bare_ids, encoded
 from glassformer.text.engine import prefix_and_suffix
 
 STRETCH = 1_000
@@ -60,7 +61,7 @@ class Document:
     bounds: list[int]
 
 
-class LanguageModelTask(Task):
+class LanguageModelTask(LanguageTask):
     """Perplexity, bits per token and bits per character of texts, and their baselines.
 
     SCORED: the role of the text that is scored · block: tokens of a window · isolated: whether each text is read alone
@@ -68,7 +69,6 @@ class LanguageModelTask(Task):
 
     SCORED: ClassVar[str] = "text"
     METRIC = "bits_per_character"
-    VALIDATION_METRIC = "perplexity"
     EVALUATION = CausalEvaluation
     block: int
     isolated: bool
@@ -116,26 +116,24 @@ class LanguageModelTask(Task):
 
     def documents(self, rows: Dataset) -> Iterator[Document]:
         """The texts of rows as tokens, as training reads them."""
-        column, tokenizer = self.columns["text"], self.model.tokenizer
-        check_columns(rows, [column])
+        check_columns(rows, [self.columns["text"]])
+        return encoded(rows, self.columns["text"], self._documents)
+
+    def _documents(self, texts: list[str]) -> Iterator[Document]:
+        tokenizer = self.model.tokenizer
         before, end = len(prefix_and_suffix(tokenizer.engine)[0]), tokenizer.eos_token_id
-        for numbers, chunk in chunks(rows):
-            texts = []
-            for index, row in zip(numbers, chunk, strict=True):
-                with placed(rows, index):
-                    texts.append(text_of(row, column))
-            with_special, _ = tokenizer.batch_ids(texts, None)
-            encoding = tokenizer(texts, add_special_tokens=False)
-            for number, (text, ids) in enumerate(zip(texts, with_special, strict=True)):
-                whole = [*ids, end] if ids and end is not None and ids[-1] != end else list(ids)
-                parts = max(1, round(len(text) / STRETCH))
-                bounds = [len(text) * part // parts for part in range(parts + 1)]
-                begins = [start for start, _ in encoding.offsets(number)]
-                stretch = np.full(len(whole), parts - 1)
-                stretch[:before] = 0
-                stretch[before : before + len(begins)] = np.searchsorted(bounds[1:-1], begins, side="right")
-                counted = np.arange(len(whole)) >= before
-                yield Document(np.array(whole, dtype=np.int32), counted, stretch, bounds)
+        with_special, _ = tokenizer.batch_ids(texts, None)
+        encoding = tokenizer(texts, add_special_tokens=False)
+        for number, (text, ids) in enumerate(zip(texts, with_special, strict=True)):
+            whole = [*ids, end] if ids and end is not None and ids[-1] != end else list(ids)
+            parts = max(1, round(len(text) / STRETCH))
+            bounds = [len(text) * part // parts for part in range(parts + 1)]
+            begins = [start for start, _ in encoding.offsets(number)]
+            stretch = np.full(len(whole), parts - 1)
+            stretch[:before] = 0
+            stretch[before : before + len(begins)] = np.searchsorted(bounds[1:-1], begins, side="right")
+            counted = np.arange(len(whole)) >= before
+            yield Document(np.array(whole, dtype=np.int32), counted, stretch, bounds)
 
     def losses(self, documents: Sequence[Document]) -> Iterator[np.ndarray]:
         """The loss of each token of each document; ln V where nothing stands before it."""
@@ -171,18 +169,6 @@ class LanguageModelTask(Task):
             first, start = end, start + self.stride
 
     def metrics(self, predictions: Sequence[Prediction]) -> BootstrapSums:
-        rows = np.array(
-            [
-                [
-                    (r.loss or 0.0) * r.details["tokens"],
-                    r.details["tokens"],
-                    r.details["nats"],
-                    r.details["characters"],
-                ]
-                for r in predictions
-            ],
-            dtype=np.float64,
-        ).reshape(-1, 4)
         by = f"numpy {version('numpy')}"
         tokens = f"{self.context}; of tokens with something before them; {by}"
         methods = {
@@ -190,7 +176,7 @@ class LanguageModelTask(Task):
             "bits_per_token": f"mean loss / ln 2; {tokens}",
             "perplexity": f"exp(mean loss); {tokens}",
         }
-        return BootstrapSums(rows, _scores, methods)
+        return BootstrapSums(loss_sums(predictions, "nats", "characters"), _scores, methods)
 
     @property
     def context(self) -> str:
@@ -211,8 +197,6 @@ class LanguageModelTask(Task):
         )
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
-        from glassformer.tasks.causal.baselines import language_baselines
-
         yield from language_baselines(self, train, predictions)
 
     def training_ids(self, rows: Dataset) -> Iterator[list[int]]:
@@ -245,36 +229,6 @@ def _window(ids: np.ndarray, counted: np.ndarray, start: int, first: int, end: i
     return {"input_ids": ids[start:end], "labels": np.where(scored, ids[start:end], IGNORE_INDEX)}
 
 
-def score_prediction(
-    *,
-    index: int,
-    where: str,
-    row: dict[str, Any],
-    ids: np.ndarray,
-    losses: np.ndarray,
-    alone: int,
-    details: dict[str, Any],
-) -> Prediction:
-    """The prediction of a stretch: its tokens, the loss of each, and how many have no context before them."""
-    tokens = len(ids) - alone
-    return Prediction(
-        index=index,
-        where=where,
-        row=row,
-        label=None,
-        predicted=None,
-        loss=float(losses[alone:].mean()) if tokens else None,
-        details={
-            **details,
-            "characters": len(row.get("answer", row.get("text", ""))),
-            "tokens": tokens,
-            "nats": float(losses.sum()),
-            "ids": [int(number) for number in ids],
-            "losses": [round(float(loss), 4) for loss in losses],
-        },
-    )
-
-
 def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:
     nats, tokens, everything, characters = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):  # no token, no character: there is no score
@@ -282,5 +236,5 @@ def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:
         return {
             "bits_per_character": everything / math.log(2) / characters,
             "bits_per_token": loss / math.log(2),
-            "perplexity": np.exp(np.minimum(loss, 700.0)),
+            "perplexity": perplexity(loss),
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from glassformer.errors import UnsupportedError
 from glassformer.tasks.base import Examples, Task
 from glassformer.tasks.loop import TOKENS, run_examples
 from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.predictions import Prediction
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,48 @@ def _read(head: TokenPrediction, output: Output, item: MicroBatch) -> list[Token
     ends = np.cumsum([0, *(int(row.sum()) for row in of_rows)])
     columns = [x.cpu().numpy() for x in (losses.double(), true, logits.argmax(-1))]
     return [TokenLosses(*(column[start:end] for column in columns)) for start, end in pairwise(ends)]
+
+
+def perplexity(loss: np.ndarray) -> np.ndarray:
+    """exp(mean loss). The exponential of 710 overflows a double."""
+    scores: np.ndarray = np.exp(np.minimum(loss, 700.0))
+    return scores
+
+
+def score_prediction(
+    *,
+    index: int,
+    where: str,
+    row: dict[str, Any],
+    ids: np.ndarray,
+    losses: np.ndarray,
+    alone: int,
+    details: dict[str, Any],
+) -> Prediction:
+    """The prediction of a stretch: its tokens, the loss of each, and how many have no context before them."""
+    tokens = len(ids) - alone
+    return Prediction(
+        index=index,
+        where=where,
+        row=row,
+        label=None,
+        predicted=None,
+        loss=float(losses[alone:].mean()) if tokens else None,
+        details={
+            **details,
+            "characters": len(row.get("answer", row.get("text", ""))),
+            "tokens": tokens,
+            "nats": float(losses.sum()),
+            "ids": [int(number) for number in ids],
+            "losses": [round(float(loss), 4) for loss in losses],
+        },
+    )
+
+
+def loss_sums(predictions: Sequence[Prediction], *details: str) -> np.ndarray:
+    """The sum of the losses of each row, how many tokens these are of, and further details. [N, 2 + K]"""
+    rows = [
+        [(x.loss or 0.0) * x.details["tokens"], x.details["tokens"], *(x.details[name] for name in details)]
+        for x in predictions
+    ]
+    return np.array(rows, dtype=np.float64).reshape(-1, 2 + len(details))

@@ -1,17 +1,18 @@
 """Kinds of labels: one class of several, any of several labels, or a number. All that differs between them is here.
 
-    kind               loss                   probabilities          predicted                  metrics
-    SingleLabel        cross-entropy          softmax(logits)        the most likely class      accuracy, F1
-    MultiLabel         binary cross-entropy   sigmoid(logits)        those above 0.5, or none   F1, subset accuracy
-    RegressionTarget   squared error          the logit itself       the number                 Pearson, Spearman, MSE
+    column "label"            kind               loss                   predicted                  metrics
+    joy · anger · joy         SingleLabel        cross-entropy          the most likely class      accuracy, F1
+    ["bug"] · [] · bug|docs   MultiLabel         binary cross-entropy   those above 0.5, or none   F1, subset accuracy
+    3.8 · 0.25                RegressionTarget   squared error          the number                 Pearson's r, MSE, …
 
 Training, evaluation and the pipeline ask the same object, so what a pipeline answers is what a report has scored.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,19 +21,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core.heads import Head
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import DataError, nearest
 from glassformer.files import safe_repr
-from glassformer.tasks.base import PerClassReport
-from glassformer.tasks.classify.values import is_whole, name_of, number_of, parts_of
-from glassformer.tasks.metrics.bootstrap import Bootstrap
+from glassformer.tasks.columns import listed
 from glassformer.tasks.metrics.classes import (
     ClassificationMetric,
     ClassificationScores,
     MultiLabelMetric,
     MultiLabelScores,
-    undefined_scores,
+    sklearn,
 )
-from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.metrics.regression import RegressionMetric, RegressionScores
 from glassformer.tasks.predictions import Prediction
 
@@ -48,6 +47,63 @@ THRESHOLD = 0.5
 
 TOP = 5
 """Of so many classes a prediction keeps the probabilities."""
+
+
+# ----------------------------------------------------------------------------------- labels as files write them
+
+
+def name_of(value: object) -> str:
+    """What a class is called: a text as it is, a whole number or a truth by its letters.
+
+    Raises: DataError: nothing of these.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, int)):
+        return str(value).lower()
+    if not isinstance(value, str) or not value.strip():
+        wanted = "a text or a whole number; for numbers that measure something, problem='regression'"
+        raise DataError(f"the label is {safe_repr(value)}; a class is {wanted}")
+    return value
+
+
+def parts_of(value: object, separator: str | None) -> list[str]:
+    """The names of several labels: those of a list, or of a text between the separators.
+
+    Raises: DataError: neither.
+    """
+    if isinstance(value, str) and separator is not None:
+        return [part.strip() for part in value.split(separator) if part.strip()]
+    if (parts := listed(value)) is None:
+        hint = "" if separator else ", or a text with separator='|', or what stands between them"
+        raise DataError(f"the label is {safe_repr(value)}; several labels are a list{hint}")
+    return [name_of(part) for part in parts]
+
+
+def number_of(value: object) -> float | None:
+    """A number that can be computed with, from itself or from its letters; None = there is none."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
+
+
+def sorted_names(names: Iterable[str]) -> list[str]:
+    """In the order of their letters; where all are whole numbers, by size."""
+    ordered = list(names)
+    return sorted(ordered, key=int) if all(map(is_whole, ordered)) else sorted(ordered)
+
+
+# ------------------------------------------------------------------------------------------ kinds of labels
 
 
 class LabelKind(ABC):
@@ -68,8 +124,6 @@ class LabelKind(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.names)}: {_first_ten(self.names)})"
-
-    # ---------------------------------------------------------------------------------- labels and config
 
     @abstractmethod
     def read(self, value: object) -> np.ndarray:
@@ -95,21 +149,17 @@ class LabelKind(ABC):
             **self.problem_config(),
         }
 
-    # ---------------------------------------------------------------------------------------- predictions
-
     @abstractmethod
     def probabilities(self, logits: Tensor) -> Tensor:
         """The probability of each label, or the number. [labels] → [labels]"""
 
-    @abstractmethod
     def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
         """How many of the labels, most probable first, are predicted. Args: threshold: None = the usual"""
+        return 1
 
     @abstractmethod
     def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
         """The fields of a prediction: label, predicted, correct, loss, details. Args: logits: [labels]"""
-
-    # --------------------------------------------------------------------------------------------- scores
 
     @abstractmethod
     def metric(self, head: Head) -> Metric:
@@ -119,13 +169,9 @@ class LabelKind(ABC):
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         """The scores of predictions."""
 
-    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport | None:
-        """Scores of each label, where there are several."""
-        return None
-
-    @abstractmethod
-    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        """Which scores are not defined, and what they count as."""
+    def check_packages(self) -> None:
+        """Raises: MissingExtraError: a package that scores such labels is not installed."""
+        sklearn()
 
 
 class SingleLabel(LabelKind):
@@ -171,9 +217,6 @@ class SingleLabel(LabelKind):
     def probabilities(self, logits: Tensor) -> Tensor:
         return logits.softmax(-1)
 
-    def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
-        return 1
-
     def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
         log_probs = logits.log_softmax(-1)
         best = log_probs.topk(min(TOP, len(self.names)))
@@ -190,18 +233,8 @@ class SingleLabel(LabelKind):
     def metric(self, head: Head) -> Metric:
         return ClassificationMetric(head, self.names)
 
-    def metrics(self, predictions: Sequence[Prediction]) -> ClassificationScores:
-        numbers = (np.array([self.number(x) for x in side], dtype=np.int64) for side in _sides(predictions))
-        return ClassificationScores(self.names, *numbers)
-
-    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport:
-        scores = self.metrics(predictions)
-        return PerClassReport(
-            names=list(self.names), scores=scores.per_class(), confusion=scores.confusion_matrix()
-        )
-
-    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        return undefined_scores(self.metrics(predictions).per_class(), "no row is", left_out=True)
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        return ClassificationScores(self.names, *_sides(predictions, self.number, np.int64))
 
 
 class MultiLabel(SingleLabel):
@@ -244,15 +277,8 @@ class MultiLabel(SingleLabel):
     def metric(self, head: Head) -> Metric:
         return MultiLabelMetric(head, self.names)
 
-    def metrics(self, predictions: Sequence[Prediction]) -> MultiLabelScores:  # type: ignore[override]
-        holds = (np.array([self.read(x) > 0.5 for x in side]) for side in _sides(predictions))
-        return MultiLabelScores(self.names, *holds)
-
-    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport:
-        return PerClassReport(names=list(self.names), scores=self.metrics(predictions).per_class())
-
-    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        return undefined_scores(self.metrics(predictions).per_class(), "no row is", left_out=False)
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        return MultiLabelScores(self.names, *_sides(predictions, self.read, np.bool_))
 
 
 class RegressionTarget(LabelKind):
@@ -274,9 +300,6 @@ class RegressionTarget(LabelKind):
     def probabilities(self, logits: Tensor) -> Tensor:
         return logits
 
-    def chosen(self, probabilities: Tensor, threshold: float | None = None) -> int:
-        return 1
-
     def decode(self, logits: Tensor, label: np.ndarray) -> dict[str, Any]:
         predicted, true = float(logits.flatten()[0]), float(label)
         return {"label": true, "predicted": predicted, "loss": (predicted - true) ** 2}
@@ -284,37 +307,19 @@ class RegressionTarget(LabelKind):
     def metric(self, head: Head) -> Metric:
         return RegressionMetric(head)
 
-    def metrics(self, predictions: Sequence[Prediction]) -> RegressionScores:
-        return RegressionScores(*(np.array([float(x) for x in side]) for side in _sides(predictions)))
-
-    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        return [
-            f"the {side} value is the same for every row: no correlation is defined, and 0 is reported"
-            for side in self.metrics(predictions).constant()
-        ]
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        return RegressionScores(*_sides(predictions, float, np.float64))
 
 
-def label_names(config: Mapping[str, Any]) -> list[str]:
-    """The names of a head's outputs, by number; LABEL_0, … where the config has none.
-
-    Raises: ConfigError: names that leave a number out, or stand twice.
-    """
-    named = config.get("id2label")
-    if not isinstance(named, Mapping) or not named:
-        return [f"LABEL_{number}" for number in range(int(config.get("num_labels") or 2))]
-    numbers = {str(number): str(name) for number, name in named.items()}
-    missing = [number for number in range(len(numbers)) if str(number) not in numbers]
-    names = [numbers[str(number)] for number in range(len(numbers)) if str(number) in numbers]
-    if missing or len(set(names)) < len(names):
-        what = f"has no name for {missing[0]}" if missing else "gives two numbers one name"
-        raise ConfigError(
-            f"config.json: id2label {what}; it must name 0 to {len(numbers) - 1}, each by its own"
-        )
-    return names
-
-
-def _sides(predictions: Sequence[Prediction]) -> tuple[list[Any], list[Any]]:
-    return [x.label for x in predictions], [x.predicted for x in predictions]
+def _sides(
+    predictions: Sequence[Prediction], read: Callable[[Any], Any], dtype: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is true, and what was predicted. [N, …] each"""
+    true, predicted = (
+        np.array([read(x) for x in side], dtype=dtype)
+        for side in ([x.label for x in predictions], [x.predicted for x in predictions])
+    )
+    return true, predicted
 
 
 def _first_ten(names: Sequence[str]) -> str:

@@ -22,8 +22,7 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.packed_pipeline import PackedPipeline, logits_of
-from glassformer.tasks.pipelines import check_top_k
+from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import Estimate, Label, Results
 
 
@@ -48,7 +47,6 @@ class TextClassification(PackedPipeline):
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
-        check_top_k(options.get("top_k"))
         threshold = options.get("threshold")
         if threshold is None:
             return
@@ -62,11 +60,9 @@ class TextClassification(PackedPipeline):
             raise ConfigError("top_k and threshold both say how many labels are answered; give one of them")
 
     def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        own = {
-            "threshold": ("top_k",),
-            "top_k": ("threshold",),
-        }  # said in a call, one wins over the other of before
-        gone = {other for name in options for other in own.get(name, ()) if other not in options}
+        # Said in a call, one of both wins over the other of before.
+        other = {"threshold": "top_k", "top_k": "threshold"}
+        gone = {other[name] for name in options if name in other} - options.keys()
         return {name: value for name, value in super().merged(options).items() if name not in gone}
 
     def is_one(self, given: Any) -> bool:
@@ -115,11 +111,8 @@ def _pair(given: Any) -> tuple[str, str | None]:
     Raises: DataError: neither.
     """
     if isinstance(given, Mapping) and given.keys() <= {"text", "text_pair"}:
-        given = (
-            (given.get("text"), given["text_pair"])
-            if given.get("text_pair") is not None
-            else given.get("text")
-        )
+        text, pair = given.get("text"), given.get("text_pair")
+        given = text if pair is None else (text, pair)
     if isinstance(given, str):
         return given, None
     if isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(text, str) for text in given):

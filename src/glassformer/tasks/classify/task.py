@@ -5,38 +5,51 @@
     labels     0            its number among anger, joy, …        3.8
                [0. 1. 1.]   where a text may have several
 
+A head needs its config before it is made; from then on the config alone says which number a label has:
+
+    kind = labels_of(rows, "label")
+    config = relabelled(config, kind, own=…)        and then the model, by this config
+
 Source: Devlin et al. 2019, section 4.1.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
-from glassformer.errors import DataError
-from glassformer.tasks.base import Baseline, Dataset, Examples, PerClassReport, Task, text_labels
-from glassformer.tasks.classify.kinds import LabelKind
-from glassformer.tasks.classify.labels import label_kind_of, labels_of, relabelled
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
+from glassformer.tasks.base import Baseline, Dataset, Examples, text_labels
+from glassformer.tasks.classify.kinds import (
+    PROBLEMS,
+    LabelKind,
+    MultiLabel,
+    RegressionTarget,
+    SingleLabel,
+    name_of,
+    number_of,
+    parts_of,
+    sorted_names,
+)
 from glassformer.tasks.columns import (
+    RowTask,
     check_columns,
     chunks,
     columns_of,
-    head_of,
     limit_of,
     placed,
     reads_segments,
-    store_examples,
     tell_cut,
     text_of,
 )
-from glassformer.tasks.metrics.bootstrap import Bootstrap
-from glassformer.tasks.metrics.classes import sklearn_metrics
-from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.predictions import Prediction
 
@@ -44,10 +57,137 @@ if TYPE_CHECKING:
     from glassformer.model import Model
 
 
-class ClassificationTask(Task):
+def labels_of(
+    rows: Dataset, column: str, *, problem: str | None = None, separator: str | None = None
+) -> SingleLabel | MultiLabel | RegressionTarget:
+    """What the rows that are learned from are labelled with; a class with a single row is warned about.
+
+    Classes are numbered in sorted order, whole numbers by size. So the order of the rows changes nothing.
+
+    Args:
+        column: of the labels
+        problem: "single", "multi" or "regression"; None = multi for lists or where a separator is given, regression
+            for numbers of which one at least is not whole, else single
+        separator: what stands between several labels in a text, such as "|"
+    Raises: DataError: a row without a label or with one of another kind, or nothing to tell apart. ConfigError: a
+        problem that there is not.
+    """
+    if problem is not None and problem not in PROBLEMS:
+        raise ConfigError(f"problem is {safe_repr(problem)}; it must be one of: {', '.join(PROBLEMS)}")
+    if separator is not None and (separator == "" or problem not in (None, "multi")):
+        raise ConfigError(f"separator={separator!r} is what stands between labels; it needs problem='multi'")
+    check_columns(rows, [column])
+    values = [row.get(column) for row in iter(rows)]
+    kind = problem or ("multi" if separator else _problem_of(values))
+    if kind == "regression":
+        target = RegressionTarget([column])
+        for index, value in enumerate(values):
+            with placed(rows, index):
+                target.read(value)
+        return target
+    if kind == "multi":
+        names = _names(rows, column, values, lambda value: parts_of(value, separator), least=1)
+        return MultiLabel(names, separator)
+    return SingleLabel(_names(rows, column, values, lambda value: [name_of(value)], least=2))
+
+
+def count_names(
+    rows: Dataset, values: Iterable[Any], read: Callable[[Any], list[str]]
+) -> tuple[Counter[str], dict[str, int]]:
+    """How often each name stands in rows, and the first row that has it.
+
+    Args: values: of each row · read: the names in one
+    """
+    counts: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    for index, value in enumerate(values):
+        with placed(rows, index):
+            names = read(value)
+        counts.update(names)
+        for name in names:
+            first.setdefault(name, index)
+    return counts, first
+
+
+def _names(
+    rows: Dataset, column: str, values: list[Any], read: Callable[[Any], list[str]], *, least: int
+) -> list[str]:
+    """The names of all labels that rows have, in order; at least so many."""
+    counts, where = count_names(rows, values, read)
+    names = sorted_names(counts)
+    if len(names) < least:
+        only = f"has the label {safe_repr(names[0])}" if names else "is without a label"
+        raise DataError(f"every row of {column!r} {only}; there is nothing to tell apart ({rows.where(0)})")
+    if single := [name for name in names if counts[name] == 1]:
+        listed = ", ".join(f"{name!r} ({rows.where(where[name])})" for name in single[:5])
+        more = " …" if len(single) > 5 else ""
+        warnings.warn(f"{len(single)} of {len(names)} labels have a single row: {listed}{more}", stacklevel=3)
+    return names
+
+
+def _problem_of(values: Sequence[object]) -> str:
+    if any(isinstance(value, (list, tuple, np.ndarray)) for value in values):
+        return "multi"
+    numbers = [number_of(value) for value in values]
+    fractions = any(number is not None and not number.is_integer() for number in numbers)
+    return "regression" if fractions and None not in numbers else "single"
+
+
+def label_names(config: Mapping[str, Any]) -> list[str]:
+    """The names of a head's outputs, by number; LABEL_0, … where the config has none.
+
+    Raises: ConfigError: names that leave a number out, or stand twice.
+    """
+    named = config.get("id2label")
+    if not isinstance(named, Mapping) or not named:
+        return [f"LABEL_{number}" for number in range(int(config.get("num_labels") or 2))]
+    numbers = {str(number): str(name) for number, name in named.items()}
+    missing = [number for number in range(len(numbers)) if str(number) not in numbers]
+    names = [numbers[str(number)] for number in range(len(numbers)) if str(number) in numbers]
+    if missing or len(set(names)) < len(names):
+        what = f"has no name for {missing[0]}" if missing else "gives two numbers one name"
+        raise ConfigError(
+            f"config.json: id2label {what}; it must name 0 to {len(numbers) - 1}, each by its own"
+        )
+    return names
+
+
+def label_kind_of(
+    config: Mapping[str, Any], *, separator: str | None = None
+) -> SingleLabel | MultiLabel | RegressionTarget:
+    """The kind of labels that a config speaks of; without `problem_type`, a single output says a number.
+
+    Raises: ConfigError: a problem that there is not.
+    """
+    names = label_names(config)
+    problem_type = config.get("problem_type") or PROBLEMS["regression" if len(names) == 1 else "single"]
+    if problem_type == PROBLEMS["regression"]:
+        if len(names) > 1:
+            raise ConfigError(
+                f"config.json: a regression says one number, and id2label names {len(names)}: {', '.join(names[:5])}"
+            )
+        return RegressionTarget(names)
+    if problem_type not in PROBLEMS.values():
+        raise ConfigError(
+            f"config.json: problem_type is {safe_repr(problem_type)}; it must be one of: {', '.join(PROBLEMS.values())}"
+        )
+    return MultiLabel(names, separator) if problem_type == PROBLEMS["multi"] else SingleLabel(names)
+
+
+def relabelled(config: Mapping[str, Any], kind: LabelKind, *, own: bool) -> dict[str, Any]:
+    """A model's config, by which its head says labels of this kind.
+
+    Args: own: whether the checkpoint has a head for this very task; if that can say all these labels, it is kept with
+        the names that it has. Any other head is new, and as large as there are labels.
+    """
+    head_fits = own and kind.fits(label_names(config))
+    return {**config, **(kind.problem_config() if head_fits else kind.config())}
+
+
+class ClassificationTask(RowTask):
     """A label for each example, whatever its inputs are: one class, several labels, or a number, as the config says.
 
-    A subclass names its head and columns, the label's among them, and encodes rows.
+    A subclass names its head and columns, the label's among them, and makes examples of rows.
 
     kind: of the labels, which decides the loss, the predictions and the metrics (`kinds.py`)
 
@@ -55,17 +195,26 @@ class ClassificationTask(Task):
     Raises: ConfigError: the model has no head, or its config does not say what the head predicts.
     """
 
-    TARGETS = ("label",)
+    TARGETS: ClassVar[tuple[str, ...]] = ("label",)
+    kind: LabelKind
 
     def __init__(
         self, model: Model, *, columns: Mapping[str, str] | None = None, separator: str | None = None
     ) -> None:
-        super().__init__(model)
-        self.columns = columns_of(self.COLUMNS, columns)
-        self.head = head_of(model, self.HEAD)
+        super().__init__(model, columns)
         self.separator = separator
-        self.kind: LabelKind = label_kind_of(model.config, separator=separator)
+        self.kind = self.kind_of_config(model.config, separator)
         self.METRIC, self.VALIDATION_METRIC = self.kind.METRIC, self.kind.VALIDATION_METRIC
+
+    @staticmethod
+    def kind_of_config(config: Mapping[str, Any], separator: str | None) -> LabelKind:
+        """The kind of labels that the model's config speaks of."""
+        return label_kind_of(config, separator=separator)
+
+    @staticmethod
+    def kind_of_rows(rows: Dataset, columns: Mapping[str, str], separator: str | None) -> LabelKind:
+        """The kind of labels that rows have."""
+        return labels_of(rows, columns["label"], separator=separator)
 
     @classmethod
     def head_config(
@@ -77,8 +226,8 @@ class ClassificationTask(Task):
         columns: Mapping[str, str] | None,
         options: Any,
     ) -> dict[str, Any]:
-        column = columns_of(cls.COLUMNS, columns)["label"]
-        return relabelled(config, labels_of(rows, column, separator=options.get("separator")), own=own)
+        kind = cls.kind_of_rows(rows, columns_of(cls.COLUMNS, columns), options.get("separator"))
+        return relabelled(config, kind, own=own)
 
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
         return text_labels(examples, self.kind.DTYPE)
@@ -90,16 +239,10 @@ class ClassificationTask(Task):
         return self.kind.metric(self.head)
 
     def check_evaluation(self) -> None:
-        sklearn_metrics()
+        self.kind.check_packages()
 
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
         return self.kind.metrics(predictions)
-
-    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport | None:
-        return self.kind.per_class(predictions)
-
-    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        return self.kind.notes(predictions)
 
 
 class Classify(ClassificationTask):
@@ -126,48 +269,35 @@ class Classify(ClassificationTask):
         self.max_tokens = limit_of(model, max_tokens)
         self._reads_pair = True if "pair" in (columns or {}) else None
         self._token_types = reads_segments(model)
+        self.how = {"cut": self.max_tokens, "labels": self.kind.config(), "separator": separator}
+
+    def columns_read(self) -> list[str]:
+        return [column for role, column in self.columns.items() if role != "pair" or self._reads_pair]
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        pair = self.columns["pair"]
         if self._reads_pair is None:  # the rows that come first are those that are learned from
-            self._reads_pair = pair in rows.columns
-        check_columns(rows, [c for role, c in self.columns.items() if role != "pair" or self._reads_pair])
-        return store_examples(
-            self._made(rows, pair if self._reads_pair else None),
-            rows,
-            self.model,
-            cache,
-            objective=self.HEAD,
-            columns=self.columns,
-            cut=self.max_tokens,
-            pair=self._reads_pair,
-            labels=self.kind.config(),
-            separator=self.separator,
-        )
+            self._reads_pair = self.columns["pair"] in rows.columns
+        self.how["pair"] = self._reads_pair
+        return super().encode(rows, cache=cache)
 
-    def _made(self, rows: Dataset, pair: str | None) -> Iterator[Example]:
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
+        sides = [self.columns[role] for role in ("text", "pair") if role == "text" or self._reads_pair]
         cut = 0
-        for numbers, held in chunks(rows):
-            texts: list[str] = []
-            pairs: list[str] = []
-            labels: list[np.ndarray] = []
-            for index, row in zip(numbers, held, strict=True):
-                with placed(rows, index):
-                    texts.append(text_of(row, self.columns["text"]))
-                    if pair is not None:
-                        pairs.append(text_of(row, pair))
-                    labels.append(self.kind.read(row.get(self.columns["label"])))
-            made, too_long = self.encoded(texts, pairs if pair is not None else None)
+
+        def parse(row: Mapping[str, Any]) -> tuple[list[str], np.ndarray]:
+            return [text_of(row, side) for side in sides], self.kind.read(row.get(self.columns["label"]))
+
+        for numbers, parsed in chunks(rows, parse):
+            texts, *pairs = (list(side) for side in zip(*(texts for texts, _ in parsed), strict=True))
+            made, too_long = self.encoded(texts, pairs[0] if pairs else None)
             cut += too_long
             if numbers.start == 0:
                 self.look_for_first_token(made[0]["input_ids"])
-            for index, example, label in zip(numbers, made, labels, strict=True):
+            for index, example, (own, label) in zip(numbers, made, parsed, strict=True):
                 if not len(example["input_ids"]):
-                    raise DataError(
-                        f"{rows.where(index)}: the text {texts[index - numbers.start]!r} has no token"
-                    )
+                    raise DataError(f"{rows.where(index)}: the text {own[0]!r} has no token")
                 yield {**example, "labels": label}
-        tell_cut("texts" if pair is None else "pairs of texts", cut, len(rows), self.max_tokens)
+        tell_cut("pairs of texts" if self._reads_pair else "texts", cut, len(rows), self.max_tokens)
 
     def encoded(self, texts: list[str], pairs: list[str] | None) -> tuple[list[dict[str, Any]], int]:
         """Texts, or pairs of them, as examples without labels; and how many were cut."""
@@ -197,4 +327,4 @@ class Classify(ClassificationTask):
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         from glassformer.tasks.classify.baselines import class_baselines
 
-        yield from class_baselines(self, train, predictions, self.initial_model)
+        return class_baselines(self, train, predictions, self.initial_model)

@@ -1,1 +1,1 @@
-"""Pipelines that generate text, and what they need: prompts, languages, long documents, comparisons."""
+"""Pipelines that generate text, and what they need: settings, languages, prompts, long documents."""

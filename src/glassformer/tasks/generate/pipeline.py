@@ -7,6 +7,7 @@ text2text-generation, summarization, translation     an encoder-decoder reads a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -17,8 +18,15 @@ from glassformer.files import safe_repr
 from glassformer.generation.option_checks import INSTEAD
 from glassformer.generation.options import GenerationOptions
 from glassformer.model import Model
-from glassformer.tasks.generate.languages import direction, reading, split_task
-from glassformer.tasks.generate.recommended import LENGTHS, combined, limits, over, recommended
+from glassformer.tasks.generate.settings import (
+    LENGTHS,
+    combined,
+    direction,
+    limits,
+    over,
+    recommended,
+    split_task,
+)
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import GeneratedText, Result, Results, Summary, Translation
 from glassformer.text.chat import as_prompt, ends_with_assistant, is_chat
@@ -58,7 +66,7 @@ class Writing(Pipeline):
         return self.write(batch, options, settings)
 
     def write(self, batch: list[Any], options: Mapping[str, Any], settings: dict[str, Any]) -> list[Any]:
-        """The answers to a batch; `asked` is `options` with what is recommended."""
+        """The answers to a batch; `settings` are `options` with what is recommended."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it writes")
 
     def generate_options(
@@ -66,10 +74,8 @@ class Writing(Pipeline):
     ) -> dict[str, Any]:
         """What `generate` is told for rows that begin with so many tokens."""
         most, least = limits(settings, options, begun=begun, room=self.model.network.max_tokens)
-        generate_kwargs = {
-            name: settings[name] for name in settings if name in GENERATE and name not in LENGTHS
-        }
-        return {**generate_kwargs, "max_new_tokens": most, "min_new_tokens": least or None}
+        known = {name: value for name, value in settings.items() if name in GENERATE and name not in LENGTHS}
+        return {**known, "max_new_tokens": most, "min_new_tokens": least or None}
 
 
 class Text2TextGeneration(Writing):
@@ -81,21 +87,18 @@ class Text2TextGeneration(Writing):
         "'text-generation', with a prompt that asks for the answer"
     )
     RESULT: ClassVar[type[Result]] = GeneratedText
+    reader: Model | None = None  # reads the texts, where that is not the model as it is
 
     def write(self, batch: list[Any], options: Mapping[str, Any], settings: dict[str, Any]) -> list[Any]:
         prefix = settings.get("prefix", "")
-        texts = [prefix + _text(text) for text in batch]
+        texts = [prefix + text for text in batch]
         generate_kwargs = self.generate_options(settings, options, begun=1)
-        texts_written: list[str] = self.reader(settings).generate(texts, **generate_kwargs)
+        texts_written: list[str] = (self.reader or self.model).generate(texts, **generate_kwargs)
         each = len(texts_written) // len(batch)
         return [
             Results(self.RESULT(text) for text in texts_written[start : start + each])  # type: ignore[call-arg]
             for start in range(0, len(texts_written), each)
         ]
-
-    def reader(self, settings: dict[str, Any]) -> Model:
-        """The model that reads these texts."""
-        return self.model
 
 
 class Summarization(Text2TextGeneration):
@@ -130,7 +133,9 @@ class TranslationPipeline(Text2TextGeneration):
         known = "prefix" in recommended(model, task) or "prefix" in options
         strict = not known and (src_lang is not None or tgt_lang is not None)
         self._direction = direction(model, src_lang or source, tgt_lang or target, strict=strict)
-        self._reader = model if self._direction.source is None else reading(model, self._direction.source)
+        if self._direction.source is not None:
+            self.reader = copy(model)
+            self.reader._tokenizer = model.tokenizer.in_language(self._direction.source)
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
@@ -144,9 +149,6 @@ class TranslationPipeline(Text2TextGeneration):
             settings.setdefault("forced_bos_token_id", self._direction.first)
         settings["prefix"] = settings.get("prefix", "") + self._direction.prefix
         return super().write(batch, options, settings)
-
-    def reader(self, settings: dict[str, Any]) -> Model:
-        return self._reader
 
 
 class TextGeneration(Writing):
@@ -165,17 +167,22 @@ class TextGeneration(Writing):
     def is_one(self, given: Any) -> bool:
         return isinstance(given, str) or is_chat(given)
 
+    def check_input(self, given: Any) -> None:
+        if not is_chat(given):
+            super().check_input(given)
+
     def texts(self, texts: Any, **options: Any) -> list[str]:
         return super().texts(texts, **{"return_full_text": False, **options})
 
     def stream(self, text: Any, **options: Any) -> Iterator[str]:
         """The new part of one text, or the answer in one conversation, as it comes."""
         self.check(options)
+        self.check_input(text)
         options = self.merged(options)
         settings = combined(options, recommended(self.model, self.task))
         ids = self._ids(text, settings)
         generate_kwargs = self.generate_options(settings, options, begun=len(ids))
-        prompt = text if is_chat(text) else settings.get("prefix", "") + _text(text)
+        prompt = text if is_chat(text) else settings.get("prefix", "") + text
         pieces: Iterator[str] = self.model.stream(prompt, **generate_kwargs)
         return pieces
 
@@ -196,7 +203,7 @@ class TextGeneration(Writing):
         tokenizer = self.model.tokenizer
         if is_chat(text):
             return tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False)
-        return tokenizer.encode(settings.get("prefix", "") + _text(text))
+        return tokenizer.encode(settings.get("prefix", "") + text)
 
     def _continued(self, prompts: list[list[int]], generate_kwargs: Mapping[str, Any]) -> list[list[str]]:
         """The new texts of each prompt, with the space before a first word, which a decoder alone would leave out."""
@@ -213,23 +220,15 @@ class TextGeneration(Writing):
         continuations = []
         for number, prompt in enumerate(prompts):
             before = tokenizer.decode(prompt, skip_special_tokens=True)
-            rows = texts_written[number * each : (number + 1) * each]
-            texts = [tokenizer.decode(prompt + row, skip_special_tokens=True) for row in rows]
-            continuations.append(
-                [
-                    text[len(before) :]
-                    if text.startswith(before)
-                    else tokenizer.decode(row, skip_special_tokens=True)
-                    for text, row in zip(texts, rows, strict=True)
-                ]
-            )
+            texts = []
+            for row in texts_written[number * each : (number + 1) * each]:
+                whole = tokenizer.decode(prompt + row, skip_special_tokens=True)
+                alone = not whole.startswith(before)  # as where the prompt ends within a character
+                texts.append(
+                    tokenizer.decode(row, skip_special_tokens=True) if alone else whole[len(before) :]
+                )
+            continuations.append(texts)
         return continuations
-
-
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
-        raise DataError(f"the input is {safe_repr(given)}; it must be a text")
-    return given
 
 
 def _joined(text: Any, new: str) -> Any:
@@ -239,9 +238,7 @@ def _joined(text: Any, new: str) -> Any:
     messages = [dict(message) for message in text]
     if not ends_with_assistant(text):
         return [*messages, {"role": "assistant", "content": new}]
-    if not isinstance(messages[-1]["content"], str):
-        return [
-            *messages[:-1],
-            {**messages[-1], "content": [*messages[-1]["content"], {"type": "text", "text": new}]},
-        ]
-    return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + new}]
+    *earlier, last = messages
+    content = last["content"]
+    more = content + new if isinstance(content, str) else [*content, {"type": "text", "text": new}]
+    return [*earlier, {**last, "content": more}]

@@ -13,7 +13,7 @@ import torch
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.tasks.pipelines import Pipeline, check_names, check_text, check_top_k
+from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import Filling, Results
 
 TOP_K = 5
@@ -35,18 +35,16 @@ class FillMask(Pipeline):
         "encoder, such as BERT or RoBERTa; a decoder continues the text before the gap: 'text-generation'"
     )
 
+    OWN = ("top_k", "targets")
+
     def check(self, options: Mapping[str, Any]) -> None:
-        check_names(self.task, options, ("top_k", "targets"))
-        check_top_k(options.get("top_k"))
+        super().check(options)
         targets = options.get("targets")
         words = [targets] if isinstance(targets, str) else targets
         if words is not None and not (
             isinstance(words, (list, tuple)) and words and all(isinstance(w, str) and w for w in words)
         ):
             raise ConfigError(f"targets is {safe_repr(targets)}; it must be a word, or a list of words")
-
-    def check_input(self, given: Any) -> None:
-        check_text(given)
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         tokenizer = self.model.tokenizer

@@ -11,33 +11,22 @@ released with the former, in 2019.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
-from glassformer.core.flow import Flow
 from glassformer.data.noise import sample_count
 from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.base import Baseline, Dataset, Examples, Progress, Task
-from glassformer.tasks.causal.ngrams import Ngrams
-from glassformer.tasks.causal.token_losses import TokenLosses, token_losses
-from glassformer.tasks.columns import check_columns, columns_of, head_of, store_examples, text_of
-from glassformer.tasks.metrics.bootstrap import BootstrapSums
-from glassformer.tasks.metrics.metric import PerplexityMetric
+from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.causal.baselines import Ngrams
+from glassformer.tasks.causal.token_losses import loss_sums, perplexity, token_losses
+from glassformer.tasks.columns import check_columns, text_of
+from glassformer.tasks.metrics.metric import BootstrapSums
 from glassformer.tasks.microbatch import IGNORE_INDEX, Example
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.windows import (
-    Frame,
-    bare_ids,
-    encoded,
-    room_of,
-    some,
-    token_labels,
-)
+from glassformer.tasks.windows import Frame, LanguageTask, bare_ids, encoded, room_of
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
 
@@ -101,7 +90,7 @@ class Masking:
         return read, masked_labels
 
 
-class Masked(Task):
+class Masked(LanguageTask):
     """Texts of which some tokens are hidden; one that is longer than the model's limit goes on in further examples.
 
     Args:
@@ -111,8 +100,8 @@ class Masked(Task):
     """
 
     HEAD = "fill-mask"
-    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
-    METRIC = VALIDATION_METRIC = "perplexity"
+    METRIC = "perplexity"
+    MADE = "masked"
 
     def __init__(
         self,
@@ -123,37 +112,19 @@ class Masked(Task):
         max_tokens: int | None = None,
         columns: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(model)
-        self.head = head_of(model, self.HEAD)
-        self.columns = columns_of(self.COLUMNS, columns)
+        super().__init__(model, columns)
         self.masking = Masking.of(model.tokenizer, rate)
         self.whole_words = whole_words
         self.frame = Frame.within(*prefix_and_suffix(model.tokenizer.engine), room_of(model, max_tokens))
+        self.how = {"room": self.frame.room, "whole_words": whole_words}
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
-        texts = encoded(rows, self.columns["text"], self.read)
-        hidden = (example for text in texts for example in self.windows(*text))
-        how = {"room": self.frame.room, "whole_words": self.whole_words}
-        return store_examples(
-            some(hidden, "texts must not be blank"),
-            rows,
-            self.model,
-            cache,
-            made="masked",
-            columns=self.columns,
-            **how,
-        )
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
+        for text in encoded(rows, self.columns["text"], self.read):
+            yield from self.windows(*text)
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         read, masked_labels = self.masking(example["input_ids"], draw, example.get("words"))
         return {"input_ids": read, "labels": masked_labels}
-
-    def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
-        return token_labels([example["labels"] for example in examples], flow)
-
-    def metric(self) -> PerplexityMetric:
-        return PerplexityMetric(self.head)
 
     def read(self, texts: list[str]) -> Iterator[tuple[list[int], list[int]]]:
         """The ids of each text and, where whole words are hidden, the number of each one's word."""
@@ -184,24 +155,34 @@ class Masked(Task):
         losses = token_losses(self, [example for of_text in windows for example in of_text])
         for index, of_text in enumerate(windows):
             parts = [next(losses) for _ in of_text]
-            yield self._prediction(index, rows, parts)
+            true, top_token = (
+                [int(i) for part in parts for i in getattr(part, name)] for name in ("true", "top_token")
+            )
+            of_tokens = [float(loss) for part in parts for loss in part.losses]
+            row = {"text": text_of(rows[index], column)}
+            yield self._scored(index, rows.where(index), row, true, top_token, of_tokens)
             if progress is not None:
                 progress(1)
 
-    def _prediction(self, index: int, rows: Dataset, parts: Sequence[TokenLosses]) -> Prediction:
-        true, top_token = (
-            [int(i) for part in parts for i in getattr(part, name)] for name in ("true", "top_token")
-        )
-        losses = np.array([loss for part in parts for loss in part.losses])
+    def _scored(
+        self,
+        index: int,
+        where: str,
+        row: dict[str, Any],
+        true: list[int],
+        top_token: list[int],
+        losses: Sequence[float] | np.ndarray,
+    ) -> Prediction:
+        """The prediction of the hidden tokens of a text, with the loss of each."""
         named = self.model.tokenizer.convert_ids_to_tokens
         return Prediction(
             index=index,
-            where=rows.where(index),
-            row={"text": text_of(rows[index], self.columns["text"])},
+            where=where,
+            row=row,
             label=named(true),
             predicted=named(top_token),
             correct=true == top_token if true else None,
-            loss=float(losses.mean()) if true else None,
+            loss=float(np.mean(losses)) if true else None,
             details={
                 "tokens": len(true),
                 "hits": sum(a == b for a, b in zip(true, top_token, strict=True)),
@@ -211,10 +192,6 @@ class Masked(Task):
         )
 
     def metrics(self, predictions: Sequence[Prediction]) -> BootstrapSums:
-        rows = [
-            [(r.loss or 0.0) * r.details["tokens"], r.details["hits"], r.details["tokens"]]
-            for r in predictions
-        ]
         chosen = f"{self.masking.rate:.0%} of the tokens chosen, those of a text always the same"
         how = f"{chosen}; numpy {version('numpy')}"
         methods = {
@@ -222,7 +199,7 @@ class Masked(Task):
             "accuracy": f"the most likely token is the hidden one; {how}",
             "loss": f"mean over hidden tokens, in nats; {how}",
         }
-        return BootstrapSums(np.array(rows, dtype=np.float64).reshape(-1, 3), _scores, methods)
+        return BootstrapSums(loss_sums(predictions, "hits"), _scores, methods)
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         known = self.model.network.vocabulary
@@ -232,20 +209,11 @@ class Masked(Task):
         table = Ngrams((ids for ids, _ in encoded(train, column, self.read)), 1, known)
         ((most,), _), *_ = table.runs[0].most_common(1)
         name = str(self.model.tokenizer.convert_ids_to_tokens(most))
-        unigram = []
-        for x in predictions:
-            ids = x.details["ids"]
-            hits = sum(number == most for number in ids)
-            losses = table.losses(ids) if ids else np.zeros(0)
-            unigram.append(
-                replace(
-                    x,
-                    predicted=[name] * len(ids),
-                    correct=hits == len(ids) if ids else None,
-                    loss=float(losses.mean()) if ids else None,
-                    details={**x.details, "hits": hits, "losses": [round(float(x), 4) for x in losses]},
-                )
-            )
+        unigram = [
+            self._scored(x.index, x.where, x.row, ids, [most] * len(ids), table.losses(ids))
+            for x in predictions
+            for ids in [x.details["ids"]]
+        ]
         about = f"how frequent a token is in the training rows, each counted once more; it always predicts {name!r}"
         yield Baseline("unigram", about, unigram)
 
@@ -255,7 +223,7 @@ class Masked(Task):
 
 
 def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:
-    nats, hits, tokens = sums.T
+    nats, tokens, hits = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):  # nothing hidden: there is no score
         loss = nats / tokens
-        return {"perplexity": np.exp(np.minimum(loss, 700.0)), "accuracy": hits / tokens, "loss": loss}
+        return {"perplexity": perplexity(loss), "accuracy": hits / tokens, "loss": loss}

@@ -1,16 +1,26 @@
-"""Span metrics of extractive question answering: the best span by its two ends, exact match and F1.
+"""Metrics of extractive question answering: the best span by its two ends, exact match and F1 of tokens or words.
 
     tokens   [CLS] how much ? [SEP] holds 6000 hours of music [SEP]
     start      1.2   …                     3.1  0.2                     start alone: 6000
     end        0.9   4.0 (much!)                2.8                     end alone: much, before the start and outside
     span                                   6000 hours                   the best pair with start ≤ end, in the context
 
-Source: Devlin et al. 2019, sections 4.2 and 4.3: the score of a span is the sum of its two, and "no answer" is the span
-of the first token.
+    said "about 6000 hours", true "6000 hours"       exact match 0      precision 2/3, recall 2/2: F1 0.8
+    said "about 6000 dollars", true "6000 hours"     exact match 0      precision 1/3, recall 1/2: F1 0.4
+
+A validation scores spans of tokens, an evaluation their texts, as SQuAD does: case, punctuation, articles (a, an, the)
+and what white space there is do not count. Of several true answers the one that fits best counts. "No answer" is the
+span of the first token, and an empty text, which fits only itself.
+
+Sources: Devlin et al. 2019, sections 4.2 and 4.3: the score of a span is the sum of its two. Rajpurkar et al. 2016,
+"SQuAD", section 6.1, for exact match and F1.
 """
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +37,9 @@ if TYPE_CHECKING:
 
 LONGEST = 30
 """No answer has more tokens, unless said otherwise; Devlin et al. 2019, released code."""
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def best_spans(
@@ -97,3 +110,28 @@ def overlap(predicted: Sequence[int], true: Sequence[int]) -> float:
         return float(list(predicted) == list(true))
     shared = min(predicted[1], true[1]) - max(predicted[0], true[0]) + 1
     return 2 * max(shared, 0) / (predicted[1] - predicted[0] + true[1] - true[0] + 2)
+
+
+# ---------------------------------------------------------------------------------------- answers as texts
+
+
+def words_of(text: str) -> list[str]:
+    """The words that count, of a text in lower case without punctuation."""
+    return ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split()
+
+
+def exact_match(predicted: str, answers: Sequence[str]) -> float:
+    """1 where the words are those of an answer, else 0. Args: answers: any is right; none = there is no answer"""
+    return float(any(words_of(predicted) == words_of(answer) for answer in answers or [""]))
+
+
+def word_f1(predicted: str, answers: Sequence[str]) -> float:
+    """F1 of the words that said and true answer share. Args: as `exact_match`"""
+    return max(_shared_words(words_of(predicted), words_of(answer)) for answer in answers or [""])
+
+
+def _shared_words(predicted: list[str], true: list[str]) -> float:
+    if not predicted or not true:
+        return float(predicted == true)
+    shared = (Counter(predicted) & Counter(true)).total()
+    return 2 * shared / (len(predicted) + len(true))

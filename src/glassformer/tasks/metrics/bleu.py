@@ -16,18 +16,16 @@ Source: Papineni et al., BLEU (2002); Post, A call for clarity in reporting BLEU
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from glassformer.errors import ConfigError, MissingExtraError
-from glassformer.pages.tables import html_table
-from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
-from glassformer.tasks.metrics.text_metric import TextMetric, add_all
+from glassformer.errors import ConfigError, import_optional
+from glassformer.tasks.metrics.metric import RESAMPLES, Interval
+from glassformer.tasks.metrics.text_metric import ScoreTable, TextMetric, add_all
 
 SMOOTHING = ("exp", "floor", "add-k", "none")
 TOKENIZE = ("13a", "intl", "char", "zh", "none")
@@ -35,7 +33,7 @@ TOKENIZE = ("13a", "intl", "char", "zh", "none")
 
 
 @dataclass(frozen=True, repr=False)
-class Score:
+class Score(ScoreTable):
     """A figure from 0 to 100 for a set of rows, with what is needed to compare it with others.
 
     signature: the package's own description of the method · packages: what counted
@@ -47,18 +45,7 @@ class Score:
     signature: str
     packages: dict[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:<12} {value}" for name, value in self._lines())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(("", ""), self._lines())
-
-    def _lines(self) -> list[tuple[str, str]]:
+    def lines(self) -> list[tuple[str, str]]:
         return [(self.name, self.score.written(2)), ("rows", f"{self.rows:,}"), ("method", self.signature)]
 
 
@@ -77,7 +64,7 @@ class Bleu(Score):
     output_length: int
     reference_length: int
 
-    def _lines(self) -> list[tuple[str, str]]:
+    def lines(self) -> list[tuple[str, str]]:
         parts = zip(self.precisions, self.matches, self.totals, strict=True)
         lengths = f"{self.output_length:,} tokens beside {self.reference_length:,}"
         precisions = [
@@ -88,7 +75,7 @@ class Bleu(Score):
             for n, (precision, matches, total) in enumerate(parts, start=1)
         ]
         penalty = ("brevity", f"{self.brevity_penalty:.4f}: {lengths}")
-        (first, *rest) = super()._lines()
+        (first, *rest) = super().lines()
         return [first, *precisions, penalty, *rest]
 
 
@@ -105,17 +92,29 @@ class SacreMetric(TextMetric):
         self._metric = metric
         self._numbers_of_references: set[int] = set()
 
+    def add(
+        self, output: str, references: str | Sequence[str], counts: Sequence[float] | None = None
+    ) -> Sequence[float]:
+        counts = super().add(output, references, counts)
+        self._numbers_of_references.add(1 if isinstance(references, str) else len(references))
+        return counts
+
     def counts(self, output: str, references: list[str]) -> Sequence[float]:
-        self._numbers_of_references.add(len(references))
         (row,) = self._metric._extract_corpus_statistics([output], [[text] for text in references])
         return [float(count) for count in row]
 
     def scores(self, sums: np.ndarray, rows: int) -> Mapping[str, np.ndarray]:
         return {self.name: np.array([self._of(row).score for row in sums])}
 
-    @abstractmethod
     def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Score:
         """The figure for all rows so far. Args, Raises: as `TextMetric.intervals`."""
+        return Score(
+            name=self.name,
+            score=self.intervals(resamples, seed)[self.name],
+            rows=len(self),
+            signature=self.signature,
+            packages={"sacrebleu": version("sacrebleu")},
+        )
 
     @property
     def signature(self) -> str:
@@ -130,15 +129,6 @@ class SacreMetric(TextMetric):
 
     def _of(self, sums: np.ndarray) -> Any:
         return self._metric._compute_score_from_stats([int(count) for count in sums])
-
-    def _described(self, resamples: int, seed: int) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "score": self.intervals(resamples, seed)[self.name],
-            "rows": len(self),
-            "signature": self.signature,
-            "packages": {"sacrebleu": version("sacrebleu")},
-        }
 
 
 class BleuMetric(SacreMetric):
@@ -159,12 +149,11 @@ class BleuMetric(SacreMetric):
         super().__init__("BLEU", metric, 2 + 2 * 4)  # lengths, matches and totals of four orders
 
     def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Bleu:
-        described = self._described(resamples, seed)
         sums = self.rows.sum(axis=0)
         reference_score = self._of(sums)
         counts = [int(count) for count in sums]
         return Bleu(
-            **described,
+            **vars(super().result(resamples, seed)),
             precisions=tuple(reference_score.precisions),
             matches=tuple(counts[2:6]),
             totals=tuple(counts[6:10]),
@@ -182,9 +171,6 @@ class ChrfMetric(SacreMetric):
 
     def __init__(self) -> None:
         super().__init__("chrF", _metrics().CHRF(), 3 * 6)  # output, reference and matches of six orders
-
-    def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Score:
-        return Score(**self._described(resamples, seed))
 
 
 def bleu(
@@ -226,8 +212,4 @@ def chrf(
 
 
 def _metrics() -> Any:
-    try:
-        import sacrebleu.metrics as metrics
-    except ImportError as error:
-        raise MissingExtraError("sacrebleu", "evaluate", "BLEU") from error
-    return metrics
+    return import_optional("sacrebleu.metrics", "sacrebleu", "evaluate", "BLEU")

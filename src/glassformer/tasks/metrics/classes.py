@@ -12,7 +12,7 @@ The three counts are the sufficient statistics: `ClassificationMetric` adds them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,20 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_attributes, former_names
-from glassformer.errors import MissingExtraError
-from glassformer.tasks.metrics.bootstrap import Bootstrap
-from glassformer.tasks.metrics.metric import Metric, counted_labels
+from glassformer.errors import import_optional
+from glassformer.tasks.metrics.metric import Bootstrap, Metric, PerClassReport, counted_labels
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
 
 AVERAGES = ("weighted", "macro", "micro")
-SETTINGS = "zero_division=0"
+F1_AVERAGES = ("f1_macro", "f1_weighted", "f1_micro")
+
+Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""How often each class was a hit, predicted, and true. [..., K] each"""
+
+Items = tuple[np.ndarray, ...]
+"""The row and the class of each of some items. [n] each"""
 
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -69,19 +74,22 @@ def per_class(
     names: Sequence[str], hits: np.ndarray, predicted: np.ndarray, true: np.ndarray
 ) -> dict[str, dict[str, float | None]]:
     """Precision, recall, F1 and support of each class; None where it is 0 / 0. [K] each"""
+
+    def defined(part: float, whole: float) -> float | None:
+        return float(part / whole) if whole else None
+
     return {
         name: {
-            "precision": _defined(hits[i], predicted[i]),
-            "recall": _defined(hits[i], true[i]),
-            "f1": _defined(2 * hits[i], predicted[i] + true[i]),
+            "precision": defined(hits[i], predicted[i]),
+            "recall": defined(hits[i], true[i]),
+            "f1": defined(2 * hits[i], predicted[i] + true[i]),
             "support": float(true[i]),
         }
         for i, name in enumerate(names)
     }
 
 
-def _defined(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole else None
+# -------------------------------------------------------------------------------------------- batch by batch
 
 
 class PrecisionRecallMetric(Metric):
@@ -93,13 +101,9 @@ class PrecisionRecallMetric(Metric):
         for name in ("hits", "predicted", "true"):
             self.add_state(name, len(names))
 
-    def counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How often each class was a hit, predicted, and true. [K] each"""
+    def counts(self) -> Counts:
+        """As `Counts`, of all that was added. [K] each"""
         return self.state["hits"].numpy(), self.state["predicted"].numpy(), self.state["true"].numpy()
-
-    def averages(self, seen: np.ndarray) -> dict[str, float]:
-        """As `averages`, of all that was added."""
-        return {name: float(score) for name, score in averages(*self.counts(), seen=seen).items()}
 
 
 class ClassificationMetric(PrecisionRecallMetric):
@@ -120,12 +124,9 @@ class ClassificationMetric(PrecisionRecallMetric):
     def compute(self) -> dict[str, float]:
         loss = super().compute()  # which says so where nothing was added
         hits, predicted, true = self.counts()
-        averaged = self.averages(seen=predicted + true > 0)
+        averaged = averages(hits, predicted, true, seen=predicted + true > 0)
         accuracy = float(hits.sum() / true.sum())
-        return {**loss, "accuracy": accuracy, **{name: averaged[name] for name in F1_AVERAGES}}
-
-
-F1_AVERAGES = ("f1_macro", "f1_weighted", "f1_micro")
+        return {**loss, "accuracy": accuracy, **{name: float(averaged[name]) for name in F1_AVERAGES}}
 
 
 class MultiLabelMetric(PrecisionRecallMetric):
@@ -144,68 +145,83 @@ class MultiLabelMetric(PrecisionRecallMetric):
             self.state[name] += holds.sum(0).cpu()
 
     def compute(self) -> dict[str, float]:
-        averaged = self.averages(seen=np.ones(len(self.names)))
-        return {**super().compute(), "f1_micro": averaged["f1_micro"], "f1_macro": averaged["f1_macro"]}
+        averaged = averages(*self.counts(), seen=np.ones(len(self.names)))
+        return {**super().compute(), **{name: float(averaged[name]) for name in ("f1_micro", "f1_macro")}}
 
 
-class RowCounts:
-    """How many items of each class a resample of rows has.
-
-    Args: items: the row and the class of each item [n, n] · shape: how many rows and classes there are
-    """
-
-    def __init__(self, items: tuple[np.ndarray, ...], shape: tuple[int, int]) -> None:
-        import scipy.sparse
-
-        rows, classes = items
-        ones = np.ones(len(rows))
-        self._table = scipy.sparse.csr_array((ones, (classes, rows)), shape=shape[::-1])  # [K, N]
-
-    def of(self, resample_counts: np.ndarray) -> np.ndarray:
-        """[S, N] → [S, K]"""
-        counts: np.ndarray = (self._table @ resample_counts.T.astype(np.float64)).T
-        return counts
+# ------------------------------------------------------------------------------------------------ row by row
 
 
 @former_attributes(each="per_class", confusion="confusion_matrix", said="predicted")
 class PrecisionRecallScores(Bootstrap):
     """The three counts of each class, kept row by row.
 
-    Args: names: of the classes, by number · rows: how many · true, predicted, hits: rows and classes of the items
+    item: what has a class, for notes: a "row", a "word", an "entity"
+    LEFT_OUT: whether a class that is neither true nor predicted is left out of the macro means, or counts as 0
+    MEANS: those to which a class that is never predicted adds 0
+
+    Args: names: of the classes, by number · rows: how many
     """
 
+    LEFT_OUT = True
+    MEANS = "the macro and weighted means"
+
     def __init__(
-        self,
-        names: Sequence[str],
-        rows: int,
-        *,
-        true: tuple[np.ndarray, ...],
-        predicted: tuple[np.ndarray, ...],
-        hits: tuple[np.ndarray, ...],
+        self, names: Sequence[str], rows: int, item: str, *, true: Items, predicted: Items, hits: Items
     ) -> None:
-        self.names = list(names)
-        self._rows = rows
-        shape = (rows, len(names))
-        self._hits, self._predicted, self._true = (
-            RowCounts(items, shape) for items in (hits, predicted, true)
-        )
+        import scipy.sparse
+
+        self.names, self._rows, self.item = list(names), rows, item
+        self._tables = [  # how many items each row (a column) has of each class. [K, N]
+            scipy.sparse.csr_array((np.ones(len(of_rows)), (classes, of_rows)), shape=(len(names), rows))
+            for of_rows, classes in (hits, predicted, true)
+        ]
 
     def __len__(self) -> int:
         return self._rows
 
-    def counts(self, resample_counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hits, predictions and support of each class in each resample. [S, K] each"""
-        return (
-            self._hits.of(resample_counts),
-            self._predicted.of(resample_counts),
-            self._true.of(resample_counts),
-        )
+    def counts(self, resample_counts: np.ndarray) -> Counts:
+        """As `Counts`, of each resample. [S, N] → [S, K] each"""
+        columns = resample_counts.T.astype(np.float64)
+        hits, predicted, true = ((table @ columns).T for table in self._tables)
+        return hits, predicted, true
 
     def per_class(self) -> dict[str, dict[str, float | None]]:
         """Precision, recall, F1 and support of each class, as `per_class`."""
-        return per_class(
-            self.names, *(counts[0] for counts in self.counts(np.ones((1, len(self)), dtype=np.int64)))
+        whole = self.counts(np.ones((1, len(self)), dtype=np.int64))
+        return per_class(self.names, *(counts[0] for counts in whole))
+
+    def report(self) -> PerClassReport:
+        return PerClassReport(names=self.names, scores=self.per_class())
+
+    def notes(self) -> list[str]:
+        """On classes whose precision, recall or F1 is not defined."""
+        scores = self.per_class()
+        unseen = [name for name, row in scores.items() if row["f1"] is None]
+        never_true, never_predicted = (
+            [name for name, row in scores.items() if row[of] is None and name not in unseen]
+            for of in ("recall", "precision")
         )
+        effect = "left out of the macro means" if self.LEFT_OUT else "counts as 0 in the macro means"
+        undefined = "is not defined there and counts as 0 in"
+        notes = (
+            (unseen, f"no {self.item} is %s, and none was predicted to be: {effect}"),
+            (never_true, f"no {self.item} is %s: recall {undefined} the macro mean"),
+            (never_predicted, f"never predicted: %s: precision {undefined} {self.MEANS}"),
+        )
+        return [note % _listed(classes) for classes, note in notes if classes]
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" … ({len(names):,} in all)" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
+
+
+def confusion_matrix(true: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
+    """How often each class (a row) was taken for each (a column). true, predicted: their numbers [n]"""
+    table = np.bincount(true * classes + predicted, minlength=classes * classes)
+    matrix: list[list[int]] = table.reshape(classes, classes).tolist()
+    return matrix
 
 
 class ClassificationScores(PrecisionRecallScores):
@@ -215,23 +231,24 @@ class ClassificationScores(PrecisionRecallScores):
 
     Args:
         names: of the classes, by number · true, predicted: their numbers. [n]
-        rows: which row each is of; None = a row has one. [n]
+        rows: which row each word is of; None = a row has one class. [n]
     """
 
     def __init__(
         self, names: Sequence[str], true: np.ndarray, predicted: np.ndarray, rows: np.ndarray | None = None
     ) -> None:
         self.true, self.predicted = true, predicted
-        rows = np.arange(len(true)) if rows is None else rows
+        item, rows = ("row", np.arange(len(true))) if rows is None else ("word", rows)
         hit = true == predicted
         super().__init__(
             names,
             int(rows[-1]) + 1 if len(rows) else 0,
+            item,
             true=(rows, true),
             predicted=(rows, predicted),
             hits=(rows[hit], true[hit]),
         )
-        self.methods = {"accuracy": by_sklearn(), **average_methods()}
+        self.methods = {"accuracy": by_sklearn(), **_average_methods()}
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         hits, predicted, true = self.counts(resample_counts)
@@ -240,15 +257,15 @@ class ClassificationScores(PrecisionRecallScores):
         return {**main, **averaged}
 
     def reference_scores(self) -> dict[str, float]:
-        accuracy = float(sklearn_metrics().accuracy_score(self.true, self.predicted))
-        return {"accuracy": accuracy, **sklearn_averages(self.true, self.predicted)}
+        accuracy = float(sklearn().accuracy_score(self.true, self.predicted))
+        return {"accuracy": accuracy, **_sklearn_averages(self.true, self.predicted)}
 
     def confusion_matrix(self) -> list[list[int]]:
-        """How often each class (a row) was taken for each (a column)."""
-        count = len(self.names)
-        table = np.bincount(self.true * count + self.predicted, minlength=count * count)
-        matrix: list[list[int]] = table.reshape(count, count).tolist()
-        return matrix
+        """As `confusion_matrix`."""
+        return confusion_matrix(self.true, self.predicted, len(self.names))
+
+    def report(self) -> PerClassReport:
+        return PerClassReport(names=self.names, scores=self.per_class(), confusion=self.confusion_matrix())
 
 
 class MultiLabelScores(PrecisionRecallScores):
@@ -260,17 +277,20 @@ class MultiLabelScores(PrecisionRecallScores):
     Args: names: of the labels, by number · true, predicted: whether each holds. [N, K] bool
     """
 
+    LEFT_OUT = False
+
     def __init__(self, names: Sequence[str], true: np.ndarray, predicted: np.ndarray) -> None:
         self.true, self.predicted = true, predicted
         super().__init__(
             names,
             len(true),
+            "row",
             true=np.nonzero(true),
             predicted=np.nonzero(predicted),
             hits=np.nonzero(true & predicted),
         )
         self._all_right = (true == predicted).all(-1).astype(np.float64)
-        self.methods = {"subset_accuracy": by_sklearn("accuracy_score"), **average_methods()}
+        self.methods = {"subset_accuracy": by_sklearn("accuracy_score"), **_average_methods()}
 
     def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
         hits, predicted, true = self.counts(resample_counts)
@@ -283,30 +303,17 @@ class MultiLabelScores(PrecisionRecallScores):
         alone = len(self.names) == 1
         true, predicted = (x.ravel() if alone else x for x in (self.true, self.predicted))
         return {
-            "subset_accuracy": float(sklearn_metrics().accuracy_score(true, predicted)),
-            **sklearn_averages(true, predicted, labels=[True] if alone else None),
+            "subset_accuracy": float(sklearn().accuracy_score(true, predicted)),
+            **_sklearn_averages(true, predicted, labels=[True] if alone else None),
         }
 
 
-def sklearn_averages(true: Any, predicted: Any, labels: Sequence[Any] | None = None) -> dict[str, float]:
-    """`averages` by scikit-learn. Args: labels: those that count; None = all that are true or predicted"""
-    scores = {}
-    for average in AVERAGES:
-        precision, recall, f1, _ = sklearn_metrics().precision_recall_fscore_support(
-            true, predicted, labels=labels, average=average, zero_division=0
-        )
-        of_average = {"f1": f1, "precision": precision, "recall": recall}
-        scores.update({f"{name}_{average}": float(value) for name, value in of_average.items()})
-    return scores
+# ---------------------------------------------------------------------------------------------- scikit-learn
 
 
-def average_methods() -> dict[str, str]:
-    """How the scores of `averages` are computed."""
-    return {
-        f"{name}_{average}": by_sklearn(f"average='{average}'", SETTINGS)
-        for average in AVERAGES
-        for name in ("f1", "precision", "recall")
-    }
+def sklearn(part: str = "metrics", purpose: str = "evaluating classes") -> Any:
+    """A module of scikit-learn. Raises: MissingExtraError: it is not installed."""
+    return import_optional(f"sklearn.{part}", "scikit-learn", "evaluate", purpose)
 
 
 def by_sklearn(*settings: str) -> str:
@@ -314,53 +321,24 @@ def by_sklearn(*settings: str) -> str:
     return ", ".join([f"scikit-learn {version('scikit-learn')}", *settings])
 
 
-def sklearn_metrics() -> Any:
-    """Raises: MissingExtraError: without the package scikit-learn."""
-    try:
-        import sklearn.metrics
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "evaluate", "evaluating classes") from error
-    return sklearn.metrics
+def _average_methods() -> dict[str, str]:
+    return {
+        f"{name}_{average}": by_sklearn(f"average='{average}'", "zero_division=0")
+        for average in AVERAGES
+        for name in ("f1", "precision", "recall")
+    }
 
 
-def undefined_scores(
-    of_classes: Mapping[str, Mapping[str, float | None]],
-    true_of: str,
-    *,
-    left_out: bool,
-    weighted: bool = True,
-) -> list[str]:
-    """Notes on classes whose precision, recall or F1 is not defined.
-
-    Args:
-        of_classes: as `per_class` gives it · true_of: how to say that one never occurs, before its name: "no row is"
-        left_out: whether one that is neither true nor predicted is left out of the macro means, or counts as 0
-        weighted: whether there are weighted means
-    """
-    unseen = [name for name, row in of_classes.items() if row["f1"] is None]
-    never_true = [name for name, row in of_classes.items() if row["recall"] is None and name not in unseen]
-    never_predicted = [
-        name for name, row in of_classes.items() if row["precision"] is None and name not in unseen
-    ]
-    means = "the macro and weighted means" if weighted else "the macro mean"
-    notes = []
-    if unseen:
-        effect = "left out of the macro means" if left_out else "counts as 0 in the macro means"
-        notes.append(f"{true_of} {_listed(unseen)}, and none was predicted to be: {effect}")
-    if never_true:
-        notes.append(
-            f"{true_of} {_listed(never_true)}: recall is not defined there and counts as 0 in the macro mean"
+def _sklearn_averages(true: Any, predicted: Any, labels: Sequence[Any] | None = None) -> dict[str, float]:
+    """`averages` by scikit-learn. Args: labels: those that count; None = all that are true or predicted"""
+    scores = {}
+    for average in AVERAGES:
+        precision, recall, f1, _ = sklearn().precision_recall_fscore_support(
+            true, predicted, labels=labels, average=average, zero_division=0
         )
-    if never_predicted:
-        notes.append(
-            f"never predicted: {_listed(never_predicted)}: precision is not defined there and counts as 0 in {means}"
-        )
-    return notes
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    more = f" … ({len(names):,} in all)" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+        of_average = {"f1": f1, "precision": precision, "recall": recall}
+        scores.update({f"{name}_{average}": float(value) for name, value in of_average.items()})
+    return scores
 
 
 __getattr__ = former_names(__name__)

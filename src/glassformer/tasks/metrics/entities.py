@@ -25,14 +25,16 @@ from torch import Tensor
 from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_names
-from glassformer.errors import MissingExtraError
+from glassformer.errors import import_optional
 from glassformer.tasks.metrics.classes import (
+    Items,
     PrecisionRecallMetric,
     PrecisionRecallScores,
     averages,
+    confusion_matrix,
     precision_recall_f1,
 )
-from glassformer.tasks.metrics.metric import counted_labels
+from glassformer.tasks.metrics.metric import PerClassReport, counted_labels
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
@@ -61,8 +63,8 @@ class EntityMetric(PrecisionRecallMetric):
         assert isinstance(batch.labels, Tensor)
         predicted, true = (tags.cpu().numpy() for tags in counted_labels(output, batch))
         texts = text_of_each(batch.labels, batch.flow).flatten()[batch.labels.flatten().cpu() >= 0].numpy()
-        for name, count in self._runs.compared(predicted, true, texts).items():
-            self.state[name] += torch.from_numpy(count)
+        for name, (_, types) in self._runs.items(true, predicted, texts).items():
+            self.state[name] += torch.from_numpy(np.bincount(types, minlength=len(self.names)))
         self.state["tags"] += torch.tensor([len(true), int((predicted == true).sum())])
 
     def compute(self) -> dict[str, float]:
@@ -79,25 +81,22 @@ class EntityScores(PrecisionRecallScores):
     Raises: MissingExtraError: without the package seqeval.
     """
 
+    MEANS = "the macro mean"
+
     def __init__(
         self, names: Sequence[str], true: Sequence[list[str]], predicted: Sequence[list[str]]
     ) -> None:
         self.true, self.predicted, self._metrics = true, predicted, seqeval_metrics()
+        self.tag_names = list(names)
         number, runs = {name: i for i, name in enumerate(names)}, EntityRuns(names)
         rows = np.repeat(np.arange(len(true)), [len(tags) for tags in true])
-        tags = [np.array([number[tag] for tag in chain.from_iterable(side)]) for side in (true, predicted)]
-        (begins, kinds, ends), (predicted_begins, predicted_kinds, predicted_ends) = (
-            runs.of(side, rows) for side in tags
+        tags, predicted_tags = (
+            np.array([number[tag] for tag in chain.from_iterable(side)], dtype=np.int64)
+            for side in (true, predicted)
         )
-        hits = begins & predicted_begins & (kinds == predicted_kinds) & (ends == predicted_ends)
-        super().__init__(
-            runs.types,
-            len(true),
-            true=(rows[begins], kinds[begins]),
-            predicted=(rows[predicted_begins], predicted_kinds[predicted_begins]),
-            hits=(rows[hits], kinds[hits]),
-        )
-        self._right = np.bincount(rows[tags[0] == tags[1]], minlength=len(true))
+        super().__init__(runs.types, len(true), "entity", **runs.items(tags, predicted_tags, rows))
+        self._confusion = confusion_matrix(tags, predicted_tags, len(names))
+        self._right = np.bincount(rows[tags == predicted_tags], minlength=len(true))
         self._words = np.bincount(rows, minlength=len(true))
         package = f"seqeval {version('seqeval')}"
         micro = f"{package}, average='micro', zero_division=0, as conlleval reads tags"
@@ -124,20 +123,19 @@ class EntityScores(PrecisionRecallScores):
                 "recall": metrics.recall_score(*sides, zero_division=0),
                 "accuracy": metrics.accuracy_score(*sides),
             }
-            if any(
-                row["f1"] is not None for row in self.per_class().values()
-            ):  # it fails where there is no entity at all
+            # It fails where there is no entity at all.
+            if any(row["f1"] is not None for row in self.per_class().values()):
                 computed["f1_macro"] = metrics.f1_score(*sides, average="macro", zero_division=0)
         return {name: float(value) for name, value in computed.items()}
+
+    def report(self) -> PerClassReport:
+        """The scores of types of entities; the confusion matrix is that of the tags of words."""
+        return PerClassReport(names=self.tag_names, scores=self.per_class(), confusion=self._confusion)
 
 
 def seqeval_metrics() -> Any:
     """Raises: MissingExtraError: without the package seqeval."""
-    try:
-        import seqeval.metrics
-    except ImportError as error:
-        raise MissingExtraError("seqeval", "evaluate", "judging entities") from error
-    return seqeval.metrics
+    return import_optional("seqeval.metrics", "seqeval", "evaluate", "judging entities")
 
 
 class EntityRuns:
@@ -149,9 +147,8 @@ class EntityRuns:
         self.types = tuple(sorted({kind for prefix, kind in parts if prefix}))
         self._type = np.array([self.types.index(kind) if prefix else -1 for prefix, kind in parts])
         self._goes_on = np.array([prefix in ("B", "I") for prefix, _ in parts])  # the next may be of it
-        self._continues = np.array(
-            [prefix in ("I", "E") for prefix, _ in parts]
-        )  # it may be of the one before
+        # It may be of the one before.
+        self._continues = np.array([prefix in ("I", "E") for prefix, _ in parts])
 
     def of(self, tags: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each place, whether an entity begins there, of which type it is, and where its run ends. [n] each
@@ -169,21 +166,16 @@ class EntityRuns:
         last = np.flatnonzero(np.concatenate((~joined, [True])))
         return begins, kinds, last[np.searchsorted(last, np.arange(len(tags)))]
 
-    def compared(self, predicted: np.ndarray, true: np.ndarray, texts: np.ndarray) -> dict[str, np.ndarray]:
-        """How many entities of each type are predicted, are true, and are hits (`hits`). [types] each"""
-        if not len(true):
-            return {}
-        (predicted_begins, predicted_kinds, predicted_ends), (begins, kinds, ends) = (
-            self.of(predicted, texts),
-            self.of(true, texts),
-        )
+    def items(self, true: np.ndarray, predicted: np.ndarray, texts: np.ndarray) -> dict[str, Items]:
+        """The text and the type of each entity that is true, that is predicted, and that is both (`hits`)."""
+        begins, kinds, ends = self.of(true, texts)
+        predicted_begins, predicted_kinds, predicted_ends = self.of(predicted, texts)
         hits = begins & predicted_begins & (kinds == predicted_kinds) & (ends == predicted_ends)
-        computed = {
-            "hits": kinds[hits],
-            "predicted": predicted_kinds[predicted_begins],
-            "true": kinds[begins],
+        return {
+            "true": (texts[begins], kinds[begins]),
+            "predicted": (texts[predicted_begins], predicted_kinds[predicted_begins]),
+            "hits": (texts[hits], kinds[hits]),
         }
-        return {name: np.bincount(of, minlength=len(self.types)) for name, of in computed.items()}
 
 
 def text_of_each(labels: Tensor, flow: Flow) -> Tensor:

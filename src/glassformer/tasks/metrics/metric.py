@@ -1,17 +1,25 @@
-"""Metrics that are updated batch by batch, in memory that does not grow with the data.
+"""Metrics and their confidence intervals: sufficient statistics, added up batch by batch or kept row by row.
 
-    batch ──update──> state: sufficient statistics (sums) ──compute──> loss, accuracy, F1, …
-                        └ the states of several processes are added (all-reduce), and computed in the same way
+    Metric       batch ──update──> state: sums over all examples ──compute──> loss, accuracy, F1, …
+                          in memory that does not grow; the states of several processes are added (all-reduce)
+    Bootstrap    predictions ──> statistics of each row ──scores──> the same scores, of any resample of the rows
 
-Every metric adds up the loss of its head, once. A score that would be 0 / 0 is 0, as with scikit-learn's
-`zero_division=0`. The scores of rows that are resampled for confidence intervals (`bootstrap.py`) come from the same
-functions.
+Confidence intervals are percentiles of the bootstrap. A resample is how often it has each row, so a score that is no
+mean, such as F1, is resampled as simply as one that is:
+
+    rows              1 2 3 4 5       the score of all rows: each counts once
+    a resample        2 5 5 1 3       resample_counts = 1 1 1 0 2; of a thousand scores 95 % lie in the interval
+
+A score that would be 0 / 0 is 0, as with scikit-learn's `zero_division=0`.
+Source: Efron, Bootstrap methods (1979).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +29,7 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_attributes
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
@@ -31,10 +39,19 @@ LOWER_IS_BETTER = frozenset(
 )
 """Metrics of which less is better; of all others more is."""
 
+RESAMPLES = 1_000
+LEVEL = 0.95
+CELLS_AT_ONCE = 2**20
+"""Resample counts that are held at once: 8 MB."""
+AGREEMENT = 1e-9
+
 
 def greater_is_better(metric: str) -> bool:
     """Is a model better the higher this metric is?"""
     return metric not in LOWER_IS_BETTER
+
+
+# -------------------------------------------------------------------------------------------- batch by batch
 
 
 @former_attributes(add="update", figures="compute")
@@ -100,3 +117,211 @@ def counted_labels(output: Output, batch: MicroBatch) -> tuple[Tensor, Tensor]:
     true = batch.labels.flatten()
     counts = true >= 0  # IGNORE_INDEX is negative
     return output.logits.flatten(0, -2)[counts].argmax(-1), true[counts]
+
+
+# ------------------------------------------------------------------------------------------------ row by row
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerClassReport:
+    """Scores of each class, label or type of entity, and for classes the confusion matrix.
+
+    names: of the classes, labels or tags, by number
+    scores: name, or type of entity → precision, recall, f1, support; None where one is not defined, because nothing
+        is true or predicted
+    confusion: a row for each true class, a column for each predicted one, in the order of `names`; None where a row of
+        the data has no one class
+    """
+
+    names: list[str]
+    scores: dict[str, dict[str, float | None]]
+    confusion: list[list[int]] | None = None
+
+
+@former_attributes(figures="scores", packaged="reference_scores")
+class Bootstrap(ABC):
+    """Sufficient statistics of evaluated rows, whose scores can be computed for any resample.
+
+    methods: score → how it was computed: which package in which version, with which settings
+    """
+
+    methods: Mapping[str, str]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows were evaluated."""
+
+    @abstractmethod
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        """The scores of S resamples, from how often each has each row. [S, N] → [S] each"""
+
+    def reference_scores(self) -> dict[str, float]:
+        """The scores of the rows as they are, by the packages of `methods`, where there are such."""
+        return {}
+
+    def values(self) -> dict[str, float]:
+        """The scores of the rows as they are: those of the package that the field reports them by, where ours agree.
+
+        Raises: DataError: no row was evaluated.
+        """
+        if not len(self):
+            raise DataError("no row was evaluated; give at least one prediction with its label")
+        whole = self.scores(np.ones((1, len(self)), dtype=np.int64))
+        ours, theirs = {name: float(score[0]) for name, score in whole.items()}, self.reference_scores()
+        for name, value in theirs.items():
+            if not abs(value - ours[name]) <= AGREEMENT * max(1.0, abs(value)):
+                raise RuntimeError(
+                    f"{name} is {value!r} by {self.methods[name]}, and {ours[name]!r} by our counts"
+                )
+        return {**ours, **theirs}
+
+    def report(self) -> PerClassReport | None:
+        """Scores of each class, for metrics of classes."""
+        return None
+
+    def notes(self) -> list[str]:
+        """Which scores are not defined, and what they count as."""
+        return []
+
+
+class BootstrapSums(Bootstrap):
+    """Scores that follow from the sums of a few statistics of each row, as a mean or a ratio does.
+
+    Args:
+        rows: the statistics of each. [N, K]
+        of: the scores of S resamples from their sums. [S, K] → [S] each
+        methods: as of `Bootstrap`
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        of: Callable[[np.ndarray], Mapping[str, np.ndarray]],
+        methods: Mapping[str, str],
+    ) -> None:
+        self.rows, self.of, self.methods = rows, of, methods
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        return dict(self.of(resample_counts @ self.rows))
+
+
+class BootstrapMeans(BootstrapSums):
+    """Scores that are means over rows. Args: values: name → that of each row [N] · methods: as of `Bootstrap`"""
+
+    def __init__(self, values: Mapping[str, np.ndarray], methods: Mapping[str, str]) -> None:
+        def means(sums: np.ndarray) -> dict[str, np.ndarray]:
+            return {name: sums[:, i] / sums[:, -1] for i, name in enumerate(values)}
+
+        columns = [*values.values(), np.ones(len(next(iter(values.values()))))]
+        super().__init__(np.stack(columns, axis=-1), means, methods)
+
+
+class BootstrapUnion(Bootstrap):
+    """The scores of several metrics of the same rows.
+
+    Raises: DataError: they are of different numbers of rows.
+    """
+
+    def __init__(self, *parts: Bootstrap) -> None:
+        if len({len(part) for part in parts}) != 1:
+            raise DataError(
+                f"the metrics are of {', '.join(str(len(part)) for part in parts)} rows; they must be of the same rows"
+            )
+        self.parts = parts
+        self.methods = {name: method for part in parts for name, method in part.methods.items()}
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def scores(self, resample_counts: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: score for part in self.parts for name, score in part.scores(resample_counts).items()}
+
+
+# ------------------------------------------------------------------------------------------------- intervals
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A score with its 95 % confidence interval; one row alone has none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        return self.written(3)
+
+    def written(self, digits: int, signed: bool = False) -> str:
+        """`0.396 [0.389, 0.402]` with so many digits; `signed`: a plus before what is positive."""
+        style = f"{'+' if signed else ''}.{digits}f"
+        if self.low is None or self.high is None:
+            return f"{self.value:{style}}"
+        return f"{self.value:{style}} [{self.low:{style}}, {self.high:{style}}]"
+
+    def __neg__(self) -> Interval:
+        """The same score with the other sign."""
+        if self.low is None or self.high is None:
+            return Interval(-self.value)
+        return Interval(-self.value, -self.high, -self.low)
+
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Is a difference beyond what chance would give?"""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+def intervals(bootstrap: Bootstrap, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+    """Every score with its 95 % confidence interval.
+
+    Raises: DataError: no row was evaluated. ConfigError: no resamples.
+    """
+    values, resampled = bootstrap.values(), _resampled_scores(bootstrap, resamples, seed)
+    return {name: _interval(value, resampled[name], len(bootstrap)) for name, value in values.items()}
+
+
+def differences(
+    bootstrap: Bootstrap, other: Bootstrap, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Interval]:
+    """How far every score lies above that of another system on the same rows: a paired bootstrap.
+
+    Raises: DataError: not the same number of rows. Else as `intervals`.
+    """
+    if len(bootstrap) != len(other):
+        raise DataError(
+            f"one system was evaluated on {len(bootstrap)} rows, the other on {len(other)}; "
+            "a difference needs the same rows"
+        )
+    mine, theirs = bootstrap.values(), other.values()
+    # The same seed draws the same rows for both: what makes rows hard for either cancels out.
+    my_scores, their_scores = (_resampled_scores(each, resamples, seed) for each in (bootstrap, other))
+    return {
+        name: _interval(mine[name] - theirs[name], my_scores[name] - their_scores[name], len(bootstrap))
+        for name in mine
+        if name in theirs
+    }
+
+
+def _interval(value: float, resampled: np.ndarray, rows: int) -> Interval:
+    if rows == 1:
+        return Interval(value)
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(value, float(low), float(high))
+
+
+def _resampled_scores(bootstrap: Bootstrap, resamples: int, seed: int) -> dict[str, np.ndarray]:
+    """The scores of each resample; which rows it has depends on their number and the seed alone. [S] each"""
+    if resamples < 1:
+        raise ConfigError(f"resamples is {resamples}; draw at least 1, better {RESAMPLES}")
+    count, generator = len(bootstrap), np.random.default_rng(seed)
+    at_once = max(1, CELLS_AT_ONCE // count)
+    parts = []
+    for start in range(0, resamples, at_once):
+        samples = min(at_once, resamples - start)
+        # Each resample counts into a row of its own: one bincount for all of them.
+        picks = generator.integers(count, size=(samples, count)) + count * np.arange(samples)[:, None]
+        resample_counts = np.bincount(picks.ravel(), minlength=samples * count).reshape(samples, count)
+        parts.append(bootstrap.scores(resample_counts))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -22,9 +22,8 @@ from torch import Tensor
 from glassformer.core.flow import Output
 from glassformer.core.heads import Head
 from glassformer.deprecation import former_names
-from glassformer.tasks.metrics.bootstrap import Bootstrap
-from glassformer.tasks.metrics.classes import by_sklearn, sklearn_metrics
-from glassformer.tasks.metrics.metric import Metric
+from glassformer.tasks.metrics.classes import by_sklearn, sklearn
+from glassformer.tasks.metrics.metric import Bootstrap, Metric
 
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
@@ -88,7 +87,7 @@ class RegressionScores(Bootstrap):
     def reference_scores(self) -> dict[str, float]:
         import scipy.stats
 
-        mse = float(sklearn_metrics().mean_squared_error(self.true, self.predicted))
+        mse = float(sklearn().mean_squared_error(self.true, self.predicted))
         if len(self) < 2 or not all(np.ptp(x) for x in (self.true, self.predicted)):
             return {"pearson": 0.0, "spearman": 0.0, "mse": mse}
         with warnings.catch_warnings():
@@ -97,9 +96,12 @@ class RegressionScores(Bootstrap):
             spearman = float(scipy.stats.spearmanr(self.true, self.predicted).statistic)
         return {"pearson": pearson, "spearman": spearman, "mse": mse}
 
-    def constant(self) -> list[str]:
-        """Which side is the same for every row."""
-        return [side for side, x in (("true", self.true), ("predicted", self.predicted)) if not np.ptp(x)]
+    def notes(self) -> list[str]:
+        return [
+            f"the {side} value is the same for every row: no correlation is defined, and 0 is reported"
+            for side, x in (("true", self.true), ("predicted", self.predicted))
+            if not np.ptp(x)
+        ]
 
 
 class Order:

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import DataError, MissingExtraError
+from glassformer.errors import DataError, import_optional
 from glassformer.pages.tables import html_table
-from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
+from glassformer.tasks.metrics.metric import RESAMPLES, Interval
 from glassformer.tasks.metrics.text_metric import TextMetric, add_all
 from glassformer.text.sentences import split_sentences
 
@@ -187,11 +187,8 @@ def rouge(
 
 
 def _scorer(stemming: bool) -> Any:
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise MissingExtraError("rouge-score", "evaluate", "ROUGE") from error
-    return RougeScorer(list(KINDS.values()), use_stemmer=stemming)
+    package = import_optional("rouge_score.rouge_scorer", "rouge-score", "evaluate", "ROUGE")
+    return package.RougeScorer(list(KINDS.values()), use_stemmer=stemming)
 
 
 def _words(text: str) -> int:

@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, MissingExtraError
-from glassformer.pages.tables import html_table
-from glassformer.tasks.metrics.bootstrap import BootstrapSums, intervals
-from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
+from glassformer.errors import ConfigError, DataError, import_optional
+from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval, intervals
+from glassformer.tasks.metrics.text_metric import ScoreTable
 
 MARKS = {"substitute": "S", "delete": "D", "insert": "I", "equal": ""}
 NOTHING = "*"
+COUNTS = ("hits", "substitutions", "deletions", "insertions")
 
 
 def as_it_is(text: str) -> str:
@@ -75,13 +75,15 @@ class Utterance:
 
 
 @dataclass(frozen=True, repr=False)
-class WordErrors:
+class WordErrors(ScoreTable):
     """Error rates of a set of utterances.
 
     wer, cer: errors for each word, and for each character, that was said; 0 is perfect, and there is no upper end
     hits, substitutions, deletions, insertions: of words · words: said · utterances: one by one
     normaliser: its name · packages: what counted
     """
+
+    WIDTH: ClassVar[int] = 14
 
     wer: Interval
     cer: Interval
@@ -94,23 +96,12 @@ class WordErrors:
     packages: dict[str, str]
     utterances: list[Utterance]
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     @property
     def method(self) -> str:
         by = ", ".join(f"{name} {number}" for name, number in self.packages.items())
         return f"{by}, normaliser {self.normaliser!r}"
 
-    def __str__(self) -> str:
-        return "\n".join(f"{name:<14} {value}" for name, value in self._lines())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(("", ""), self._lines())
-
-    def _lines(self) -> list[tuple[str, str]]:
+    def lines(self) -> list[tuple[str, str]]:
         return [
             ("WER", str(self.wer)),
             ("CER", str(self.cer)),
@@ -145,7 +136,8 @@ def word_errors(
     """
     if normaliser not in NORMALISERS:
         raise ConfigError(f"normaliser is {normaliser!r}; allowed: {', '.join(map(repr, NORMALISERS))}")
-    jiwer, clean = _package(), NORMALISERS[normaliser]
+    jiwer = import_optional("jiwer", "jiwer", "evaluate", "word error rates")
+    clean = NORMALISERS[normaliser]
     reference_text, hypothesis = ([_text(text) for text in texts] for texts in (references, outputs))
     if len(reference_text) != len(hypothesis):
         raise DataError(
@@ -159,21 +151,14 @@ def word_errors(
         counts.append([utterances[-1].errors, len(reference.split()), wrong, len(reference)])
     if not any(row[1] for row in counts):
         raise DataError("no reference has a word; there is nothing to divide errors by")
-    by = {"jiwer": version("jiwer")}
-    method = f"jiwer {by['jiwer']}, normaliser {normaliser!r}"
-    error_rates = BootstrapSums(np.array(counts, dtype=np.float64), _rates, {"WER": method, "CER": method})
-    rates = intervals(error_rates, resamples, seed)
-    totals = {
-        name: sum(getattr(u, name) for u in utterances)
-        for name in ("hits", "substitutions", "deletions", "insertions")
-    }
+    rates = intervals(BootstrapSums(np.array(counts, dtype=np.float64), _rates, {}), resamples, seed)
     return WordErrors(
         wer=rates["WER"],
         cer=rates["CER"],
-        **totals,
+        **{name: sum(getattr(u, name) for u in utterances) for name in COUNTS},
         words=sum(row[1] for row in counts),
         normaliser=normaliser,
-        packages=by,
+        packages={"jiwer": version("jiwer")},
         utterances=utterances,
     )
 
@@ -192,26 +177,11 @@ def _utterance(reference_text: str, hypothesis: str, rates: Any) -> Utterance:
         for place in range(max(len(gone), len(come))):
             word, instead = ("".join(part[place : place + 1]) for part in (gone, come))
             alignment.append((word, instead, MARKS[chunk.type]))
-    return Utterance(
-        reference_text,
-        hypothesis,
-        rates.hits,
-        rates.substitutions,
-        rates.deletions,
-        rates.insertions,
-        alignment,
-    )
+    counts = {name: getattr(rates, name) for name in COUNTS}
+    return Utterance(reference_text, hypothesis, **counts, alignment=alignment)
 
 
 def _text(text: Any) -> str:
     if not isinstance(text, str):
         raise DataError(f"what was said or heard is {text!r:.60}; it must be a text")
     return text
-
-
-def _package() -> Any:
-    try:
-        import jiwer
-    except ImportError as error:
-        raise MissingExtraError("jiwer", "evaluate", "word error rates") from error
-    return jiwer

@@ -13,14 +13,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.tasks.metrics.bootstrap import BootstrapSums, differences, intervals
-from glassformer.tasks.metrics.intervals import RESAMPLES, Interval
+from glassformer.pages.tables import html_table
+from glassformer.tasks.metrics.metric import RESAMPLES, BootstrapSums, Interval, intervals
 
 
 class TextMetric(ABC):
@@ -34,12 +35,20 @@ class TextMetric(ABC):
         self._width = width
         self._counts = array("d")
 
-    def add(self, output: str, references: str | Sequence[str]) -> None:
-        """Add the counts of one output beside its reference, or several.
+    def add(
+        self, output: str, references: str | Sequence[str], counts: Sequence[float] | None = None
+    ) -> Sequence[float]:
+        """Add the counts of one output beside its reference, or several; they are returned. [K]
 
-        Raises: DataError: no texts, or no reference.
+        Args: counts: what an earlier `add` of the same texts returned, instead of counting again
+        Raises: DataError: no texts, no reference, or other counts.
         """
-        self._counts.extend(self.counts(_text(output, "output"), _references(references)))
+        texts = _text(output, "output"), _references(references)
+        counts = self.counts(*texts) if counts is None else counts
+        if len(counts) != self._width:
+            raise DataError(f"a row has {self._width} counts, got {len(counts)}; evaluate the model again")
+        self._counts.extend(counts)
+        return counts
 
     def __len__(self) -> int:
         """How many rows were added."""
@@ -88,14 +97,28 @@ class TextMetric(ABC):
         """
         return intervals(self.bootstrap(), resamples, seed)
 
-    def differences(
-        self, other: TextMetric, resamples: int = RESAMPLES, seed: int = 0
-    ) -> dict[str, Interval]:
-        """How far every score lies above that of another system on the same rows: a paired bootstrap.
 
-        Raises: DataError: not the same number of rows. Else as `intervals`.
-        """
-        return differences(self.bootstrap(), other.bootstrap(), resamples, seed)
+@dataclass(frozen=True, repr=False)
+class ScoreTable(ABC):
+    """Scores of a set of rows as a table of names, in a column of `WIDTH`, and values."""
+
+    WIDTH: ClassVar[int] = 12
+
+    @abstractmethod
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<{self.WIDTH}} {value}" for name, value in self.lines())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(("", ""), self.lines())
 
 
 def add_all(metric: TextMetric, outputs: Iterable[str], references: Iterable[str | Sequence[str]]) -> None:

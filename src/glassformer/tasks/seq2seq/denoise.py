@@ -12,8 +12,7 @@ Source: Lewis et al. 2020, section 2.2; Raffel et al. 2020, section 3.1.4; Zhang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -27,11 +26,18 @@ from glassformer.data.noise import (
     rotate,
 )
 from glassformer.errors import ConfigError, nearest
-from glassformer.tasks.base import Dataset, Examples
-from glassformer.tasks.columns import check_columns, store_examples, tell_cut
+from glassformer.tasks.base import Dataset
+from glassformer.tasks.columns import tell_cut
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.seq2seq.task import Sides, TwoSided
-from glassformer.tasks.windows import apart, bare_ids, encoded, sentences_of, some, windows
+from glassformer.tasks.windows import (
+    apart,
+    bare_ids,
+    encoded,
+    joined_window,
+    sentence_windows,
+    windows,
+)
 from glassformer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -56,7 +62,7 @@ class Denoising(TwoSided):
         language: of the texts, for finding sentences · options: see `Sides`
     """
 
-    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+    MADE = "denoise"
 
     def __init__(
         self,
@@ -76,12 +82,7 @@ class Denoising(TwoSided):
         self.noises = tuple(noises)
         self.language = language
         self.mask = mask_of(model.tokenizer) if {"infill", "hide"} & set(noises) else 0
-
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
-        how = {"permuted": "permute" in self.noises, "language": self.language, **self.how}
-        examples = some(self._windows(rows), "texts must not be blank")
-        return store_examples(examples, rows, self.model, cache, made="denoise", **how)
+        self.how |= {"permuted": "permute" in noises, "language": language}
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         sentences = apart(example["input_ids"], example["sentences"])
@@ -94,21 +95,14 @@ class Denoising(TwoSided):
         # Masks that stand for nothing can make it longer than it was: what then has no room is left out.
         return self.example(spoilt, example["input_ids"])
 
-    def _windows(self, rows: Dataset) -> Iterator[dict[str, np.ndarray]]:
-        room = min(self.source.room, self.target.room)
-        for sentences in self._sentences(rows):
-            for window in windows(sentences, room):
-                lengths = np.array([len(sentence) for sentence in window], dtype=np.int32)
-                yield {"input_ids": np.concatenate(window), "sentences": lengths}
-
-    def _sentences(self, rows: Dataset) -> Iterator[list[np.ndarray]]:
-        """The sentences of each text; where none are permuted, the text is one."""
-        column = self.columns["text"]
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
+        room, column = min(self.source.room, self.target.room), self.columns["text"]
         if "permute" in self.noises:
-            yield from sentences_of(rows, column, self.reader, self.language)
-        else:
+            for _, window in sentence_windows(rows, column, self.reader, self.language, room):
+                yield joined_window(window)
+        else:  # a text is one sentence
             for ids in encoded(rows, column, lambda texts: bare_ids(self.reader, texts)):
-                yield [np.array(ids, dtype=np.int32)]
+                yield from map(joined_window, windows([np.array(ids, dtype=np.int32)], room))
 
 
 class SpanCorruption(TwoSided):
@@ -118,7 +112,8 @@ class SpanCorruption(TwoSided):
         rate: how many tokens are cut out · mean: tokens of a stretch, on average · options: see `Sides`
     """
 
-    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+    MADE = "spans"
+    NEEDS = "a text of two tokens at least is needed"
 
     def __init__(
         self, model: Model, *, rate: float = 0.15, mean: float = 3.0, **options: Unpack[Sides]
@@ -128,18 +123,12 @@ class SpanCorruption(TwoSided):
         self.sentinels = sentinels_of(model.tokenizer)
         self._corrupted(np.arange(2), np.random.default_rng(0))  # numbers out of range are said now
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
         room = self.source.room
-        texts = encoded(rows, self.columns["text"], lambda texts: bare_ids(self.reader, texts))
-        stretches = (
-            {"input_ids": ids}
-            for text in texts
-            for start in range(0, len(text), room)
-            if len(ids := np.array(text[start : start + room], dtype=np.int32)) > 1
-        )
-        examples = some(stretches, "a text of two tokens at least is needed")
-        return store_examples(examples, rows, self.model, cache, made="spans", **self.how)
+        for text in encoded(rows, self.columns["text"], lambda texts: bare_ids(self.reader, texts)):
+            for start in range(0, len(text), room):
+                if len(ids := np.array(text[start : start + room], dtype=np.int32)) > 1:
+                    yield {"input_ids": ids}
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
         return self.example(*self._corrupted(example["input_ids"], draw))
@@ -156,7 +145,8 @@ class GapSentences(TwoSided):
         options: see `Sides`
     """
 
-    COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
+    MADE = "gaps"
+    NEEDS = "a text of two sentences at least is needed"
 
     def __init__(
         self, model: Model, *, rate: float = 0.3, language: str = "en", **options: Unpack[Sides]
@@ -167,21 +157,16 @@ class GapSentences(TwoSided):
         self.rate = rate
         self.language = language
         self.mask = mask_of(model.tokenizer, "<mask_1>")
+        self.how |= {"rate": rate, "language": language}
 
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
-        how = {"rate": self.rate, "language": self.language, **self.how}
-        examples = some(self._gaps(rows), "a text of two sentences at least is needed")
-        return store_examples(examples, rows, self.model, cache, made="gaps", **how)
-
-    def _gaps(self, rows: Dataset) -> Iterator[dict[str, Any]]:
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
         made = cut = 0
-        for sentences in sentences_of(rows, self.columns["text"], self.reader, self.language):
-            for window in windows(sentences, self.source.room):
-                if len(window) > 1:
-                    read, gap = gap_sentences(window, mask=self.mask, rate=self.rate)
-                    made, cut = made + 1, cut + (len(gap) > self.target.room)
-                    yield self.example(read, gap)
+        column, room = self.columns["text"], self.source.room
+        for _, window in sentence_windows(rows, column, self.reader, self.language, room):
+            if len(window) > 1:
+                read, gap = gap_sentences(window, mask=self.mask, rate=self.rate)
+                made, cut = made + 1, cut + (len(gap) > self.target.room)
+                yield self.example(read, gap)
         tell_cut("targets", cut, made, self.max_target)
 
 

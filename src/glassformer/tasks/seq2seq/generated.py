@@ -1,4 +1,4 @@
-"""Text generation tasks that are evaluated against references: translation, summarisation.
+"""Translation and summarisation: texts are generated from sources and scored against references (BLEU, chrF, ROUGE).
 
 A model reads sources as in training, cut where they were cut there, and generates by beam search. Each row has one
 reference or several. The loss of the first of them, token by token, is scored too.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -17,15 +18,21 @@ import torch
 
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.options import GenerationDefaults
 from glassformer.model import Model
-from glassformer.tasks.base import Dataset, EvaluationOptions, Progress
-from glassformer.tasks.causal.token_losses import TokenLosses, token_losses
+from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress
+from glassformer.tasks.causal.token_losses import loss_sums, perplexity, token_losses
 from glassformer.tasks.columns import check_columns, parts_of
-from glassformer.tasks.metrics.bootstrap import Bootstrap, BootstrapSums, BootstrapUnion
+from glassformer.tasks.metrics.bleu import BleuMetric, ChrfMetric
+from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, BootstrapUnion
+from glassformer.tasks.metrics.rouge import KINDS, RougeMetric
 from glassformer.tasks.metrics.text_metric import TextMetric
 from glassformer.tasks.predictions import Prediction
+from glassformer.tasks.seq2seq.baselines import Lead, Lexicon, nearest
 from glassformer.tasks.seq2seq.task import SequenceToSequence, source_of, target_of
+
+TextMetrics = list[tuple[TextMetric, tuple[str, ...]]]
+"""Text metrics, and those of the scores of each that are reported."""
 
 NEW_TOKENS = 128
 TRAINING_PAIRS = 100_000
@@ -70,13 +77,12 @@ class ReferenceTask(SequenceToSequence):
 
     @property
     def training_identity(self) -> str:
-        return (
-            SequenceToSequence.__name__
-        )  # trained alike, and so called in checkpoints from before it was divided
+        # Trained alike, and so called in checkpoints from before it was divided.
+        return SequenceToSequence.__name__
 
     @abstractmethod
-    def text_metrics(self) -> list[tuple[TextMetric, tuple[str, ...]]]:
-        """Fresh text metrics, and those of their scores that are reported."""
+    def text_metrics(self) -> TextMetrics:
+        """Fresh text metrics of an evaluation."""
 
     @property
     def beams(self) -> int:
@@ -96,26 +102,31 @@ class ReferenceTask(SequenceToSequence):
         check_columns(rows, [source, target])
         pairs = list(self.pairs(rows))
         examples = [self.example(source_ids, target_ids) for source_ids, target_ids in pairs]
-        losses: list[TokenLosses] = list(token_losses(self, examples))
+        losses = list(token_losses(self, examples))
         texts = self.generate([example["input_ids"] for example in examples], progress)
-        yield from self._with_scores(
-            [
-                Prediction(
-                    index=index,
-                    where=rows.where(index),
-                    row={"source": source_of(rows[index], source)},
-                    label=parts_of(rows[index], target),
-                    predicted=text,
-                    loss=float(of_target.losses.mean()),
-                    details={
-                        "tokens": len(of_target.losses),
-                        "cut": len(pairs[index][0]) > self.source.room,
-                        "ended": ended,
+        metrics = self.text_metrics()
+        for index, ((text, ended), of_target) in enumerate(zip(texts, losses, strict=True)):
+            references = parts_of(rows[index], target)
+            counts = [list(metric.add(text, references)) for metric, _ in metrics]
+            yield Prediction(
+                index=index,
+                where=rows.where(index),
+                row={"source": source_of(rows[index], source)},
+                label=references,
+                predicted=text,
+                loss=float(of_target.losses.mean()),
+                details={
+                    "tokens": len(of_target.losses),
+                    "cut": len(pairs[index][0]) > self.source.room,
+                    "ended": ended,
+                    "figures": {
+                        name: round(float(metric.scores(np.array([row]), 1)[name][0]), 4)
+                        for (metric, names), row in zip(metrics, counts, strict=True)
+                        for name in names
                     },
-                )
-                for index, ((text, ended), of_target) in enumerate(zip(texts, losses, strict=True))
-            ]
-        )
+                    "counts": counts,
+                },
+            )
 
     def generate(
         self, sources: Sequence[np.ndarray], progress: Progress | None = None
@@ -124,7 +135,10 @@ class ReferenceTask(SequenceToSequence):
 
         The longest are first: rows of like lengths share a batch, and what needs most memory fails at once.
         """
-        model, options = with_decoder_start(self), self._generation_options()
+        names = ("length_penalty", "no_repeat_ngram_size")
+        options = {name: value for name in names if (value := getattr(self.evaluation, name)) is not None}
+        options |= {"num_beams": self.beams, "max_new_tokens": self.max_new_tokens}
+        model = with_decoder_start(self)
         stops = set(GenerationDefaults(model.generation_config, model.config, model.vocabulary).stop_ids)
         order = sorted(range(len(sources)), key=lambda i: (-len(sources[i]), i))
         texts = [("", True)] * len(sources)
@@ -143,39 +157,17 @@ class ReferenceTask(SequenceToSequence):
                 progress(len(batch))
         return texts
 
-    def _generation_options(self) -> dict[str, Any]:
-        names = ("length_penalty", "no_repeat_ngram_size")
-        given = {name: value for name in names if (value := getattr(self.evaluation, name)) is not None}
-        return {"num_beams": self.beams, "max_new_tokens": self.max_new_tokens, **given}
-
-    def _with_scores(self, predictions: Sequence[Prediction]) -> list[Prediction]:
-        """The same predictions, with the scores of each alone."""
-        of_rows: list[dict[str, float]] = [{} for _ in predictions]
-        for metric, names in self._measured(predictions):
-            for scores, counts in zip(of_rows, metric.rows, strict=True):
-                of_row = metric.scores(counts[None], 1)
-                scores.update({name: round(float(of_row[name][0]), 4) for name in names})
-        return [
-            replace(x, details={**x.details, "figures": scores})
-            for x, scores in zip(predictions, of_rows, strict=True)
-        ]
-
     def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
-        parts: list[Bootstrap] = [
-            metric.bootstrap(dict.fromkeys(names, metric.method))
-            for metric, names in self._measured(predictions)
-        ]
+        parts: list[Bootstrap] = []
+        for number, (metric, names) in enumerate(self.text_metrics()):
+            for x in predictions:
+                # A baseline has no counts yet, and neither have predictions that an earlier version saved.
+                counts = x.details.get("counts")
+                metric.add(x.predicted, x.label, counts[number] if counts else None)
+            parts.append(metric.bootstrap(dict.fromkeys(names, metric.method)))
         if all(x.loss is not None for x in predictions):
             parts.append(perplexity_of_targets(predictions))
         return BootstrapUnion(*parts)
-
-    def _measured(self, predictions: Sequence[Prediction]) -> list[tuple[TextMetric, tuple[str, ...]]]:
-        """The text metrics, once every prediction is added."""
-        metrics = self.text_metrics()
-        for metric, _ in metrics:
-            for x in predictions:
-                metric.add(x.predicted, x.label)
-        return metrics
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         asked = self.evaluation
@@ -193,40 +185,72 @@ class ReferenceTask(SequenceToSequence):
             notes.append(f"{unfinished:,} {of} texts were not at their end after so many")
         return notes
 
-    def training_pairs(self, train: Dataset) -> list[tuple[str, str]]:
-        """The pairs of texts that baselines learn from."""
+
+class Translate(ReferenceTask):
+    """Translations of sources. Args: as of `SequenceToSequence`"""
+
+    METRIC = "BLEU"
+    BEAMS = 5
+
+    def text_metrics(self) -> TextMetrics:
+        return translation_metrics()
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        sources = [x.row["source"] for x in predictions]
+        yield Baseline("copy", "the source as it stands", with_texts(predictions, sources))
+        if train is None:
+            return
         source, target = self.columns["source"], self.columns["target"]
         rows = (train[index] for index in range(min(len(train), TRAINING_PAIRS)))
-        return [(source_of(row, source), target_of(row, target)) for row in rows]
+        pairs = [(source_of(row, source), target_of(row, target)) for row in rows]
+        about = "each word by its most likely translation, learnt from the training pairs (IBM model 1)"
+        yield Baseline("word by word", about, with_texts(predictions, list(map(Lexicon(pairs), sources))))
+        about = "the translation of the training source that is most like it (TF-IDF of its words)"
+        yield Baseline("nearest", about, with_texts(predictions, nearest(pairs, sources)))
+
+
+class Summarise(ReferenceTask):
+    """Summaries of sources. Args: as of `SequenceToSequence`"""
+
+    METRIC = "ROUGE-L f"
+    BEAMS = 4
+
+    def text_metrics(self) -> TextMetrics:
+        return summary_metrics(language=self.evaluation.language)
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        sources = [x.row["source"] for x in predictions]
+        for sentences, about in ((1, "the first sentence"), (3, "the first three sentences")):
+            summaries = Lead(sentences, self.evaluation.language)(sources)
+            yield Baseline(f"lead-{sentences}", about, with_texts(predictions, summaries))
+
+
+def translation_metrics() -> TextMetrics:
+    """BLEU and chrF. Raises: MissingExtraError: without sacrebleu."""
+    return [(BleuMetric(), ("BLEU",)), (ChrfMetric(), ("chrF",))]
+
+
+def summary_metrics(*, stemming: bool = False, language: str = "en") -> TextMetrics:
+    """ROUGE, of which F is reported. Raises: MissingExtraError: without rouge-score."""
+    return [(RougeMetric(stemming=stemming, language=language), tuple(f"{kind} f" for kind in KINDS))]
 
 
 def with_decoder_start(task: SequenceToSequence) -> Model:
     """The model, whose decoder begins with the tokens that it was taught to begin with."""
-    model = task.model
+    model = copy(task.model)
     start: dict[str, Any] = {"decoder_start_token_id": task.start}
     if task.target.before:
         start["forced_bos_token_id"] = task.target.before[0]
-    return Model(
-        model.network,
-        model.family,
-        model.spec,
-        model.config,
-        model.task,
-        tokenizer=model.tokenizer,
-        report=model.report,
-        folder=model.folder,
-        own_head=model.own_head,
-        generation_config={**model.generation_config, **start},
-    )
+    model.generation_config = {**model.generation_config, **start}
+    return model
 
 
 def perplexity_of_targets(predictions: Sequence[Prediction]) -> BootstrapSums:
     """The perplexity of the first reference, given the source."""
-    rows = [[(x.loss or 0.0) * x.details["tokens"], x.details["tokens"]] for x in predictions]
     how = f"exp(mean loss of the tokens of the first reference, teacher forcing); numpy {version('numpy')}"
     return BootstrapSums(
-        np.array(rows),
-        lambda sums: {"perplexity": np.exp(np.minimum(sums[:, 0] / sums[:, 1], 700.0))},
+        loss_sums(predictions),
+        lambda sums: {"perplexity": perplexity(sums[:, 0] / sums[:, 1])},
         {"perplexity": how},
     )
 

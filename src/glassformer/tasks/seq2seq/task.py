@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
@@ -21,20 +20,12 @@ from torch import Tensor
 from glassformer.core.flow import Flow
 from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError
-from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.options import GenerationDefaults
 from glassformer.models._seq2seq import shift_right
-from glassformer.tasks.base import Dataset, Examples, Task
-from glassformer.tasks.columns import (
-    check_columns,
-    columns_of,
-    head_of,
-    parts_of,
-    store_examples,
-    tell_cut,
-)
-from glassformer.tasks.metrics.metric import PerplexityMetric
+from glassformer.tasks.base import Dataset
+from glassformer.tasks.columns import parts_of, tell_cut
 from glassformer.tasks.microbatch import IGNORE_INDEX, Example, MicroBatch, padded, padded_texts
-from glassformer.tasks.windows import Frame, bare_ids, encoded, room_of
+from glassformer.tasks.windows import Frame, LanguageTask, bare_ids, encoded, room_of
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
 
@@ -57,7 +48,7 @@ class Sides(TypedDict, total=False):
     columns: Mapping[str, str] | None
 
 
-class TwoSided(Task):
+class TwoSided(LanguageTask):
     """What all objectives of an encoder-decoder share: how its two sides begin and end, and how they are laid out.
 
     reader, writer: the tokenizers of what is read and said · source, target: the frames of both
@@ -67,7 +58,6 @@ class TwoSided(Task):
     """
 
     HEAD = "translation"
-    VALIDATION_METRIC = "perplexity"
     EVALUATION: ClassVar[type | None] = None
 
     @classmethod
@@ -75,9 +65,7 @@ class TwoSided(Task):
         return [*super().options(), *(name for name in Sides.__annotations__ if name != "columns")]
 
     def __init__(self, model: Model, **options: Unpack[Sides]) -> None:
-        super().__init__(model)
-        self.head = head_of(model, self.HEAD)
-        self.columns = columns_of(self.COLUMNS, options.get("columns"))
+        super().__init__(model, options.get("columns"))
         source_code, target_code = options.get("source_language"), options.get("target_language")
         self.reader = model.tokenizer if source_code is None else model.tokenizer.in_language(source_code)
         self.writer = target_tokenizer(model, target_code)
@@ -96,7 +84,6 @@ class TwoSided(Task):
             self.max_target,
         )
         self.how = {
-            "columns": self.columns,
             "source": [asdict(self.source), self.reader.engine.to_str()],
             "target": [asdict(self.target), self.writer.engine.to_str()],
         }
@@ -119,9 +106,6 @@ class TwoSided(Task):
     def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor:
         return padded([e["labels"] for e in examples], IGNORE_INDEX)
 
-    def metric(self) -> PerplexityMetric:
-        return PerplexityMetric(self.head)
-
 
 class SequenceToSequence(TwoSided):
     """Sources with their targets: translations, summaries, or any task told in words.
@@ -136,22 +120,25 @@ class SequenceToSequence(TwoSided):
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"source": "source", "target": "target"}
     TARGETS = ("target",)
+    MADE = "sequence"
+    NEEDS = ""
 
     def __init__(self, model: Model, *, prefix: str = "", **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
         self.prefix = prefix
-
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
-        how = {"prefix": self.prefix, **self.how}
-        return store_examples(self._examples(rows), rows, self.model, cache, made="sequence", **how)
+        self.how["prefix"] = prefix
 
     def pairs(self, rows: Dataset) -> Iterator[tuple[list[int], list[int]]]:
         """The ids of sources and targets, uncut and without special tokens.
 
         Raises: DataError: one has no token.
         """
-        sources = encoded(rows, self.columns["source"], self._read, source_of)
+
+        def read(texts: list[str]) -> list[list[int]]:
+            # A blank source stays blank, so that it is said.
+            return bare_ids(self.reader, [self.prefix + text if text.strip() else "" for text in texts])
+
+        sources = encoded(rows, self.columns["source"], read, source_of)
         targets = encoded(rows, self.columns["target"], lambda texts: bare_ids(self.writer, texts), target_of)
         for index, pair in enumerate(zip(sources, targets, strict=True)):
             for role, ids in zip(("source", "target"), pair, strict=True):
@@ -159,7 +146,7 @@ class SequenceToSequence(TwoSided):
                     raise DataError(f"{rows.where(index)}: {self.columns[role]!r} has no token; it needs one")
             yield pair
 
-    def _examples(self, rows: Dataset) -> Iterator[dict[str, Any]]:
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
         cut = {"sources": 0, "targets": 0}
         for source, target in self.pairs(rows):
             cut["sources"] += len(source) > self.source.room
@@ -167,9 +154,6 @@ class SequenceToSequence(TwoSided):
             yield self.example(source, target)
         tell_cut("sources", cut["sources"], len(rows), self.max_source)
         tell_cut("targets", cut["targets"], len(rows), self.max_target)
-
-    def _read(self, texts: list[str]) -> Iterable[list[int]]:
-        return bare_ids(self.reader, [self.prefix + text if text.strip() else "" for text in texts])
 
 
 def source_of(row: Mapping[str, Any], column: str) -> str:

@@ -12,19 +12,16 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glassformer.tasks.base import Baseline, Dataset
-from glassformer.tasks.baselines import nats, package, read, training_sample, with_prediction
-from glassformer.tasks.classify.feature_classifier import sklearn
-from glassformer.tasks.columns import check_columns
+from glassformer.tasks.classify.baselines import nats, sklearn
+from glassformer.tasks.columns import check_columns, parse_rows, training_sample
+from glassformer.tasks.metrics.classes import by_sklearn
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.tag.tags import Tags, words_and_tags
-
-if TYPE_CHECKING:
-    from glassformer.tasks.tag.task import Tag
+from glassformer.tasks.tag.task import Tag, Tags, words_and_tags
 
 CELLS = 2**24
 """The most weights that are learnt, of all tags together; features are hashed to as many numbers as that allows."""
@@ -41,29 +38,29 @@ def tag_baselines(task: Tag, train: Dataset | None, predictions: Sequence[Predic
     Args: task: whose tags · predictions: of the model, with a tag for each word
     Raises: MissingExtraError: without scikit-learn. DataError: a training row without words and tags.
     """
-    tags = task.tags
+    tags = task.kind
     sentences = [list(prediction.row["tokens"]) for prediction in predictions]
+
+    def everywhere(tag: str) -> list[Prediction]:
+        return _with_tags(predictions, [[tag] * len(words) for words in sentences])
+
     if tags.marks_entities:
-        yield Baseline(
-            "all O",
-            "no word is of an entity",
-            _with_tags(predictions, [["O"] * len(words) for words in sentences]),
-        )
+        yield Baseline("all O", "no word is of an entity", everywhere("O"))
     if train is None:
         return
     numbers, note = training_sample(train)
-    columns = task.columns
-    check_columns(train, list(columns.values()))
-    training = read(train, numbers, lambda row: _words_and_names(row, columns, tags))
+    check_columns(train, list(task.columns.values()))
+
+    def parse(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        words, tags_of_row = words_and_tags(row, task.columns)
+        return words, [tags.names[tags.number(tag)] for tag in tags_of_row]
+
+    training = list(parse_rows(train, parse, numbers))
     counts = Counter(tag for _, row in training for tag in row)
     usual = "O" if tags.marks_entities else counts.most_common(1)[0][0]
     if not tags.marks_entities:
         about = "always the tag that most words of the training rows have"
-        yield Baseline(
-            "most frequent",
-            f"{about}{note}",
-            _with_tags(predictions, [[usual] * len(words) for words in sentences]),
-        )
+        yield Baseline("most frequent", f"{about}{note}", everywhere(usual))
 
     dictionary = _dictionary(training)
     about = f"the tag that each word has most often in the training rows; a word that is new there: {usual}"
@@ -72,15 +69,8 @@ def tag_baselines(task: Tag, train: Dataset | None, predictions: Sequence[Predic
 
     if len(counts) < 2:
         return
-    about = f"logistic regression on words, their shapes, ends and neighbours, {package()}{note}"
+    about = f"logistic regression on words, their shapes, ends and neighbours, {by_sklearn()}{note}"
     yield Baseline("words and shapes", about, _fit_and_predict(predictions, sentences, training, tags))
-
-
-def _words_and_names(
-    row: Mapping[str, Any], columns: Mapping[str, str], tags: Tags
-) -> tuple[list[str], list[str]]:
-    words, tags_of_row = words_and_tags(row, columns)
-    return words, [tags.names[tags.number(tag)] for tag in tags_of_row]
 
 
 def _dictionary(training: Sequence[tuple[list[str], list[str]]]) -> dict[str, str]:
@@ -168,8 +158,8 @@ def _with_tags(
 ) -> list[Prediction]:
     """The predictions with these tags, and the losses of their words; a row's is the mean."""
     results = []
-    for number, (prediction, tags) in enumerate(zip(predictions, tags_of_row, strict=True)):
-        lost = {} if losses is None else {"losses": losses[number]}
+    for number, (x, tags) in enumerate(zip(predictions, tags_of_row, strict=True)):
+        details = {} if losses is None else {"losses": losses[number]}
         loss = sum(losses[number]) / len(tags) if losses else None
-        results.append(with_prediction(prediction, tags, correct=tags == prediction.label, loss=loss, **lost))
+        results.append(x.by_baseline(tags, tags == x.label, loss, **details))
     return results

@@ -5,34 +5,36 @@
     tags      B-PER I-PER · O O B-ORG · O      a word has the tag of its first token, as in training
     entities  PER Jeff Dean 0-9 · ORG Google 23-29
 
-What a word is does not depend on the tokenizer (`words.py`), and a long text is read in windows (`windows.py`), so a
-name is found whole wherever its tokens are split or a window ends.
-Source: Devlin et al. 2019, section 5.3; runs of tags as in `evaluation/entities.py`.
+What a word is does not depend on the tokenizer (`words.py`), and a long text is read in sliding windows, so a name is
+found whole wherever its tokens are split or a window ends.
+Source: Devlin et al. 2019, section 5.3; runs of tags as in `metrics/entities.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.metrics.entities import EntityRuns
-from glassformer.tasks.packed_pipeline import PackedPipeline, logits_of
-from glassformer.tasks.pipelines import check_names
+from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import Entity, Results, TaggedToken
-from glassformer.tasks.tag.task import Tag
-from glassformer.tasks.tag.windows import merged, windows_of
+from glassformer.tasks.tag.task import Tag, first_tokens
 from glassformer.tasks.tag.words import Word, joined, words_in
 from glassformer.text.batches import span_indices, text_token_limit, word_spans
 
 STRATEGIES = ("first", "none")
 IGNORED = ("O",)
+SHARED = 4
+"""Windows share the fourth part of their tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Tokens:
 
     words: where each stands in the text · came_as_words: places are numbers of words, not of characters
     ids, offsets, owners: a token's number, its characters, its word (-1 for none)
+    first: the first token of each word that has one → the word
     """
 
     text: str
@@ -49,6 +52,7 @@ class Tokens:
     ids: list[int]
     offsets: list[tuple[int, int]]
     owners: list[int]
+    first: dict[int, int]
 
 
 class TokenClassification(PackedPipeline):
@@ -67,11 +71,11 @@ class TokenClassification(PackedPipeline):
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
         self.task_object = Tag(model)
-        self._runs = EntityRuns(self.task_object.tags.names) if self.task_object.tags.marks_entities else None
+        self._runs = EntityRuns(self.task_object.kind.names) if self.task_object.kind.marks_entities else None
         super().__init__(model, task, **options)
 
     def check(self, options: Mapping[str, Any]) -> None:
-        check_names(self.task, options, self.OWN)
+        super().check(options)
         strategy = options.get("aggregation_strategy", "first")
         if strategy not in STRATEGIES:
             raise ConfigError(
@@ -97,7 +101,7 @@ class TokenClassification(PackedPipeline):
         texts = list(self._read(batch))
         before, after = self.model.tokenizer.prefix_and_suffix
         room = text_token_limit(self.limit, len(before) + len(after))
-        windows = [windows_of(len(text.ids), room, _first_tokens(text.owners)) for text in texts]
+        windows = [windows_of(len(text.ids), room, text.first) for text in texts]
         examples = [
             {"input_ids": [*before, *text.ids[window.start : window.stop], *after]}
             for text, its in zip(texts, windows, strict=True)
@@ -128,13 +132,14 @@ class TokenClassification(PackedPipeline):
             owners = span_indices([span[:2] for span in spans], row.offsets)
             if words is None:
                 spans, owners = joined(spans, owners)
-            yield Tokens(text, spans, words is not None, row.ids, row.offsets, owners)
+            seen, first = (numbers.tolist() for numbers in first_tokens(np.array(owners, dtype=np.int64)))
+            first_of = dict(zip(first, seen, strict=True))
+            yield Tokens(text, spans, words is not None, row.ids, row.offsets, owners, first_of)
 
     def _entities(self, text: Tokens, scores: Tensor) -> Iterator[Entity]:
         """scores: [tokens, tags]"""
-        first = _first_tokens(text.owners)
-        words = list(first.values())
-        best = scores[list(first)].max(-1)
+        words = list(text.first.values())
+        best = scores[list(text.first)].max(-1)
         tags, shares = best.indices.numpy(), best.values.tolist()
         for kind, begin, last in self._spans(tags):
             share = sum(shares[begin : last + 1]) / (last + 1 - begin)
@@ -145,7 +150,7 @@ class TokenClassification(PackedPipeline):
     def _spans(self, tags: np.ndarray) -> Iterator[tuple[str, int, int]]:
         """What the tags of words make: a name, the first word and the last."""
         if self._runs is None:
-            names = self.task_object.tags.names
+            names = self.task_object.kind.names
             yield from ((names[tag], i, i) for i, tag in enumerate(tags))
             return
         begins, kinds, ends = self._runs.of(tags, np.zeros(len(tags)))
@@ -159,7 +164,7 @@ class TokenClassification(PackedPipeline):
         best = scores.max(-1)
         for i, (tag, share) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)):
             place = (text.owners[i], text.owners[i] + 1) if text.came_as_words else text.offsets[i]
-            yield TaggedToken(self.task_object.tags.names[tag], share, special + i, pieces[i], *place)
+            yield TaggedToken(self.task_object.kind.names[tag], share, special + i, pieces[i], *place)
 
 
 def _text_and_words(given: Any) -> tuple[str, list[str] | None]:
@@ -177,11 +182,43 @@ def _text_and_words(given: Any) -> tuple[str, list[str] | None]:
     )
 
 
-def _first_tokens(owners: Sequence[int]) -> dict[int, int]:
-    """The first token of each word that has one → the word."""
-    words, first = np.unique(np.array(owners, dtype=np.int64), return_index=True)
-    return {int(token): int(word) for word, token in zip(words, first, strict=True) if word >= 0}
-
-
 def _tag(result: Entity | TaggedToken) -> str:
     return result.entity_group if isinstance(result, Entity) else result.entity
+
+
+def windows_of(length: int, room: int | None, starts: Collection[int] = ()) -> list[range]:
+    """Which tokens each sliding window over a text longer than the context holds.
+
+        tokens     0 1 2 3 4 5 6 7 8 9 …
+        window 0   0 1 2 3 4 5 6 7
+        window 1             5 6 7 8 9 …        each token is answered by the window in which it stands further
+        answered   0 0 0 0 0 0 1 1 1 1          from where a window was cut, so none without its neighbours
+
+    Args:
+        length: of the row · room: tokens of a window; None = any number
+        starts: the tokens that begin a word; a window begins with one where it can
+    Raises: ConfigError: there is no room for a token.
+    """
+    if room is None or length <= room:
+        return [range(length)]
+    if room < 1:
+        raise ConfigError("the model reads so few tokens that the special ones leave no room for text")
+    spans = [range(room)]
+    while spans[-1].stop < length:
+        last = spans[-1]
+        planned = last.stop - room // SHARED
+        begins = next((token for token in range(planned, last.start, -1) if token in starts), planned)
+        spans.append(range(begins, min(begins + room, length)))
+    return spans
+
+
+def merged(windows: Sequence[range], logits: Sequence[Tensor]) -> Tensor:
+    """One answer a token, of what was said to each window. [length, …]"""
+    cuts = [(after.start + window.stop) // 2 for window, after in pairwise(windows)]
+    edges = pairwise([0, *cuts, windows[-1].stop])
+    return torch.cat(
+        [
+            answers[start - window.start : end - window.start]
+            for window, answers, (start, end) in zip(windows, logits, edges, strict=True)
+        ]
+    )

@@ -4,48 +4,165 @@
     example    [CLS]  jeff   dean   ##e   works [SEP]
     labels     -100   B-PER  I-PER  -100  O     -100          as numbers; -100 does not count
 
-A word is judged by its first token alone, so that each word counts once, however many tokens it falls into.
+    tags       B-PER  I-PER  O      entities, scored as wholes by seqeval
+               NOUN   NOUN   VERB   classes of words, scored one by one by scikit-learn
+
+A word is judged by its first token alone, so that each word counts once, however many tokens it falls into. Every word
+of a row is scored, also one that was cut off: a score must not rise because rows were cut.
 Source: Devlin et al. 2019, section 5.3.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from glassformer.core.heads import Head
 from glassformer.errors import DataError
-from glassformer.tasks.base import Baseline, Dataset, Examples, PerClassReport, Progress, Task
-from glassformer.tasks.classify.kinds import label_names
-from glassformer.tasks.classify.labels import relabelled
+from glassformer.files import safe_repr
+from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.classify.kinds import SingleLabel, name_of, sorted_names
+from glassformer.tasks.classify.task import ClassificationTask, count_names, label_names
 from glassformer.tasks.columns import (
     check_columns,
     chunks,
     columns_of,
-    head_of,
     limit_of,
-    placed,
-    store_examples,
+    listed,
     tell_cut,
+    words_of,
 )
 from glassformer.tasks.loop import run_examples
-from glassformer.tasks.metrics.bootstrap import Bootstrap
-from glassformer.tasks.metrics.metric import Metric
-from glassformer.tasks.microbatch import IGNORE_INDEX, Example, joined, padded
+from glassformer.tasks.metrics.classes import ClassificationMetric, ClassificationScores
+from glassformer.tasks.metrics.entities import EntityMetric, EntityScores, marks_entities, seqeval_metrics
+from glassformer.tasks.metrics.metric import Bootstrap, Metric
+from glassformer.tasks.microbatch import IGNORE_INDEX, Example
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.tag.tags import COLUMNS, Tags, tags_of, words_and_tags
+from glassformer.tasks.windows import token_labels
 
 if TYPE_CHECKING:
     from glassformer.model import Model
 
+OUTSIDE = "O"
+"""The tag of words that are of no entity."""
 
-class Tag(Task):
+COLUMNS = {"tokens": "tokens", "tags": "tags"}
+
+
+class Tags(SingleLabel):
+    """The tags of words: of entities, which are scored as wholes, or others, which are classes of words.
+
+    scored_names: the tags that predictions may have, by number: O is among those of entities in any case
+    """
+
+    PROBLEM = None
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self.marks_entities = marks_entities(names)
+        self.scored_names = list(names)
+        if self.marks_entities:
+            self.METRIC = self.VALIDATION_METRIC = "f1"
+            self.scored_names += [OUTSIDE] if OUTSIDE not in names else []
+
+    def number(self, value: object) -> int:
+        """The number of a tag. A number is one itself, but not its digits, since "0" is often meant for an O."""
+        if isinstance(value, str) and value not in self.names:
+            raise self.unknown(value)
+        return super().number(value)
+
+    def metric(self, head: Head) -> Metric:
+        return (EntityMetric if self.marks_entities else ClassificationMetric)(head, self.names)
+
+    def check_packages(self) -> None:
+        if self.marks_entities:
+            seqeval_metrics()
+        else:
+            super().check_packages()
+
+    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
+        """Raises: DataError: a prediction with other tags, or not one for each word."""
+        number = {name: i for i, name in enumerate(self.scored_names)}
+        for x in predictions:
+            if len(x.label) != len(x.predicted):
+                raise DataError(
+                    f"{x.where}: {len(x.label)} tags are true, and {len(x.predicted)} were predicted"
+                )
+            for tag in (*x.label, *x.predicted):
+                if tag not in number:
+                    raise DataError(
+                        f"{x.where}: the tag {safe_repr(tag)} is none that the model knows: {', '.join(number)}"
+                    )
+        sides = [x.label for x in predictions], [x.predicted for x in predictions]
+        if self.marks_entities:
+            return EntityScores(self.scored_names, *sides)
+        true, predicted = (np.array([number[tag] for tag in chain.from_iterable(side)]) for side in sides)
+        rows = np.repeat(np.arange(len(predictions)), list(map(len, sides[0])))
+        return ClassificationScores(self.scored_names, true, predicted, rows)
+
+    def of_unseen_words(self, predicted: Sequence[Sequence[str | None]]) -> str:
+        """The tag that words count as which the model never saw: O, or the one that was predicted most often."""
+        if self.marks_entities:
+            return OUTSIDE
+        counts: Counter[str] = Counter(tag for tags in predicted for tag in tags if tag is not None)
+        return counts.most_common(1)[0][0]
+
+
+def tags_of(rows: Dataset, columns: Mapping[str, str] | None = None) -> Tags:
+    """The tags of the rows that are learned from: O first, then type by type.
+
+    Raises: DataError: a row without tags, or another number of them than of words; tags of entities and others in one
+        column, such as 0 beside B-PER.
+    """
+    columns = columns_of(COLUMNS, columns)
+    check_columns(rows, list(columns.values()))
+    counts, where = count_names(
+        rows, iter(rows), lambda row: [name_of(tag) for tag in words_and_tags(row, columns)[1]]
+    )
+    names = sorted(sorted_names(counts), key=lambda tag: (tag != "O", tag.partition("-")[2]))
+    if len(names) < 2:
+        what = f"is {names[0]!r}" if names else "is missing"
+        raise DataError(
+            f"{rows.where(0)}: every tag of {columns['tags']!r} {what}; there is nothing to learn"
+        )
+    others = [tag for tag in names if not marks_entities([tag, "B-x"])]
+    entities = [tag for tag in names if tag not in others and "-" in tag]
+    if others and entities:
+        odd = min(others, key=counts.__getitem__)
+        hint = "; the letter O stands for no entity" if odd == "0" else ""
+        raise DataError(
+            f"{rows.where(where[odd])}: the tag {odd!r} is none of entities, as {entities[0]!r} is{hint}; tags are O, "
+            "or B-, I-, E- or S- and a type"
+        )
+    return Tags(names)
+
+
+def words_and_tags(row: Mapping[str, Any], columns: Mapping[str, str]) -> tuple[list[str], list[Any]]:
+    """The words of a row, and a tag for each.
+
+    Raises: DataError: there are not as many, or none.
+    """
+    words = words_of(row, columns["tokens"])
+    tags = listed(row.get(columns["tags"]))
+    if tags is None:
+        given = safe_repr(row.get(columns["tags"]))
+        raise DataError(f"{columns['tags']!r} is {given}; it must be a list with a tag for each word")
+    if len(words) != len(tags) or not words:
+        raise DataError(
+            f"{columns['tokens']!r} has {len(words)} words and {columns['tags']!r} has {len(tags)} tags; "
+            "each word has one tag"
+        )
+    return words, tags
+
+
+class Tag(ClassificationTask):
     """Which tag each word has; the model's config names the tags.
 
     Tags of entities (O, B-PER, I-PER, …) are judged by whole entities, others as classes of words.
@@ -61,6 +178,7 @@ class Tag(Task):
     HEAD = "token-classification"
     COLUMNS: ClassVar[Mapping[str, str]] = COLUMNS
     TARGETS = ("tags",)
+    kind: Tags
 
     def __init__(
         self,
@@ -70,65 +188,54 @@ class Tag(Task):
         max_tokens: int | None = None,
         all_tokens: bool = False,
     ) -> None:
-        super().__init__(model)
-        self.columns = columns_of(self.COLUMNS, columns)
-        self.tags = Tags(label_names(model.config))
-        self.head = head_of(model, self.HEAD)
-        self.METRIC, self.VALIDATION_METRIC = self.tags.METRIC, self.tags.VALIDATION_METRIC
+        super().__init__(model, columns=columns)
         self.max_tokens = limit_of(model, max_tokens)
         self.all_tokens = all_tokens
-        self._next = _tags_within(self.tags.names)
-
-    @classmethod
-    def head_config(
-        cls,
-        rows: Dataset,
-        config: Mapping[str, Any],
-        *,
-        own: bool,
-        columns: Mapping[str, str] | None,
-        options: Any,
-    ) -> dict[str, Any]:
-        return relabelled(config, tags_of(rows, columns), own=own)
-
-    def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
-        check_columns(rows, list(self.columns.values()))
-        return store_examples(
-            self._made(rows),
-            rows,
-            self.model,
-            cache,
-            objective=self.HEAD,
-            columns=self.columns,
-            cut=self.max_tokens,
-            tags=self.tags.names,
-            all_tokens=self.all_tokens,
+        names = self.kind.names
+        self.how = {"cut": self.max_tokens, "tags": names, "all_tokens": all_tokens}
+        within = [f"I{name[1:]}" if name.startswith("B") else name for name in names]
+        # Tag → that of what follows within the same word: I-PER for B-PER where there is one, else the same.
+        self._next = np.array(
+            [names.index(name if name in names else names[i]) for i, name in enumerate(within)]
         )
 
-    def _made(self, rows: Dataset) -> Iterator[Example]:
+    @staticmethod
+    def kind_of_config(config: Mapping[str, Any], separator: str | None) -> Tags:
+        return Tags(label_names(config))
+
+    @staticmethod
+    def kind_of_rows(rows: Dataset, columns: Mapping[str, str], separator: str | None) -> Tags:
+        return tags_of(rows, columns)
+
+    def _read(self, row: Mapping[str, Any]) -> tuple[list[str], np.ndarray]:
+        """The words of a row, and the numbers of their tags."""
+        words, tags = words_and_tags(row, self.columns)
+        return words, np.array([self.kind.number(tag) for tag in tags], dtype=np.int32)
+
+    def _tokenised(self, rows: Dataset) -> Iterator[tuple[int, list[str], np.ndarray, Any]]:
+        """Each row: its number, its words, the numbers of their tags, its tokens and the word of each."""
+        for numbers, parsed in chunks(rows, self._read):
+            encoded = self.model.tokenizer.batch_words([words for words, _ in parsed], self.max_tokens)
+            for index, (words, tags), row in zip(numbers, parsed, encoded, strict=True):
+                yield index, words, tags, row
+
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
         cut = lost = silent = 0
-        for numbers, held in chunks(rows):
-            words: list[list[str]] = []
-            tags: list[np.ndarray] = []
-            for index, row in zip(numbers, held, strict=True):
-                with placed(rows, index):
-                    read, tags_of_row = words_and_tags(row, self.columns)
-                    words.append(read)
-                    tags.append(np.array([self.tags.number(tag) for tag in tags_of_row], dtype=np.int32))
-            made = self.model.tokenizer.batch_words(words, self.max_tokens)
-            for index, encoded, numbered in zip(numbers, made, tags, strict=True):
-                owners = np.array(encoded.words, dtype=np.int64)
-                without = len(numbered) - len(np.unique(owners[owners >= 0]))
-                if without == len(numbered):
-                    raise DataError(f"{rows.where(index)}: none of its {without} words has a token")
-                if encoded.truncated:
-                    cut, lost = cut + 1, lost + without
-                else:
-                    silent += without
-                yield {
-                    "input_ids": np.array(encoded.ids, dtype=np.int32),
-                    "labels": self._labelled(owners, numbered),
-                }
+        for index, words, tags, encoded in self._tokenised(rows):
+            owners = np.array(encoded.words, dtype=np.int64)
+            seen, first = first_tokens(owners)
+            without = len(words) - len(seen)
+            if without == len(words):
+                raise DataError(f"{rows.where(index)}: none of its {without} words has a token")
+            if encoded.truncated:
+                cut, lost = cut + 1, lost + without
+            else:
+                silent += without
+            labels = np.full(len(owners), IGNORE_INDEX, dtype=np.int32)
+            if self.all_tokens:
+                labels[owners >= 0] = self._next[tags[owners[owners >= 0]]]
+            labels[first] = tags[seen]
+            yield {"input_ids": np.array(encoded.ids, dtype=np.int32), "labels": labels}
         tell_cut(f"rows, with {lost:,} words,", cut, len(rows), self.max_tokens)
         if silent:
             warnings.warn(
@@ -136,82 +243,59 @@ class Tag(Task):
                 stacklevel=2,
             )
 
-    def _labelled(self, owners: np.ndarray, tags: np.ndarray) -> np.ndarray:
-        """A label for each token: that of its word where it is the word's first, else -100. [tokens]"""
-        labels = np.full(len(owners), IGNORE_INDEX, dtype=np.int32)
-        if self.all_tokens:
-            labels[owners >= 0] = self._next[tags[owners[owners >= 0]]]
-        words, first = np.unique(owners, return_index=True)
-        labels[first[words >= 0]] = tags[words[words >= 0]]
-        return labels
-
     def labels(self, examples: Sequence[Example], flow: Any) -> Tensor:
-        arrays = [example["labels"] for example in examples]
-        return joined(arrays) if self.packs else padded(arrays, IGNORE_INDEX, torch.int64)
+        return token_labels([example["labels"] for example in examples], flow)
 
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         """A tag for each word of each row; words that were cut off, or have no token, count as untagged."""
-        predictions = list(self._of_seen_words(rows, progress))
-        untagged = self.tags.of_unseen_words([x.predicted for x in predictions])
-        for x in predictions:
-            tags = [untagged if tag is None else tag for tag in x.predicted]
-            yield replace(x, predicted=tags, correct=tags == x.label)
-
-    def _of_seen_words(self, rows: Dataset, progress: Progress | None) -> Iterator[Prediction]:
-        """The predictions for the words that the model sees; None for the others."""
         tokens = self.evaluation.tokens
         logits = run_examples(self, self.encode(rows), tokens=tokens, progress=progress)
-        for numbers, chunk in chunks(rows):
-            words_of_rows = [words_and_tags(row, self.columns) for row in chunk]
-            encoded = self.model.tokenizer.batch_words([words for words, _ in words_of_rows], self.max_tokens)
-            for index, (words, tags), row in zip(numbers, words_of_rows, encoded, strict=True):
-                label = [self.tags.number(tag) for tag in tags]
-                yield Prediction(
-                    index=index,
-                    where=rows.where(index),
-                    row={"tokens": words},
-                    label=[self.tags.names[number] for number in label],
-                    **self._decode_words(next(logits).float().cpu(), np.array(row.words), label),
-                )
+        predictions = [
+            Prediction(
+                index=index,
+                where=rows.where(index),
+                row={"tokens": words},
+                label=[self.kind.names[number] for number in tags],
+                **self._decode_words(next(logits).float().cpu(), np.array(row.words), tags),
+            )
+            for index, words, tags, row in self._tokenised(rows)
+        ]
+        untagged = self.kind.of_unseen_words([x.predicted for x in predictions])
+        for x in predictions:
+            tagged = [untagged if tag is None else tag for tag in x.predicted]
+            yield replace(x, predicted=tagged, correct=tagged == x.label)
 
-    def _decode_words(self, logits: Tensor, owners: np.ndarray, label: list[int]) -> dict[str, Any]:
-        """The tag of each word by its first token, and its loss.
+    def _decode_words(self, logits: Tensor, owners: np.ndarray, tags: np.ndarray) -> dict[str, Any]:
+        """The tag of each word by its first token, and its loss; None for words that the model does not see.
 
-        Args: logits: [tokens, tags] · owners: the word of each token, -1 for none. [tokens]
+        Args: logits: [tokens, tags] · owners: the word of each token, -1 for none. [tokens] · tags: of words
         """
-        words, first = np.unique(owners, return_index=True)
-        log_probs = logits[first[words >= 0]].log_softmax(-1)
-        predicted: list[str | None] = [None] * len(label)
-        losses: list[float | None] = [None] * len(label)
+        seen, first = first_tokens(owners)
+        log_probs = logits[first].log_softmax(-1)
+        predicted: list[str | None] = [None] * len(tags)
+        losses: list[float | None] = [None] * len(tags)
         best = log_probs.argmax(-1).tolist()
-        for word, scores, tag in zip(words[words >= 0].tolist(), log_probs, best, strict=True):
-            predicted[word], losses[word] = self.tags.names[tag], -float(scores[label[word]])
+        for word, scores, tag in zip(seen.tolist(), log_probs, best, strict=True):
+            predicted[word], losses[word] = self.kind.names[tag], -float(scores[tags[word]])
         known = [loss for loss in losses if loss is not None]
         return {"predicted": predicted, "loss": sum(known) / len(known), "details": {"losses": losses}}
 
-    def metric(self) -> Metric:
-        return self.tags.metric(self.head)
-
-    def check_evaluation(self) -> None:
-        self.tags.check_packages()
-
-    def metrics(self, predictions: Sequence[Prediction]) -> Bootstrap:
-        scores: Bootstrap = self.tags.metrics(predictions)
-        return scores
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        losses = list(chain.from_iterable(x.details.get("losses", []) for x in predictions))
+        if not (unseen := losses.count(None)):
+            return []
+        counted = f"{OUTSIDE!r}" if self.kind.marks_entities else "the tag that was predicted most often"
+        return [
+            f"{unseen:,} of {len(losses):,} words were cut off, or have no token; each counts as {counted}"
+        ]
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         from glassformer.tasks.tag.baselines import tag_baselines
 
-        yield from tag_baselines(self, train, predictions)
-
-    def per_class(self, predictions: Sequence[Prediction]) -> PerClassReport:
-        return self.tags.per_class(predictions)
-
-    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
-        return self.tags.notes(predictions)
+        return tag_baselines(self, train, predictions)
 
 
-def _tags_within(names: Sequence[str]) -> np.ndarray:
-    """Tag → the tag of what follows within the same word: I-PER for B-PER where there is one, else the same."""
-    within = [f"I{name[1:]}" if name.startswith("B") else name for name in names]
-    return np.array([names.index(name if name in names else names[i]) for i, name in enumerate(within)])
+def first_tokens(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The words that have a token, and the first token of each. owners: the word of each token, -1 for none [tokens]"""
+    words, first = np.unique(owners, return_index=True)
+    return words[words >= 0], first[words >= 0]

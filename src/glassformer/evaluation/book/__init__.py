@@ -1,1 +1,0 @@
-"""Reproduction of published results: chapters of "Natural Language Processing with Transformers"."""

@@ -1,0 +1,309 @@
+"""HTTP requests and responses: access control, strict query strings and bodies, gzip, streams of JSON lines, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import re
+import secrets
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from glassformer.errors import DataError, GlassformerError, nearest
+from glassformer.explorer.session_runs import SessionGone, SessionRun
+from glassformer.files import safe_repr
+
+HEADERS = {
+    "content-security-policy": "default-src 'self'; worker-src 'self' blob:; img-src 'self' blob: data:; "
+    "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+# Any port: behind port forwarding the browser uses another one than this server.
+_HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+
+
+class Guard:
+    """ASGI middleware: refuses requests that fail the checks, and adds security headers to every response."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app = app
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # nothing else is served
+
+        api = scope["path"].startswith("/api/")
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update({**HEADERS, "cache-control": "no-store" if api else "no-cache"})
+            await send(message)
+
+        refusal_response = self._refusal(Headers(scope=scope), api)
+        if refusal_response is None:
+            await self.app(scope, receive, send_guarded)
+        else:
+            await refusal_response(scope, receive, send_guarded)
+
+    def _refusal(self, headers: Headers, api: bool) -> JSONResponse | None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not _HERE.fullmatch(host):
+            return refusal(
+                403, "this server answers to 127.0.0.1 and localhost only; open the printed address"
+            )
+        if origin is not None and origin.lower() != f"http://{host}".lower():
+            return refusal(403, "a page of another origin asks; open the printed address instead")
+        authorization = headers.get("authorization", "")
+        if api and not secrets.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
+            return refusal(401, "the token is missing or of another run; open the address that was printed")
+        return None
+
+
+def refusal(status: int, message: str) -> JSONResponse:
+    """A JSON error response."""
+    return JSONResponse({"error": message}, status_code=status)
+
+
+_INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class Query:
+    """The parameters of `?layer=3&rows=0:64`; `reject_unknown` raises for those that nothing has read."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in pairs:
+            if name in self._values:
+                raise DataError(f"duplicate parameter {safe_repr(name)}; give it once")
+            self._values[name] = value
+        self._read: set[str] = set()
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self.optional(name)
+        if value is not None:
+            return value
+        if default is None:
+            raise DataError(f"the parameter {name!r} is missing")
+        return default
+
+    def optional(self, name: str) -> str | None:
+        self._read.add(name)
+        return self._values.get(name)
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        return _integer(name, self.text(name, None if default is None else str(default)))
+
+    def flag(self, name: str) -> bool:
+        value = self.text(name, "0")
+        if value not in ("0", "1"):
+            raise DataError(f"{name} is {safe_repr(value)}; it must be 0 or 1")
+        return value == "1"
+
+    def span(self, name: str) -> tuple[int, int]:
+        """A half-open range `a:b`."""
+        value = self.text(name)
+        begin, colon, end = value.partition(":")
+        if not colon:
+            raise DataError(f"{name} is {safe_repr(value)}; give a:b, from a up to but not including b")
+        return _integer(name, begin), _integer(name, end)
+
+    def integers(self, name: str) -> list[int]:
+        return [_integer(name, part) for part in self.text(name).split(",")]
+
+    def strings(self, name: str) -> list[str] | None:
+        """Comma-separated strings; None where the parameter is missing."""
+        value = self.optional(name)
+        return None if value is None else [word for word in value.split(",") if word]
+
+    def reject_unknown(self) -> None:
+        """Raises: DataError: a parameter that nothing has read, such as a misspelt one."""
+        for name in self._values.keys() - self._read:
+            raise DataError(
+                f"unknown parameter {safe_repr(name)}; allowed here: {', '.join(sorted(self._read))}"
+                f"{nearest(name, self._read)}"
+            )
+
+
+def _integer(name: str, text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise DataError(f"{name} is {safe_repr(text)}; it must be an integer, 0 or more")
+    return int(text)
+
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 1_000_000
+"""Maximum size of a request body; no model here reads more text."""
+MAX_DRAINED_BYTES = 64_000_000
+"""How much of a body that is too long is read all the same: a client that is still sending would not read the error."""
+MIN_GZIP_BYTES = 1_000
+POLL_SECONDS = 0.02
+"""Polling interval of the progress of a forward pass."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+Lines = AsyncIterator[dict[str, Any]]
+
+GZIP_HEADERS = {"content-encoding": "gzip", "vary": "accept-encoding"}
+
+
+async def frame(request: Request, make: Callable[[], bytes]) -> Response:
+    """A binary frame as response, computed in a thread, and gzipped where that saves at least 10 %."""
+    use_gzip = accepts_gzip(request)
+
+    def compute() -> tuple[bytes, bool]:
+        content = make()
+        packed = (
+            gzip.compress(content, 4, mtime=0) if use_gzip and len(content) >= MIN_GZIP_BYTES else content
+        )
+        return (packed, True) if len(packed) < 0.9 * len(content) else (content, False)
+
+    content, packed = await run_in_threadpool(compute)
+    return Response(content, media_type="application/octet-stream", headers=GZIP_HEADERS if packed else None)
+
+
+def stream(request: Request, lines: Lines) -> Response:
+    """A streaming response of newline-delimited JSON; each line is sent as soon as it is there."""
+    kind = "application/x-ndjson"
+    if accepts_gzip(request):
+        return StreamingResponse(_gzip_lines(lines), media_type=kind, headers=GZIP_HEADERS)
+    return StreamingResponse(_json_lines(lines), media_type=kind)
+
+
+async def progress(run: SessionRun, describe: Callable[[], dict[str, Any]]) -> Lines:
+    """Progress of a forward pass as lines, and at last its session, or its error."""
+    reported = (0, 0)
+    while not run.finished:
+        if run.blocks_done != reported:
+            reported = run.blocks_done
+            yield {"done": reported[0], "of": reported[1]}
+        await asyncio.sleep(POLL_SECONDS)
+    try:
+        yield {"ready": describe()}
+    except Exception as error:
+        yield {"error": status_and_message(error)[1]}
+
+
+def logged(parts: Iterator[str]) -> Iterator[str]:
+    """Log an exception and raise it: that aborts a download, so that the browser knows it is incomplete."""
+    try:
+        yield from parts
+    except Exception as error:
+        status_and_message(error)
+        raise
+
+
+async def _json_lines(lines: Lines) -> AsyncIterator[bytes]:
+    async for line in lines:
+        yield json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+async def _gzip_lines(lines: Lines) -> AsyncIterator[bytes]:
+    """A gzip stream, flushed at each line's end so that the client can decompress every line as it comes."""
+    compressor = zlib.compressobj(6, wbits=31)
+    async for line in _json_lines(lines):
+        yield compressor.compress(line) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    yield compressor.flush()
+
+
+# ------------------------------------------------------------------------------------------------------ requests
+
+
+async def body(request: Request) -> dict[str, Any]:
+    """Parse the request body as a JSON object.
+
+    Raises: HTTPException: it is too long. DataError: invalid JSON, or no object.
+    """
+    received, size = bytearray(), 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= MAX_BODY_BYTES:
+            received += part
+        elif size > MAX_DRAINED_BYTES:
+            break
+    if size > MAX_BODY_BYTES:
+        raise HTTPException(
+            413, f"the text is too long: at most {MAX_BODY_BYTES:,} bytes are taken; give a part of it"
+        )
+    try:
+        fields = json.loads(bytes(received))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the request is invalid JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise DataError("the request must be a JSON object, such as {}")
+    return fields
+
+
+def check_characters(text: str) -> None:
+    """Validate Unicode.
+
+    Raises: DataError: the text has an unpaired surrogate.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            "invalid Unicode: the text has half of a surrogate pair, which is no character; leave it out"
+        ) from error
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Does the Accept-Encoding header allow gzip? `gzip;q=0` forbids it."""
+    for part in request.headers.get("accept-encoding", "").split(","):
+        name, _, quality = part.partition(";")
+        if name.strip().lower() in ("gzip", "*"):
+            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+# ----------------------------------------------------------------------------------------------------- errors
+
+
+def json_errors(endpoint: Endpoint) -> Endpoint:
+    """Decorator of an endpoint: every exception becomes a JSON error response; the server lives on."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except (HTTPException, ClientDisconnect):
+            raise
+        except Exception as error:
+            return refusal(*status_and_message(error))
+
+    return answer
+
+
+def status_and_message(error: Exception) -> tuple[int, str]:
+    """HTTP status and message of an exception; an unexpected one is logged as a bug."""
+    match error:
+        case SessionGone():
+            return 410, str(error)
+        case GlassformerError():
+            return 400, str(error)
+        case MemoryError() | torch.OutOfMemoryError():
+            return 400, "there is not enough memory for this; give a shorter text"
+    what = f"{type(error).__name__}: {error}"
+    log.error("%s; this is a bug in glassformer; run again with --debug to see where", what)
+    log.debug("where it happened", exc_info=error)
+    return 500, f"{what}; this is a bug in glassformer: please report it with what you did"
+
+
+async def http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"{request.url.path}: there is nothing here" if error.status_code == 404 else error.detail
+    return refusal(error.status_code, message)

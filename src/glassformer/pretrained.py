@@ -1,0 +1,336 @@
+"""Pretrained models: a network with its config, tokenizer and processor, loaded from a folder and saved to one.
+
+name or folder ──> config.json ──> spec ──> network on the meta device ──> weights of the checkpoint
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from glassformer.core.heads import Head
+from glassformer.edge import device_of, dtype_of
+from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
+from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
+from glassformer.files import safe_repr
+from glassformer.files.atomic import write_json
+from glassformer.files.strict_json import read_json_object
+from glassformer.hub import resolve
+from glassformer.models import ConfigReader, Family, Network
+from glassformer.models.resolve import (
+    LABEL_TASKS,
+    attach_head,
+    body_task,
+    find_family,
+    resolve_task,
+    weight_names,
+)
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.weights.header import read_file_header
+from glassformer.weights.load import LoadReport, export_weights, load_weights
+from glassformer.weights.names import WeightNames
+from glassformer.weights.read import WeightFiles, open_checkpoint
+from glassformer.weights.write import write_checkpoint
+
+if TYPE_CHECKING:
+    from glassformer.audio import AudioProcessor
+    from glassformer.vision import ImageProcessor
+
+    Processor = ImageProcessor | AudioProcessor
+
+ANSWERING_TASKS = ("translation", "automatic-speech-recognition")
+LABEL_KEYS = frozenset({"num_labels", "id2label"})
+"""Config keys that, when overridden, ask for a head with other labels than the checkpoint's."""
+
+
+class PretrainedModel:
+    """A network and what belongs to it in a model folder in the Hugging Face layout.
+
+    network: the PyTorch module · config, generation_config: the content of these files
+    own_head: whether the head is a custom one
+    tokenizer: texts to ids · processor: pictures or sounds to tensors; they raise DataError if the folder has none
+    task: of its head · report: what became of every tensor of the checkpoint
+    pooling: the folder's settings for sentence embeddings
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        family: Family,
+        spec: Any,
+        config: Mapping[str, Any],
+        task: str,
+        *,
+        tokenizer: Tokenizer | None = None,
+        processor: Processor | None = None,
+        report: LoadReport | None = None,
+        folder: Path | None = None,
+        own_head: bool = False,
+        generation_config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.network = network
+        self.family = family
+        self.spec = spec
+        self.config = dict(config)
+        self.task = task
+        self.report = report or LoadReport()
+        self.folder = folder
+        self.own_head = own_head
+        self.generation_config = dict(generation_config or {})
+        self.pooling = _read_pooling(folder, network)
+        self._tokenizer = tokenizer
+        self._processor = processor
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_folder: str | Path,
+        *,
+        task: str | None = None,
+        head: Callable[[int], Head] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        dtype: torch.dtype | str | None = None,
+        device: torch.device | str | None = None,
+        revision: str | None = None,
+        allow_pickle: bool = False,
+        offline: bool = False,
+        strict: bool = False,
+    ) -> Self:
+        """Load a model folder in the Hugging Face layout, or a model of the Hub by name.
+
+        Args:
+            name_or_folder: an existing folder, or else a name on the Hub: from the local cache, or downloaded.
+            task: the head, by a Hugging Face pipeline name ("fill-mask", "text-classification", …) or a short verb
+                ("fill", "classify", …); None = the head that `architectures` in `config.json` names. The head of
+                another task than the checkpoint's is randomly initialised; so is a token classifier from a checkpoint
+                that classifies texts, although its tensor names would fit.
+            head: a custom head on the bare body: a `core.Head` class, or a function, called with the hidden size D.
+                Its tensors are read from the folder if it was saved with it, else they are randomly initialised.
+            overrides: keys of `config.json` to override: {"num_labels": 6, "id2label": None} makes a head for other
+                labels (tensors that do not fit are initialised anew), {"hidden_dropout_prob": 0.0} disables dropout.
+            dtype: None = the checkpoint's own · device: None = the CPU; "auto" = the accelerator if there is one.
+            revision: a branch, tag or commit on the Hub · offline: never open a network connection.
+            allow_pickle: also read old pickle files, `.bin` and `.pt`, in a sandboxed child process.
+            strict: a tensor of the checkpoint that the model does not use is an error.
+        Returns: the model in eval mode; `model.report` says what became of every tensor.
+        Raises: DataError, ConfigError, WeightsError, UnsupportedError: what is wrong with the folder, and what to do.
+        """
+        to_dtype, to_device = dtype_of(dtype), device_of(device)
+        folder = _find_folder(name_or_folder, revision, offline=offline, allow_pickle=allow_pickle)
+        config = {**read_json_object(folder / "config.json", ConfigError), **(overrides or {})}
+        model, stored_task = cls._build(config, task, head, torch.device("meta"), folder=folder)
+        with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
+            model._load_weights(checkpoint, stored_task, overrides or {}, to_dtype, to_device, strict)
+        model._read_files(folder)
+        return model
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Mapping[str, Any],
+        *,
+        task: str | None = None,
+        head: Callable[[int], Head] | None = None,
+        tokenizer: Tokenizer | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """A new model with random weights, in training mode; on the device "meta" it has shapes and no weights."""
+        to_device = device_of(device)
+        model, _ = cls._build(config, task, head, to_device, tokenizer=tokenizer)
+        if to_device.type != "meta":
+            model.family.initialise(model.network, model.spec)
+        return model
+
+    @classmethod
+    def _build(
+        cls,
+        config: Mapping[str, Any],
+        task: str | None,
+        head: Callable[[int], Head] | None,
+        device: torch.device,
+        *,
+        folder: Path | None = None,
+        tokenizer: Tokenizer | None = None,
+    ) -> tuple[Self, str | None]:
+        """A model whose weights mean nothing yet, and the task of the head that the config names."""
+        family = find_family(config, folder)
+        target, stored = resolve_task(family, config, task if head is None else body_task(task))
+        reader = ConfigReader(config)
+        spec = family.spec(reader)
+        meta = device.type == "meta"
+        network = family.build_on_meta(spec, target) if meta else family.build(spec, target).to(device)
+        if head is not None:
+            with device:
+                attach_head(network, head)
+        report = LoadReport(warnings=reader.unused_key_warnings())
+        model = cls(
+            network,
+            family,
+            spec,
+            config,
+            target,
+            tokenizer=tokenizer,
+            report=report,
+            folder=folder,
+            own_head=head is not None,
+        )
+        return model, stored
+
+    def _load_weights(
+        self,
+        checkpoint: WeightFiles,
+        stored_task: str | None,
+        overrides: Mapping[str, Any],
+        dtype: torch.dtype | None,
+        device: torch.device,
+        strict: bool,
+    ) -> None:
+        other_task = self.task != stored_task
+        # The names and shapes of one label head often fit another, but its weights mean nothing there.
+        other_labels = other_task and {self.task, stored_task} <= LABEL_TASKS
+        # A body may have been saved without its pooler.
+        new_head = other_task or self.task == "feature-extraction" or not LABEL_KEYS.isdisjoint(overrides)
+        unused_keys = self.report.warnings
+        self.report = load_weights(
+            self.network,
+            checkpoint,
+            self._weight_names(),
+            dtype=dtype,
+            device=device,
+            strict=strict,
+            may_be_new=lambda name: name.startswith("head.") and new_head,
+            reinitialised=lambda name: name.startswith("head.") and other_labels,
+            initialise=lambda module: self.family.initialise(module, self.spec),
+        )
+        self.report.warnings += unused_keys
+        self.network.eval()
+
+    def _read_files(self, folder: Path) -> None:
+        """Read what stands in the folder beside config and weights."""
+        self._tokenizer = Tokenizer.find(folder, model_type=self.family.model_type)
+        self._processor = _find_processor(self.family, folder)
+        if (generation_config := folder / "generation_config.json").is_file():
+            self.generation_config = read_json_object(generation_config, ConfigError)
+        if self._tokenizer is not None and self.vocabulary and self._tokenizer.largest_id >= self.vocabulary:
+            raise ConfigError(
+                f"{folder}: the tokenizer makes ids up to {self._tokenizer.largest_id}, the model's embedding has "
+                f"{self.vocabulary} rows; they belong to different models"
+            )
+
+    def _weight_names(self) -> WeightNames:
+        return weight_names(self.family, self.spec, self.task, self.network, own_head=self.own_head)
+
+    def save_pretrained(self, folder: str | Path, *, max_shard_bytes: int = 5_000_000_000) -> None:
+        """Save config, weights and tokenizer in the Hugging Face layout, which transformers loads.
+
+        Raises: WeightsError: the files cannot be written. ConfigError: the model has adapters that are not merged.
+        """
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise WeightsError(f"{folder}: is a file; give a folder to write the model to")
+        bare = self.task == "feature-extraction" and not self.own_head
+        tensors = export_weights(self.network, self._weight_names(), prefixed=not bare)
+        write_checkpoint(folder, tensors, max_shard_bytes=max_shard_bytes)
+        dtype = str(self.dtype).removeprefix("torch.")
+        own = {key: value for key, value in self.config.items() if key not in ("torch_dtype", "dtype")}
+        write_json(
+            folder / "config.json",
+            {**own, "architectures": [self.family.architecture(self.task)], "dtype": dtype},
+        )
+        if self.generation_config:
+            write_json(folder / "generation_config.json", self.generation_config)
+        for part in (self._tokenizer, self._processor):
+            if part is not None:
+                part.save(folder)
+
+    def take_weights(self, folder: str | Path) -> None:
+        """Load the weights of another save of the same model, such as the best checkpoint of a training run.
+
+        Raises: WeightsError: its tensors do not fit.
+        """
+        with open_checkpoint(Path(folder), allow_pickle=False) as checkpoint:
+            load_weights(self.network, checkpoint, self._weight_names(), dtype=self.dtype, device=self.device)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            raise DataError(
+                "this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files"
+            )
+        return self._tokenizer
+
+    @property
+    def has_tokenizer(self) -> bool:
+        return self._tokenizer is not None
+
+    @property
+    def processor(self) -> Processor:
+        if self._processor is None:
+            modality = self.family.modality
+            raise DataError(
+                f"a {self.family.model_type!r} model reads text only"
+                if modality is None
+                else f"this model cannot read a {modality}: its folder holds no preprocessor_config.json"
+            )
+        return self._processor
+
+    @property
+    def vocabulary(self) -> int:
+        """Vocabulary size; 0 where the network reads and writes no text."""
+        return self.network.vocabulary
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether it generates an answer to what it reads, instead of continuing it."""
+        return self.task in ANSWERING_TASKS and "decoder_input_ids" in self.network.READS
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.network.parameters()).dtype
+
+
+def _find_folder(
+    name_or_folder: str | Path, revision: str | None, *, offline: bool, allow_pickle: bool
+) -> Path:
+    if not isinstance(name_or_folder, (str, Path)):
+        raise DataError(
+            f"the model is {safe_repr(name_or_folder)}; give a folder, or a name on the Hub such as 'org/name'"
+        )
+    folder = resolve(
+        name_or_folder, revision=revision, offline=offline, allow_pickle=allow_pickle, check=read_file_header
+    )
+    if not os.path.lexists(folder / "config.json"):
+        raise ConfigError(
+            f"{folder}: holds no config.json; give a model folder in the Hugging Face layout: config.json, "
+            "model.safetensors, and tokenizer.json or vocabulary files"
+        )
+    return folder
+
+
+def _find_processor(family: Family, folder: Path) -> Processor | None:
+    """The preprocessor of images or audio; None if the family reads text, or the folder does not configure one."""
+    if family.modality == "picture":
+        from glassformer.vision import ImageProcessor
+
+        return ImageProcessor.find(folder)
+    if family.modality == "sound":
+        from glassformer.audio import AudioProcessor
+
+        return AudioProcessor.find(folder)
+    return None
+
+
+def _read_pooling(folder: Path | None, network: Network) -> PoolingSettings | Path | None:
+    """The folder's settings of pooling, or the folder itself where they cannot be read: `encode` says why."""
+    try:
+        return read_pooling_settings(folder, network.POOLING)
+    except GlassformerError:
+        return folder  # whoever asks for no embeddings can use the model all the same

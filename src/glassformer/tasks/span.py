@@ -1,0 +1,346 @@
+"""Extractive question answering: where in a context a question is answered.
+
+    row        {"question": "how long ?", "context": "It plays 6000 hours of music.", "answers": 6000 hours, from 9}
+    example    [CLS] how long ? [SEP] it plays 6000 hours of music . [SEP]
+                                               └start   └end                  positions 7 and 8
+
+    a long context falls into windows that share `stride` tokens, each an example with the question before it
+    [CLS] question [SEP] it plays 6000 hours [SEP]      6, 7
+    [CLS] question [SEP] hours of music .    [SEP]      0, 0: no answer in here is an answer at the first token
+
+Source: Devlin et al. 2019, sections 4.2 and 4.3; windows: released code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer import __version__
+from glassformer.core.classification_heads import SpanClassifier
+from glassformer.core.flow import Output
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
+from glassformer.tasks.base import Baseline, Dataset, Progress
+from glassformer.tasks.columns import (
+    RowTask,
+    chunks,
+    limit_of,
+    listed,
+    reads_segments,
+    text_of,
+)
+from glassformer.tasks.loop import run_examples
+from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_spans, exact_match, word_f1
+from glassformer.tasks.metrics.metric import BootstrapMeans, Metric
+from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.predictions import Prediction
+from glassformer.text.sentences import split_sentences
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+    from glassformer.text.encode import Encoding
+    from glassformer.text.engine import EncodedRow
+
+ENDS = ("start_positions", "end_positions")
+
+METHOD = f"glassformer {__version__}, words as in SQuAD: lower case, without punctuation and articles"
+
+WINDOW = 384
+STRIDE = 128
+"""Tokens of a window, and of those that neighbours share; Devlin et al. 2019, released code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanBatch(MicroBatch):
+    """A micro-batch of questions.
+
+    context: the first and last token of each text that an answer may be of. [texts, 2]
+    answers: of each text, all spans that are right, each its first and last token; [0, 0] is none
+    """
+
+    context: Tensor
+    answers: tuple[list[list[int]], ...]
+
+
+class Question(NamedTuple):
+    """What a row asks. answers: where each begins and ends in the context, in characters"""
+
+    question: str
+    context: str
+    answers: list[tuple[int, int]]
+
+
+class Answer(RowTask):
+    """Where a context answers a question, or that it does not.
+
+    `answers` is as in SQuAD: a list of {"text", "answer_start"}, or an object with a list of each. Or it is a text, and
+    `start` the column of the character at which it begins in the context. No text means no answer. The first answer is
+    learned; figures take each for right.
+
+    Args:
+        columns: role → column
+        max_tokens: of a window; None = 384, or what the model can take, if that is less
+        stride: how many tokens of a context neighbouring windows share
+        longest: tokens of the longest answer that is looked for
+    Raises: ConfigError: the model has no head, or sizes do not go together.
+    """
+
+    HEAD = "question-answering"
+    COLUMNS: ClassVar[Mapping[str, str]] = {
+        "question": "question",
+        "context": "context",
+        "answers": "answers",
+        "start": "answer_start",
+    }
+    TARGETS = ("answers", "start")
+    METRIC = VALIDATION_METRIC = "f1"
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        columns: Mapping[str, str] | None = None,
+        max_tokens: int | None = None,
+        stride: int = STRIDE,
+        longest: int = LONGEST,
+    ) -> None:
+        super().__init__(model, columns)
+        self.longest = longest
+        self.window = limit_of(model, max_tokens or WINDOW) or WINDOW
+        self.stride = stride
+        special = len(model.tokenizer("", "")["input_ids"])
+        self._question_room = self.window - special - stride - 1
+        if stride < 0 or self._question_room < 1:
+            raise ConfigError(
+                f"stride is {stride}, and a window has {self.window} tokens, {special} of them special; the stride "
+                f"must be from 0 to {self.window - special - 2}, which leaves room for a question"
+            )
+        self._segments = reads_segments(model)
+        self.how = {"window": self.window, "stride": stride}
+
+    def columns_read(self) -> list[str]:
+        return [self.columns[role] for role in ("question", "context", "answers")]
+
+    def make_examples(self, rows: Dataset) -> Iterator[Example]:
+        for _, row, windows in self._read(rows):
+            for window in windows:
+                yield self._example(window, row.answers)
+
+    def _read(self, rows: Dataset) -> Iterator[tuple[int, Question, list[EncodedRow]]]:
+        """Each row: its number, what it asks, and its windows."""
+
+        def parse(row: Mapping[str, Any]) -> Question:
+            question, context = (text_of(row, self.columns[role]) for role in ("question", "context"))
+            return Question(question, context, answers_of(row, context, self.columns))
+
+        for numbers, parsed in chunks(rows, parse):
+            questions = [row.question for row in parsed]
+            self._check_questions(rows, numbers, questions)
+            encoding = self.windows(questions, [row.context for row in parsed])
+            windows: list[list[EncodedRow]] = [[] for _ in numbers]
+            for window, owner in zip(encoding.rows, encoding.overflow_to_sample, strict=True):
+                windows[owner].append(window)
+            yield from zip(numbers, parsed, windows, strict=True)
+
+    def windows(self, questions: list[str], contexts: list[str]) -> Encoding:
+        """The windows of contexts, each with its question; `overflow_to_sample` says whose each is."""
+        return self.model.tokenizer(
+            questions,
+            contexts,
+            truncation="only_second",
+            max_length=self.window,
+            stride=self.stride,
+            return_overflowing_tokens=True,
+        )
+
+    def _example(self, window: EncodedRow, answers: Sequence[tuple[int, int]]) -> Example:
+        of_context = [token for token, text in enumerate(window.sequence_ids) if text == 1]
+        context = (of_context[0], of_context[-1]) if of_context else (1, 0)
+        spans = [span for each in answers if (span := span_of(window.offsets, context, *each))] or [(0, 0)]
+        example: dict[str, Any] = {
+            "input_ids": np.array(window.ids, dtype=np.int32),
+            "start_positions": np.array(spans[0][0], dtype=np.int64),
+            "end_positions": np.array(spans[0][1], dtype=np.int64),
+            "context": np.array(context, dtype=np.int64),
+            "answers": np.array(spans, dtype=np.int64),  # [answers, 2]
+        }
+        if self._segments:
+            example["token_type_ids"] = np.array(window.type_ids, dtype=np.int8)
+        return example
+
+    def _check_questions(self, rows: Dataset, numbers: range, questions: list[str]) -> None:
+        ids, _ = self.model.tokenizer.batch_ids(questions, None)
+        around = len(self.model.tokenizer("")["input_ids"])
+        for index, row in zip(numbers, ids, strict=True):
+            if len(row) - around > self._question_room:
+                raise DataError(
+                    f"{rows.where(index)}: the question has {len(row) - around} tokens; in a window of {self.window} "
+                    f"with a stride of {self.stride} it may have {self._question_room}; shorten it, or take a smaller "
+                    "stride"
+                )
+
+    def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> SpanBatch:
+        item = super().collate(examples, indices)
+        return SpanBatch(
+            item.batch,
+            item.flow,
+            item.labels,
+            item.indices,
+            item.tokens,
+            context=torch.from_numpy(np.stack([example["context"] for example in examples])),
+            answers=tuple(np.asarray(example["answers"]).tolist() for example in examples),
+        )
+
+    def labels(self, examples: Sequence[Example], flow: Any) -> dict[str, Tensor]:
+        return {name: torch.tensor([int(example[name]) for example in examples]) for name in ENDS}
+
+    def split_packed(self, output: Output, batch: MicroBatch) -> Output:
+        return SpanClassifier.one_text_per_row(output, batch.flow)
+
+    def unbatch(self, output: Output, batch: MicroBatch) -> list[tuple[Tensor, Tensor]]:
+        """How well each token of an example begins an answer, and how well it ends one. [tokens] each"""
+        assert output.start_logits is not None and output.end_logits is not None
+        return list(zip(output.start_logits, output.end_logits, strict=True))
+
+    def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
+        """The best span of all windows of a row, where it beats "no answer" in the window that is least for it.
+
+        windows   [CLS] question [SEP] it plays 6000 hours [SEP]     best span 5.9    none 1.2
+                  [CLS] question [SEP] hours of music .    [SEP]     best span 0.3    none 4.0    answer: 5.9 > 1.2
+        """
+        examples = self.encode(rows)
+        outputs = enumerate(run_examples(self, examples, tokens=self.evaluation.tokens))
+        for index, row, windows in self._read(rows):
+            logits = [(*pair, examples[number]) for number, pair in islice(outputs, len(windows))]
+            answer, loss = self._best_answer(windows, logits, row.context)
+            label = [row.context[start:end] for start, end in row.answers]
+            yield Prediction(
+                index=index,
+                where=rows.where(index),
+                row={"question": row.question, "context": row.context},
+                label=label,
+                predicted=answer,
+                correct=bool(exact_match(answer, label)),
+                loss=loss,
+            )
+            if progress is not None:
+                progress(1)
+
+    def _best_answer(
+        self, windows: Sequence[EncodedRow], logits: Sequence[tuple[Tensor, Tensor, Example]], context: str
+    ) -> tuple[str, float]:
+        """The best span of all windows, or nothing, and the mean of their losses."""
+        best, no_answer, answer, losses = -np.inf, np.inf, "", []
+        for window, (start, end, example) in zip(windows, logits, strict=True):
+            start, end = start.float().cpu(), end.float().cpu()
+            context_of_window = torch.from_numpy(np.asarray(example["context"]))
+            spans, scores = best_spans(start[None], end[None], context_of_window[None], self.longest)
+            no_answer = min(no_answer, float(start[0] + end[0]))
+            if float(scores[0]) > best:
+                best = float(scores[0])
+                first, last = spans[0].tolist()
+                answer = context[window.offsets[first][0] : window.offsets[last][1]]
+            ends = zip((start, end), ENDS, strict=True)
+            losses.append(-sum(float(x.log_softmax(-1)[int(example[name])]) for x, name in ends) / 2)
+        return answer if best > no_answer else "", float(np.mean(losses))
+
+    def metric(self) -> Metric:
+        return SpanMetric(self.head, self.longest)
+
+    def metrics(self, predictions: Sequence[Prediction]) -> BootstrapMeans:
+        return BootstrapMeans(
+            {
+                name: np.array([score(x.predicted, x.label) for x in predictions])
+                for name, score in (("f1", word_f1), ("exact_match", exact_match))
+            },
+            dict.fromkeys(("f1", "exact_match"), METHOD),
+        )
+
+    def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        """Two that learn nothing: no answer, and the first sentence of the context."""
+        simple: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+            ("no answer", "predicts that there is none", lambda context: ""),
+            ("first sentence", "answers with it", lambda context: (split_sentences(context) or [""])[0]),
+        )
+        for name, about, answer in simple:
+            texts = [answer(x.row["context"]) for x in predictions]
+            scored = zip(predictions, texts, strict=True)
+            own = [x.by_baseline(text, bool(exact_match(text, x.label))) for x, text in scored]
+            yield Baseline(name, about, own)
+
+    def notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        unanswerable = sum(not x.label for x in predictions)
+        return [f"{unanswerable:,} of {len(predictions):,} questions have no answer"] if unanswerable else []
+
+
+def answers_of(row: Mapping[str, Any], context: str, columns: Mapping[str, str]) -> list[tuple[int, int]]:
+    """Where the answers of a row begin and end in its context, in characters; nothing where it has none.
+
+    Raises: DataError: an answer that does not stand where the row says.
+    """
+    name, value = columns["answers"], row.get(columns["answers"])
+    pairs: list[tuple[object, object]]
+    if value is None or isinstance(value, str):
+        pairs = [(value, row.get(columns["start"]))] if value else []
+    elif isinstance(value, Mapping):
+        texts, starts = (_listed(value.get(key), f"{name}.{key}") for key in ("text", "answer_start"))
+        if len(texts) != len(starts):
+            raise DataError(f"{name!r} has {len(texts)} texts and {len(starts)} starts; each text has one")
+        pairs = list(zip(texts, starts, strict=True))
+    else:
+        pairs = [
+            (each.get("text"), each.get("answer_start")) if isinstance(each, Mapping) else (each, None)
+            for each in _listed(value, name)
+        ]
+    return [_placed_answer(text, start, context) for text, start in pairs]
+
+
+def _listed(value: object, name: str) -> list[Any]:
+    if (answers := listed(value)) is None:
+        raise DataError(
+            f"{name!r} is {safe_repr(value)}; answers are a text, or a list of objects with text and answer_start"
+        )
+    return answers
+
+
+def _placed_answer(text: object, start: object, context: str) -> tuple[int, int]:
+    if not isinstance(text, str) or not text:
+        raise DataError(
+            f"an answer is {safe_repr(text)}; it must be a text, and where there is none, nothing"
+        )
+    try:
+        first = int(start)  # type: ignore[call-overload]  # a number, or its letters from a table
+    except (TypeError, ValueError):
+        raise DataError(
+            f"the answer {safe_repr(text)} begins at {safe_repr(start)}; that must be the number of a "
+            "character in the context"
+        ) from None
+    there = context[max(first, 0) : max(first, 0) + len(text)]
+    if first < 0 or there != text:
+        position = context.find(text)
+        hint = f"it stands at {position}" if position >= 0 else "it stands nowhere in it"
+        raise DataError(
+            f"the answer {safe_repr(text)} is not what the context has at character {first}, {safe_repr(there)}; {hint}"
+        )
+    return first, first + len(text)
+
+
+def span_of(
+    offsets: Sequence[tuple[int, int]], context: tuple[int, int], start: int, end: int
+) -> tuple[int, int] | None:
+    """The first and last token of a window that share a character with an answer; None = it is not whole in there.
+
+    Args: offsets: where tokens begin and end · context: first and last token of it · start, end: of the answer
+    """
+    first, last = context
+    if first > last or offsets[first][0] > start or offsets[last][1] < end:
+        return None
+    touched = [t for t in range(first, last + 1) if offsets[t][0] < end and offsets[t][1] > start]
+    return (touched[0], touched[-1]) if touched else None

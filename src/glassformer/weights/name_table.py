@@ -1,0 +1,131 @@
+"""Weight name tables as text: a line for each of our modules, with the checkpoint's tensors beside it.
+
+    embed.tokens               embeddings.word_embeddings              the same tensor
+    {side}.blocks.{i}.ffn.up   {side}.layers.{i}.fc1                   of encoder and decoder
+    blocks.{i}.attn.qkv        h.{i}.(query|key|value)                 three of theirs, one of ours
+    blocks.{i}.attn.qkv        h.{i}.(q|k|v)_proj           [H K K]    with so many heads each: grouped-query attention
+    blocks.{i}.attn.qkv.bias   h.{i}.(q_proj||v_proj).bias             keys have no bias: those rows are 0
+    blocks.{i}.attn.out        h.{i}.c_proj                 ᵀ          transposed
+    blocks.{i}.ffn.gate        h.{i}.gate_up                [0/2]      the first half of its rows
+    embed.summary              cls_token                    [1 1]      with leading dimensions of size 1 there
+    head.decoder               lm_head                      =          tied: another name of one of ours
+    head.decoder               lm_head                      =?         tied if `spec.tied`
+    head.decoder               lm_head                      =|embed.tokens   its own where the file has one, else that
+    head.dense                 -                                       not in this family, though in the one it extends
+
+Lines of heads follow `[head]`, and those of a single task `[its name]`; a later line replaces an earlier one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from glassformer.weights.names import (
+    Fused,
+    FusedNoKeyBias,
+    Rule,
+    Slice,
+    StackedExperts,
+    Tied,
+    TiedUnlessStored,
+    Transposed,
+    Unsqueezed,
+    WeightNames,
+)
+
+SIDES = ("encoder", "decoder")
+
+
+@dataclass(frozen=True)
+class NameTable:
+    """A family's weight names; called with a spec and a task, it is their `WeightNames`, whose other fields it shares.
+
+    lines: the table · unprefixed: tasks whose files do not write the prefix · prefixes: of tasks that have another
+    """
+
+    lines: str
+    prefix: str = ""
+    ignored: tuple[str, ...] = ()
+    renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
+    zero_if_missing: tuple[str, ...] = ()
+    unprefixed: tuple[str, ...] = ()
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+
+    def extend(self, lines: str = "", **changes: Any) -> NameTable:
+        """The table of a sibling family: these lines replace those of the same modules."""
+        return replace(self, lines=f"{self.lines}\n[]\n{lines}", **changes)
+
+    def __call__(self, spec: Any, task: str) -> WeightNames:
+        body: dict[str, str | Rule] = {}
+        head: dict[str, str | Rule] = {}
+        section = ""
+        for line in filter(None, map(str.strip, self.lines.splitlines())):
+            if line.startswith("["):
+                section = line[1:-1]
+            elif section in ("", "head", task):
+                table = head if section else body
+                for ours, theirs, mark in _expand(line):
+                    if theirs == "-":
+                        table.pop(ours, None)
+                    else:
+                        table[ours] = _rule(theirs, mark, spec)
+        return WeightNames(
+            body=body,
+            head=head,
+            prefix=self.prefixes.get(task, self.prefix),
+            ignored=self.ignored,
+            renamed=self.renamed,
+            zero_if_missing=self.zero_if_missing,
+            prefixed=task not in self.unprefixed,
+        )
+
+
+def table_mistakes(names: WeightNames, ours: Sequence[str], theirs: Iterable[str], *, prefixed: bool) -> str:
+    """What is wrong with a table, or "": every parameter without a line, and every tensor of a file that none names."""
+    unnamed = [name for name in ours if not names.has_rule(name)]
+    if not unnamed:
+        return ""
+    named = {
+        their for name in ours if names.has_rule(name) for their in names.find(name, prefixed=prefixed)[1]
+    }
+    left = [name for name in theirs if name not in named and not names.is_ignored(name)]
+    return (
+        f"the recipe's table of weight names has no line for {len(unnamed)} parameters: {', '.join(unnamed)}; "
+        f"and no line names {len(left)} tensors of the file: {', '.join(left) or 'none'}; "
+        "add a line `ours  theirs` for each"
+    )
+
+
+def _expand(line: str) -> list[tuple[str, str, str]]:
+    """Ours, theirs and the mark of a line, for each side where it names both."""
+    sides = SIDES if "{side}" in line else ("",)
+    columns = [line.replace("{side}", side).split(maxsplit=2) for side in sides]
+    return [(ours, theirs, "".join(mark)) for ours, theirs, *mark in columns]
+
+
+def _rule(theirs: str, mark: str, spec: Any) -> str | Rule:
+    """The rule of a line."""
+    if parts := re.fullmatch(r"(.*)\((.*)\)(.*)", theirs):
+        before, alternatives, after = parts.groups()
+        names = alternatives.split("|")
+        full = tuple(before + name + after for name in names if name)
+        if "" in names:
+            return FusedNoKeyBias(full, gap=names.index(""))
+        if not mark:
+            return Fused(full)
+        attention = spec.blocks.blocks[0].attention
+        heads = {"H": attention.heads, "K": attention.K}
+        return Fused(full, tuple(heads[letter] for letter in mark[1:-1].split()))
+    if slices := re.fullmatch(r"\[(\d)/(\d)\]", mark):
+        number, count = map(int, slices.groups())
+        return Slice(theirs, (1,) * count, number)
+    if mark.startswith("["):
+        return Unsqueezed(theirs, axes=mark.count("1"))
+    if mark.startswith("=|"):
+        return TiedUnlessStored(theirs, mark[2:])
+    if mark == "=" or (mark == "=?" and spec.tied):
+        return Tied(theirs)
+    return Transposed(theirs) if mark == "ᵀ" else theirs

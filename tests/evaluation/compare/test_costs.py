@@ -1,0 +1,144 @@
+"""The table of variants: latency of single rows, bytes, and the figure; and that `bench` still times encoders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.cli.app import main
+from glassformer.engine.prepare import prepare, prepared_precision
+from glassformer.evaluation.compare.costs import (
+    LatencySummary,
+    compare_variants,
+    load_compared_model,
+    shared_rows,
+    variants_table,
+    weight_bytes,
+)
+from tests.e2e.tiny_models import word_tokenizer
+
+BERT = {
+    "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 16,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a moment."""
+    from glassformer.runs.config import parse_config
+    from glassformer.training.run import make_trainer
+
+    place = tmp_path_factory.mktemp("bench")
+    pairs = (("time", "a"), ("fruit", "b"))
+    lines = [f"{word} flies {'like an arrow ' * (i % 3)},{label}" for i in range(15) for word, label in pairs]
+    (place / "rows.csv").write_text("text,mood\n" + "\n".join(lines) + "\n")
+    (place / "words").mkdir()
+    word_tokenizer().save(str(place / "words" / "tokenizer.json"))
+    values = {
+        "task": "classify",
+        "scratch": BERT,
+        "tokenizer": str(place / "words"),
+        "output": str(place / "run"),
+        "data": {"train": str(place / "rows.csv"), "validation": 0.4, "columns": {"label": "mood"}},
+        "training": {"steps": 2, "batch_size": 8},
+    }
+    make_trainer(parse_config(values)).train()
+    return place / "run"
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[Any, str, str]:
+    with pytest.raises(SystemExit) as done:
+        main(["bench", *map(str, words)])
+    said = capsys.readouterr()
+    return done.value.code or 0, said.out, said.err
+
+
+def test_latency_is_what_numpy_says() -> None:
+    times = [1.0, 2.0, 3.0, 10.0]
+    found = LatencySummary.of(times, sample=True)
+    assert (found.mean, found.deviation, found.asked) == (
+        pytest.approx(4.0),
+        pytest.approx(np.std([1, 2, 3, 10], ddof=1)),
+        4,
+    )
+    assert (found.median, found.p95) == (pytest.approx(2.5), pytest.approx(np.quantile([1, 2, 3, 10], 0.95)))
+    assert LatencySummary.of([500.0], sample=True).deviation == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
+def test_a_row_for_each_model_and_precision(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = (
+        load_compared_model(str(run)),
+        load_compared_model(str(run / "model"), task="classify", columns={"label": "mood"}),
+    )
+    rows = shared_rows([mine, other], None)
+    asked: list[int] = []
+    predict = type(mine.task).predict
+
+    def counted(task: Any, some: Any, progress: Any = None) -> Any:
+        if task is mine.task:
+            asked.append(len(some))
+        return predict(task, some, progress)
+
+    monkeypatch.setattr(type(mine.task), "predict", counted)
+    found = list(compare_variants([mine, other], rows, ["fp32", "bf16"], runs=5, warm_up=2))
+    assert asked == [*[1] * 7, 12, *[1] * 7, 12]
+    assert [(each.model, each.precision) for each in found] == [
+        ("run", "fp32"), ("run", "bf16"), ("model", "fp32"), ("model", "bf16")
+    ]  # fmt: skip
+    first, _, same, _ = found
+    assert first.difference is None and first.value == same.value and first.latency.asked == 5
+    assert same.difference is not None and same.difference.value == 0
+    assert first.disk == (run / "model" / "model.safetensors").stat().st_size and first.weights < first.disk
+    assert prepared_precision(mine.task.model.network) is None
+    headings, lines = variants_table(found)
+    assert len(lines) == 4 and all(len(line) == len(headings) for line in lines)
+
+
+def test_narrow_weights_are_counted_where_they_are_packed(run: Path) -> None:
+    network = load_compared_model(str(run)).task.model.network
+    whole = sum(x.numel() for x in network.parameters()) * 4
+    assert weight_bytes(network) == whole
+    prepare(network, "fp16")
+    packed = [m for m in network.modules() if getattr(m, "fast", False)]
+    assert weight_bytes(network) == whole - 2 * sum(m.weight.numel() for m in packed)
+
+
+@pytest.mark.filterwarnings("ignore:.*products need an x86 processor:UserWarning")
+def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = typed(capsys, run, "--precision", "fp32", "--runs", 3, "--limit", 9, "--json")
+    (row,) = json.loads(out)
+    assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["figure"]["value"] <= 1
+    data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
+    code, out, err = typed(
+        capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2
+    )
+    assert code == 0 and "30 rows, 2 of them timed" in out and "model in fp32" in err
+    for words, message in (
+        ((run, "--task", "tag"), "is a run of 'classify'"),
+        ((run / "model", "--task", "classify"), "there are no rows; give --data"),
+        ((run / "model", "--task", "clasify"), "nearest: 'classify'"),
+        ((run / "model", *data), "name the task of the model"),
+        ((run, "--precision", "int3"), "precision is 'int3'"),
+    ):
+        code, _, err = typed(capsys, *words)
+        assert code == 2 and message in err, err
+
+
+def test_evaluating_a_part_of_the_rows(run: Path) -> None:
+    from glassformer.evaluation.runs import open_run
+    from glassformer.runs.data import sample_rows
+
+    opened = open_run(run)
+    few, again, other = (
+        opened.evaluate(sample_rows(opened.read_rows(), 6, seed), baselines=False) for seed in (42, 42, 1)
+    )
+    assert len(few.predictions) == 6 and few.report.data["rows"] == 6
+    assert (
+        few.report.data["fingerprint"] == again.report.data["fingerprint"] != other.report.data["fingerprint"]
+    )

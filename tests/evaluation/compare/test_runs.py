@@ -1,0 +1,135 @@
+"""Runs side by side: differences where the rows are the same, and reasons where they are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer import ConfigError
+from glassformer.cli.compare import compare as typed_compare
+from glassformer.cli.compare import whisker
+from glassformer.evaluation.compare.page import comparison_page
+from glassformer.evaluation.compare.runs import compare_runs
+from glassformer.evaluation.runs import TrainedRun
+from glassformer.tasks.metrics.metric import Interval, differences
+from tests.evaluation.made import AccuracyTask, Right, make_run
+
+
+@pytest.fixture(autouse=True)
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TrainedRun, "task_for_evaluation", lambda self, **options: AccuracyTask())
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[Path]:
+    return [
+        make_run(tmp_path / "small", [i % 2 == 0 for i in range(40)], seconds=90),
+        make_run(tmp_path / "large", [i % 4 != 1 for i in range(40)]),
+    ]
+
+
+def test_the_same_rows_are_drawn_together(two: list[Path]) -> None:
+    found = compare_runs(two, resamples=200)
+    small, large, dummy = found.systems
+    records = [open_records(folder) for folder in two]
+    wanted = differences(Right(records[1]), Right(records[0]), 200)
+    assert large.differences == wanted and large.differences["accuracy"].value == pytest.approx(0.25)
+    assert small.differences == {} and small.cost.parameters == 1_234 and small.cost.cpu_seconds == 180
+    assert dummy.differences["accuracy"] == Interval(-0.5, -0.6, -0.4), "the run lies above it by 0.5"
+    assert json.dumps(found.to_dict())
+    text = str(found)
+    for words in ("small, large", "+0.250 [", "1,234", "minutes", "<most> frequent"):
+        assert words in text, words
+    assert "ms alone" not in text, "what nobody measured has no column"
+
+
+def test_other_rows_have_no_difference(two: list[Path], tmp_path: Path) -> None:
+    other = make_run(tmp_path / "other", [True] * 9, fingerprint="others")
+    standing = compare_runs([two[0], other], resamples=50).systems[1]
+    assert standing.differences == {} and standing.apart == "evaluated on other rows"
+    (two[1] / "evaluation" / "validation" / "examples.jsonl").unlink()
+    assert compare_runs(two, resamples=50).systems[1].apart == "its predictions were not saved"
+
+
+def test_several_seeds_beside_several(tmp_path: Path) -> None:
+    for name, counts in (("a", (10, 12, 14)), ("b", (15, 16, 18))):
+        for seed, right in enumerate(counts):
+            make_run(tmp_path / name / f"seed-{seed}", [i < right for i in range(20)], seed=seed, seconds=30)
+    a, b, _ = compare_runs([tmp_path / "a", tmp_path / "b"]).systems
+    assert a.seeds == 3 and a.metrics["accuracy"].value == pytest.approx(0.6)
+    difference = b.differences["accuracy"]
+    assert difference.value == pytest.approx(49 / 60 - 0.6) and difference.leaves_out_zero
+    mixed = compare_runs([tmp_path / "a", tmp_path / "b" / "seed-0"])
+    one = mixed.systems[1]
+    assert "a (3 seeds), b, seed 0;" in mixed.caption and "over rows, or over seeds" in mixed.caption
+    assert one.apart == "one run beside several seeds"
+
+
+def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:
+    found = compare_runs([two[0] / "evaluation" / "validation", two[1], two[1]], resamples=50)
+    assert [one.name for one in found.systems[:3]] == ["small, validation", "large", "large (2)"]
+    assert "accuracy" in found.systems[1].differences
+
+
+def test_a_run_that_was_not_evaluated_is_evaluated_first(
+    two: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = two[1] / "evaluation" / "validation"
+    kept = place.rename(place.with_name("kept"))
+
+    class Evaluated:
+        def save(self, folder: Path) -> None:
+            kept.rename(folder)
+
+    monkeypatch.setattr(TrainedRun, "evaluate", lambda self, **options: Evaluated())
+    assert compare_runs(two, resamples=50).systems[1].metrics["accuracy"].value == 0.75
+
+
+def test_what_cannot_be_compared(two: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no run to compare"):
+        compare_runs([])
+    with pytest.raises(ConfigError, match="holds no run"):
+        compare_runs([tmp_path])
+    tags = make_run(tmp_path / "tags", [True], task="tag")
+    with pytest.raises(ConfigError, match="small was trained to classify, tags to tag"):
+        compare_runs([two[0], tags])
+    with pytest.raises(ConfigError, match=r"lead-3: holds no run and no evaluation.*--data FILE"):
+        typed_compare(["lead-3"])
+
+
+def test_on_the_screen_and_as_a_page(
+    two: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = two[1].rename(tmp_path / "<b>\x1b[31m")
+    path = tmp_path / "page.html"
+    typed_compare([str(two[0]), str(evil)], html=path)
+    out = capsys.readouterr().out
+    assert "●" in out and "\x1b" not in out and "saved in" in out
+    html = path.read_text("utf-8")
+    assert "<b>\x1b" not in html and "&lt;b&gt;" in html and "&lt;most&gt;" in html
+    assert "default-src 'none'" in html and "http" not in html.replace("http-equiv", "")
+    assert html.count("<circle") == 3 and "<b>+0.250" in html
+    typed_compare([str(two[0]), str(evil)], json=True)
+    assert json.loads(capsys.readouterr().out)["metric"] == "accuracy"
+    assert comparison_page(compare_runs(two[:1], resamples=50)), "one alone is drawn too"
+
+
+@pytest.mark.parametrize(
+    ("interval", "drawn"),
+    [
+        (Interval(5, 2, 8), "  ╶──●──╴  "),
+        (Interval(0, 0, 10), "●─────────╴"),
+        (Interval(10), "          ●"),
+    ],
+)
+def test_whiskers(interval: Interval, drawn: str) -> None:
+    assert whisker(interval, 0, 10, 11) == drawn
+    assert len(whisker(interval, 5, 5, 7)) == 7
+
+
+def open_records(folder: Path) -> list:  # type: ignore[type-arg]
+    from glassformer.tasks.predictions import read_predictions
+
+    return read_predictions(folder / "evaluation" / "validation" / "examples.jsonl")

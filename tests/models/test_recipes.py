@@ -1,0 +1,97 @@
+"""Recipes as data: no stale line in a table, no stale key, and everything that a family needs is there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from glassformer.models import FAMILIES, ConfigReader, Family
+from glassformer.weights.names import _with_placeholders
+from tests.parity.families import ROWS as PARITY_ROWS
+from tests.project.budgets import SOURCE
+
+ROOT = Path(__file__).parents[2]
+families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+ROWS = {row.family: row for row in PARITY_ROWS}
+
+
+OWN_FORMAT = {"transformer"}
+"""The paper defines no checkpoints, and the reference library has no such family: tests/models/test_transformer.py."""
+OTHER_HEADS = {
+    "wav2vec2": {"sums": {"use_weighted_layer_sum": True}},
+    "transformer": {"pre-norm": {"norm_first": True}},
+}
+"""Variations that the parity table cannot try, since they change a head that is not the one it varies."""
+
+
+def lines_of(family: Family) -> Iterator[tuple[set[tuple[str, str]], set[str]]]:
+    """The lines (ours, theirs) and the parameters of each head of a family, in each variation of the parity table."""
+    row = ROWS.get(family.model_type)
+    variations = {**(row.variations if row else {}), **OTHER_HEADS.get(family.model_type, {})}
+    for changes in ({}, *variations.values()):
+        spec = family.spec(ConfigReader({**family.tiny, **changes}))
+        for task in family.tasks:
+            names = family.names(spec, task)
+            network = family.build_on_meta(spec, task)
+            lines = {(ours, str(theirs)) for ours, theirs in {**names.body, **names.head}.items()}
+            yield lines, {name for name, _ in network.named_parameters(remove_duplicate=False)}
+
+
+def test_no_line_of_a_table_is_stale() -> None:
+    """Each line names a parameter of some head of a family that has this line: else it is a mistake, or left over."""
+    every: set[tuple[str, str]] = set()
+    used: set[tuple[str, str]] = set()
+    for family in FAMILIES.values():
+        for lines, parameters in lines_of(family):
+            patterns = {_with_placeholders(name)[0] for name in parameters}
+            patterns |= {_with_placeholders(name.rpartition(".")[0])[0] for name in parameters}
+            every |= lines
+            used |= {line for line in lines if line[0] in patterns}
+    assert every == used, f"lines that name no parameter of any head of any family: {sorted(every - used)}"
+
+
+@families
+def test_a_family_has_everything(family: Family) -> None:
+    """What a new family still lacks, all at once."""
+    name = family.model_type
+    module = name.replace("-", "_")
+    docs = (ROOT / "docs" / "families.md").read_text()
+    lacks = [
+        what
+        for what, there in {
+            "a row in tests/parity/families.py": name in ROWS or name in OWN_FORMAT,
+            f"tests/golden/{module}.json": any(
+                (ROOT / "tests" / "golden" / f"{stem}.json").exists() for stem in (name, module)
+            )
+            or name in OWN_FORMAT,
+            "a distinction, for the table of families": bool(family.distinction),
+            "a tiny config": family.tiny.get("model_type") == name,
+            "its name in docs/families.md": re.search(rf"\b{re.escape(name)}\b|`{re.escape(name)}`", docs)
+            is not None,
+        }.items()
+        if not there
+    ]
+    assert not lacks, f"{name} lacks: {'; '.join(lacks)}"
+
+
+RECIPE, WITH_STEM = 120, 200
+RECORD = Path(__file__).with_name("recipe_lines.json")
+
+
+def test_recipes_keep_their_budget() -> None:
+    """A recipe has at most 120 lines, today's longer ones are listed, and may only shrink."""
+    allowed: dict[str, int] = json.loads(RECORD.read_text())
+    lines = {
+        path.stem: path.read_text(encoding="utf-8").count("\n")
+        for path in sorted((SOURCE / "models").glob("[!_]*.py"))
+        if "FAMILY = " in path.read_text(encoding="utf-8")
+    }
+    over = {name: count for name, count in lines.items() if count > RECIPE}
+    grown = {name: count for name, count in over.items() if count > allowed.get(name, 0)}
+    assert not grown, f"recipes over {RECIPE} lines that are new or longer than recorded: {grown}"
+    better = {name: (count, over.get(name)) for name, count in allowed.items() if over.get(name, 0) < count}
+    assert not better, f"shorter than {RECORD.name} says (recorded, now): {better}"

@@ -1,0 +1,232 @@
+"""Where a question is answered: from rows to losses and figures."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.core.classification_heads import SpanClassifier
+from glassformer.core.flow import Output
+from glassformer.data.rows import RowSequence, read_rows
+from glassformer.data.squad import read_squad
+from glassformer.errors import ConfigError, DataError
+from glassformer.tasks.span import Answer, answers_of, span_of
+from tests.tasks.word_pieces import NUMBER, check_passes, families_for, tiny_model
+
+HEAD = "question-answering"
+LONG = "a banana works . a fruit flies . an arrow flies . time flies like an arrow"
+ROWS: list[dict[str, Any]] = [
+    {"question": "time ?", "context": "jeff deans works at fruit", "answers": "deans", "answer_start": 5},
+    {"question": "an arrow ?", "context": "a banana .", "answers": "", "answer_start": 0},
+    {"question": "an ?", "context": LONG, "answers": "arrow", "answer_start": 36},
+]
+
+
+def reader(family: str = "bert", *, max_tokens: int = 14, stride: int = 3, **options: Any) -> Answer:
+    return Answer(tiny_model(family, HEAD), max_tokens=max_tokens, stride=stride, **options)
+
+
+def rows_of(*rows: dict[str, Any]) -> RowSequence:
+    return read_rows(list(rows) or ROWS)
+
+
+@pytest.mark.parametrize("family", families_for(HEAD))
+def test_every_family_learns_spans(family: str) -> None:
+    objective = reader(family)
+    assert isinstance(objective.head, SpanClassifier)
+    check_passes(objective, objective.encode(rows_of()))
+
+
+def test_the_padded_layout_has_the_same_losses() -> None:
+    packed, padded = reader(), reader()
+    padded.packs = False
+    losses = []
+    for objective in (packed, padded):
+        examples = objective.encode(rows_of())
+        item = objective.collate([examples[i] for i in range(len(examples))])
+        sums = objective.model.network.loss_sums(item.batch, item.flow, item.labels)
+        losses.append({name: float(x.detach()) for name, x in sums.items()})
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    check_passes(padded, padded.encode(rows_of()))
+
+
+def test_what_an_example_is() -> None:
+    examples = reader().encode(rows_of())
+    words = "[CLS] time ? [SEP] jeff dean ##s works at fruit [SEP]".split()
+    assert examples[0]["input_ids"].tolist() == [NUMBER[word] for word in words]
+    assert examples[0]["token_type_ids"].tolist() == [0] * 4 + [1] * 7
+    assert (examples[0]["start_positions"], examples[0]["end_positions"]) == (5, 6)
+    assert examples[0]["context"].tolist() == [4, 9]
+    assert (examples[1]["start_positions"], examples[1]["end_positions"]) == (0, 0)  # no answer
+
+
+def test_a_long_context_falls_into_windows() -> None:
+    examples = reader().encode(rows_of(ROWS[2]))
+    windows = [[list(NUMBER)[i] for i in examples[n]["input_ids"]] for n in range(len(examples))]
+    assert all(window[:4] == "[CLS] an ? [SEP]".split() and len(window) <= 14 for window in windows)
+    texts = [window[4:-1] for window in windows]
+    for before, after in itertools.pairwise(texts):
+        assert before[-3:] == after[:3]  # the stride
+    said = [(examples[n]["start_positions"], examples[n]["end_positions"]) for n in range(len(examples))]
+    found = [windows[n][s : e + 1] for n, (s, e) in enumerate(said) if s]
+    assert found == [["arrow"]]  # once: the other arrow is another one
+
+
+def test_the_answer_is_found_again_in_real_texts(minilm: Path, shared: Path) -> None:
+    import glassformer
+
+    model = glassformer.load(minilm, task=HEAD)
+    questions = read_squad(shared / "data" / "xquad" / "xquad.en.shared.json.gz")[:60]
+    objective = Answer(model, max_tokens=128, stride=32)
+    examples = objective.encode(questions)
+    wanted = {row["answers"][0]["text"].lower().replace(" ", "") for row in questions}
+    found = set()
+    for example in (examples[i] for i in range(len(examples))):
+        start, end = example["start_positions"], example["end_positions"]
+        if start:
+            found.add(model.tokenizer.decode(example["input_ids"][start : end + 1]).replace(" ", ""))
+    exact = {text for text in wanted if text in found}
+    assert len(exact) > 0.9 * len(wanted)  # the others share a token with what stands beside them
+    assert all(any(text in token for token in found) for text in wanted)
+
+
+def test_what_is_said_is_judged() -> None:
+    objective = reader()
+    item = objective.collate([objective.encode(rows_of())[i] for i in range(2)])
+    moved = item.to(torch.device("meta"))
+    assert moved.labels["start_positions"].is_meta and moved.answers == item.answers  # type: ignore[index]
+    start, end = torch.zeros(1, 20), torch.zeros(1, 20)
+    start[0, 5], end[0, 5] = 9, 9  # dean, and not ##s
+    start[0, 11], end[0, 11] = 9, 9
+    metric = objective.metric()
+    metric.update(objective.split_packed(Output(start_logits=start, end_logits=end), item), item)
+    figures = metric.compute()
+    assert figures["exact_match"] == 0.5 and figures["f1"] == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_each_of_several_answers_is_right() -> None:
+    answers = {"text": ["jeff deans", "deans"], "answer_start": [0, 5]}
+    for given in (
+        answers,
+        [
+            dict(zip(("text", "answer_start"), each, strict=True))
+            for each in zip(*answers.values(), strict=True)
+        ],
+    ):
+        row = {"question": "time ?", "context": "jeff deans works", "answers": given}
+        objective = reader()
+        example = objective.encode(rows_of(row))[0]
+        assert example["answers"].tolist() == [[4, 6], [5, 6]]
+        assert (example["start_positions"], example["end_positions"]) == (4, 6)  # the first is learned
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"answer_start": 6},
+            "the answer 'deans' is not what the context has at character 6, 'eans '; it stands at 5",
+        ),
+        ({"answers": "dean's"}, "it stands nowhere in it"),
+        ({"answer_start": None}, "the answer 'deans' begins at None; that must be the number of a character"),
+        ({"answers": [3]}, "an answer is 3; it must be a text"),
+        ({"answers": 3}, "'answers' is 3; answers are a text, or a list of objects"),
+        ({"answers": {"text": ["deans"], "answer_start": []}}, "has 1 texts and 0 starts"),
+        ({"context": None}, "'context' is None; it must be a text"),
+        ({"question": "time " * 9}, "the question has 9 tokens; in a window of 14 .* it may have 7"),
+    ],
+)
+def test_rows_that_do_not_fit(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=f"row 0: .*{message}"):
+        reader().encode(rows_of({**ROWS[0], **change}))
+
+
+def test_answers_may_come_from_a_table() -> None:
+    columns = dict(Answer.COLUMNS)
+    row = {"answers": "deans", "answer_start": "5"}
+    assert answers_of(row, "jeff deans works", columns) == [(5, 10)]
+    assert (
+        answers_of({"answers": None}, "jeff", columns) == answers_of({"answers": []}, "jeff", columns) == []
+    )
+
+
+def test_a_span_is_all_tokens_that_share_a_character_with_the_answer() -> None:
+    offsets = [(0, 0), (0, 4), (0, 0), (0, 4), (4, 9), (9, 10), (0, 0)]  # the space belongs to what follows
+    assert span_of(offsets, (3, 5), 5, 9) == (4, 4)
+    assert span_of(offsets, (3, 5), 2, 7) == (3, 4)
+    assert span_of(offsets, (4, 5), 2, 7) is None  # it begins before the window
+    assert span_of(offsets, (3, 4), 5, 10) is None  # it ends behind it
+    assert span_of(offsets, (1, 0), 0, 1) is None  # a window without a context
+
+
+def test_a_stride_that_leaves_no_room() -> None:
+    with pytest.raises(ConfigError, match="the stride must be from 0 to 9"):
+        reader(stride=10)
+    assert reader(stride=9).stride == 9
+
+
+def test_a_reader_is_validated_while_it_trains() -> None:
+    """Its head's losses are of one text a row, and a packed batch has several in one."""
+    from glassformer.runs.config import TrainingOptions
+    from glassformer.training import Trainer
+
+    task = reader()
+    examples = task.encode(rows_of())
+    options = TrainingOptions(steps=2, batch_size=4, learning_rate=1e-3)
+    result = Trainer(task.model, task, options, train=examples, validation=examples).train()
+    assert {"loss", "exact_match", "f1"} <= set(result.metrics)
+
+
+def task_of(tokens: int = 4_096) -> Answer:
+    task = Answer(tiny_model("bert", "question-answering"), max_tokens=14, stride=3)
+    return task.for_evaluation(tokens=tokens)
+
+
+def plant(task: Answer, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """A head that begins and ends its answers at a word, the later in the text the surer, and else says none."""
+
+    def answers(output: Any, item: Any) -> list[tuple[Tensor, Tensor]]:
+        found = []
+        texts = item.batch.input_ids[0].split(list(item.flow.packing.lengths))
+        for index, ids in zip(item.indices, texts, strict=True):
+            scores = torch.where(ids == NUMBER[word], 2.0 + index, 0.0)
+            scores[0] = 1.0
+            found.append((scores, scores))
+        return found
+
+    monkeypatch.setattr(task, "unbatch", answers)
+
+
+def test_the_best_window_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_of()
+    assert len(task.encode(rows_of())) > 4  # the last row is several
+    plant(task, monkeypatch, "arrow")
+    records = list(task.predict(rows_of()))
+    assert [record.predicted for record in records] == ["", "", "arrow"]  # not the "arrow" of the question
+    assert [record.label for record in records] == [["deans"], [], ["arrow"]]
+    assert [record.correct for record in records] == [False, True, True]
+    assert task.metrics(records).values() == {"f1": pytest.approx(2 / 3), "exact_match": pytest.approx(2 / 3)}
+    assert task.notes(records) == ["1 of 3 questions have no answer"]
+    plant(task, monkeypatch, "##s")
+    assert [record.predicted for record in task.predict(rows_of())] == ["s", "", ""]
+
+
+def test_the_same_score_at_any_batch_size() -> None:
+    few, many = (list(task_of(tokens).predict(rows_of())) for tokens in (14, 4_096))
+    assert [record.predicted for record in few] == [record.predicted for record in many]
+    assert [record.loss for record in few] == pytest.approx([record.loss for record in many], rel=1e-4)
+
+
+def test_baselines_and_progress() -> None:
+    task, done = task_of(), []
+    records = list(task.predict(rows_of(), done.append))
+    assert sum(done) == len(ROWS)
+    found = {baseline.name: baseline for baseline in task.baselines(None, records)}
+    assert task.metrics(found["no answer"].predictions).values()["exact_match"] == pytest.approx(1 / 3)
+    assert found["first sentence"].predictions[0].predicted == ROWS[0]["context"]
+    assert all(record.loss is None for record in found["no answer"].predictions)

@@ -1,0 +1,106 @@
+"""Loading and saving: heads of other tasks, configs without weights, the files of a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer
+from glassformer import Model, UnsupportedError, load
+from glassformer.engine.pooling import PoolingSettings
+from glassformer.models import FAMILIES
+from tests.e2e.tiny_models import make_folder
+
+TEXT = "time flies like an arrow"
+SOURCE = torch.tensor([[4, 5, 6]])
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("bert"), "bert", task="feature-extraction")
+
+
+def test_a_body_saved_without_its_pooler_loads(bert: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(bert / "model.safetensors")
+    save_file({k: v for k, v in tensors.items() if "pooler" not in k}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text((bert / "config.json").read_text())
+    model = load(tmp_path)
+    assert model.report.new == ["head.dense.weight", "head.dense.bias"]
+    ids = torch.tensor([[1, 4, 5, 2]])
+    assert torch.equal(model(ids).last_hidden_state, load(bert)(ids).last_hidden_state)
+
+
+def test_a_head_of_another_task_is_new_and_reported(bert: Path) -> None:
+    model = load(bert, task="tag")
+    assert model.task == "token-classification"
+    assert model.report.new == ["head.classifier.weight", "head.classifier.bias"]
+    assert "train them before use" in str(model.report)
+
+
+def test_a_head_for_other_labels_is_new_though_its_names_and_shapes_fit(bert: Path, tmp_path: Path) -> None:
+    classifier = load(bert, task="classify")
+    classifier.save_pretrained(tmp_path)
+    head = ["head.classifier.weight", "head.classifier.bias"]
+    assert not load(tmp_path).report.new and not load(tmp_path, task="classify").report.new
+
+    tagger = load(tmp_path, task="tag")
+    assert tagger.report.new == head
+    assert {"classifier.weight", "classifier.bias"} <= {*tagger.report.unused}
+    old, new = (model.network.get_parameter(head[0]) for model in (classifier, tagger))
+    assert old.shape == new.shape and not torch.equal(old, new)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_config_alone_has_shapes_on_the_meta_device(family: str) -> None:
+    model = Model.from_config(FAMILIES[family].tiny, device="meta")
+    assert all(parameter.is_meta for parameter in model.parameters())
+    real = Model.from_config(FAMILIES[family].tiny)
+    assert {n: p.shape for n, p in model.named_parameters()} == {
+        n: p.shape for n, p in real.named_parameters()
+    }
+
+
+def test_a_prepared_model_saves_what_it_was_loaded_from(bert: Path, tmp_path: Path) -> None:
+    load(bert).prepare("int8").save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == (bert / "model.safetensors").read_bytes()
+
+
+def test_saving_keeps_the_config_and_names_the_head(bert: Path, tmp_path: Path) -> None:
+    load(bert, task="classify").save_pretrained(tmp_path)
+    before, after = (json.loads((folder / "config.json").read_text()) for folder in (bert, tmp_path))
+    assert after["architectures"] == ["BertForSequenceClassification"]
+    assert {k: v for k, v in after.items() if k != "architectures"} == {
+        k: v for k, v in before.items() if k != "architectures"
+    }
+    assert load(tmp_path, strict=True).report.new == []
+
+
+def test_what_others_call_it() -> None:
+    assert {"load", "Model", "Tape", "Flow"} <= set(dir(glassformer))
+
+
+def test_damaged_pooling_settings_stop_encode_alone(bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bert, tmp_path / "model")
+    (folder / "modules.json").write_text('[{"type": "x.Dense", "path": "2_Dense"}]')
+    model = load(folder)
+    assert model(input_ids=torch.tensor([[2, 3]])).last_hidden_state.shape[:2] == (1, 2)
+    with pytest.raises(UnsupportedError, match="'Dense' is not supported"):
+        model.encode(["time"])
+
+
+def test_pooling_settings_are_read_with_the_model(bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bert, tmp_path / "model")
+    pooling, normalise = {"type": "x.Pooling", "path": "1_Pooling"}, {"type": "x.Normalize", "path": "2"}
+    (folder / "modules.json").write_text(json.dumps([pooling, normalise]))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    model = load(folder)
+    assert model.pooling == PoolingSettings(poolings=("cls",), normalise=True)
+    assert np.linalg.norm(model.encode(TEXT)) == pytest.approx(1)

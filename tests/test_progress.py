@@ -1,0 +1,27 @@
+"""A progress bar counts on standard error alone, and only where it is wanted."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.progress import progress_bar
+
+
+def test_a_bar_counts_and_disappears(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    with progress_bar("rows", 30, shown=True) as advance:
+        for _ in range(3):
+            advance(10)
+    captured = capsys.readouterr()
+    assert "rows" in captured.err and "30/30" in captured.err and captured.out == ""
+
+
+@pytest.mark.parametrize("options", [{}, {"shown": False}, {"shown": True, "delay": 60.0}])
+def test_nothing_is_written_without_a_terminal_or_before_the_delay(
+    options: dict[str, float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress_bar("rows", None, **options) as advance:  # type: ignore[arg-type]
+        advance(1)
+    assert capsys.readouterr() == ("", "")
