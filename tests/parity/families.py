@@ -39,7 +39,7 @@ class Row:
     final_is_last: the last of the reference's hidden states is the one after the final norm
     probs_of: the probabilities, given the attentions that the reference shows
     moved_by_padding: which keys a token sees depends on where padding stands, ours and theirs
-    pools_padding: architectures whose reference counts padding too: in a mean, or in the softmax over positions, where a
+    pools_padding: architectures whose reference counts padding too, in a mean, or in the softmax over positions where a
         window leaves padding without a key; they are compared without any
     rows_untrained: the reference never trains the first position and the first segment
     untrained: parameters of ours that are loaded and saved, and have no gradient, of some head or of all

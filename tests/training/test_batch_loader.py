@@ -38,6 +38,7 @@ def test_how_long() -> None:
     assert BatchSampler(TrainingOptions(batch_size=4, epochs=2), lengths).total_steps() == 6
     assert BatchSampler(TrainingOptions(batch_size=4, epochs=0.5), lengths).total_steps() == 2
     assert BatchSampler(TrainingOptions(batch_size=4, epochs=1.5), lengths).total_steps() == 5
+    assert BatchSampler(TrainingOptions(batch_size=1, epochs=1.1), [1] * 10).total_steps() == 11
     assert BatchSampler(TrainingOptions(batch_tokens=10, epochs=3), lengths).total_steps() == 15
     assert BatchSampler(TrainingOptions(steps=7), lengths).total_steps() == 7
 

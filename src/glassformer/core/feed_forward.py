@@ -45,6 +45,7 @@ class QuickGELU(nn.Module):
         return x * torch.sigmoid(1.702 * x)
 
 
+# Checkpoints of several ages name one function differently: all these names must stay readable.
 ACTIVATIONS: dict[str, type[nn.Module] | tuple[type[nn.Module], dict[str, str]]] = {
     "gelu": nn.GELU,
     "gelu_new": (nn.GELU, {"approximate": "tanh"}),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeNormSpec(Spec):
-    """Normalisation over time, of each of `width` channels by itself."""
+    """Instance normalisation over time, of each of `width` channels by itself."""
 
     width: Count
     eps: NonNegative = 1e-5
@@ -108,7 +108,7 @@ Samples = TypeVar("Samples", int, Tensor)
 
 
 class TimeNorm(nn.Module):
-    """Normalisation over time: centre and scale each channel over its row, then apply a learned scale and shift.
+    """Instance normalisation over time: centre and scale each channel of a row, then apply a learned scale and shift.
 
         y = (x - mean(x, over T)) / √(var(x, over T) + eps) · weight + bias
 

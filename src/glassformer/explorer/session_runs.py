@@ -128,8 +128,9 @@ class SessionRuns:
 
         An interpreter that exits in the middle of a kernel can crash, so their threads are not simply abandoned.
         """
-        self._stopped = True
-        for thread in list(self._threads):
+        with self._lock:  # else a thread that `begin` has noted but not started could be joined
+            self._stopped, threads = True, list(self._threads)
+        for thread in threads:
             thread.join(JOIN_SECONDS)
 
     def get(self, id: str) -> SessionRun:

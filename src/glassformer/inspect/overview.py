@@ -115,7 +115,7 @@ def _sums(
 
 
 def _summary(numbers: dict[str, float], first: Token) -> str:
-    """The main pattern of a head in words: its most frequent target, or else its entropy."""
+    """The main pattern of a head in words: the target with most attention, or else its entropy."""
     targets = {
         "previous": "the previous token",
         "same": "the token itself",

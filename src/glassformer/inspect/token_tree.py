@@ -51,6 +51,7 @@ class TokenDistribution:
     @property
     def entropy(self) -> float:
         """Entropy of the model's distribution, in nats."""
+        # nansum: 0 · log 0 counts as 0.
         return float(-(self.model.exp() * self.model).nansum())
 
 

@@ -47,7 +47,7 @@ class Prediction:
     def by_baseline(
         self, predicted: Any, correct: bool | None, loss: float | None = None, **details: Any
     ) -> Prediction:
-        """What something simple predicts for the same row."""
+        """A baseline's prediction for the same row."""
         return replace(self, predicted=predicted, correct=correct, loss=loss, details=details)
 
 
@@ -55,10 +55,11 @@ Prediction.__init__ = former_keywords(**FORMER_KEYS)(Prediction.__init__)  # typ
 
 
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
-    """Write a line of JSON for each."""
+    """Write predictions as JSON Lines, one line each."""
     with atomic_file(path) as stream:
         for prediction in predictions:
             line = json.dumps(asdict(prediction), ensure_ascii=False)
+            # "replace": a text may hold half a surrogate pair, which UTF-8 cannot write.
             stream.write(line.encode("utf-8", "replace") + b"\n")
 
 

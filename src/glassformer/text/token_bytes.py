@@ -1,4 +1,4 @@
-"""The bytes of each token: what it adds to a decoded text.
+"""Token bytes, for constrained decoding: what each token adds to a decoded text.
 
 ▁the          "the" as the first token of a text, " the" after others
 <0xC3>, Ã     the first half of "é", which is not valid UTF-8 by itself
@@ -82,7 +82,7 @@ def _bytes_of_token(name: str, text: str, byte_level: bool) -> bytes:
         return text.encode()
     if byte_level:
         return (
-            bytes(BYTE_OF_CHARACTER.get(char, 0) for char in name)
+            bytes(BYTE_OF_CHARACTER[char] for char in name)
             if set(name) <= BYTE_OF_CHARACTER.keys()
             else text.encode()
         )

@@ -24,7 +24,7 @@ from glassformer.tasks.microbatch import MicroBatch
 
 
 class BatchSampler:
-    """The batches of a run.
+    """Batch sampler: which examples make each step of a run.
 
     Args:
         lengths: tokens of each example. [N]
@@ -50,7 +50,9 @@ class BatchSampler:
         full_epochs = math.floor(self.options.epochs)
         count = sum(self.steps_per_epoch(epoch) for epoch in range(full_epochs))
         fraction = self.options.epochs - full_epochs
-        return max(count + (math.ceil(fraction * self.steps_per_epoch(full_epochs)) if fraction else 0), 1)
+        # Rounded first: 1.1 - 1 is a little more than 0.1, and would make a step too many.
+        partial = round(fraction * self.steps_per_epoch(full_epochs), 6) if fraction else 0
+        return max(count + math.ceil(partial), 1)
 
     def batch_indices(self, epoch: int, position: int) -> np.ndarray:
         """Indices of the examples of one step, by its epoch and its position in it. [n] int64"""

@@ -269,3 +269,14 @@ def test_what_a_classifier_refuses(body: Model) -> None:
         FeatureClassifier(body).fit(TEXTS, LABELS[:2])
     with pytest.raises(DataError, match="nothing to tell apart"):
         FeatureClassifier(body).fit(TEXTS[:5], LABELS[:5])
+
+
+def test_multi_label_baselines_of_one_label():
+    from glassformer.tasks.classify.baselines import MultiLabelBaselines
+    from glassformer.tasks.predictions import Prediction
+
+    row = Prediction(index=0, where="x: line 1", row={"text": "a"}, label=["toxic"], predicted=[])
+    baselines = MultiLabelBaselines(["toxic"], np.array([[0.0], [0.0], [1.0], [1.0]]), [row])
+    features = np.array([[0.0], [0.0], [1.0], [1.0]])
+    (predicted,) = baselines.fit_and_predict(baselines.of_vectors(), features, np.array([[1.0]]))
+    assert predicted.predicted == ["toxic"] and predicted.correct

@@ -60,7 +60,7 @@ def _text(*sides: str) -> Text:
 
 
 def nats(probability: float | np.ndarray) -> Any:
-    """−ln p."""
+    """Negative log-likelihood, −ln p."""
     return -np.log(np.maximum(probability, SURE))
 
 
@@ -263,7 +263,7 @@ class LabelBaselines(ABC):
         return self.predictions_of(estimator.fit(known, self.targets), new)
 
     def scores(self, probabilities: np.ndarray, top: int | None = None) -> dict[str, float]:
-        """The likeliest first."""
+        """Class probabilities by name, the likeliest first."""
         order = np.argsort(-probabilities, kind="stable")[:top]
         return {self.names[i]: float(probabilities[i]) for i in order}
 
@@ -301,7 +301,7 @@ class MultiLabelBaselines(LabelBaselines):
         return scaled(_one_each(sklearn("linear_model").LogisticRegression(max_iter=1_000)))
 
     def predictions_of(self, fitted: Any, features: Any) -> list[Prediction]:
-        probabilities = fitted.predict_proba(features)
+        probabilities = fitted.predict_proba(features)[:, -len(self.names) :]  # one label alone: [no, yes]
         return self._with_labels(probabilities, probabilities > 0.5)
 
     def _with_labels(self, probabilities: np.ndarray, yes: np.ndarray) -> list[Prediction]:
