@@ -37,7 +37,7 @@ class AttentionLayer:
     def project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, H, T, E], k and v [B, K, S, E] of streams x [B, T, D] and memory [B, S, D]."""
         flow = Flow() if memory is None else Flow(memory=EncoderOutput(memory))
-        if self.stack is not None and memory is None:
+        if self.stack is not None and memory is None:  # cross-attention has no positions to rotate by
             flow = self.stack.with_rotation(x, flow)
         return self.attention.project(self.input_norm(x), flow)
 

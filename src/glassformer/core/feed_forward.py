@@ -92,6 +92,7 @@ class FeedForward(Node):
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         neurons = self.tap(flow, "neurons", self.activation(self.up(x)))  # [B, T, F]
+        # Dropout of neurons; that of the output is the residual connection's.
         return self.tap(flow, "out", self.down(self.dropout(neurons)))
 
 

@@ -167,7 +167,7 @@ class WaveformEncoder(Node):
         super().__init__()
         self.spec = spec
         for i, layer in enumerate(spec.layers):
-            self.add_module(str(i), TimeConvolution(layer))
+            self.add_module(str(i), TimeConvolution(layer))  # `features.{i}`, as weight names have it
         self.norm = make_norm(spec.norm)
 
     def forward(self, wave: Float[Tensor, "B samples"], flow: Flow) -> Float[Tensor, "B T C"]:

@@ -143,7 +143,7 @@ class SessionRuns:
             if run is None or run.session is None:
                 raise SessionGone("this session was evicted from memory; run the text again")
             self._runs.move_to_end(id)
-            self._evict()
+            self._evict()  # a session grows while it is looked at: heads are computed on demand
             return run
 
     def _run(self, run: SessionRun) -> None:

@@ -189,16 +189,16 @@ def store_examples(
 class RowTask(Task):
     """A task whose examples are made of rows by itself; a subclass says how, in `make_examples`.
 
-    MADE, how: how examples are made, by name ("" = that of the class), and the options that decide it: the key of their
-        cache
-    NEEDS: what a row needs to make one, for errors; "" = there may be none
+    CACHE_KEY, how: the key of the examples' cache: a name for how they are made ("" = the class's), and the options
+        that decide it
+    REQUIRES: what a row needs to make an example, for errors; "" = there may be none
 
     Args: columns: role → column, where a column has another name
     Raises: ConfigError: a role that there is not, or the model was loaded for another task.
     """
 
-    MADE: ClassVar[str] = ""
-    NEEDS: ClassVar[str] = ""
+    CACHE_KEY: ClassVar[str] = ""
+    REQUIRES: ClassVar[str] = ""
     how: dict[str, Any]
 
     def __init__(self, model: Model, columns: Mapping[str, str] | None = None) -> None:
@@ -223,7 +223,7 @@ class RowTask(Task):
             rows,
             self.model,
             cache,
-            made=self.MADE or type(self).__name__,
+            made=self.CACHE_KEY or type(self).__name__,
             columns=self.columns,
             **self.how,
         )
@@ -232,5 +232,5 @@ class RowTask(Task):
         example = None
         for example in examples:
             yield example
-        if self.NEEDS and example is None:
-            raise DataError(f"no row makes an example: {self.NEEDS}")
+        if self.REQUIRES and example is None:
+            raise DataError(f"no row makes an example: {self.REQUIRES}")

@@ -51,6 +51,7 @@ class Prediction:
         return replace(self, predicted=predicted, correct=correct, loss=loss, details=details)
 
 
+# Also what callers of the constructor wrote: `former_attributes` renames reading alone.
 Prediction.__init__ = former_keywords(**FORMER_KEYS)(Prediction.__init__)  # type: ignore[method-assign]
 
 

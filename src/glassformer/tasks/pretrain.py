@@ -25,7 +25,14 @@ from glassformer.tasks.masked.task import Masking
 from glassformer.tasks.metrics.classes import ClassificationMetric
 from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example
-from glassformer.tasks.windows import LanguageTask, apart, joined_window, room_for, room_of, sentence_windows
+from glassformer.tasks.windows import (
+    LanguageTask,
+    joined_window,
+    max_example_tokens,
+    sentence_windows,
+    split_stretches,
+    tokens_beside_special,
+)
 from glassformer.text.engine import pair_template
 
 if TYPE_CHECKING:
@@ -71,8 +78,8 @@ class NextSentence(LanguageTask):
     HEAD = "next-sentence-prediction"
     VALIDATION_METRIC = "accuracy"
     EVALUATION = None
-    MADE = "next"
-    NEEDS = "a text of two sentences at least is needed"
+    CACHE_KEY = "next"
+    REQUIRES = "a text of two sentences at least is needed"
 
     def __init__(
         self,
@@ -86,9 +93,9 @@ class NextSentence(LanguageTask):
             raise ConfigError(f"a {model.family.model_type!r} model does not tell two segments apart")
         super().__init__(model, columns)
         self.language = language
-        self.max_tokens = room_of(model, max_tokens)
+        self.max_tokens = max_example_tokens(model, max_tokens)
         self.frame, self.types = pair_template(model.tokenizer.engine)
-        self.room = room_for(self.max_tokens, sum(map(len, self.frame)), least=2)
+        self.room = tokens_beside_special(self.max_tokens, sum(map(len, self.frame)), least=2)
         self.how = {"room": self.room, "language": self.language}
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
@@ -96,13 +103,13 @@ class NextSentence(LanguageTask):
         return SentenceWindows(super().encode(rows, cache=cache))
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
-        sentences = apart(example["input_ids"], example["sentences"])
+        sentences = split_stretches(example["input_ids"], example["sentences"])
         cut = int(draw.integers(1, len(sentences)))
         first, second = (np.concatenate(part) for part in (sentences[:cut], sentences[cut:]))
         label = FOLLOWS
         if draw.random() < 0.5:
             stranger = example["pool"].stranger(int(example["document"]), draw)
-            others = apart(stranger["input_ids"], stranger["sentences"])
+            others = split_stretches(stranger["input_ids"], stranger["sentences"])
             begin = int(draw.integers(len(others)))
             second = np.concatenate(others[begin:])[: self.room - len(first)]
             label = DOES_NOT

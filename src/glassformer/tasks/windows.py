@@ -33,12 +33,12 @@ TOKENS = 1024
 Made = TypeVar("Made")
 
 
-def room_of(model: Model, max_tokens: int | None) -> int:
+def max_example_tokens(model: Model, max_tokens: int | None) -> int:
     """How many tokens an example may have: `limit_of`, for objectives that fill what there is."""
     return limit_of(model, max_tokens) or TOKENS
 
 
-def room_for(tokens: int, special: int, least: int = 1) -> int:
+def tokens_beside_special(tokens: int, special: int, least: int = 1) -> int:
     """How many of these tokens are left for text beside the special ones.
 
     Raises: ConfigError: fewer than `least`.
@@ -67,14 +67,14 @@ class Frame:
 
         Raises: ConfigError: there is no room for text.
         """
-        return cls(before, after, room_for(tokens, len(before) + len(after)))
+        return cls(before, after, tokens_beside_special(tokens, len(before) + len(after)))
 
     def around(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """A text, cut to the room that there is, with its special tokens."""
         return np.array([*self.before, *ids[: self.room], *self.after], dtype=np.int32)
 
 
-def encoded(
+def encode_texts(
     rows: Dataset,
     column: str,
     encode: Callable[[list[Any]], Iterable[Made]],
@@ -96,7 +96,7 @@ def encoded(
         yield from made
 
 
-def bare_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+def ids_without_special_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """The ids of texts without special tokens around them."""
     before, after = prefix_and_suffix(tokenizer.engine)
     framed, _ = tokenizer.batch_ids(texts, None)
@@ -107,7 +107,7 @@ def sentence_windows(
     rows: Dataset, column: str, tokenizer: Tokenizer, language: str, room: int
 ) -> Iterator[tuple[int, list[np.ndarray]]]:
     """The ids of neighbouring sentences that fit together, and the number of their text among all."""
-    texts = encoded(rows, column, lambda texts: (sentences(tokenizer, text, language) for text in texts))
+    texts = encode_texts(rows, column, lambda texts: (sentences(tokenizer, text, language) for text in texts))
     return ((number, window) for number, parts in enumerate(texts) for window in windows(parts, room))
 
 
@@ -140,7 +140,7 @@ def joined_window(window: Sequence[np.ndarray]) -> dict[str, Any]:
     return {"input_ids": np.concatenate(window), "sentences": lengths}
 
 
-def apart(ids: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
+def split_stretches(ids: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
     """Stretches of these lengths, which lie end to end."""
     return np.split(ids, list(accumulate(lengths))[:-1])
 
@@ -155,7 +155,7 @@ class LanguageTask(RowTask):
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"text": "text"}
     VALIDATION_METRIC = "perplexity"
-    NEEDS: ClassVar[str] = "texts must not be blank"
+    REQUIRES: ClassVar[str] = "texts must not be blank"
 
     def labels(self, examples: Sequence[Example], flow: Flow) -> Tensor | dict[str, Tensor]:
         return token_labels([example["labels"] for example in examples], flow)

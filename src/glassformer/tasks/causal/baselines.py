@@ -116,8 +116,8 @@ def _ngram_losses(table: Ngrams, order: int, predictions: Sequence[Prediction]) 
 def _xz_losses(
     task: LanguageModelTask, train: Dataset, predictions: Sequence[Prediction]
 ) -> Iterator[np.ndarray]:
-    texts = "".join("\n" * (x.details["start"] == 0) + str(x.row[task.SCORED]) for x in predictions)
-    seen = _last(train, task.columns[task.SCORED], TRAINING_CHARACTERS)
+    texts = "".join("\n" * (x.details["start"] == 0) + str(x.row[task.SCORED_ROLE]) for x in predictions)
+    seen = _last(train, task.columns[task.SCORED_ROLE], TRAINING_CHARACTERS)
     nats = 8 * math.log(2) * compressed(seen, texts)
     per_character = nats / max(sum(x.details["characters"] for x in predictions), 1)
     for x in predictions:

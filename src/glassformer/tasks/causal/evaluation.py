@@ -33,7 +33,7 @@ from glassformer.tasks.columns import check_columns, text_of
 from glassformer.tasks.metrics.metric import BootstrapSums
 from glassformer.tasks.microbatch import IGNORE_INDEX, Example
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.windows import LanguageTask, bare_ids, encoded
+from glassformer.tasks.windows import LanguageTask, encode_texts, ids_without_special_tokens
 from glassformer.text.engine import prefix_and_suffix
 
 STRETCH = 1_000
@@ -64,10 +64,10 @@ class Document:
 class LanguageModelTask(LanguageTask):
     """Perplexity, bits per token and bits per character of texts, and their baselines.
 
-    SCORED: the role of the text that is scored · block: tokens of a window · isolated: whether each text is read alone
+    SCORED_ROLE: the role of the scored text · block: tokens of a window · isolated: whether each text is read alone
     """
 
-    SCORED: ClassVar[str] = "text"
+    SCORED_ROLE: ClassVar[str] = "text"
     METRIC = "bits_per_character"
     EVALUATION = CausalEvaluation
     block: int
@@ -117,7 +117,7 @@ class LanguageModelTask(LanguageTask):
     def documents(self, rows: Dataset) -> Iterator[Document]:
         """The texts of rows as tokens, as training reads them."""
         check_columns(rows, [self.columns["text"]])
-        return encoded(rows, self.columns["text"], self._documents)
+        return encode_texts(rows, self.columns["text"], self._documents)
 
     def _documents(self, texts: list[str]) -> Iterator[Document]:
         tokenizer = self.model.tokenizer
@@ -172,7 +172,7 @@ class LanguageModelTask(LanguageTask):
         by = f"numpy {version('numpy')}"
         tokens = f"{self.context}; of tokens with something before them; {by}"
         methods = {
-            "bits_per_character": f"{self.everything}; {self.context}; {by}",
+            "bits_per_character": f"{self.loss_description}; {self.context}; {by}",
             "bits_per_token": f"mean loss / ln 2; {tokens}",
             "perplexity": f"exp(mean loss); {tokens}",
         }
@@ -189,7 +189,7 @@ class LanguageModelTask(LanguageTask):
         )
 
     @property
-    def everything(self) -> str:
+    def loss_description(self) -> str:
         """What bits per character divide by what, for the methods."""
         return (
             f"all losses / ln 2 / characters (Unicode code points); a token before which nothing stands is one of "
@@ -203,7 +203,9 @@ class LanguageModelTask(LanguageTask):
         """The token ids that n-gram baselines are counted on, text by text."""
         tokenizer = self.model.tokenizer
         ends = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-        texts = encoded(rows, self.columns[self.SCORED], lambda texts: bare_ids(tokenizer, texts))
+        texts = encode_texts(
+            rows, self.columns[self.SCORED_ROLE], lambda texts: ids_without_special_tokens(tokenizer, texts)
+        )
         return ([*ids, *ends] for ids in texts)
 
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
@@ -230,11 +232,11 @@ def _window(ids: np.ndarray, counted: np.ndarray, start: int, first: int, end: i
 
 
 def _scores(sums: np.ndarray) -> dict[str, np.ndarray]:
-    nats, tokens, everything, characters = sums.T
+    nats, tokens, all_nats, characters = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):  # no token, no character: there is no score
         loss = nats / tokens
         return {
-            "bits_per_character": everything / math.log(2) / characters,
+            "bits_per_character": all_nats / math.log(2) / characters,
             "bits_per_token": loss / math.log(2),
             "perplexity": perplexity(loss),
         }

@@ -27,7 +27,13 @@ from glassformer.tasks.columns import (
 )
 from glassformer.tasks.microbatch import IGNORE_INDEX, Example, MicroBatch
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.windows import apart, encoded, room_for, room_of, token_labels
+from glassformer.tasks.windows import (
+    encode_texts,
+    max_example_tokens,
+    split_stretches,
+    token_labels,
+    tokens_beside_special,
+)
 from glassformer.text.engine import prefix_and_suffix
 
 if TYPE_CHECKING:
@@ -45,8 +51,8 @@ class Causal(LanguageModelTask):
     """
 
     HEAD = "text-generation"
-    MADE = "causal"
-    NEEDS = "a text of two tokens at least is needed, and with rest='drop' a whole block"
+    CACHE_KEY = "causal"
+    REQUIRES = "a text of two tokens at least is needed, and with rest='drop' a whole block"
 
     def __init__(
         self,
@@ -58,14 +64,16 @@ class Causal(LanguageModelTask):
         columns: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(model, columns)
-        self.block = room_of(model, block)
+        self.block = max_example_tokens(model, block)
         self.isolated = isolated
         self.rest = rest
         self.how = {"block": self.block, "isolated": isolated, "rest": rest}
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         tokenizer = self.model.tokenizer
-        documents = encoded(rows, self.columns["text"], lambda texts: tokenizer.batch_ids(texts, None)[0])
+        documents = encode_texts(
+            rows, self.columns["text"], lambda texts: tokenizer.batch_ids(texts, None)[0]
+        )
         blocks = pack(
             documents, self.block, end=tokenizer.eos_token_id, isolated=self.isolated, rest=self.rest
         )
@@ -98,9 +106,9 @@ class Answers(Causal):
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"prompt": "prompt", "answer": "answer"}
     TARGETS = ("answer",)
-    SCORED = "answer"
-    MADE = "answers"
-    NEEDS = ""
+    SCORED_ROLE = "answer"
+    CACHE_KEY = "answers"
+    REQUIRES = ""
 
     def __init__(
         self,
@@ -123,7 +131,7 @@ class Answers(Causal):
         def read(row: Mapping[str, Any], column: str) -> tuple[str, str]:
             return text_of(row, prompt) + self.between, text_of(row, answer)
 
-        for example, whole in encoded(rows, answer, self._answered, read):
+        for example, whole in encode_texts(rows, answer, self._answered, read):
             cut += not whole
             yield example
         tell_cut("prompts with their answers", cut, len(rows), self.block)
@@ -135,7 +143,7 @@ class Answers(Causal):
         end = tokenizer.eos_token_id
         if end is not None and end not in after:
             after = [*after, end]
-        room = room_for(self.block, len(before) + len(after))
+        room = tokens_beside_special(self.block, len(before) + len(after))
         encoding = tokenizer([prompt + answer for prompt, answer in pairs], add_special_tokens=False)
         for number, (prompt, answer) in enumerate(pairs):
             ids = encoding["input_ids"][number]
@@ -180,7 +188,7 @@ class Answers(Causal):
 
     def _answers(self, rows: Dataset) -> Examples:
         """Examples of which the answers alone are labels."""
-        task = copy(self)
+        task = copy(self)  # training may learn prompts too, and its own examples stay as they are
         task.prompts = False
         return task.encode(rows)
 
@@ -189,7 +197,7 @@ class Answers(Causal):
         return f"answers alone, each given its prompt, together of at most {self.block:,} tokens"
 
     @property
-    def everything(self) -> str:
+    def loss_description(self) -> str:
         return "all losses / ln 2 / characters (Unicode code points) of the answers, their ends counted too"
 
 
@@ -203,7 +211,9 @@ def _labels(example: Example) -> np.ndarray:
 def _stretches(example: Example) -> list[dict[str, Any]]:
     """The stretches of an example that see each other, each an example of its own."""
     lengths = _lengths(example)
-    parts = {name: apart(example[name], lengths) for name in ("input_ids", "labels") if name in example}
+    parts = {
+        name: split_stretches(example[name], lengths) for name in ("input_ids", "labels") if name in example
+    }
     return [dict(zip(parts, columns, strict=True)) for columns in zip(*parts.values(), strict=True)]
 
 

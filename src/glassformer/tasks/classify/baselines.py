@@ -42,10 +42,10 @@ Text = str | tuple[str, ...]
 MOST_WORDS = 20_000
 """A bag counts so many words and pairs of neighbours, the most frequent ones."""
 
-LOOSE = 10.0
+WEAK_PENALTY = 10.0
 """How loosely the weights of words are held (C): chosen on rows that were held out of three sets' training rows."""
 
-SURE = 1e-12
+MIN_PROBABILITY = 1e-12
 """No loss is that of a smaller probability: what says that something is impossible and errs is not infinitely wrong."""
 
 TOP = 5
@@ -61,7 +61,7 @@ def _text(*sides: str) -> Text:
 
 def nats(probability: float | np.ndarray) -> Any:
     """Negative log-likelihood, −ln p."""
-    return -np.log(np.maximum(probability, SURE))
+    return -np.log(np.maximum(probability, MIN_PROBABILITY))
 
 
 class FeatureClassifier:
@@ -248,7 +248,7 @@ class LabelBaselines(ABC):
 
     def of_words(self) -> Any:
         """The estimator for many features, of which each text has few."""
-        return _one_each(sklearn("linear_model").LogisticRegression(C=LOOSE, solver="liblinear"))
+        return _one_each(sklearn("linear_model").LogisticRegression(C=WEAK_PENALTY, solver="liblinear"))
 
     def of_vectors(self) -> Any:
         """The estimator for a few features that every text has."""

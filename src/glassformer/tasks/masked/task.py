@@ -26,7 +26,13 @@ from glassformer.tasks.columns import check_columns, text_of
 from glassformer.tasks.metrics.metric import BootstrapSums
 from glassformer.tasks.microbatch import IGNORE_INDEX, Example
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.windows import Frame, LanguageTask, bare_ids, encoded, room_of
+from glassformer.tasks.windows import (
+    Frame,
+    LanguageTask,
+    encode_texts,
+    ids_without_special_tokens,
+    max_example_tokens,
+)
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
 
@@ -101,7 +107,7 @@ class Masked(LanguageTask):
 
     HEAD = "fill-mask"
     METRIC = "perplexity"
-    MADE = "masked"
+    CACHE_KEY = "masked"
 
     def __init__(
         self,
@@ -115,11 +121,13 @@ class Masked(LanguageTask):
         super().__init__(model, columns)
         self.masking = Masking.of(model.tokenizer, rate)
         self.whole_words = whole_words
-        self.frame = Frame.within(*prefix_and_suffix(model.tokenizer.engine), room_of(model, max_tokens))
+        self.frame = Frame.within(
+            *prefix_and_suffix(model.tokenizer.engine), max_example_tokens(model, max_tokens)
+        )
         self.how = {"room": self.frame.room, "whole_words": whole_words}
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
-        for text in encoded(rows, self.columns["text"], self.read):
+        for text in encode_texts(rows, self.columns["text"], self.read):
             yield from self.windows(*text)
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
@@ -129,7 +137,7 @@ class Masked(LanguageTask):
     def read(self, texts: list[str]) -> Iterator[tuple[list[int], list[int]]]:
         """The ids of each text and, where whole words are hidden, the number of each one's word."""
         if not self.whole_words:
-            yield from ((ids, []) for ids in bare_ids(self.model.tokenizer, texts))
+            yield from ((ids, []) for ids in ids_without_special_tokens(self.model.tokenizer, texts))
             return
         encoding = self.model.tokenizer(texts, add_special_tokens=False)
         for row, ids in enumerate(encoding["input_ids"]):
@@ -148,7 +156,7 @@ class Masked(LanguageTask):
     def predict(self, rows: Dataset, progress: Progress | None = None) -> Iterator[Prediction]:
         column = self.columns["text"]
         check_columns(rows, [column])
-        texts = list(encoded(rows, column, self.read))
+        texts = list(encode_texts(rows, column, self.read))
         windows = [list(self.windows(*text)) for text in texts]
         if not any(windows):
             raise DataError(f"{rows.where(0)}: no text has a token; texts must not be blank")
@@ -206,7 +214,7 @@ class Masked(LanguageTask):
         if train is None:
             return
         column = self.columns["text"]
-        table = Ngrams((ids for ids, _ in encoded(train, column, self.read)), 1, known)
+        table = Ngrams((ids for ids, _ in encode_texts(train, column, self.read)), 1, known)
         ((most,), _), *_ = table.runs[0].most_common(1)
         name = str(self.model.tokenizer.convert_ids_to_tokens(most))
         unigram = [

@@ -31,11 +31,11 @@ from glassformer.tasks.columns import tell_cut
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.seq2seq.task import Sides, TwoSided
 from glassformer.tasks.windows import (
-    apart,
-    bare_ids,
-    encoded,
+    encode_texts,
+    ids_without_special_tokens,
     joined_window,
     sentence_windows,
+    split_stretches,
     windows,
 )
 from glassformer.text.tokenizer import Tokenizer
@@ -62,7 +62,7 @@ class Denoising(TwoSided):
         language: of the texts, for finding sentences · options: see `Sides`
     """
 
-    MADE = "denoise"
+    CACHE_KEY = "denoise"
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Denoising(TwoSided):
         self.how |= {"permuted": "permute" in noises, "language": language}
 
     def augment(self, example: Example, draw: np.random.Generator) -> Example:
-        sentences = apart(example["input_ids"], example["sentences"])
+        sentences = split_stretches(example["input_ids"], example["sentences"])
         if "permute" in self.noises:
             sentences = permute_sentences(sentences, draw)
         spoilt = np.concatenate(sentences)
@@ -101,7 +101,9 @@ class Denoising(TwoSided):
             for _, window in sentence_windows(rows, column, self.reader, self.language, room):
                 yield joined_window(window)
         else:  # a text is one sentence
-            for ids in encoded(rows, column, lambda texts: bare_ids(self.reader, texts)):
+            for ids in encode_texts(
+                rows, column, lambda texts: ids_without_special_tokens(self.reader, texts)
+            ):
                 yield from map(joined_window, windows([np.array(ids, dtype=np.int32)], room))
 
 
@@ -112,8 +114,8 @@ class SpanCorruption(TwoSided):
         rate: how many tokens are cut out · mean: tokens of a stretch, on average · options: see `Sides`
     """
 
-    MADE = "spans"
-    NEEDS = "a text of two tokens at least is needed"
+    CACHE_KEY = "spans"
+    REQUIRES = "a text of two tokens at least is needed"
 
     def __init__(
         self, model: Model, *, rate: float = 0.15, mean: float = 3.0, **options: Unpack[Sides]
@@ -125,7 +127,9 @@ class SpanCorruption(TwoSided):
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         room = self.source.room
-        for text in encoded(rows, self.columns["text"], lambda texts: bare_ids(self.reader, texts)):
+        for text in encode_texts(
+            rows, self.columns["text"], lambda texts: ids_without_special_tokens(self.reader, texts)
+        ):
             for start in range(0, len(text), room):
                 if len(ids := np.array(text[start : start + room], dtype=np.int32)) > 1:
                     yield {"input_ids": ids}
@@ -145,8 +149,8 @@ class GapSentences(TwoSided):
         options: see `Sides`
     """
 
-    MADE = "gaps"
-    NEEDS = "a text of two sentences at least is needed"
+    CACHE_KEY = "gaps"
+    REQUIRES = "a text of two sentences at least is needed"
 
     def __init__(
         self, model: Model, *, rate: float = 0.3, language: str = "en", **options: Unpack[Sides]

@@ -25,7 +25,13 @@ from glassformer.models._seq2seq import shift_right
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import parts_of, tell_cut
 from glassformer.tasks.microbatch import IGNORE_INDEX, Example, MicroBatch, padded, padded_texts
-from glassformer.tasks.windows import Frame, LanguageTask, bare_ids, encoded, room_of
+from glassformer.tasks.windows import (
+    Frame,
+    LanguageTask,
+    encode_texts,
+    ids_without_special_tokens,
+    max_example_tokens,
+)
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
 
@@ -69,8 +75,8 @@ class TwoSided(LanguageTask):
         source_code, target_code = options.get("source_language"), options.get("target_language")
         self.reader = model.tokenizer if source_code is None else model.tokenizer.in_language(source_code)
         self.writer = target_tokenizer(model, target_code)
-        self.max_source = room_of(model, options.get("max_source"))
-        self.max_target = room_of(model, options.get("max_target"))
+        self.max_source = max_example_tokens(model, options.get("max_source"))
+        self.max_target = max_example_tokens(model, options.get("max_target"))
         settings = GenerationDefaults(model.generation_config, model.config, model.vocabulary)
         self.padding = settings.pad_id
         self.source = Frame.within(*prefix_and_suffix(self.reader.engine), self.max_source)
@@ -120,8 +126,8 @@ class SequenceToSequence(TwoSided):
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"source": "source", "target": "target"}
     TARGETS = ("target",)
-    MADE = "sequence"
-    NEEDS = ""
+    CACHE_KEY = "sequence"
+    REQUIRES = ""
 
     def __init__(self, model: Model, *, prefix: str = "", **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
@@ -136,10 +142,17 @@ class SequenceToSequence(TwoSided):
 
         def read(texts: list[str]) -> list[list[int]]:
             # A blank source stays blank, so that it is said.
-            return bare_ids(self.reader, [self.prefix + text if text.strip() else "" for text in texts])
+            return ids_without_special_tokens(
+                self.reader, [self.prefix + text if text.strip() else "" for text in texts]
+            )
 
-        sources = encoded(rows, self.columns["source"], read, source_of)
-        targets = encoded(rows, self.columns["target"], lambda texts: bare_ids(self.writer, texts), target_of)
+        sources = encode_texts(rows, self.columns["source"], read, source_of)
+        targets = encode_texts(
+            rows,
+            self.columns["target"],
+            lambda texts: ids_without_special_tokens(self.writer, texts),
+            target_of,
+        )
         for index, pair in enumerate(zip(sources, targets, strict=True)):
             for role, ids in zip(("source", "target"), pair, strict=True):
                 if not ids:
