@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import tokenizers
@@ -23,9 +23,9 @@ TENSORS = (None, "np", "pt")
 SIDES = ("left", "right")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each call, and a frozen one takes twice as long
 class EncodeRequest:
-    """The options of one call, as given; `resolved` validates them and gives:
+    """The options of one call, as given; `resolve` validates them and makes them:
 
     padding: "longest", "max_length" or None · truncation: "longest_first", "only_first", "only_second" or None
     max_length: in tokens, special ones included; set whenever padding or truncation needs it
@@ -43,8 +43,8 @@ class EncodeRequest:
     overflow: bool
     tensors: str | None
 
-    def resolved(self, model_max_length: int | None, *, pairs: bool, special_count: int) -> EncodeRequest:
-        """The validated request.
+    def resolve(self, model_max_length: int | None, *, pairs: bool, special_count: int) -> EncodeRequest:
+        """Validate the options in place, and return the request.
 
         Args:
             pairs: whether the call has pairs of texts.
@@ -80,7 +80,8 @@ class EncodeRequest:
             raise ConfigError(
                 "return_overflowing_tokens=True needs truncation; add truncation=True or a strategy"
             )
-        return replace(self, padding=padding, truncation=truncation, max_length=max_length)
+        self.padding, self.truncation, self.max_length = padding, truncation, max_length
+        return self
 
     def engine_for(self, engine: tokenizers.Tokenizer, *, bare: bool = False) -> tokenizers.Tokenizer:
         """The engine with this call's options: the shared one where none is on, else a cheap copy.

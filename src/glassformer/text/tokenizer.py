@@ -158,7 +158,7 @@ class Tokenizer(TokenizerVocabulary):
     ) -> Encoding:
         first, second = as_pairs(texts, pairs)
         engine, special = self._engine, request.add_special_tokens
-        request = request.resolved(
+        request = request.resolve(
             self.model_max_length,
             pairs=second is not None,
             special_count=engine.num_special_tokens_to_add(second is not None) if special else 0,
