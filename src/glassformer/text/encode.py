@@ -23,7 +23,9 @@ TENSORS = (None, "np", "pt")
 SIDES = ("left", "right")
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each call, and a frozen one takes twice as long
+@dataclass(
+    slots=True, kw_only=True
+)  # not frozen: one is made for each call, and a frozen one takes twice as long
 class EncodeRequest:
     """The options of one call, as given; `resolve` validates them and makes them:
 
