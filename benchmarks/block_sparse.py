@@ -82,9 +82,7 @@ class Row:
 def measured(system: str, tokens: int, rounds: int, train: bool) -> tuple[int, float]:
     """Bytes that a pass needs, and its seconds, of one fresh process."""
     arguments = [*SYSTEMS[system], str(tokens), str(rounds), str(int(train))]
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, *arguments], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", CHILD, *arguments], check=True, capture_output=True, text=True)
     held, seconds = json.loads(done.stdout)
     return held, statistics.median(seconds)
 
@@ -117,9 +115,7 @@ def show(rows: list[Row]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", nargs="+", type=int, default=[1024, 2048, 4096, 8192])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--train", action="store_true", help="a forward and a backward pass")

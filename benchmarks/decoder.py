@@ -126,9 +126,7 @@ def transformers(folder: Path, case: Case, precision: str) -> Generate:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     kind = AutoModelForCausalLM if case.shape == "gpt2" else AutoModelForSeq2SeqLM
-    model = kind.from_pretrained(
-        folder, dtype=torch.bfloat16 if precision == "bf16" else torch.float32
-    ).eval()
+    model = kind.from_pretrained(folder, dtype=torch.bfloat16 if precision == "bf16" else torch.float32).eval()
     ids = torch.tensor(prompts(case))
     mask = torch.ones_like(ids)
 
@@ -167,9 +165,7 @@ def ctranslate2(folder: Path, case: Case, precision: str) -> Generate:
     translator = library.Translator(str(place), **threads)
 
     def run(new: int) -> int:
-        found = translator.translate_batch(
-            rows, max_decoding_length=new, min_decoding_length=new, beam_size=case.beams
-        )
+        found = translator.translate_batch(rows, max_decoding_length=new, min_decoding_length=new, beam_size=case.beams)
         return sum(len(one.hypotheses[0]) for one in found)
 
     return run
@@ -289,9 +285,7 @@ def write_gguf(folder: Path, place: Path, precision: str) -> None:
     writer.add_token_merges(["t 0"])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
-    tensors = {
-        name.removeprefix("transformer."): x for name, x in load_file(folder / "model.safetensors").items()
-    }
+    tensors = {name.removeprefix("transformer."): x for name, x in load_file(folder / "model.safetensors").items()}
 
     def put(name: str, x: np.ndarray) -> None:
         x = np.ascontiguousarray(x, dtype=np.float32)
@@ -405,9 +399,7 @@ def show(rows: list[Row]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", help="only cases whose name begins so")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")

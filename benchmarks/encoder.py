@@ -229,9 +229,7 @@ def flops(config: dict[str, Any], lengths: Sequence[int]) -> float:
     return float(layers * sum(n * matrices + 4 * n * n * width for n in lengths))
 
 
-def measure(
-    folder: Path, config: dict[str, Any], load: str, precision: str, count: int, rounds: int
-) -> list[Row]:
+def measure(folder: Path, config: dict[str, Any], load: str, precision: str, count: int, rounds: int) -> list[Row]:
     lengths = lengths_of(load, count)
     random = np.random.default_rng(1)
     ids = [random.integers(1000, 30_000, n).tolist() for n in lengths]
@@ -239,23 +237,16 @@ def measure(
     systems: dict[str, Callable[[], None]] = {}
     for name, run in systems_of(folder, precision).items():
         for ordered in orders[:1] if name == "glassformer" else orders:
-            label = (
-                name
-                if len(orders) == 1 or name == "glassformer"
-                else f"{name}, {'sorted' if ordered else 'given'}"
-            )
+            label = name if len(orders) == 1 or name == "glassformer" else f"{name}, {'sorted' if ordered else 'given'}"
             systems[label] = lambda run=run, ordered=ordered: run(ids, ordered)
     timings = in_turn(systems, rounds)
     peak, work = matmul_peak(), flops(config, lengths)
     return [
-        row_of(load, precision, timing, timings["glassformer"], sum(lengths), work, peak)
-        for timing in timings.values()
+        row_of(load, precision, timing, timings["glassformer"], sum(lengths), work, peak) for timing in timings.values()
     ]
 
 
-def row_of(
-    load: str, precision: str, timing: Timing, ours: Timing, tokens: int, work: float, peak: float
-) -> Row:
+def row_of(load: str, precision: str, timing: Timing, ours: Timing, tokens: int, work: float, peak: float) -> Row:
     return Row(
         load=load,
         system=timing.name,
@@ -294,9 +285,7 @@ def measure_real(folder: Path, texts: list[str], rounds: int) -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="bert-base")
     parser.add_argument("--loads", nargs="+", default=["variable", "32x128", "8x512"])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
@@ -306,9 +295,7 @@ def main() -> None:
     parser.add_argument(
         "--minilm", type=Path, default=installed_minilm(), help="its folder [default: the installed one]"
     )
-    parser.add_argument(
-        "--file", type=Path, help="its texts, one a line [default: a sample of everyday text]"
-    )
+    parser.add_argument("--file", type=Path, help="its texts, one a line [default: a sample of everyday text]")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")

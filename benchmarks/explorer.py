@@ -118,17 +118,13 @@ def shaped_model(tokenizer_folder: Path) -> Any:
 
 def text_of(model: Any, tokens: int) -> str:
     """As much of the documentation as makes exactly so many tokens, special ones included."""
-    words = " ".join(
-        path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))
-    ).split()
+    words = " ".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))).split()
     words *= 1 + 8 * tokens // len(words)
     low, high = 0, len(words)
     while low < high:  # the most words that are not too many tokens
         middle = (low + high + 1) // 2
         low, high = (
-            (middle, high)
-            if len(model.tokenizer.encode(" ".join(words[:middle]))) <= tokens
-            else (low, middle - 1)
+            (middle, high) if len(model.tokenizer.encode(" ".join(words[:middle]))) <= tokens else (low, middle - 1)
         )
     text = " ".join(words[:low])
     return text + " a" * (tokens - len(model.tokenizer.encode(text)))
@@ -312,9 +308,7 @@ def exceeded(rows: list[Row]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, nargs="+", default=[32, 128, 512, 4096])
     parser.add_argument("--real", action="store_true", help="MiniLM too, up to its 512 tokens")
     parser.add_argument("--rounds", type=int, default=3)

@@ -118,11 +118,7 @@ def compare(shape: str, rounds: int) -> list[Row]:
     """Every library on one checkpoint, in turn."""
     dtype, config = SHAPES[shape]
     small = {key: value for key, value in config.items() if key not in ("n_layer", "num_hidden_layers")}
-    small |= (
-        {"vocab_size": 128, "n_layer": 1}
-        if "n_layer" in config
-        else {"vocab_size": 128, "num_hidden_layers": 1}
-    )
+    small |= {"vocab_size": 128, "n_layer": 1} if "n_layer" in config else {"vocab_size": 128, "num_hidden_layers": 1}
     with tempfile.TemporaryDirectory() as place:
         folder, tiny = Path(place) / "model", Path(place) / "tiny"
         write(folder, config, dtype)
@@ -135,8 +131,7 @@ def compare(shape: str, rounds: int) -> list[Row]:
                 if number > 0:
                     runs[library].append(found)
     medians = {
-        library: [statistics.median(column) for column in zip(*found, strict=True)]
-        for library, found in runs.items()
+        library: [statistics.median(column) for column in zip(*found, strict=True)] for library, found in runs.items()
     }
     ours = medians["glassformer"]
     return [
@@ -149,9 +144,7 @@ def compare(shape: str, rounds: int) -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, help="[default: each]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
@@ -161,18 +154,14 @@ def main() -> None:
     if options.json:
         print(json.dumps({"environment": environment("transformers"), "rows": rows_as_dicts(rows)}, indent=2))
         return
-    print(
-        f"{'load':<24}{'seconds':>10}{'+ a pass':>10}{'peak':>10}{'+ a pass':>10}   ours / this: load, pass, peak"
-    )
+    print(f"{'load':<24}{'seconds':>10}{'+ a pass':>10}{'peak':>10}{'+ a pass':>10}   ours / this: load, pass, peak")
     for row in rows:
         print(
             f"{row.shape + ' ' + row.library:<24}{row.load_seconds:>10.3f}{row.first_pass_seconds:>10.3f}"
             f"{row.load_peak:>9.2f}×{row.first_pass_peak:>9.2f}×"
             f"{row.load_ratio_of_ours:>10.2f}{row.first_pass_ratio_of_ours:>8.2f}{row.peak_ratio_of_ours:>8.2f}"
         )
-    print(
-        "peak: resident pages above those after the imports, as multiples of the weights; mapped pages count too"
-    )
+    print("peak: resident pages above those after the imports, as multiples of the weights; mapped pages count too")
 
 
 if __name__ == "__main__":

@@ -71,12 +71,8 @@ LINES = {
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument(
-        "runs", nargs="*", type=Path, help="folders of runs, of several seeds, or of studies"
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("runs", nargs="*", type=Path, help="folders of runs, of several seeds, or of studies")
     options.add_argument("--docs", type=Path, default=DOCS, help="where results.md and results/ are")
     asked = options.parse_args()
     try:

@@ -66,12 +66,8 @@ def run(program: str, folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--minilm", type=Path, default=installed_minilm(), help="a folder [default: the installed one]"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minilm", type=Path, default=installed_minilm(), help="a folder [default: the installed one]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -83,10 +79,7 @@ def main() -> None:
             measured = run(program, options.minilm)
             if number > 0:  # the first warms the file cache
                 runs[name].append(measured)
-    medians = {
-        name: [statistics.median(values) for values in zip(*pairs, strict=True)]
-        for name, pairs in runs.items()
-    }
+    medians = {name: [statistics.median(values) for values in zip(*pairs, strict=True)] for name, pairs in runs.items()}
     ours = medians["glassformer"]
     rows = [
         Row(name, round(s, 2), round(mb, 1), round(ours[0] / s, 2), round(ours[1] / mb, 2))

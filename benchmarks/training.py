@@ -112,9 +112,7 @@ def minilm() -> Path | None:
 # --------------------------------------------------------------------------------------------- a child: one library
 
 
-def ours(
-    case: Case, folder: Path, precision: str, data: list[dict[str, Any]]
-) -> tuple[list[float], list[float]]:
+def ours(case: Case, folder: Path, precision: str, data: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
     import numpy as np
     import torch
 
@@ -183,9 +181,7 @@ def collate(case: Case, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
-def plain(
-    case: Case, folder: Path, precision: str, data: list[dict[str, Any]]
-) -> tuple[list[float], list[float]]:
+def plain(case: Case, folder: Path, precision: str, data: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
     import torch
 
     model = theirs(case, folder).train()
@@ -205,9 +201,7 @@ def plain(
     return losses, seconds
 
 
-def reference(
-    case: Case, folder: Path, precision: str, data: list[dict[str, Any]]
-) -> tuple[list[float], list[float]]:
+def reference(case: Case, folder: Path, precision: str, data: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
     import transformers
 
     times = [time.perf_counter()]
@@ -234,12 +228,9 @@ def child(case: Case, folder: Path, system: str, precision: str) -> None:
     data = examples(case, folder)
     run = {"glassformer": ours, "torch": plain, "trainer": reference}[system]
     losses, seconds = run(case, folder, precision, data)
-    tokens = [
-        sum(len(e["input_ids"]) for e in data[i : i + case.rows]) for i in range(0, len(data), case.rows)
-    ]
+    tokens = [sum(len(e["input_ids"]) for e in data[i : i + case.rows]) for i in range(0, len(data), case.rows)]
     padded = [
-        case.rows * max(len(e["input_ids"]) for e in data[i : i + case.rows])
-        for i in range(0, len(data), case.rows)
+        case.rows * max(len(e["input_ids"]) for e in data[i : i + case.rows]) for i in range(0, len(data), case.rows)
     ]
     # The reference shuffles: which step reads what is not known, and over all of them it does not matter.
     timed = sum(tokens) * (len(seconds) - WARM) / len(seconds) if system == "trainer" else sum(tokens[WARM:])
@@ -275,9 +266,7 @@ def folder_of(case: Case, place: Path) -> Path | None:
         if real is None or not shared().is_dir():
             return None
         if not folder.exists():  # the new head is drawn once, for all
-            glassformer.load(real, task="classify", overrides={"num_labels": 6, **STILL}).save_pretrained(
-                folder
-            )
+            glassformer.load(real, task="classify", overrides={"num_labels": 6, **STILL}).save_pretrained(folder)
         return folder
     if not folder.exists():
         import torch
@@ -328,9 +317,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--case", default="", help="cases whose name holds this")
     parser.add_argument("--precision", choices=["fp32", "bf16"], action="append")
@@ -344,16 +331,12 @@ def main() -> None:
     rows = []
     if not asked.json:
         print(environment())
-        print(
-            f"{'':24}{'tokens/s':>10}{'torch':>8}{'Trainer':>9}{'/ torch':>9}{'/ Trainer':>10}  MB (torch, Trainer)"
-        )
+        print(f"{'':24}{'tokens/s':>10}{'torch':>8}{'Trainer':>9}{'/ torch':>9}{'/ Trainer':>10}  MB (torch, Trainer)")
     with tempfile.TemporaryDirectory() as place:
         for case in (case for case in CASES if asked.case in case.name):
             folder = folder_of(case, Path(place))
             if folder is None:
-                print(
-                    f"{case.name}: left out, it needs ../shared and the pretrained encoder", file=sys.stderr
-                )
+                print(f"{case.name}: left out, it needs ../shared and the pretrained encoder", file=sys.stderr)
                 continue
             for precision in asked.precision or ("fp32", "bf16"):
                 row = compared(case, folder, precision, asked.rounds)

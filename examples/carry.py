@@ -28,9 +28,7 @@ def main(folder: str) -> None:
     model.save_pretrained(PLACE)
 
     rows = open_run(folder).read_rows()
-    before, after = (
-        evaluate_model(place, "generate", rows, baselines=False).report for place in (trained, PLACE)
-    )
+    before, after = (evaluate_model(place, "generate", rows, baselines=False).report for place in (trained, PLACE))
     for name, figure in before.metrics.items():
         print(f"{name}: {figure.written(4)}, rounded {after.metrics[name].written(4)}")
 

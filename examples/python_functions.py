@@ -68,9 +68,7 @@ def complete(folder: str, count: int = 50) -> None:
     held_out = [text for text in held_out[-len(held_out) // 20 :] if head_of(text)][:count]
     python = 0
     for number, text in enumerate(held_out):
-        written = head_of(text) + str(
-            model.generate(head_of(text), max_new_tokens=120, no_repeat_ngram_size=12)
-        )
+        written = head_of(text) + str(model.generate(head_of(text), max_new_tokens=120, no_repeat_ngram_size=12))
         python += is_python(written)
         if number < 5:
             print(f"{written.rstrip()}\n{'─' * 60}")

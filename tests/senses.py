@@ -31,9 +31,7 @@ def senses(network: Network) -> bool:
     return any(field in network.READS for field in SENSES)
 
 
-def draw_fields(
-    config: Mapping[str, Any], reads: tuple[str, ...], count: int, *, seed: int = 3
-) -> dict[str, Tensor]:
+def draw_fields(config: Mapping[str, Any], reads: tuple[str, ...], count: int, *, seed: int = 3) -> dict[str, Tensor]:
     """Of the fields that a network reads, those which are not text. Each has `count` rows."""
     draw = torch.Generator().manual_seed(seed)
     seen = {**config, **config.get("vision_config", {})}

@@ -62,9 +62,7 @@ def test_a_config_alone_has_shapes_on_the_meta_device(family: str) -> None:
     model = Model.from_config(FAMILIES[family].tiny, device="meta")
     assert all(parameter.is_meta for parameter in model.parameters())
     real = Model.from_config(FAMILIES[family].tiny)
-    assert {n: p.shape for n, p in model.named_parameters()} == {
-        n: p.shape for n, p in real.named_parameters()
-    }
+    assert {n: p.shape for n, p in model.named_parameters()} == {n: p.shape for n, p in real.named_parameters()}
 
 
 def test_a_prepared_model_saves_what_it_was_loaded_from(bert: Path, tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ import pytest
 from glassformer.progress import progress_bar
 
 
-def test_a_bar_counts_and_disappears(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bar_counts_and_disappears(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
     with progress_bar("rows", 30, shown=True) as advance:
         for _ in range(3):

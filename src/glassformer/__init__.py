@@ -66,9 +66,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
-            raise AttributeError(
-                f"module 'glassformer' has no attribute {name!r}; it has: {', '.join(__all__)}"
-            )
+            raise AttributeError(f"module 'glassformer' has no attribute {name!r}; it has: {', '.join(__all__)}")
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value  # cached, so that __getattr__ runs once per name
         return value

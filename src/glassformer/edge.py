@@ -80,9 +80,7 @@ def reject_arguments(call: str, arguments: Mapping[str, Any]) -> None:
 def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = None) -> None:
     """Check integers [B, T], from 0 to `count` - 1 (None = no limit), of the shape of `like`, or one row of it."""
     if not isinstance(ids, Tensor):
-        raise DataError(
-            f"{name} is {type(ids).__name__}; it must be a tensor [B, T]: torch.tensor([[…], […]])"
-        )
+        raise DataError(f"{name} is {type(ids).__name__}; it must be a tensor [B, T]: torch.tensor([[…], […]])")
     if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
         raise DataError(
             f"{name} is {str(ids.dtype).removeprefix('torch.')} of shape {list(ids.shape)}; it must be int64 or int32 "
@@ -91,9 +89,7 @@ def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = N
     if like is None and ids.shape[1] == 0:
         raise DataError(f"{name} has shape {list(ids.shape)}, which holds no token; give at least one")
     if like is not None and (ids.shape[1] != like.shape[1] or ids.shape[0] not in (1, like.shape[0])):
-        raise DataError(
-            f"{name} has shape {list(ids.shape)}; it must be that of input_ids, {list(like.shape)}"
-        )
+        raise DataError(f"{name} has shape {list(ids.shape)}; it must be that of input_ids, {list(like.shape)}")
     if ids.numel():
         smallest, largest = map(int, ids.aminmax())
         if smallest < 0 or (count is not None and largest >= count):
@@ -117,9 +113,7 @@ def check_numbers(name: str, x: Tensor, shape: str) -> None:
     """Check floats with as many dimensions as `shape` names; the module that reads them checks the sizes."""
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() != shape.count(",") + 1:
         got = f"{x.dtype} of shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-        raise DataError(
-            f"{name} is {got}; it must be a tensor of floats {shape}; model.processor(…) makes it"
-        )
+        raise DataError(f"{name} is {got}; it must be a tensor of floats {shape}; model.processor(…) makes it")
     if not x.numel():
         raise DataError(f"{name} has shape {list(x.shape)}, which is empty; give at least one")
 
@@ -129,9 +123,7 @@ def check_read(batch: Batch, read: tuple[str, ...], family: str) -> None:
     masks = {"decoder_keep", "visual_keep"}
     given = [field.name for field in fields(batch) if getattr(batch, field.name) is not None]
     if surplus := set(given) - set(read) - masks:
-        raise ConfigError(
-            f"a {family!r} model reads {', '.join(read)}; it takes no {', '.join(sorted(surplus))}"
-        )
+        raise ConfigError(f"a {family!r} model reads {', '.join(read)}; it takes no {', '.join(sorted(surplus))}")
 
 
 def keep_of(name: str, mask: Tensor | None, ids: Tensor | None, cache: KeyValueCache | None) -> Tensor | None:
@@ -203,17 +195,13 @@ def read_call(
         token_type_ids=given.get("token_type_ids"),
         bbox=given.get("bbox"),
         decoder_input_ids=decoder_ids,
-        decoder_keep=keep_of(
-            "decoder_attention_mask", given.get("decoder_attention_mask"), decoder_ids, cache
-        ),
+        decoder_keep=keep_of("decoder_attention_mask", given.get("decoder_attention_mask"), decoder_ids, cache),
         visual_keep=keep_of("visual_attention_mask", regions_mask, regions, None),
         **{name: given.get(name) for name in FEATURES},
     )
     check_read(batch, network.READS, family)
     masked = given.get("input_values") if ids is None else ids
-    past = (
-        cache if decoder_ids is None else None
-    )  # with a decoder, the cache holds its tokens, not the encoder's
+    past = cache if decoder_ids is None else None  # with a decoder, the cache holds its tokens, not the encoder's
     return batch, Flow(
         keep=keep_of("attention_mask", given.get("attention_mask"), masked, past),
         positions=given.get("position_ids"),

@@ -232,9 +232,7 @@ class Model(PretrainedModel):
             raise DataError(f"the prompt is {safe_repr(prompt)}; give one text")
         generator = make_generator(self, resolve_options(self, {}))
         if not self.writes:
-            raise UnsupportedError(
-                f"a {self.family.model_type!r} model generates no text that could be traced"
-            )
+            raise UnsupportedError(f"a {self.family.model_type!r} model generates no text that could be traced")
         return GenerationTrace(generator, open_prompt(self, prompt), self.tokenizer)
 
     def look(self, texts: str | Sequence[str], **options: Any) -> Look:

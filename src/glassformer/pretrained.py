@@ -258,9 +258,7 @@ class PretrainedModel:
     @property
     def tokenizer(self) -> Tokenizer:
         if self._tokenizer is None:
-            raise DataError(
-                "this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files"
-            )
+            raise DataError("this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files")
         return self._tokenizer
 
     @property
@@ -297,9 +295,7 @@ class PretrainedModel:
         return next(self.network.parameters()).dtype
 
 
-def _find_folder(
-    name_or_folder: str | Path, revision: str | None, *, offline: bool, allow_pickle: bool
-) -> Path:
+def _find_folder(name_or_folder: str | Path, revision: str | None, *, offline: bool, allow_pickle: bool) -> Path:
     if not isinstance(name_or_folder, (str, Path)):
         raise DataError(
             f"the model is {safe_repr(name_or_folder)}; give a folder, or a name on the Hub such as 'org/name'"

@@ -19,16 +19,12 @@ def speech_like(seconds: float, rate_hz: int = RATE_HZ) -> NDArray[np.float32]:
     return (0.2 * tones * (1 + np.sin(2 * np.pi * 3 * t))).astype(np.float32)
 
 
-def wav_bytes(
-    samples: NDArray[np.int16], *, rate_hz: int = RATE_HZ, claimed_bytes: int | None = None
-) -> bytes:
+def wav_bytes(samples: NDArray[np.int16], *, rate_hz: int = RATE_HZ, claimed_bytes: int | None = None) -> bytes:
     """A wav file of one channel; its header may claim to hold more than it does."""
     data = samples.tobytes()
     claimed = len(data) if claimed_bytes is None else claimed_bytes
     form = struct.pack("<HHIIHH", 1, 1, rate_hz, 2 * rate_hz, 2, 16)
-    head = (
-        b"RIFF" + struct.pack("<I", min(claimed + 36, 2**32 - 1)) + b"WAVEfmt " + struct.pack("<I", 16) + form
-    )
+    head = b"RIFF" + struct.pack("<I", min(claimed + 36, 2**32 - 1)) + b"WAVEfmt " + struct.pack("<I", 16) + form
     return head + b"data" + struct.pack("<I", claimed) + data
 
 

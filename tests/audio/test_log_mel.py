@@ -45,9 +45,7 @@ def test_equals_the_references_other_settings() -> None:
         feature_size=40, n_fft=512, hop_length=128, chunk_length=7, padding_value=0.01, sampling_rate=24_000
     )
     expected = theirs(SOUNDS["speech-like"], sampling_rate=24_000, return_tensors="pt")["input_features"]
-    front = LogMel(
-        sample_rate_hz=24_000, bins=40, window_samples=512, hop_samples=128, seconds=7, padding_value=0.01
-    )
+    front = LogMel(sample_rate_hz=24_000, bins=40, window_samples=512, hop_samples=128, seconds=7, padding_value=0.01)
     torch.testing.assert_close(features(front, SOUNDS["speech-like"]), expected, atol=1e-4, rtol=0)
 
 

@@ -166,9 +166,7 @@ def test_an_unknown_key_is_named() -> None:
 def test_files_and_samples_of_any_rate_in_one_batch(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", speech_like(1.0, 44_100), 44_100, subtype="FLOAT")
     processor = AudioProcessor.from_config(WAVE)
-    batch = processor(
-        [tmp_path / "a.wav", str(tmp_path / "a.wav"), speech_like(0.5, 8_000)], sample_rate_hz=8_000
-    )
+    batch = processor([tmp_path / "a.wav", str(tmp_path / "a.wav"), speech_like(0.5, 8_000)], sample_rate_hz=8_000)
     assert batch["input_values"].shape == batch["attention_mask"].shape == (3, RATE_HZ)
     assert batch["attention_mask"].sum(1).tolist() == [RATE_HZ, RATE_HZ, RATE_HZ // 2]
     assert torch.equal(batch["input_values"][0], batch["input_values"][1])
@@ -227,9 +225,7 @@ def test_windows_hold_all_of_a_sound(seconds: float) -> None:
         assert windows.shape == (count, 80, 3000)
         for i, window in enumerate(windows):
             part = sound[i * 30 * RATE_HZ : (i + 1) * 30 * RATE_HZ]
-            torch.testing.assert_close(
-                window, processor(part, RATE_HZ)["input_features"][0], atol=1e-6, rtol=0
-            )
+            torch.testing.assert_close(window, processor(part, RATE_HZ)["input_features"][0], atol=1e-6, rtol=0)
 
 
 def test_a_wave_is_never_cut() -> None:
@@ -238,9 +234,7 @@ def test_a_wave_is_never_cut() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert processor(sound, RATE_HZ)["input_values"].shape == (1, len(sound))
-        assert torch.equal(
-            processor.windows(sound, RATE_HZ)["input_values"], processor(sound, RATE_HZ)["input_values"]
-        )
+        assert torch.equal(processor.windows(sound, RATE_HZ)["input_values"], processor(sound, RATE_HZ)["input_values"])
 
 
 def test_it_says_what_it_is() -> None:

@@ -47,9 +47,7 @@ def test_files_without_loss(tmp_path: Path, name: str, subtype: str, within: flo
     assert np.abs(read - sound).max() <= within
 
 
-@pytest.mark.parametrize(
-    ("name", "form"), [("a.ogg", "VORBIS"), ("a.opus", "OPUS"), ("a.mp3", "MPEG_LAYER_III")]
-)
+@pytest.mark.parametrize(("name", "form"), [("a.ogg", "VORBIS"), ("a.opus", "OPUS"), ("a.mp3", "MPEG_LAYER_III")])
 def test_files_with_loss(tmp_path: Path, name: str, form: str) -> None:
     sound = speech_like(1.0, 48_000)
     container = "MP3" if form.startswith("MPEG") else "OGG"
@@ -68,9 +66,7 @@ def test_files_with_loss(tmp_path: Path, name: str, form: str) -> None:
         ("a.mkv", "flac", 16_000, 1),
     ],
 )  # fmt: skip
-def test_files_that_soundfile_does_not_know(
-    tmp_path: Path, name: str, codec: str, rate_hz: int, channels: int
-) -> None:
+def test_files_that_soundfile_does_not_know(tmp_path: Path, name: str, codec: str, rate_hz: int, channels: int) -> None:
     sound = speech_like(1.0, rate_hz)
     path = encoded(tmp_path / name, sound, rate_hz, codec, channels=channels)
     with pytest.raises(soundfile.LibsndfileError):
@@ -111,9 +107,7 @@ def test_real_speech_is_as_long_as_it_should_be(shared: Path) -> None:
 # ------------------------------------------------------------------------------------------------- files gone wrong
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"hello", b"RIFF", b"\x00" * 5_000, b"fLaC" + b"\x00" * 40, b"OggS" * 9]
-)
+@pytest.mark.parametrize("content", [b"", b"hello", b"RIFF", b"\x00" * 5_000, b"fLaC" + b"\x00" * 40, b"OggS" * 9])
 def test_what_is_no_sound_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.wav").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.wav is not readable audio, or damaged"):
@@ -123,9 +117,7 @@ def test_what_is_no_sound_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_a_playlist_is_refused(tmp_path: Path) -> None:
     """It names further files and addresses, which are none of the caller's choosing."""
     encoded(tmp_path / "part.m4a", speech_like(1.0), RATE_HZ, "aac")
-    (tmp_path / "a.m3u8").write_text(
-        "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:1,\npart.m4a\n#EXT-X-ENDLIST\n"
-    )
+    (tmp_path / "a.m3u8").write_text("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:1,\npart.m4a\n#EXT-X-ENDLIST\n")
     (tmp_path / "b.txt").write_text("ffconcat version 1.0\nfile part.m4a\n")
     for name in ("a.m3u8", "b.txt"):
         with pytest.raises(DataError, match="is not readable audio"):
@@ -168,9 +160,7 @@ def test_mp3_that_is_cut_off_says_so(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.mp3", speech_like(8.0), RATE_HZ)
     content = (tmp_path / "a.mp3").read_bytes()
     (tmp_path / "a.mp3").write_bytes(content[: len(content) // 2])
-    with pytest.warns(
-        UserWarning, match=r"its header claims 8\.\d s, and it holds [34]\.\d s; it may be truncated"
-    ):
+    with pytest.warns(UserWarning, match=r"its header claims 8\.\d s, and it holds [34]\.\d s; it may be truncated"):
         read_audio(tmp_path / "a.mp3", RATE_HZ)
 
 
@@ -185,9 +175,7 @@ def test_ten_hours_in_a_header_take_no_memory(tmp_path: Path) -> None:
         f"samples = read_audio({str(tmp_path / 'a.wav')!r}, {RATE_HZ})\n"
         "print(len(samples), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     read, grown_kb = map(int, done.stdout.split())
     assert read == RATE_HZ and grown_kb < 300_000
 
@@ -203,9 +191,7 @@ def test_a_sound_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("rate_hz", [0, 1, 999, 384_001, 2**31 - 1])
 def test_impossible_rates_in_a_header(tmp_path: Path, rate_hz: int) -> None:
     (tmp_path / "a.wav").write_bytes(wav_bytes(np.zeros(100, np.int16), rate_hz=rate_hz))
-    with pytest.raises(
-        DataError, match=r"Hz; allowed: a whole number from 1000 to 384000|not readable audio|no audio"
-    ):
+    with pytest.raises(DataError, match=r"Hz; allowed: a whole number from 1000 to 384000|not readable audio|no audio"):
         read_audio(tmp_path / "a.wav", RATE_HZ)
 
 
@@ -322,9 +308,7 @@ def test_blocks_are_resampled_as_the_whole(own_hz: int, samples: int, cut: int) 
 def test_a_whole_block_and_more_at_every_rate() -> None:
     """The sizes of which a short sound says nothing: one block of 2¹⁸ samples, and a few more."""
     for own_hz in RATES_HZ:
-        assert_blocks_are_resampled_as_the_whole(
-            own_hz, reading.BLOCK_SAMPLES + 50_000, reading.BLOCK_SAMPLES
-        )
+        assert_blocks_are_resampled_as_the_whole(own_hz, reading.BLOCK_SAMPLES + 50_000, reading.BLOCK_SAMPLES)
 
 
 def assert_blocks_are_resampled_as_the_whole(own_hz: int, samples: int, cut: int) -> None:

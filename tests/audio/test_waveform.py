@@ -27,9 +27,7 @@ def ours(front: Waveform, *sounds: np.ndarray) -> dict[str, Tensor]:
 @pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize("padding_value", [0.0, -1.5])
 def test_a_masked_batch_equals_the_references(normalised: bool, padding_value: float) -> None:
-    theirs = Wav2Vec2FeatureExtractor(
-        do_normalize=normalised, return_attention_mask=True, padding_value=padding_value
-    )
+    theirs = Wav2Vec2FeatureExtractor(do_normalize=normalised, return_attention_mask=True, padding_value=padding_value)
     expected = theirs(SOUNDS, sampling_rate=RATE_HZ, padding=True, return_tensors="pt")
     batch = ours(Waveform(normalised=normalised, masked=True, padding_value=padding_value), *SOUNDS)
     assert batch.keys() == {"input_values", "attention_mask"}

@@ -216,8 +216,6 @@ def test_completion_offers_the_commands() -> None:
 
 
 def test_completion_installs_into_the_home_folder(tmp_path: object) -> None:
-    done = run(
-        "--install-completion", "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
-    )
+    done = run("--install-completion", "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert done.returncode == 0
     assert "bash completion installed" in done.stdout

@@ -115,6 +115,4 @@ def test_errors_come_before_any_work(rows: Path, options: dict[str, Any], messag
 def test_a_mistake_is_one_line(rows: Path, command: Command) -> None:
     done = command("compare", "--data", str(rows), "lead-3", "--reference", "summary")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"error: {rows}: line 2: no column 'summary'; there are: 'article', 'highlights'\n"
-    )
+    assert done.stderr == (f"error: {rows}: line 2: no column 'summary'; there are: 'article', 'highlights'\n")

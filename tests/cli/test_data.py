@@ -77,9 +77,7 @@ def test_inspect_reads_tables_of_any_form_and_leaks_between_files(tmp_path: Path
 
 
 def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_path: Path) -> None:
-    out = output_of(
-        "split", table, "--by", "label", "--unique", "text", "--seed", 1, "--output", tmp_path / "parts"
-    )
+    out = output_of("split", table, "--by", "label", "--unique", "text", "--seed", 1, "--output", tmp_path / "parts")
     assert "1 of 44 rows repeat an earlier text" in out
     parts = [read_rows(tmp_path / "parts" / f"{name}.csv") for name in ("train", "validation", "test")]
     assert [len(part) for part in parts] == [35, 4, 4]
@@ -137,9 +135,7 @@ def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> 
         (("inspect", "no.csv"), "no.csv"),
     ],
 )
-def test_error_messages(
-    table: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
-) -> None:
+def test_error_messages(table: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str) -> None:
     monkeypatch.chdir(table.parent)
     assert message in refused(*(argument.format(table) for argument in arguments))
     assert not (table.parent / "x").exists()

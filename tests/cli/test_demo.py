@@ -93,9 +93,7 @@ def test_flies_starts_equal_and_drifts_apart(model: Model, capsys: Any) -> None:
     assert list(cosines) == ["embed.out", *(f"blocks.{i}.out" for i in range(6))]
     assert cosines["embed.out"] == pytest.approx(1.0, abs=1e-12)
     vectors = [model(**model.tokenizer(text, return_tensors="pt")).last_hidden_state[0, 2] for text in TEXTS]
-    assert cosines["blocks.5.out"] == pytest.approx(
-        float(torch.cosine_similarity(*vectors, dim=0).detach()), abs=1e-5
-    )
+    assert cosines["blocks.5.out"] == pytest.approx(float(torch.cosine_similarity(*vectors, dim=0).detach()), abs=1e-5)
     assert cosines["blocks.5.out"] < 0.7
 
 
@@ -104,9 +102,7 @@ def test_sentences_are_as_alike_as_their_vectors(model: Model, capsys: Any) -> N
     assert data_of(capsys)["sentences"]["cosine"] == pytest.approx(float(first @ second), abs=1e-5)
 
 
-def test_a_word_of_several_pieces_at_other_places_in_texts_of_other_lengths(
-    model: Model, capsys: Any
-) -> None:
+def test_a_word_of_several_pieces_at_other_places_in_texts_of_other_lengths(model: Model, capsys: Any) -> None:
     """Case and commas do not matter; the vectors of the pieces are averaged."""
     texts = "Antidisestablishmentarianism, again", "what is that antidisestablishmentarianism of yours about?"
     report = data_of(capsys, *texts)
@@ -115,9 +111,7 @@ def test_a_word_of_several_pieces_at_other_places_in_texts_of_other_lengths(
     states = []
     for row, places, text in zip(report["texts"], word["places"], texts, strict=True):
         assert "".join(row["pieces"][i].removeprefix("##") for i in places) == word["word"]
-        states.append(
-            model(**model.tokenizer(text, return_tensors="pt")).last_hidden_state[0, places].mean(dim=0)
-        )
+        states.append(model(**model.tokenizer(text, return_tensors="pt")).last_hidden_state[0, places].mean(dim=0))
     assert word["cosines"]["blocks.5.out"] == pytest.approx(
         float(torch.cosine_similarity(*states, dim=0).detach()), abs=1e-5
     )
@@ -173,17 +167,13 @@ def test_text_cannot_steer_the_terminal(model: Model, capsys: Any) -> None:
 
 
 def test_a_causal_model_with_a_final_norm(shared: Path, capsys: Any) -> None:
-    report = data_of(
-        capsys, "Once upon a time", "there was one time", model=str(shared / "models" / "stories260k")
-    )
+    report = data_of(capsys, "Once upon a time", "there was one time", model=str(shared / "models" / "stories260k"))
     assert list(report["words"][0]["cosines"])[-1] == "final"
     for head in report["heads"]:
         assert all(link["key"] < link["query"] for link in head["links"])
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"), [(["one"], "two texts, got 1"), (["a", ""], "give at least one word")]
-)
+@pytest.mark.parametrize(("texts", "message"), [(["one"], "two texts, got 1"), (["a", ""], "give at least one word")])
 def test_texts_that_do_not_do(model: Model, texts: list[str], message: str) -> None:
     with pytest.raises(DataError, match=message):
         demo(texts)
@@ -208,9 +198,7 @@ def test_the_page_of_the_same_two_texts_as_a_file(model: Model, tmp_path: Path, 
     assert session["exact_layers"] == {"self": [0, 1, 2, 3, 4, 5]}
 
 
-def test_the_page_is_served_until_it_is_interrupted(
-    model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_the_page_is_served_until_it_is_interrupted(model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     asked: list[str] = []
 
     def wait(self: Server) -> None:

@@ -150,9 +150,7 @@ def test_a_prompt_that_is_too_long_is_cut(stories: str, model: Model, capsys: An
     long = f"{PROMPT} there was a dog. " * 60
     generate(stories, long, max_new_tokens=9, truncate=True)
     printed = capsys.readouterr()
-    assert (
-        printed.err.startswith("note: 1 of 1 prompts, of up to ") and "cut on the left to 504" in printed.err
-    )
+    assert printed.err.startswith("note: 1 of 1 prompts, of up to ") and "cut on the left to 504" in printed.err
     with pytest.warns(UserWarning, match="cut on the left to 504"):
         assert printed.out == model.generate(long, max_new_tokens=9, truncation=True) + "\n"
 
@@ -172,10 +170,7 @@ def test_guesses_change_nothing_but_are_counted(stories: str, model: Model, caps
 
 def test_contrastive_search(stories: str, model: Model, capsys: Any, command: Command) -> None:
     generate(stories, PROMPT, max_new_tokens=20, penalty_alpha=0.6, top_k=5)
-    assert (
-        capsys.readouterr().out
-        == model.generate(PROMPT, max_new_tokens=20, penalty_alpha=0.6, top_k=5) + "\n"
-    )
+    assert capsys.readouterr().out == model.generate(PROMPT, max_new_tokens=20, penalty_alpha=0.6, top_k=5) + "\n"
     done = command("generate", stories, PROMPT, "--penalty-alpha", "0.6")
     assert done.returncode == 2 and "add it, such as top_k=4" in done.stderr
 

@@ -185,9 +185,7 @@ def test_a_folder_wins_over_a_published_name_and_that_over_the_hub(tmp_path: Pat
     assert asked == ["gpt2"]
 
 
-def test_a_folder_of_a_published_name_is_the_one_that_is_shown(
-    tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
+def test_a_folder_of_a_published_name_is_the_one_that_is_shown(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     save(tmp_path / "gpt2", "bert")
     assert data_of(capsys, "gpt2")["model_type"] == "bert"

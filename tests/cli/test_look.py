@@ -62,9 +62,7 @@ def api(url: str, path: str, body: bytes | None = None) -> Any:
 
 
 def test_it_serves_until_it_is_interrupted(folder: str) -> None:
-    with started(
-        "look", folder, *TEXTS, "--no-browser", "--view", "head", "--layer", "2", "--head", "1"
-    ) as process:
+    with started("look", folder, *TEXTS, "--no-browser", "--view", "head", "--layer", "2", "--head", "1") as process:
         assert process.stdout is not None
         word, url = process.stdout.readline().split()
         assert word == "open"
@@ -99,9 +97,7 @@ def test_it_can_be_interrupted_in_the_middle_of_a_pass(folder: str, option: str,
     """The interpreter must not end while another thread computes: torch would abort the process."""
     command = [sys.executable, "-c", LONG_PASS, "look", folder, "time", "--port", str(free_port()), option]
     environment = {**os.environ, "DISPLAY": "", "WAYLAND_DISPLAY": "", "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         wait_for_port(int(command[7]), process)
         process.send_signal(signal.SIGINT)
@@ -149,9 +145,7 @@ def test_json_is_one_line_when_all_is_ready(folder: str) -> None:
         (["a", "--html", "page.txt"], "must end in .html"),
     ],
 )
-def test_what_the_user_can_mend_is_one_line(
-    folder: str, arguments: list[str], message: str, command: Command
-) -> None:
+def test_what_the_user_can_mend_is_one_line(folder: str, arguments: list[str], message: str, command: Command) -> None:
     done = command("look", folder, *arguments, "--no-browser")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
@@ -248,9 +242,7 @@ def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_file_of_a_writing(tmp_path: Path, capsys: Any) -> None:
     folder = str(make_folder(tmp_path / "tiny", "llama"))
     html = tmp_path / "page.html"
-    look(
-        folder, ["time flies"], html=html, view="generate", max_new_tokens=4, beams=2, temperature=0.9, seed=1
-    )
+    look(folder, ["time flies"], html=html, view="generate", max_new_tokens=4, beams=2, temperature=0.9, seed=1)
     assert "saved in" in capsys.readouterr().out
     options = Reader(html.read_text("utf-8")).json("trace")["trace"]["options"]
     assert options["num_beams"] == 2 and options["do_sample"] and options["temperature"] == 0.9

@@ -42,11 +42,7 @@ def test_json_has_every_preset() -> None:
     rows = json.loads(CliRunner().invoke(app, ["sizes", "--json"]).stdout)
     assert [row["name"] for row in rows] == list(PRESETS)
     sizes_by_name = {row["name"]: row for row in rows}
-    assert (
-        sizes_by_name["gpt3-175b"]["fp32_bytes"]
-        == 4 * sizes_by_name["gpt3-175b"]["int8_bytes"]
-        == 698_417_037_312
-    )
+    assert sizes_by_name["gpt3-175b"]["fp32_bytes"] == 4 * sizes_by_name["gpt3-175b"]["int8_bytes"] == 698_417_037_312
     assert sizes_by_name["gpt3-175b"]["trained_on"] == 300e9
     assert "Brown" in sizes_by_name["gpt3-175b"]["source"]
 

@@ -78,9 +78,7 @@ def test_a_difference_is_named_and_is_exit_code_1(folder: Path) -> None:
 
 
 def test_another_seed_draws_other_ids(folder: Path) -> None:
-    one, other = (
-        json.loads(run(str(folder), "--json", "--seed", seed).stdout)["runs"] for seed in ("1", "2")
-    )
+    one, other = (json.loads(run(str(folder), "--json", "--seed", seed).stdout)["runs"] for seed in ("1", "2"))
     assert one != other
 
 
@@ -103,9 +101,7 @@ def test_a_family_that_the_reference_has_not(tmp_path: Path) -> None:
 
 def test_fp64_weights_are_no_difference(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "config.json", tmp_path)
-    tensors = {
-        name: tensor.double() + 1e-12 for name, tensor in load_file(folder / "model.safetensors").items()
-    }
+    tensors = {name: tensor.double() + 1e-12 for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
     assert compare_folder(tmp_path)[0].equal
 
@@ -128,8 +124,4 @@ def test_real_checkpoint(shared: Path) -> None:
 def test_as_a_program(tmp_path: Path, command: Command) -> None:
     done = command("parity", tmp_path / "nowhere")
     assert done.returncode == 2
-    assert (
-        done.stderr.startswith("error: ")
-        and "is not a folder" in done.stderr
-        and "Traceback" not in done.stderr
-    )
+    assert done.stderr.startswith("error: ") and "is not a folder" in done.stderr and "Traceback" not in done.stderr

@@ -97,9 +97,7 @@ def test_writing(stories: str, capsys: Any) -> None:
 )
 def test_files(bert: str, tmp_path: Path, name: str, content: str, column: str) -> None:
     (tmp_path / name).write_bytes(content.encode())
-    predict(
-        "fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl", column=[f"text={column}"]
-    )
+    predict("fill-mask", bert, [str(tmp_path / name)], output=tmp_path / "out.jsonl", column=[f"text={column}"])
     rows = lines_of(tmp_path / "out.jsonl")
     assert [row["text"] for row in rows] == [GAP, "[MASK] flies"]
     fill = pipeline("fill-mask", bert)
@@ -169,9 +167,7 @@ def test_a_killed_run_keeps_its_lines(stories: str, tmp_path: Path) -> None:
         "--batch-size",
         "1",
     ]
-    running = subprocess.Popen(
-        [sys.executable, "-m", "glassformer", *options], env=os.environ, stderr=subprocess.PIPE
-    )
+    running = subprocess.Popen([sys.executable, "-m", "glassformer", *options], env=os.environ, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
     while not (out.exists() and out.read_bytes().count(b"\n") > 2):
         assert time.monotonic() < deadline and running.poll() is None
@@ -260,9 +256,7 @@ def test_binary_files(bert: str, tmp_path: Path) -> None:
         assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_texts_files_and_standard_input_in_one_line(
-    bert: str, tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
+def test_texts_files_and_standard_input_in_one_line(bert: str, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     Path("gaps").write_text("a [MASK]\nan [MASK]\n")  # no ending says what it is; it is there
     Path("packed.txt.gz").write_bytes(gzip.compress(b"the [MASK]\n"))
@@ -300,16 +294,12 @@ def test_classes(reader: Callable[..., str], tmp_path: Path, capsys: Any) -> Non
     predict("classify", folder, ["time flies"])
     assert len(capsys.readouterr().out.splitlines()) == 1
     predict("classify", folder, ["time flies", "fruit"])
-    labels = [
-        "\\x1b[31mgood" if label != "bad" else label for label in classify.texts(["time flies", "fruit"])
-    ]
+    labels = ["\\x1b[31mgood" if label != "bad" else label for label in classify.texts(["time flies", "fruit"])]
     assert capsys.readouterr().out.splitlines() == labels  # a label a line, for a file
     predict("classify", folder, ["time flies", "fruit"], plot=True, top_k=1)
     assert capsys.readouterr().out.split("\n\n")[1].startswith("fruit\n")
     (tmp_path / "pairs.jsonl").write_text('{"a": "time", "b": "flies"}\n')
-    predict(
-        "classify", folder, [str(tmp_path / "pairs.jsonl")], column="a", pair="b", json=True, all_scores=True
-    )
+    predict("classify", folder, [str(tmp_path / "pairs.jsonl")], column="a", pair="b", json=True, all_scores=True)
     row = json.loads(capsys.readouterr().out)
     assert row["text"] == {"text": "time", "text_pair": "flies"} and len(row["results"]) == 2
     predict("classify", folder, ["time " * 30, "a"], set=["truncation=true"])
@@ -335,10 +325,7 @@ def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: An
     out = tmp_path / "out.jsonl"
     predict("tag", folder, [str(tmp_path / "rows.jsonl")], column=["text=tokens"], output=out)
     whole = out.read_bytes()
-    assert (
-        lines_of(out)[0]["text"] == {"tokens": ["time", "flies"]}
-        and lines_of(out)[1]["results"][0]["end"] == 1
-    )
+    assert lines_of(out)[0]["text"] == {"tokens": ["time", "flies"]} and lines_of(out)[1]["results"][0]["end"] == 1
     out.write_bytes(whole[:-5])
     predict("tag", folder, [str(tmp_path / "rows.jsonl")], column=["text=tokens"], output=out, resume=True)
     assert out.read_bytes() == whole

@@ -65,9 +65,7 @@ def test_it_fits_the_terminal(
 
 
 @pytest.mark.parametrize("family", INSPECTABLE)
-def test_json_has_every_tap_of_every_layer(
-    family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_every_tap_of_every_layer(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_folder(tmp_path, family)
     texts = looked_at(folder, family)
     report = data_of(capsys, folder, *texts)
@@ -107,9 +105,7 @@ def test_another_head_and_dtype(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (last["name"], last["axes"], last["dtype"]) == ("logits", ["B", "T", "C"], "bfloat16")
 
 
-def test_numbers_that_are_none_are_shown_and_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_numbers_that_are_none_are_shown_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = make_folder(tmp_path, "bert")
@@ -118,9 +114,7 @@ def test_numbers_that_are_none_are_shown_and_written(
     weights[name][:] = torch.nan
     save_file(weights, folder / "model.safetensors")
     trace(str(folder), [TEXT])
-    assert any(
-        line.startswith("  ffn.out") and "–" in line and line.endswith("100% NaN") for line in shown(capsys)
-    )
+    assert any(line.startswith("  ffn.out") and "–" in line and line.endswith("100% NaN") for line in shown(capsys))
     rows = {row["name"]: row for row in data_of(capsys, folder, TEXT)["taps"]}
     assert rows["blocks.0.ffn.out"]["mean"] is None and rows["blocks.0.ffn.out"]["nans"] == 1
 

@@ -55,9 +55,7 @@ def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.Cap
     assert code == 0 and "run on 8 rows" in out and "seed: 3" in err and "validation: loss" in err
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names >= {"config.yaml", "journal.jsonl", "checkpoints", "curves.html", "model"}
-    assert {"README.md", "metrics.json", "config.json"} <= {
-        p.name for p in (tmp_path / "run" / "model").iterdir()
-    }
+    assert {"README.md", "metrics.json", "config.json"} <= {p.name for p in (tmp_path / "run" / "model").iterdir()}
 
     code, out, _ = typed(capsys, "train", tmp_path / "run" / "config.yaml", "--json")
     assert code == 0 and json.loads(out)["steps"] == 3, "a finished run is not trained again"
@@ -85,9 +83,7 @@ def test_without_a_file(config: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         "-c",
         "label=mood",
     )
-    code, out, _ = typed(
-        capsys, "train", *words, "-o", tmp_path / "more", "--steps", "2", "--dry-run", "--json"
-    )
+    code, out, _ = typed(capsys, "train", *words, "-o", tmp_path / "more", "--steps", "2", "--dry-run", "--json")
     assert code == 0 and json.loads(out)["steps"] == 2
     code, out, _ = typed(capsys, "train", *words, "-v", "0.5", "--epochs", "2", "--show")
     shown = yaml.safe_load(out)
@@ -129,9 +125,7 @@ def test_interrupted_it_saves_and_says_how_to_go_on(config: Path, tmp_path: Path
         "--steps",
         "100000",
     ]
-    run = subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+    run = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     journal, until = tmp_path / "run" / "journal.jsonl", time.monotonic() + 60
     while not (journal.exists() and '"step"' in journal.read_text()) and time.monotonic() < until:
         time.sleep(0.05)
@@ -159,6 +153,4 @@ def test_two_processes(config: Path, tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert (tmp_path / "run" / "model" / "README.md").is_file() and (
-        tmp_path / "run" / "journal-1.jsonl"
-    ).is_file()
+    assert (tmp_path / "run" / "model" / "README.md").is_file() and (tmp_path / "run" / "journal-1.jsonl").is_file()

@@ -75,9 +75,7 @@ def test_a_choice_with_its_bars(model: Model) -> None:
 
 
 def test_what_the_options_cut(model: Model) -> None:
-    shown = pictured(
-        model, 12, max_new_tokens=40, do_sample=True, temperature=1.2, top_k=20, top_p=0.9, seed=3
-    )
+    shown = pictured(model, 12, max_new_tokens=40, do_sample=True, temperature=1.2, top_k=20, top_p=0.9, seed=3)
     assert shown.startswith("sampled, temperature 1.2, top-k 20, top-p 0.9, seed 3\n")
     assert "2 of 512 tokens kept, with 96.5% of the probability" in shown
     assert "chosen from" in shown and shown.count(" cut") == 8
@@ -96,17 +94,13 @@ def test_beams_as_a_tree(model: Model) -> None:
 
 
 def test_draws_side_by_side(model: Model) -> None:
-    shown = pictured(
-        model, 9, max_new_tokens=10, do_sample=True, temperature=1.5, seed=1, num_return_sequences=3
-    )
+    shown = pictured(model, 9, max_new_tokens=10, do_sample=True, temperature=1.5, seed=1, num_return_sequences=3)
     assert shown.count(" …\n") + len(re.findall(r"\d …", shown)) >= 3
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (60, 20), (40, 24), (200, 60)])
 def test_it_fits_the_terminal(model: Model, width: int, height: int) -> None:
-    shown = pictured(
-        model, 200, width, height, max_new_tokens=200, do_sample=True, temperature=1.1, top_p=0.95, seed=2
-    )
+    shown = pictured(model, 200, width, height, max_new_tokens=200, do_sample=True, temperature=1.1, top_p=0.95, seed=2)
     lines = shown.splitlines()
     assert max(map(len, lines)) <= width
     assert len(lines) < height

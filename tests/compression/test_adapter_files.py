@@ -50,9 +50,7 @@ def test_saved_and_loaded_they_say_the_same(family: str, tmp_path: Path) -> None
         ("llama", "model.layers.1.self_attn.q_proj"),
     ],
 )
-def test_the_files_speak_of_the_layers_of_the_reference_library(
-    family: str, layer: str, tmp_path: Path
-) -> None:
+def test_the_files_speak_of_the_layers_of_the_reference_library(family: str, layer: str, tmp_path: Path) -> None:
     """Added up by hand on the reference's modules of these names, they give our numbers."""
     import transformers
 
@@ -124,11 +122,7 @@ def test_files_of_another_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="12 tensors fit nowhere in this 'llama' model"):
         load_adapters(tiny("llama"), tmp_path)
     tensors = load_file(tmp_path / WEIGHTS)
-    half = {
-        name: x
-        for name, x in tensors.items()
-        if not name.endswith("layer.0.attention.self.query.lora_B.weight")
-    }
+    half = {name: x for name, x in tensors.items() if not name.endswith("layer.0.attention.self.query.lora_B.weight")}
     save_file(half, tmp_path / WEIGHTS)
     with pytest.raises(WeightsError, match="or lack their other half"):
         load_adapters(tiny("bert"), tmp_path)

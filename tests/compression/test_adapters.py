@@ -98,9 +98,7 @@ def test_only_adapters_and_what_is_asked_for_learn(family: str) -> None:
     before = bits(model)
     adapters = adapt(network, AdapterSpec(rank=2, dropout=0.1, modules_to_save=("head",)))
     learning = {name for name, p in network.named_parameters() if p.requires_grad}
-    assert learning == {
-        n for n, _ in network.named_parameters() if ".adapters." in n or n.startswith("head.")
-    }
+    assert learning == {n for n, _ in network.named_parameters() if ".adapters." in n or n.startswith("head.")}
     assert {name.rpartition(".")[2] for name in adapters.by_target} == {"q", "v"}
     assert any("cross" in name for name in adapters.by_target) == (family == "t5")
     optimiser = make_optimiser(network, learning_rate=0.01, weight_decay=0.1)
@@ -175,9 +173,7 @@ def test_a_layer_with_two_paths_stays_one_layer() -> None:
 
 def test_layers_that_share_their_matrix_are_no_targets() -> None:
     """A head over a vocabulary is the embedding too; LXMERT's sides read each other by the same weights."""
-    assert not any(
-        name.startswith("head.decoder") for name in target_modules(tiny("gpt2", "text-generation").network)
-    )
+    assert not any(name.startswith("head.decoder") for name in target_modules(tiny("gpt2", "text-generation").network))
     known = target_modules(tiny("lxmert", "pre-training").network)
     assert "text.crossed.0.attn.q" in known and not any(".cross." in name for name in known)
     routers = [name for name in target_modules(tiny("mixtral").network) if "router" in name]

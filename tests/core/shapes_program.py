@@ -160,9 +160,7 @@ def feed_forward() -> None:
         core.FeedForward(core.FeedForwardSpec(width=WIDTH, hidden=8)),
         core.GatedFeedForward(core.GatedFeedForwardSpec(width=WIDTH, hidden=8)),
         core.Experts(
-            core.ExpertsSpec(
-                expert=core.FeedForwardSpec(width=WIDTH, hidden=8), experts=3, experts_per_token=2
-            )
+            core.ExpertsSpec(expert=core.FeedForwardSpec(width=WIDTH, hidden=8), experts=3, experts_per_token=2)
         ),
     ):
         ffn(X, Flow())
@@ -205,9 +203,7 @@ def cache() -> None:
 
 
 def waveforms() -> None:
-    layer = waveform.TimeConvolutionSpec(
-        channels=1, width=6, kernel=5, stride=3, norm=waveform.TimeNormSpec(width=6)
-    )
+    layer = waveform.TimeConvolutionSpec(channels=1, width=6, kernel=5, stride=3, norm=waveform.TimeNormSpec(width=6))
     positions_spec = positions.ConvolvedPositionsSpec(width=WIDTH, kernel=4, groups=2)
     spans = spec_augment.SpansSpec(share=0.5, length=2)
     augment = spec_augment.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)

@@ -211,8 +211,7 @@ def test_grouped_keys_equal_plain_attention_with_repeated_weights(path: str, kv_
         for name in ("weight", "bias"):
             parts = getattr(grouped.qkv, name).split([32, 8 * kv_heads, 8 * kv_heads])
             repeated = [
-                p.unflatten(0, (kv_heads, 8)).repeat_interleave(4 // kv_heads, 0).flatten(0, 1)
-                for p in parts[1:]
+                p.unflatten(0, (kv_heads, 8)).repeat_interleave(4 // kv_heads, 0).flatten(0, 1) for p in parts[1:]
             ]
             getattr(plain.qkv, name).copy_(torch.cat([parts[0], *repeated]))
         plain.out.load_state_dict(grouped.out.state_dict())
@@ -262,9 +261,7 @@ def test_cl_05_wild_masks_are_finite_and_both_paths_agree(
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_fused_equals_explicit_with_equal_gradients(
-    training: bool, biased: bool, padded: bool, causal: bool
-) -> None:
+def test_fused_equals_explicit_with_equal_gradients(training: bool, biased: bool, padded: bool, causal: bool) -> None:
     layer = perturbed(Attention(replace(SPEC, kv_heads=2, causal=causal))).train(training)
     x, weights = torch.randn(2, 6, 32), torch.randn(2, 6, 32)
     bias = torch.randn(1, 4, 6, 6) if biased else None

@@ -42,9 +42,7 @@ def test_a_transcribers_loss_is_that_of_all_paths(blank: int) -> None:
     labels = torch.tensor([[1, 1, 3], [3, -100, 1], [1, blank, -100]])
     rows = [(1, 1, 3), (3, 1), (1,)]
     assert output.logits is not None
-    expected = [
-        by_all_paths(output.logits[row, :frames], rows[row], blank) for row, frames in enumerate([6, 5, 3])
-    ]
+    expected = [by_all_paths(output.logits[row, :frames], rows[row], blank) for row, frames in enumerate([6, 5, 3])]
     assert float(head.loss(output, labels)) == pytest.approx(sum(expected), rel=1e-5)
     head.reduction = "mean"
     mean = sum(loss / len(row) for loss, row in zip(expected, rows, strict=True)) / 3

@@ -55,13 +55,7 @@ def times_by_hand(layer: BlockSparseAttention, tokens: int) -> Tensor:
     for head in range(spec.heads):
         for i in range(N):
             seen = {0, N - 1, i - 1, i, i + 1} & set(range(N)) if 0 < i < N - 1 else set(range(N))
-            extra = (
-                ()
-                if i in (0, N - 1)
-                else random_indices[head][i - 1]
-                if layer.training
-                else (0,) * spec.random
-            )
+            extra = () if i in (0, N - 1) else random_indices[head][i - 1] if layer.training else (0,) * spec.random
             for j in [*seen, *extra]:
                 counts[head, i, j] += 1
     at = torch.arange(tokens) // spec.block
@@ -170,11 +164,7 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         out = func(*args, **(kwargs or {}))
-        sizes = [
-            x.untyped_storage().nbytes() // x.element_size()
-            for x in tree_leaves(out)
-            if isinstance(x, Tensor)
-        ]
+        sizes = [x.untyped_storage().nbytes() // x.element_size() for x in tree_leaves(out) if isinstance(x, Tensor)]
         self.numbers = max(self.numbers, *sizes, 0)
         return out
 
@@ -211,9 +201,9 @@ def test_the_pattern_says_what_evaluation_sees(tokens: int) -> None:
 
 
 def test_a_plain_pattern_adds_nothing_and_says_what_it_hides() -> None:
-    assert AttentionPattern(window=3).bias(torch.arange(4), 9) is None and AttentionPattern(
-        window=3
-    ).is_distance_based(9)
+    assert AttentionPattern(window=3).bias(torch.arange(4), 9) is None and AttentionPattern(window=3).is_distance_based(
+        9
+    )
     names = [
         str(AttentionPattern()),
         str(AttentionPattern(causal=True)),
@@ -233,9 +223,7 @@ def test_lots_are_those_that_numpy_draws(seed: int) -> None:
         assert _shuffled(range(count), extra) == theirs.permutation(count).tolist()
 
 
-@pytest.mark.parametrize(
-    ("N", "block"), [(12, 64), (40, 64), (130, 64), (16, 64), (64, 64), (32, 32), (30, 1)]
-)
+@pytest.mark.parametrize(("N", "block"), [(12, 64), (40, 64), (130, 64), (16, 64), (64, 64), (32, 32), (30, 1)])
 def test_random_blocks_differ_from_each_other_and_from_the_window(N: int, block: int) -> None:
     plan = random_blocks(N, block, 3, 4, 5, 4096)
     last = {N - 1} if N * block != 1024 else set()  # the paper's own lots may fall on it

@@ -73,9 +73,7 @@ def slots(norm_first: bool) -> dict[str, LayerNormSpec | None]:
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_cl_13_an_encoder_block_equals_torch(norm_first: bool, path: str) -> None:
     ours = perturbed(Block(replace(POST, feed_forward=FFN, **slots(norm_first))))
-    theirs = nn.TransformerEncoderLayer(
-        32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first
-    ).eval()
+    theirs = nn.TransformerEncoderLayer(32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first).eval()
     theirs.load_state_dict(torch_weights(ours))
     assert_close(ours(X, recording(ours, *PATHS[path])), theirs(X))
     keep = keeps([6, 4], 6)
@@ -90,9 +88,7 @@ def test_cl_13_an_encoder_block_equals_torch(norm_first: bool, path: str) -> Non
 def test_cl_16_a_decoder_block_equals_torch(norm_first: bool, path: str) -> None:
     cross = CrossAttentionSpec(width=32, heads=4)
     ours = perturbed(Block(replace(PRE, cross=cross, feed_forward=FFN, **slots(norm_first))))
-    theirs = nn.TransformerDecoderLayer(
-        32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first
-    ).eval()
+    theirs = nn.TransformerDecoderLayer(32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first).eval()
     theirs.load_state_dict(torch_weights(ours))
     memory, keep, memory_keep = torch.randn(2, 9, 32), keeps([6, 4], 6), keeps([9, 5], 9)
     flow = recording(ours, *PATHS[path], keep=keep, memory=EncoderOutput(memory, memory_keep))

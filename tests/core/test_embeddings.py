@@ -53,9 +53,7 @@ def test_cl_02_a_lookup_is_a_one_hot_product_bit_for_bit_with_equal_gradients() 
 
 
 def test_everything_that_is_added_is_added() -> None:
-    embed = perturbed(
-        Embedding(replace(BERT, vocabulary=50, width=8, norm=LayerNormSpec(width=8), scale=3.0))
-    )
+    embed = perturbed(Embedding(replace(BERT, vocabulary=50, width=8, norm=LayerNormSpec(width=8), scale=3.0)))
     ids, segments = torch.randint(0, 50, (2, 7)), torch.randint(0, 2, (2, 7))
     assert embed.segments is not None and embed.positions is not None
     total = embed.tokens.weight[ids] * 3.0 + embed.positions.weight[:7] + embed.segments.weight[segments]

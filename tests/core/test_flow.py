@@ -166,9 +166,7 @@ def test_tap_shapes_are_the_declared_ones() -> None:
     network(IDS.expand(2, 6), Flow(tape=tape, memory=EncoderOutput(torch.randn(2, 4, 24))))
     shapes = {name.removeprefix("blocks.0."): tuple(x.shape) for name, x in tape.taps.items()}
     assert shapes == {
-        **dict.fromkeys(
-            ("embed.out", "before", "mid", "out", "attn.out", "cross.out", "ffn.out"), (2, 6, 32)
-        ),
+        **dict.fromkeys(("embed.out", "before", "mid", "out", "attn.out", "cross.out", "ffn.out"), (2, 6, 32)),
         **{"attn.q": (2, 4, 6, 8), "attn.k": (2, 2, 6, 8), "attn.v": (2, 2, 6, 8), "attn.z": (2, 4, 6, 8)},
         **{"attn.scores": (2, 4, 6, 6), "attn.probs": (2, 4, 6, 6)},
         **{
@@ -245,9 +243,7 @@ def test_an_edit_by_a_tensor_is_broadcast_and_cast() -> None:
 @pytest.mark.parametrize("edit", [lambda x: x[:, :2], torch.zeros(5, 5), torch.zeros(2, 1, 6, 32)])
 def test_an_edit_of_another_shape_names_both(edit: object) -> None:
     tape = Tape(edit={"blocks.0.mid": edit}).attach(network := small())
-    with pytest.raises(
-        ConfigError, match=r"blocks\.0\.mid .*\[1, 6, 32\] to \[(1, 2, 32|5, 5|2, 1, 6, 32)\]"
-    ):
+    with pytest.raises(ConfigError, match=r"blocks\.0\.mid .*\[1, 6, 32\] to \[(1, 2, 32|5, 5|2, 1, 6, 32)\]"):
         network(IDS, Flow(tape=tape))
 
 

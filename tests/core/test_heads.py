@@ -63,9 +63,7 @@ def test_first_and_last_tokens_are_visible_ones(side: str) -> None:
     starts = [0, 0, 0] if side == "right" else [0, 3, 6]
     rows = range(B)
     assert torch.equal(first_token(X, flow), X[rows, starts])
-    assert torch.equal(
-        last_token(X, flow), X[rows, [s + n - 1 for s, n in zip(starts, lengths, strict=True)]]
-    )
+    assert torch.equal(last_token(X, flow), X[rows, [s + n - 1 for s, n in zip(starts, lengths, strict=True)]])
 
 
 def test_first_and_last_tokens_without_padding_and_in_a_packed_row() -> None:

@@ -68,9 +68,7 @@ def test_joined_masks_hide_what_either_hides(data: st.DataObject) -> None:
 def test_no_mask_is_made_where_the_kernel_needs_none() -> None:
     assert Mask.combine(AttentionPattern(), None, 3, 5, CPU) == Mask()
     assert Mask.combine(AttentionPattern(causal=True), None, 4, 4, CPU) == Mask(is_causal=True)
-    assert Mask.combine(AttentionPattern(causal=True), None, 1, 9, CPU) == Mask(), (
-        "the newest token sees every key"
-    )
+    assert Mask.combine(AttentionPattern(causal=True), None, 1, 9, CPU) == Mask(), "the newest token sees every key"
     assert Mask.combine(AttentionPattern(causal=True), None, 2, 9, CPU).keep is not None
     assert Mask.combine(AttentionPattern(causal=True, window=3), None, 1, 9, CPU).keep is not None
 

@@ -60,13 +60,8 @@ def test_cl_21_a_shift_by_k_is_one_linear_map_for_all_positions(k: int) -> None:
     encoded = waves(300, 16)[0]
     here, there = encoded[: 300 - k], encoded[k:]
     frequencies = 10_000.0 ** -(torch.arange(0, 16, 2, dtype=torch.float64) / 16)
-    turns = [
-        torch.stack([torch.stack([a.cos(), a.sin()]), torch.stack([-a.sin(), a.cos()])])
-        for a in k * frequencies
-    ]
-    assert_close(
-        here @ torch.block_diag(*turns).T, there, 1e-12
-    )  # the map rotates each pair; it knows k, not p
+    turns = [torch.stack([torch.stack([a.cos(), a.sin()]), torch.stack([-a.sin(), a.cos()])]) for a in k * frequencies]
+    assert_close(here @ torch.block_diag(*turns).T, there, 1e-12)  # the map rotates each pair; it knows k, not p
 
 
 def test_waves_are_computed_in_fp32_whatever_the_networks_dtype() -> None:
@@ -113,9 +108,7 @@ SCALINGS: dict[str, tuple[LinearScaling | Llama3Scaling | None, dict[str, Any]]]
     "theta": (None, {"rope_type": "default", "rope_theta": 500_000.0}),
     "linear": (LinearScaling(factor=4.0), {"rope_type": "linear", "factor": 4.0, "rope_theta": 10_000.0}),
     "llama3": (
-        Llama3Scaling(
-            factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024
-        ),
+        Llama3Scaling(factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024),
         {
             "rope_type": "llama3",
             "rope_theta": 500_000.0,
@@ -142,9 +135,7 @@ def test_cl_22_rotary_equals_the_reference(kind: str, width: int) -> None:
     q, k = torch.randn(2, 4, 64, width), torch.randn(2, 2, 64, width)
     cos, sin = LlamaRotaryEmbedding(config)(q, positions)
     theirs = apply_rotary_pos_emb(q, k, cos, sin)
-    ours = Rotary(RotarySpec(width=width, theta=parameters["rope_theta"], scaling=scaling))(
-        positions, q.dtype
-    )
+    ours = Rotary(RotarySpec(width=width, theta=parameters["rope_theta"], scaling=scaling))(positions, q.dtype)
     if kind == "llama3":  # the ramp is the same formula in another order
         assert_close(ours[0][:, 0], cos)
         assert_close(ours[1][:, 0], sin)
@@ -155,13 +146,9 @@ def test_cl_22_rotary_equals_the_reference(kind: str, width: int) -> None:
 
 
 def test_the_llama3_ramp_keeps_fast_waves_and_stretches_slow_ones() -> None:
-    scaling = Llama3Scaling(
-        factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024
-    )
+    scaling = Llama3Scaling(factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024)
     one = torch.ones(1, 1, dtype=torch.long)
-    plain = (
-        Rotary(RotarySpec(width=64))(one, torch.float64)[1].asin().flatten()[:32]
-    )  # the angles at position 1
+    plain = Rotary(RotarySpec(width=64))(one, torch.float64)[1].asin().flatten()[:32]  # the angles at position 1
     ramped = Rotary(RotarySpec(width=64, scaling=scaling))(one, torch.float64)[1].asin().flatten()[:32]
     turns = 1024 * plain / (2 * torch.pi)
     assert_close(ramped[turns > 4], plain[turns > 4], 1e-12)
@@ -172,9 +159,7 @@ def test_the_llama3_ramp_keeps_fast_waves_and_stretches_slow_ones() -> None:
 
 @examples(30)
 @given(st.integers(0, 2000), st.integers(0, 2000), st.integers(0, 2000), st.sampled_from([4, 8]))
-def test_cl_22_scores_depend_on_the_difference_of_positions_alone(
-    a: int, b: int, shift: int, width: int
-) -> None:
+def test_cl_22_scores_depend_on_the_difference_of_positions_alone(a: int, b: int, shift: int, width: int) -> None:
     rotary = Rotary(RotarySpec(width=width))
     q, k = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64)
 

@@ -93,9 +93,7 @@ def test_a_box_may_be_rounded_out_of_its_picture() -> None:
 def pre_training(spec: VisualPreTrainingSpec = OBJECTIVES) -> VisualPreTrainingHead:
     torch.manual_seed(1)
     masked = MaskedLMHead(D, V, "gelu", NORM)
-    head = VisualPreTrainingHead(
-        spec, masked, VisualAnswerHead(NORM, 9), RegionPredictionHead(spec, NORM, "gelu")
-    )
+    head = VisualPreTrainingHead(spec, masked, VisualAnswerHead(NORM, 9), RegionPredictionHead(spec, NORM, "gelu"))
     return perturbed(head).eval()
 
 

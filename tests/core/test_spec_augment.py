@@ -31,9 +31,7 @@ def augment(time: SpansSpec | None = TIME, channels: SpansSpec | None = None) ->
     minimum=st.integers(0, 5),
     seed=st.integers(0, 99),
 )
-def test_stretches_lie_within_the_sound(
-    lengths: list[int], share: float, length: int, minimum: int, seed: int
-) -> None:
+def test_stretches_lie_within_the_sound(lengths: list[int], share: float, length: int, minimum: int, seed: int) -> None:
     torch.manual_seed(seed)
     spec = SpansSpec(share=share, length=length, minimum=minimum)
     hidden = random_spans(lengths, 40, spec)

@@ -170,9 +170,7 @@ def test_chunked_equals_whole(kind: str, path: str, chunks: list[int], block_tok
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
-@pytest.mark.parametrize(
-    "chunks", [[6, 5], [1] * 11, [4, 4, 3]], ids=["two chunks", "token by token", "whole blocks"]
-)
+@pytest.mark.parametrize("chunks", [[6, 5], [1] * 11, [4, 4, 3]], ids=["two chunks", "token by token", "whole blocks"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_chunked_equals_whole_with_padding(kind: str, chunks: list[int], side: str) -> None:
     network, x, keep = stack(kind), torch.randn(3, 11, 32), keeps([11, 8, 5], 11, side)
@@ -268,9 +266,7 @@ def test_fused_equals_explicit_with_equal_gradients(kind: str, training: bool, m
         assert x.grad is not None
         results.append({"out": out, "x": x.grad.clone(), **grads})
         x.grad = None
-    assert all(value.isfinite().all() for value in results[0].values()), (
-        "no NaN, even where a row sees nothing"
-    )
+    assert all(value.isfinite().all() for value in results[0].values()), "no NaN, even where a row sees nothing"
     assert_all_close(results[0], results[1], 1e-4)
 
 
@@ -326,9 +322,7 @@ def test_other_dtypes_flow_through_unchanged(kind: str, dtype: torch.dtype) -> N
 @every_path
 @few
 @given(order=st.permutations(range(7)))
-def test_cl_23_without_positions_a_permutation_of_tokens_permutes_the_output(
-    path: str, order: list[int]
-) -> None:
+def test_cl_23_without_positions_a_permutation_of_tokens_permutes_the_output(path: str, order: list[int]) -> None:
     network, x = stack("post-norm").double(), torch.randn(2, 7, 32, dtype=torch.float64)
     assert_close(run(network, x[:, order], path), run(network, x, path)[:, order], 1e-9)
 

@@ -66,9 +66,7 @@ def test_what_is_no_folder_of_sound(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.wav: is not a folder; audio is read from a folder"):
         read_rows(tmp_path / "a.wav", kind="audio")
     (tmp_path / "metadata.csv").write_text("name,text\na.wav,Hello\n")
-    with pytest.raises(
-        DataError, match=r"no column 'file_name'; .* one must name the files: file_name, path, file"
-    ):
+    with pytest.raises(DataError, match=r"no column 'file_name'; .* one must name the files: file_name, path, file"):
         read_rows(tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty: holds no audio"):

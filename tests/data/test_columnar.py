@@ -12,9 +12,7 @@ from glassformer.data.rows import read_rows
 
 arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'glassformer[data]'")
 
-ROWS: list[dict[str, Any]] = [
-    {"text": f"t {n}", "n": n / 2, "l": ["a"] * (n % 3), "u": {"v": n}} for n in range(2_500)
-]
+ROWS: list[dict[str, Any]] = [{"text": f"t {n}", "n": n / 2, "l": ["a"] * (n % 3), "u": {"v": n}} for n in range(2_500)]
 
 
 def parquet(path: Path, rows: list[dict[str, Any]], group: int = 700) -> Path:
@@ -45,9 +43,7 @@ def test_parquet(tmp_path: Path) -> None:
         ([{"text": "a"}][:0], None, "holds no row"),
     ],
 )
-def test_what_is_wrong_with_it(
-    tmp_path: Path, rows: list[Any], columns: list[str] | None, message: str
-) -> None:
+def test_what_is_wrong_with_it(tmp_path: Path, rows: list[Any], columns: list[str] | None, message: str) -> None:
     with pytest.raises(DataError, match=rf"a\.parquet: {message}"):
         read_rows(parquet(tmp_path / "a.parquet", rows), columns=columns)
 

@@ -94,9 +94,7 @@ def test_code_is_the_function_without_its_docstring() -> None:
 
 def test_folders_and_encodings(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "x.py").write_bytes(
-        '# coding: latin-1\ndef f():\n    "größer"\n    return 1\n'.encode("latin-1")
-    )
+    (tmp_path / "b" / "x.py").write_bytes('# coding: latin-1\ndef f():\n    "größer"\n    return 1\n'.encode("latin-1"))
     (tmp_path / "a.py").write_bytes(b'def g():\r\n    """G."""\r\n    return 2\r\n')
     rows = list(docstring_rows([tmp_path]))
     assert [row["docstring"] for row in rows] == ["G.", "größer"]

@@ -41,9 +41,7 @@ def test_batches() -> None:
     function, calls = counted(bytes_of)
     store = map_rows(read_rows(ROWS), function, batch=10)
     assert calls == [10, 10, 5]
-    assert [bytes(example["input_ids"].tolist()).decode() for example in store] == [
-        row["text"] for row in ROWS
-    ]
+    assert [bytes(example["input_ids"].tolist()).decode() for example in store] == [row["text"] for row in ROWS]
     with pytest.raises(ConfigError, match="batch is 0"):
         map_rows(read_rows(ROWS), bytes_of, batch=0)
 
@@ -142,9 +140,7 @@ def test_different_things_have_different_digests() -> None:
 
 
 def test_where_a_function_stands_is_no_part_of_it() -> None:
-    assert digest_of(made("def f(x): return x + 1")) == digest_of(
-        made("\n\n# words\ndef f(x):\n  return x + 1")
-    )
+    assert digest_of(made("def f(x): return x + 1")) == digest_of(made("\n\n# words\ndef f(x):\n  return x + 1"))
     looped = made("def f(x): return f(x - 1) if x else 0")
     assert digest_of(looped) == digest_of(made("def f(x): return f(x - 1) if x else 0"))
 

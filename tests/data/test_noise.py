@@ -33,17 +33,13 @@ def rebuilt(source: np.ndarray, target: np.ndarray) -> list[int]:
 
 
 @given(IDS, SEEDS, st.floats(0.05, 0.9), st.floats(1, 6))
-def test_spans_and_what_was_cut_out_make_the_text(
-    ids: np.ndarray, seed: int, rate: float, mean: float
-) -> None:
+def test_spans_and_what_was_cut_out_make_the_text(ids: np.ndarray, seed: int, rate: float, mean: float) -> None:
     before = ids.copy()
     source, target = noise.corrupt_spans(ids, drawing(seed), sentinels=SENTINELS, rate=rate, mean=mean)
     assert rebuilt(source, target) == ids.tolist() == before.tolist()
     used = [number for number in target.tolist() if number in SENTINELS]
     assert used == SENTINELS[: len(used)], "in order, each once"
-    assert [number for number in source.tolist() if number in SENTINELS] == used[:-1], (
-        "the last says: no more"
-    )
+    assert [number for number in source.tolist() if number in SENTINELS] == used[:-1], "the last says: no more"
     places = np.flatnonzero(np.isin(source, SENTINELS))
     assert (np.diff(places) > 1).all(), "no two spans touch"
     assert len(source) > len(used) - 1, "something is left to read"
@@ -74,9 +70,7 @@ def test_spans_fall_anywhere() -> None:
 def test_infilling_leaves_the_rest_in_order(ids: np.ndarray, seed: int) -> None:
     noisy = noise.infill(ids, drawing(seed), mask=MASK)
     left = iter(ids.tolist())
-    assert all(number in left for number in noisy.tolist() if number != MASK), (
-        "a part of the text, in its order"
-    )
+    assert all(number in left for number in noisy.tolist() if number != MASK), "a part of the text, in its order"
 
 
 def test_infilling_hides_the_rate_with_poisson_lengths() -> None:

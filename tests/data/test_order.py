@@ -17,9 +17,7 @@ def test_each_stands_once(count: int, seed: int, epoch: int) -> None:
     whole = order.at(epoch, range(count))
     assert sorted(whole.tolist()) == list(range(count))
     places = [count - 1, 0, count // 2]
-    assert order.at(epoch, places).tolist() == whole[places].tolist(), (
-        "a place does not depend on its neighbours"
-    )
+    assert order.at(epoch, places).tolist() == whole[places].tolist(), "a place does not depend on its neighbours"
 
 
 def test_seeds_and_epochs_are_unlike() -> None:
@@ -32,9 +30,7 @@ def test_seeds_and_epochs_are_unlike() -> None:
 
 def test_it_is_shuffled_well() -> None:
     """Every example comes first about equally often, and neighbours do not stay neighbours."""
-    firsts = np.bincount(
-        [int(ShuffledOrder(10, seed=seed).at(0, [0])[0]) for seed in range(2000)], minlength=10
-    )
+    firsts = np.bincount([int(ShuffledOrder(10, seed=seed).at(0, [0])[0]) for seed in range(2000)], minlength=10)
     assert ((firsts - 200) ** 2 / 200).sum() < 27.9, "chi-squared, 9 degrees of freedom, p = 0.001"
     order = ShuffledOrder(10_000, seed=3).at(0, range(10_000))
     assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.05

@@ -85,13 +85,9 @@ def test_nothing_odd() -> None:
 
 
 def test_a_text_in_three_files_leaks_into_each() -> None:
-    files = {
-        name: InMemoryRows([{"text": "same"}, {"text": "same"}], name=name) for name in ("{a}", "b", "c")
-    }
+    files = {name: InMemoryRows([{"text": "same"}, {"text": "same"}], name=name) for name in ("{a}", "b", "c")}
     leaking = [each for each in inspect_rows(files, text="text").findings if each.kind == "leak"]
-    assert [
-        (each.message.split()[3], each.message.split()[6].strip(":"), each.count) for each in leaking
-    ] == [
+    assert [(each.message.split()[3], each.message.split()[6].strip(":"), each.count) for each in leaking] == [
         ("b", "{a}", 2),
         ("c", "{a}", 2),
         ("c", "b", 2),
@@ -131,12 +127,7 @@ def test_words_with_tags_and_several_labels() -> None:
 
 def test_quantiles_are_lengths_that_the_share_does_not_exceed() -> None:
     quantiles = Lengths("words", np.arange(1, 101)).quantiles()
-    assert (
-        quantiles["50%"] == 50
-        and quantiles["95%"] == 95
-        and quantiles["least"] == 1
-        and quantiles["most"] == 100
-    )
+    assert quantiles["50%"] == 50 and quantiles["95%"] == 95 and quantiles["least"] == 1 and quantiles["most"] == 100
 
 
 def test_what_cannot_be_looked_at() -> None:

@@ -85,9 +85,7 @@ def test_a_histogram_draws_every_text_once_or_says_how_many_it_leaves_out() -> N
 def test_a_box_stands_where_the_quantiles_are() -> None:
     svg = boxes({"a": np.arange(101)}, "words")
     assert "half of the texts have 25 to 75 words, the median 50" in svg
-    left, wide = (
-        float(re.findall(rf'class="box" [^>]*(?<=[ "]){name}="([\d.]+)"', svg)[0]) for name in ("x", "width")
-    )
+    left, wide = (float(re.findall(rf'class="box" [^>]*(?<=[ "]){name}="([\d.]+)"', svg)[0]) for name in ("x", "width"))
     median = float(re.findall(r'class="median" x1="([\d.]+)"', svg)[0])
     assert abs(median - (left + wide / 2)) < 0.2
 

@@ -298,9 +298,7 @@ def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], messag
 
 
 def test_parts_across_pieces(tmp_path: Path) -> None:
-    for before in range(
-        CHUNK_BYTES - 30, CHUNK_BYTES
-    ):  # the number, the name or the row lies across two pieces
+    for before in range(CHUNK_BYTES - 30, CHUNK_BYTES):  # the number, the name or the row lies across two pieces
         text = json.dumps({"pad": "x" * (before - 10), "n": 123456, "train": [["ü", 1]], "val": [["v", 2]]})
         path = put(tmp_path / "a.json", text)
         assert list(read_rows(path, part=("train", "val"), names=("t", "n"))) == [
@@ -410,9 +408,7 @@ def test_what_json_and_csv_write_is_read_again(
     import csv
 
     folder = tmp_path_factory.mktemp("json")
-    (folder / "a.json").write_text(
-        json.dumps(rows, indent=indent, ensure_ascii=False), encoding="utf-8", newline=""
-    )
+    (folder / "a.json").write_text(json.dumps(rows, indent=indent, ensure_ascii=False), encoding="utf-8", newline="")
     assert list(read_rows(folder / "a.json")) == rows
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert list(read_rows(folder / "a.jsonl")) == rows
@@ -494,9 +490,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str, rows: list[dict[str,
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="csv, tsv, jsonl"):
         write_rows(tmp_path / "a.xlsx", WILD, ["text"])
-    with pytest.raises(
-        DataError, match=r"row 1: 'text' is 'two\\nlines ✓', which tsv cannot hold; take jsonl"
-    ):
+    with pytest.raises(DataError, match=r"row 1: 'text' is 'two\\nlines ✓', which tsv cannot hold; take jsonl"):
         write_rows(tmp_path / "a.tsv", WILD, ["text"])
     with pytest.raises(DataError, match=r"'text' is \[1\], which csv cannot hold"):
         write_rows(tmp_path / "b.csv", [{"text": [1]}], ["text"])

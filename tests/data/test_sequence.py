@@ -40,9 +40,7 @@ def test_rows_of_rows(tmp_path: Path) -> None:
 
 
 def test_arrays_count_in_the_fingerprint() -> None:
-    prints = {
-        read_rows([{"a": np.array(values)}]).fingerprint for values in ([1, 2], [1, 3], [[1, 2]], [1.0, 2.0])
-    }
+    prints = {read_rows([{"a": np.array(values)}]).fingerprint for values in ([1, 2], [1, 3], [[1, 2]], [1.0, 2.0])}
     assert len(prints) == 4
     assert read_rows([{"a": np.float32(0.5)}, {"a": 1}]).kinds == {"a": "a number"}
 
@@ -69,9 +67,7 @@ def test_labels_of_other_names() -> None:
     other = RelabelledRows(rows, "tags", {"B-MISC": "O", "I-MISC": "O"})
     assert [row["tags"] for row in other] == [["O", "O"], ["B-PER"]] == [other[0]["tags"], other[1]["tags"]]
     assert (
-        other.missing_labels() == ["I-MISC"]
-        and other.where(1) == rows.where(1)
-        and rows[0]["tags"] == ["B-MISC", "O"]
+        other.missing_labels() == ["I-MISC"] and other.where(1) == rows.where(1) and rows[0]["tags"] == ["B-MISC", "O"]
     )
     assert other.fingerprint != rows.fingerprint != RelabelledRows(rows, "tags", {"O": "B-MISC"}).fingerprint
     assert list(other.select([1])) == [{"tokens": ["c"], "tags": ["B-PER"]}] == list(other[1:])
@@ -94,9 +90,7 @@ def test_how_rows_look(tmp_path: Path) -> None:
     rows = read_rows(ROWS)
     assert repr(rows).startswith("7 rows of the list: text, label\n  {'text': '<b>0</b>', 'label': 0}\n")
     page = rows._repr_html_()
-    assert (
-        "<caption>7 rows of the list</caption>" in page and "<td>&lt;b&gt;4&lt;/b&gt;</td><td>0</td>" in page
-    )
+    assert "<caption>7 rows of the list</caption>" in page and "<td>&lt;b&gt;4&lt;/b&gt;</td><td>0</td>" in page
     assert "&gt;5&lt;" not in page
     (tmp_path / "a.csv").write_text("text\n" + "long " * 100)
     one = read_rows(tmp_path / "a.csv")
@@ -119,14 +113,9 @@ def test_a_frame_of_rows() -> None:
 
 
 def test_other_headings() -> None:
-    rows = read_rows(
-        [{"tweet": "so glad", "text": "old", "mood": 1}, {"tweet": "so sad", "text": "old", "mood": 0}]
-    )
+    rows = read_rows([{"tweet": "so glad", "text": "old", "mood": 1}, {"tweet": "so sad", "text": "old", "mood": 0}])
     same = RenamedColumns(rows, {"tweet": "text", "mood": "label"})
-    assert (
-        list(same) == [{"text": "so glad", "label": 1}, {"text": "so sad", "label": 0}]
-        and same[1] == list(same)[1]
-    )
+    assert list(same) == [{"text": "so glad", "label": 1}, {"text": "so sad", "label": 0}] and same[1] == list(same)[1]
     assert (same.columns, same.kinds["label"]) == (["text", "label"], rows.kinds["mood"])
     assert (len(same), same.where(1), same.fingerprint) == (2, rows.where(1), rows.fingerprint)
     swapped = RenamedColumns(rows, {"tweet": "text", "text": "tweet"})

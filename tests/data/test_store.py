@@ -47,9 +47,7 @@ def test_what_is_put_in_comes_out(tmp_path: Path) -> None:
         assert store.fingerprint == stores[0].fingerprint
         with pytest.raises(IndexError, match="no example 1100 among 1,100"):
             store[1_100]
-    assert repr(stores[0]).startswith(
-        "1,100 examples of 3,298 tokens: input_ids (int32), labels (int64), weights"
-    )
+    assert repr(stores[0]).startswith("1,100 examples of 3,298 tokens: input_ids (int32), labels (int64), weights")
     assert ExampleStore.make(EXAMPLES[::-1]).fingerprint != stores[0].fingerprint
     assert ExampleStore.make(EXAMPLES[:5], tmp_path, "another").lengths.tolist() == [1, 2, 3, 4, 5]
     assert len(list(tmp_path.iterdir())) == 2
@@ -157,9 +155,7 @@ def test_no_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(
-        DataError, match="examples cannot be stored there: No space left on device; make room"
-    ):
+    with pytest.raises(DataError, match="examples cannot be stored there: No space left on device; make room"):
         ExampleStore.make(EXAMPLES, tmp_path, "k")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("")

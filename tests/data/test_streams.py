@@ -108,12 +108,9 @@ def test_windows_differ_in_their_order(tmp_path: Path) -> None:
     first = next(
         size
         for size in range(1, 31)
-        if sorted(order[:size]) == list(range(size))
-        and sorted(order[size : size + 30]) == list(range(size, size + 30))
+        if sorted(order[:size]) == list(range(size)) and sorted(order[size : size + 30]) == list(range(size, size + 30))
     )
-    windows = [
-        [number - start for number in order[start : start + 30]] for start in range(first, first + 90, 30)
-    ]
+    windows = [[number - start for number in order[start : start + 30]] for start in range(first, first + 90, 30)]
     assert all(sorted(window) == list(range(30)) for window in windows)
     assert windows[0] != windows[1] != windows[2]
 

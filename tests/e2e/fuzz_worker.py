@@ -194,9 +194,7 @@ class Folder:
             place = path / name
             if name in files or not place.is_file() or place.read_bytes() != content:
                 place.parent.mkdir(exist_ok=True)
-                place.unlink(
-                    missing_ok=True
-                )  # a file of its own: an earlier model may still be mapped from it
+                place.unlink(missing_ok=True)  # a file of its own: an earlier model may still be mapped from it
                 place.write_bytes(content)
 
 
@@ -279,10 +277,7 @@ def run(home: Path, cases: int, seed: int, first: int) -> dict[str, Any]:
             (path / "1_Pooling").mkdir()
             (path / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
             (path / "sentence_bert_config.json").write_text('{"max_seq_length": 12, "do_lower_case": false}')
-            steps = [
-                {"type": f"a.{kind}", "path": p}
-                for kind, p in (("Transformer", ""), ("Pooling", "1_Pooling"))
-            ]
+            steps = [{"type": f"a.{kind}", "path": p} for kind, p in (("Transformer", ""), ("Pooling", "1_Pooling"))]
             (path / "modules.json").write_text(json.dumps(steps))
             (path / "tokenizer_config.json").write_text(
                 '{"model_max_length": 16, "pad_token": "[PAD]", "padding_side": "right", "tokenizer_class": "A"}'

@@ -119,9 +119,7 @@ def test_numbers_that_are_none(
         load(tmp_path).generate(TEXT, num_beams=3 if "--beams" in asked else 1)
     message = str(caught.value)
     count = len(list(model.parameters()))
-    assert (
-        f"because {count} tensors of the model hold NaN" in message and f", and {count - 10} more;" in message
-    )
+    assert f"because {count} tensors of the model hold NaN" in message and f", and {count - 10} more;" in message
     code, _, complaint = command(str(tmp_path), TEXT, *asked)
     assert code == 2 and complaint.splitlines()[-1] == f"error: {message}" and "Traceback" not in complaint
 
@@ -129,15 +127,9 @@ def test_numbers_that_are_none(
 def test_a_prompt_is_cut_where_that_is_asked_for(folder: Path, command: Callable[..., CommandResult]) -> None:
     for asked in (["--truncate"], ["--truncate", "--beams", "2"]):
         code, out, complaint = command(str(folder), LONG, "-n", "4", *asked)
-        assert (
-            code == 0
-            and complaint.startswith("note: 1 of 1 prompts, of up to ")
-            and complaint.count("\n") == 1
-        )
+        assert code == 0 and complaint.startswith("note: 1 of 1 prompts, of up to ") and complaint.count("\n") == 1
         with pytest.warns(UserWarning, match="were left out"):
-            text = load(folder).generate(
-                LONG, max_new_tokens=4, truncation=True, num_beams=len(asked) - 1 or 1
-            )
+            text = load(folder).generate(LONG, max_new_tokens=4, truncation=True, num_beams=len(asked) - 1 or 1)
         assert out == text + "\n" or "--beams" in asked
 
 

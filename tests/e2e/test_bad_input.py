@@ -340,9 +340,7 @@ def test_a_key_nobody_reads_is_a_warning_of_one_line(bert: Path) -> None:
         ({"device": "auto!"}, ConfigError, "'auto' takes the accelerator"),
     ],
 )
-def test_a_wrong_option_of_load(
-    whole: dict[str, Path], options: dict[str, Any], error: Error, message: str
-) -> None:
+def test_a_wrong_option_of_load(whole: dict[str, Path], options: dict[str, Any], error: Error, message: str) -> None:
     refused(error, message, lambda: load(whole["bert"], **options))
 
 
@@ -358,9 +356,7 @@ def test_an_unknown_architecture_still_loads_with_a_head_of_ours(bert: Path) -> 
 def test_a_tokenizer_with_more_ids_than_the_vocabulary(bert: Path) -> None:
     words = [*"[PAD] [CLS] [SEP] [UNK]".split(), *(f"word{i}" for i in range(30))]
     word_tokenizer(words=words).save(str(bert / "tokenizer.json"))
-    refused(
-        ConfigError, "the tokenizer makes ids up to 33, the model's embedding has 20 rows", lambda: load(bert)
-    )
+    refused(ConfigError, "the tokenizer makes ids up to 33, the model's embedding has 20 rows", lambda: load(bert))
 
 
 def test_a_missing_tokenizer_is_missed_when_it_is_needed(bert: Path) -> None:
@@ -450,16 +446,12 @@ def test_a_megabyte_of_text(models: dict[str, Model], family: str) -> None:
         ({"precision": "fp7"}, ConfigError, "fp7"),
     ],
 )
-def test_wrong_options_of_encode(
-    models: dict[str, Model], options: dict[str, Any], error: Error, message: str
-) -> None:
+def test_wrong_options_of_encode(models: dict[str, Model], options: dict[str, Any], error: Error, message: str) -> None:
     refused(error, message, lambda: models["bert"].encode([TEXT], **options))
 
 
 def test_encode_needs_one_stack(models: dict[str, Model]) -> None:
-    refused(
-        UnsupportedError, "this one has source and target: ", lambda: models["transformer"].encode([TEXT])
-    )
+    refused(UnsupportedError, "this one has source and target: ", lambda: models["transformer"].encode([TEXT]))
 
 
 # ── sentence-transformers files ───────────────────────────────────────────────────────────────────────────
@@ -605,9 +597,7 @@ def test_the_encoder_decoder_says_what_it_needs(models: dict[str, Model]) -> Non
         lambda: model(input_ids=IDS),
     )
     refused(ConfigError, "reads input_ids", lambda: model(decoder_input_ids=IDS))
-    refused(
-        DataError, "decoder_input_ids holds numbers", lambda: model(input_ids=IDS, decoder_input_ids=IDS + 20)
-    )
+    refused(DataError, "decoder_input_ids holds numbers", lambda: model(input_ids=IDS, decoder_input_ids=IDS + 20))
 
 
 # ── labels ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -636,9 +626,7 @@ def test_the_encoder_decoder_says_what_it_needs(models: dict[str, Model]) -> Non
         ("pre-training", IDS, DataError, "pre-training needs labels="),
     ],
 )  # fmt: skip
-def test_wrong_labels(
-    whole: dict[str, Path], task: str | None, labels: Any, error: Error, message: str
-) -> None:
+def test_wrong_labels(whole: dict[str, Path], task: str | None, labels: Any, error: Error, message: str) -> None:
     model = load(whole["bert"], task=task)
     refused(error, message, lambda: model(input_ids=IDS, labels=labels))
 
@@ -729,18 +717,12 @@ def test_stop_tokens_that_are_none(whole: dict[str, Path], stops: Any) -> None:
 
 def test_saving_to_a_file(models: dict[str, Model], tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    refused(
-        WeightsError, "is a file; give a folder", lambda: models["bert"].save_pretrained(tmp_path / "taken")
-    )
-    refused(
-        WeightsError, "cannot be written", lambda: models["bert"].save_pretrained(tmp_path / "taken" / "in")
-    )
+    refused(WeightsError, "is a file; give a folder", lambda: models["bert"].save_pretrained(tmp_path / "taken"))
+    refused(WeightsError, "cannot be written", lambda: models["bert"].save_pretrained(tmp_path / "taken" / "in"))
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the administrator may write anywhere"
-)
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the administrator may write anywhere")
 def test_saving_to_a_read_only_folder(models: dict[str, Model], tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     refused(WeightsError, "cannot be written", lambda: models["bert"].save_pretrained(tmp_path / "locked"))
@@ -748,9 +730,7 @@ def test_saving_to_a_read_only_folder(models: dict[str, Model], tmp_path: Path) 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("before, after", [(10**9, 10**9), (2_000, 10**9), (10**9, 2_000), (2_000, 2_000)])
-def test_saving_over_the_folder_the_model_is_mapped_from(
-    tmp_path: Path, family: str, before: int, after: int
-) -> None:
+def test_saving_over_the_folder_the_model_is_mapped_from(tmp_path: Path, family: str, before: int, after: int) -> None:
     """The numbers in use stay the numbers in use, whatever becomes of the files under them."""
     folder = make_folder(tmp_path / "model", family, max_shard_bytes=before)
     model = load(folder)

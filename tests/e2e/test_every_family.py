@@ -109,9 +109,7 @@ def test_nan_is_warned_of_by_name(family: str, folder: Path) -> None:
     batch = batch_of(model.network, model.config, torch.tensor([[5, 6, 2]]))
     given = {field.name: getattr(batch, field.name) for field in fields(batch)}
     given = {name: x for name, x in given.items() if x is not None}
-    with pytest.warns(
-        UserWarning, match=r"the output holds NaN, because [1-9]\d* parameters of the model do: \w"
-    ):
+    with pytest.warns(UserWarning, match=r"the output holds NaN, because [1-9]\d* parameters of the model do: \w"):
         model(**given)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -202,8 +200,7 @@ class Tone(Head):
 def test_a_head_of_ones_own(family: str, folder: Path, tmp_path: Path) -> None:
     model = load(folder, head=Tone)
     assert sorted(model.report.new) == [
-        f"head.{name}"
-        for name in ("classifier.bias", "classifier.weight", "hidden.0.bias", "hidden.0.weight")
+        f"head.{name}" for name in ("classifier.bias", "classifier.weight", "hidden.0.bias", "hidden.0.weight")
     ]
     assert "head.hidden.0.*" in str(model.report) or "head.hidden" in str(model.report)
     network = model.network

@@ -159,9 +159,7 @@ def test_a_command_that_connects_is_caught() -> None:
 
 
 def test_parity_on_a_local_folder_needs_no_network(folders: Path) -> None:
-    pytest.importorskip(
-        "transformers", reason="needs the reference library: pip install 'glassformer[reference]'"
-    )
+    pytest.importorskip("transformers", reason="needs the reference library: pip install 'glassformer[reference]'")
     program = "from glassformer.cli.app import main\nmain(sys.argv[1:])"
     done = run(program, "parity", folders / "bert")
     assert done.returncode == 0, done.stdout + done.stderr

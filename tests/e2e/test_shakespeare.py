@@ -27,9 +27,7 @@ def test_it_writes_plays(plays: Model) -> None:
 
 def test_it_knows_its_plays(plays: Model) -> None:
     """Random letters cost 10 bits a token; lines that it has read, or nearly, half of that."""
-    ids = plays.tokenizer("But, soft! what light through yonder window breaks?", return_tensors="pt")[
-        "input_ids"
-    ]
+    ids = plays.tokenizer("But, soft! what light through yonder window breaks?", return_tensors="pt")["input_ids"]
     with torch.inference_mode():
         logits = plays(input_ids=ids).logits
     assert logits is not None

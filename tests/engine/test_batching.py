@@ -74,9 +74,7 @@ def test_a_batch_that_does_not_fit_is_split_and_every_text_runs_once() -> None:
     assert all(tokens == sum(lengths[i] for i in batch) <= 5 for batch, tokens in ran)
 
 
-@pytest.mark.parametrize(
-    "lengths, split", [([7], lambda error: 1), ([1, 1], lambda error: None), ([1, 1], None)]
-)
+@pytest.mark.parametrize("lengths, split", [([7], lambda error: 1), ([1, 1], lambda error: None), ([1, 1], None)])
 def test_an_error_that_splitting_does_not_help_is_raised(
     lengths: list[int], split: Callable[[Exception], int | None] | None
 ) -> None:

@@ -24,9 +24,7 @@ class Ids:
 
     def batch_ids(self, texts: Sequence[str], max_tokens: int | None) -> tuple[list[list[int]], int]:
         ids = [[int(word) for word in text.split()] for text in texts]
-        return [text[:max_tokens] for text in ids], sum(
-            max_tokens is not None and len(t) > max_tokens for t in ids
-        )
+        return [text[:max_tokens] for text in ids], sum(max_tokens is not None and len(t) > max_tokens for t in ids)
 
 
 def network_of(family: str, **changes: object) -> Network:

@@ -136,9 +136,7 @@ def test_any_size_fits(
     assert packed.fast
     assert got.shape == wanted.shape
     assert got.dtype == (torch.bfloat16 if precision in ("bf16", "int8") and inside else x.dtype)
-    scale = (
-        x.float().abs().amax() * linear.weight.abs().amax() * widths[0] ** 0.5 if x.numel() else 1.0
-    ) + 1.0
+    scale = (x.float().abs().amax() * linear.weight.abs().amax() * widths[0] ** 0.5 if x.numel() else 1.0) + 1.0
     assert ((got.float() - wanted).abs() <= 2 * BOUNDS[precision] * scale).all()
 
 
@@ -231,9 +229,7 @@ def test_undoing_is_exact(network: Tiny, precision: str, path: str) -> None:
     unprepare(network)  # a plain network stays as it is
 
 
-def test_preparing_twice_changes_nothing_and_another_precision_replaces_the_first(
-    network: Tiny, path: str
-) -> None:
+def test_preparing_twice_changes_nothing_and_another_precision_replaces_the_first(network: Tiny, path: str) -> None:
     originals = {name: part for name, part in network.named_modules() if type(part) is nn.Linear}
     prepare(network, "int8")
     first = [id(part) for part in network.modules()]
@@ -421,9 +417,7 @@ def test_threads_may_run_it(network: Tiny, changing: bool) -> None:
     assert torch.equal(run(unprepare(network)), wanted)
 
 
-def test_nothing_is_replaced_when_one_layer_cannot_be_packed(
-    network: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_replaced_when_one_layer_cannot_be_packed(network: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = iter([products._plain] * 2)
 
     def product(*args: object) -> object:

@@ -50,9 +50,7 @@ def tagged() -> list[Prediction]:
     ]  # fmt: skip
 
 
-def report(
-    task: str, records: list[Prediction], fingerprint: str = "", name: str = "mood"
-) -> EvaluationReport:
+def report(task: str, records: list[Prediction], fingerprint: str = "", name: str = "mood") -> EvaluationReport:
     metric = "f1" if task == "tag" else "accuracy"
     return EvaluationReport(
         task=task, name=name, data={"files": ["val.csv"], "rows": len(records), "fingerprint": fingerprint},

@@ -49,14 +49,9 @@ def make_run(
     place.mkdir(parents=True)
     config = {"task": task, "output": str(folder), "data": {"train": "a.csv"}, "model": "none"}
     (folder / "config.yaml").write_text(yaml.safe_dump({**config, "training": {"seed": seed}}))
-    records = [
-        Prediction(index=i, where="", row={}, label=1, predicted=int(x), correct=x)
-        for i, x in enumerate(right)
-    ]
+    records = [Prediction(index=i, where="", row={}, label=1, predicted=int(x), correct=x) for i, x in enumerate(right)]
     write_predictions(place / "examples.jsonl", records)
-    dummy = SystemResult(
-        about="always 1", metrics={"accuracy": Interval(0.25)}, difference=Interval(0.5, 0.4, 0.6)
-    )
+    dummy = SystemResult(about="always 1", metrics={"accuracy": Interval(0.25)}, difference=Interval(0.5, 0.4, 0.6))
     EvaluationReport(
         task=task,
         name=folder.name,

@@ -34,9 +34,7 @@ class Yes(Texts):
         warnings.warn("something was cut", stacklevel=1)
         for index in range(len(rows)):
             label = rows[index]["label"]
-            yield Prediction(
-                index=index, where=rows.where(index), row={}, label=label, predicted=True, correct=label
-            )
+            yield Prediction(index=index, where=rows.where(index), row={}, label=label, predicted=True, correct=label)
 
     def metrics(self, records: Sequence[Prediction]) -> BootstrapMeans:
         return BootstrapMeans(

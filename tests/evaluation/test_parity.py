@@ -123,11 +123,7 @@ def test_fp64_sees_what_fp32_cannot() -> None:
     model.config["rms_norm_eps"] = 2e-6
     report = checked(model, tensors)
     assert all(d.within for (precision, _), ds in report.stages.items() if precision == "fp32" for d in ds)
-    assert (
-        report.first is not None
-        and report.first[0] == "fp64"
-        and report.first[2].stage == "blocks.0.attn.out"
-    )
+    assert report.first is not None and report.first[0] == "fp64" and report.first[2].stage == "blocks.0.attn.out"
 
 
 def test_a_nan_is_a_difference() -> None:
@@ -173,12 +169,8 @@ def test_the_first_stage_is_the_first_in_the_network() -> None:
     def run(*absolute: float) -> list[StageDifference]:
         return [StageDifference(f"stage {i}", a, a, 1.0) for i, a in enumerate(absolute)]
 
-    report = ParityReport(
-        {("fp32", "a"): run(0, 0, 2), ("fp32", "b"): run(0, 0, 0), ("fp64", "a"): run(0, 3, 3)}
-    )
-    assert (
-        report.first is not None and report.first[:2] == ("fp64", "a") and report.first[2].stage == "stage 1"
-    )
+    report = ParityReport({("fp32", "a"): run(0, 0, 2), ("fp32", "b"): run(0, 0, 0), ("fp64", "a"): run(0, 3, 3)})
+    assert report.first is not None and report.first[:2] == ("fp64", "a") and report.first[2].stage == "stage 1"
     assert ParityReport({("fp32", "a"): run(0, 0)}).equal
 
 
@@ -251,9 +243,7 @@ print(type(model).__module__, model.config._attn_implementation, notes)
 """
     (tmp_path / "evil.py").write_text("raise SystemExit('ran code')")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.split() == ["transformers.models.gpt2.modeling_gpt2", "eager", "[]"], done.stderr[
-        -2000:
-    ]
+    assert done.stdout.split() == ["transformers.models.gpt2.modeling_gpt2", "eager", "[]"], done.stderr[-2000:]
 
 
 def test_tensors_that_the_reference_misses_are_noted() -> None:
@@ -272,9 +262,7 @@ def test_a_class_that_the_reference_has_not() -> None:
 def test_a_module_that_the_reference_has_not() -> None:
     gpt2, llama = model_of("gpt2"), model_of("llama")
     reference, _ = reference_model("LlamaForCausalLM", llama.config, tensors_of(llama), torch.float32)
-    case = ParityCase(
-        name="x", ids=torch.ones(1, 2, dtype=torch.long), keep=torch.ones(1, 2, dtype=torch.bool)
-    )
+    case = ParityCase(name="x", ids=torch.ones(1, 2, dtype=torch.long), keep=torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(UnsupportedError, match=r"LlamaForCausalLM has no module 'h\.0"):
         compare_case(gpt2.network, reference, gpt2.family.names(gpt2.spec, gpt2.task), case)
 

@@ -62,17 +62,13 @@ def test_figures_of_runs_are_means_over_their_seeds(tmp_path: Path) -> None:
         run_score(places(tmp_path), "emotion", "accuracy", "it", "make it")
     with pytest.raises(DataError, match="has no bleu; it has accuracy"):
         run_score(places(tmp_path), "sized", "bleu")
-    assert [run.folder.name for run in find_runs(places(tmp_path), "sized", "")] == ["sized-100"], (
-        "the largest"
-    )
+    assert [run.folder.name for run in find_runs(places(tmp_path), "sized", "")] == ["sized-100"], "the largest"
     assert baseline_score(places(tmp_path), "sized", "frequent", "accuracy").value == 0.25
     with pytest.raises(DataError, match="without a baseline of embedding"):
         baseline_score(places(tmp_path), "sized", "embedding", "accuracy")
 
 
-def test_size_is_that_on_disk_and_latency_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_size_is_that_on_disk_and_latency_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path / "small", [True], seconds=1)
     (run / "model" / "model.safetensors").write_bytes(b"0" * 2**21)
     assert model_size(places(tmp_path), "small") == pytest.approx(2, abs=0.001)

@@ -117,9 +117,7 @@ def test_what_cannot_be_judged(trained: Path, tmp_path: Path) -> None:
 def test_a_model_that_is_no_run(trained: Path, tmp_path: Path) -> None:
     rows = read_rows([{"tweet": "time flies", "mood": "a"}])
     columns = {"text": "tweet", "label": "mood"}
-    report = evaluate_model(
-        trained / "run" / "model", "classify", rows, columns=columns, baselines=False
-    ).report
+    report = evaluate_model(trained / "run" / "model", "classify", rows, columns=columns, baselines=False).report
     assert report.metrics["accuracy"].value == 1.0 and report.seed is None and report.name == "model"
     bare = make_folder(tmp_path / "bare", "bert", task="fill-mask")
     with pytest.raises(WeightsError, match="holds no head for the task 'classify'"):

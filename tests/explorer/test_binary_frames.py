@@ -49,9 +49,7 @@ def test_an_infinite_score_goes_through() -> None:
 
 @given(
     kind=st.sampled_from(sorted(KINDS)),
-    shapes=st.lists(
-        st.tuples(st.sampled_from(sorted(DTYPES)), st.lists(st.integers(0, 4), max_size=3)), max_size=4
-    ),
+    shapes=st.lists(st.tuples(st.sampled_from(sorted(DTYPES)), st.lists(st.integers(0, 4), max_size=3)), max_size=4),
     words=st.dictionaries(
         st.text(min_size=1).filter(lambda name: name != "arrays"),
         st.one_of(st.text(), st.integers(0, 9), st.booleans()),

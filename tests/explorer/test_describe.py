@@ -50,9 +50,7 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
 
 
 def test_two_stacks_have_source_and_target(models: dict[str, Model]) -> None:
-    result = describe(
-        models["transformer"].inspect("time flies"), model_facts(models["transformer"]), ("time flies",)
-    )
+    result = describe(models["transformer"].inspect("time flies"), model_facts(models["transformer"]), ("time flies",))
     assert result["fields"] == ["source", "target"]
     assert {m["name"]: (m["queries"], m["keys"]) for m in result["maps"]} == {
         "encoder": ("source", "source"),
@@ -117,9 +115,7 @@ def test_a_model_of_the_hub_has_the_hubs_name(models: dict[str, Model]) -> None:
     commit = "0123456789" * 4
     facts = named(models, Path("cache") / "models--org--some-name" / "snapshots" / commit)
     assert facts.name == "org/some-name"
-    assert (
-        command(facts, ["time flies"]) == f"glassformer look org/some-name --revision {commit} 'time flies'"
-    )
+    assert command(facts, ["time flies"]) == f"glassformer look org/some-name --revision {commit} 'time flies'"
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,7 @@ def shaped(frame: BinaryFrame, temperature: float, k: int | None, p: float | Non
     ("temperature", "k", "p"), [(1.0, None, None), (0.5, 40, 0.9), (1.7, None, 0.95), (2.0, 7, None)]
 )
 @pytest.mark.parametrize("ruled", [False, True])
-def test_sliders_come_out_as_the_filters(
-    temperature: float, k: int | None, p: float | None, ruled: bool
-) -> None:
+def test_sliders_come_out_as_the_filters(temperature: float, k: int | None, p: float | None, ruled: bool) -> None:
     logits = 3 * torch.randn(V, generator=torch.Generator().manual_seed(0))
     rules = [filters.suppress([5, 6]), filters.repetition_penalty(1.4)] if ruled else []
     ids, changed = torch.tensor([[1, 2, 3]]), logits[None]

@@ -58,9 +58,7 @@ def test_a_text_is_told_step_by_step(serve: Serve, models: dict[str, Model], fam
     assert description["prefix_length"] == len(description["prefix"])
     assert [list(step) for step in steps] == [["step"]] * 5
     nodes = [node for step in steps for node in step["step"]["nodes"]]
-    assert [(node["id"], node["parent"], node["depth"]) for node in nodes] == [
-        (i, i - 1, i) for i in range(1, 6)
-    ]
+    assert [(node["id"], node["parent"], node["depth"]) for node in nodes] == [(i, i - 1, i) for i in range(1, 6)]
     for number, step in enumerate(steps):
         (choice,) = step["step"]["choices"]
         assert choice["at"] == number and len(choice["top"]) == 10
@@ -151,9 +149,7 @@ def test_a_branch_goes_on_in_the_same_tree(client: Client, models: dict[str, Mod
 def test_a_branch_may_be_written_in_another_way(client: Client) -> None:
     first, *_ = write(client)
     w = first["trace"]["id"]
-    *_, last = lines_of(
-        client, "write", w=w, node=1, tokens=[4, 5], options={"max_new_tokens": 2, "num_beams": 2}
-    )
+    *_, last = lines_of(client, "write", w=w, node=1, tokens=[4, 5], options={"max_new_tokens": 2, "num_beams": 2})
     assert len(last["ready"]["ended"]) == 2
     *_, last = lines_of(client, "write", w=w, node=5, tokens=[], options={"max_new_tokens": 1})
     assert last["ready"]["answers"][0]["node"] == last["ready"]["count"]
@@ -180,9 +176,7 @@ def test_the_whole_distribution_is_exact(client: Client) -> None:
 
 
 def test_what_is_not_listed_is_in_bins(client: Client) -> None:
-    first, *_ = lines_of(
-        client, "write", prompt=None, options={"max_new_tokens": 2, "do_sample": True, "top_k": 3}
-    )
+    first, *_ = lines_of(client, "write", prompt=None, options={"max_new_tokens": 2, "do_sample": True, "top_k": 3})
     frame = client.frame("distribution", w=first["trace"]["id"], node=0, count=4)
     assert "ruled" not in frame.arrays and frame.fields["top_k"] == 3 and frame.fields["top_p"] is None
     arrays = {name: array.astype(float) for name, array in frame.arrays.items()}
@@ -254,9 +248,7 @@ def _slow(monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_who_goes_away_stops_it_within_a_step(
-    client: Client, monkeypatch: pytest.MonkeyPatch, beams: int
-) -> None:
+def test_who_goes_away_stops_it_within_a_step(client: Client, monkeypatch: pytest.MonkeyPatch, beams: int) -> None:
     steps: list[int] = []
     _slow(monkeypatch, steps)
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)

@@ -10,9 +10,7 @@ from tests.explorer.client import Client
 API = ["/api/overview", "/api/lines", "/api/tile", "/api/row", "/api/neuron", "/api/page", "/api/no-such"]
 
 
-@pytest.mark.parametrize(
-    "given", [None, "", "Bearer ", "Bearer wrong", "Basic {token}", "{token}", "bearer {token}"]
-)
+@pytest.mark.parametrize("given", [None, "", "Bearer ", "Bearer wrong", "Basic {token}", "{token}", "bearer {token}"])
 def test_without_the_token_nothing_is_told(client: Client, given: str | None) -> None:
     header = None if given is None else given.format(token=client.token)
     for path in API:
@@ -27,9 +25,7 @@ def test_the_token_in_the_address_does_not_count(client: Client) -> None:
     assert answer.status == 401
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:{port}", "localhost:9999", "LOCALHOST", "[::1]:{port}", "127.0.0.1"]
-)
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:9999", "LOCALHOST", "[::1]:{port}", "127.0.0.1"])
 def test_the_names_of_this_machine(client: Client, host: str) -> None:
     name = host.format(port=client.port)
     assert client.ask("/", headers={"Host": name}).status == 200

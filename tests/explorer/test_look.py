@@ -115,9 +115,7 @@ def test_a_script_waits_until_it_is_interrupted(
 # --------------------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    "texts", [[], ["a", "b", "c"], 7, None, ["a", 7], b"bytes", {"a": 1}, [["a"]], ("a", None)]
-)
+@pytest.mark.parametrize("texts", [[], ["a", "b", "c"], 7, None, ["a", 7], b"bytes", {"a": 1}, [["a"]], ("a", None)])
 def test_texts_that_are_none(models: dict[str, Model], texts: Any) -> None:
     with pytest.raises(DataError, match="give one text, or two in a list"):
         models["bert"].look(texts)
@@ -226,18 +224,14 @@ def test_in_colab_it_says_what_to_do_instead(
 
 def test_it_opens_with_a_writing(models: dict[str, Model], tmp_path: Path) -> None:
     options = {"num_beams": 2, "max_new_tokens": 5}
-    with models["llama"].look(
-        "time flies", block=False, browser=False, view="generate", options=options
-    ) as look:
+    with models["llama"].look("time flies", block=False, browser=False, view="generate", options=options) as look:
         assert look.url.endswith("&v=1&view=generate&g.num_beams=2&g.max_new_tokens=5")
         page = look.save(tmp_path / "page.html")
     reader = Reader((tmp_path / "page.html").read_text("utf-8"))
     assert reader.json("trace")["trace"]["options"]["num_beams"] == 2
     assert reader.session()["start"].startswith("v=1&view=generate&g.num_beams=2")
     assert page.generated is not None
-    assert reader.json("trace")["ready"]["answers"][0]["text"] == models["llama"].generate(
-        "time flies", **options
-    )
+    assert reader.json("trace")["ready"]["answers"][0]["text"] == models["llama"].generate("time flies", **options)
 
 
 def test_a_writing_of_its_own_length_as_a_file(models: dict[str, Model], tmp_path: Path) -> None:

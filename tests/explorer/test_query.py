@@ -31,9 +31,7 @@ def test_what_is_not_given_has_a_default_or_is_missed() -> None:
         query.integer("layer")
 
 
-@pytest.mark.parametrize(
-    "value", ["", " 1", "-1", "+1", "1.0", "1e3", "0x1", "NaN", "inf", "١", "9" * 10, "1\n"]
-)
+@pytest.mark.parametrize("value", ["", " 1", "-1", "+1", "1.0", "1e3", "0x1", "NaN", "inf", "١", "9" * 10, "1\n"])
 def test_what_is_no_whole_number(value: str) -> None:
     reads: list[Callable[[Query], Any]] = [
         lambda query: query.integer("a"),

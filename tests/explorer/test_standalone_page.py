@@ -91,9 +91,7 @@ def test_it_is_the_served_page_and_asks_nobody_for_anything(models: dict[str, Mo
     reader = Reader(source)
     assert '<div id="app"></div>' in source
     assert not [
-        a
-        for tag, a, _ in reader.elements
-        if tag in ("link", "script", "img") and (a.get("src") or a.get("href"))
+        a for tag, a, _ in reader.elements if tag in ("link", "script", "img") and (a.get("src") or a.get("href"))
     ]
     (style,) = (text for tag, _, text in reader.elements if tag == "style")
     assert style.strip() == STAND_IN["app.css"].strip()
@@ -106,13 +104,9 @@ def test_it_is_the_served_page_and_asks_nobody_for_anything(models: dict[str, Mo
 def test_the_policy_lets_only_this_script_and_style_work(models: dict[str, Model]) -> None:
     source = str(page_of(models["bert"], *TEXTS)[1])
     reader = Reader(source)
-    (policy,) = (
-        str(a["content"]) for tag, a, _ in reader.elements if a.get("http-equiv") == "Content-Security-Policy"
-    )
+    (policy,) = (str(a["content"]) for tag, a, _ in reader.elements if a.get("http-equiv") == "Content-Security-Policy")
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert (
-        rules["default-src"] == rules["connect-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
-    )
+    assert rules["default-src"] == rules["connect-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
     inline = {
         "script-src": source.rpartition("<script>")[2].partition("</script>")[0],
         "style-src": source.partition("<style>")[2].partition("</style>")[0],
@@ -254,9 +248,7 @@ def test_an_index_without_its_script_is_an_error(
 def test_in_a_notebook_it_has_a_frame_of_its_own() -> None:
     source = '<p title="a">&amp; é→🙂 <script>"</script>'
     displayed = notebook_iframe(source)
-    match = re.fullmatch(
-        r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts allow-downloads" .*></iframe>', displayed
-    )
+    match = re.fullmatch(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts allow-downloads" .*></iframe>', displayed)
     assert match is not None
     assert unescape(match[1]) == source
     assert displayed.isascii() and "<script" not in displayed
@@ -296,9 +288,7 @@ def test_a_writing_and_the_session_of_its_path(models: dict[str, Model], family:
 def test_the_command_makes_the_same_writing(models: dict[str, Model]) -> None:
     runs, stored, node = result(models["llama"], do_sample=True, top_k=5, seed=3)
     exact_layers = Reader(str(generation_page(runs, stored, node))).json("trace")
-    assert exact_layers["command"].endswith(
-        "--view generate --sample -n 4 --top-k 5 --seed 3 --html page.html"
-    )
+    assert exact_layers["command"].endswith("--view generate --sample -n 4 --top-k 5 --seed 3 --html page.html")
 
 
 def test_only_so_many_choices_those_of_the_path_first(
@@ -306,11 +296,7 @@ def test_only_so_many_choices_those_of_the_path_first(
 ) -> None:
     monkeypatch.setattr("glassformer.explorer.standalone_page.MAX_DISTRIBUTIONS", 4)
     runs, stored, node = result(models["llama"], num_beams=3)
-    keys = [
-        key
-        for key in Reader(str(generation_page(runs, stored, node))).frames()
-        if key.startswith("distribution")
-    ]
+    keys = [key for key in Reader(str(generation_page(runs, stored, node))).frames() if key.startswith("distribution")]
     path = [0, *stored.trace.tree.path(node)[:-1]]
     assert sorted(keys) == sorted(f"distribution/{each}" for each in path)
 

@@ -30,6 +30,4 @@ def test_the_built_page_can_be_made_into_one_file() -> None:
     for mark in ("<head>", "</head>", STYLE, SCRIPT):
         assert index.count(mark) == 1, mark
     assert "</style" not in files["app.css"].decode().lower()
-    assert not re.search(
-        r"https?://(?!www\.w3\.org/)", files["index.html"].decode() + files["app.css"].decode()
-    )
+    assert not re.search(r"https?://(?!www\.w3\.org/)", files["index.html"].decode() + files["app.css"].decode())

@@ -119,9 +119,7 @@ def test_half_precision_comes_as_float32(models: dict[str, Model]) -> None:
 @pytest.mark.parametrize("companding", ["linear", "sqrt"])
 def test_tiles_are_right_to_their_maximum_255th(sessions: dict[str, Session], companding: str) -> None:
     for session, name in maps(sessions):
-        content = views.tile(
-            session, map=name, layer=0, head=1, level=0, row=0, column=0, companding=companding
-        )
+        content = views.tile(session, map=name, layer=0, head=1, level=0, row=0, column=0, companding=companding)
         frame = frame_of(content, "tile")
         share = frame.arrays["tile"] / 255
         displayed = (share if companding == "linear" else share**2) * frame.fields["scale"]
@@ -137,9 +135,7 @@ def test_lines_list_the_strongest_keys_and_count_the_rest(sessions: dict[str, Se
     for session, name in maps(sessions):
         about = session.maps[name]
         T = len(session.streams[about.queries])
-        content = views.lines(
-            session, map=name, layers=(0, 2), heads=[1, 0], mix="each", rows=(1, T), count=3
-        )
+        content = views.lines(session, map=name, layers=(0, 2), heads=[1, 0], mix="each", rows=(1, T), count=3)
         frame = frame_of(content, "lines")
         assert frame.fields["members"] == [[0, 1], [0, 0], [1, 1], [1, 0]]
         keys, probs, other = (frame.arrays[array] for array in ("keys", "probs", "other"))
@@ -198,9 +194,7 @@ def test_all_else_follows_from_a_layer(sessions: dict[str, Session]) -> None:
             scores = q[head] @ k[group].T * frame.fields["scale"]
             if about.biased:
                 by_distance, (T, S) = torch.tensor(frame.arrays["bias"][head]), scores.shape
-                scores = scores + torch.stack(
-                    [by_distance[T - 1 - row : T - 1 - row + S] for row in range(T)]
-                )
+                scores = scores + torch.stack([by_distance[T - 1 - row : T - 1 - row + S] for row in range(T)])
             visible = AttentionPattern(about.causal, about.windows[1]).keep(*scores.shape)
             scores = scores.masked_fill(~visible, float("-inf"))
             torch.testing.assert_close(scores, own.scores(), atol=2e-6, rtol=1e-5)
@@ -273,9 +267,7 @@ def test_an_answer_has_a_limit(sessions: dict[str, Session], monkeypatch: pytest
         ({"keys": (0, 15)}, "there are 14 key tokens"),
     ],
 )
-def test_a_neuron_that_is_not_there(
-    sessions: dict[str, Session], change: dict[str, Any], message: str
-) -> None:
+def test_a_neuron_that_is_not_there(sessions: dict[str, Session], change: dict[str, Any], message: str) -> None:
     request: dict[str, Any] = {"map": "self", "layer": 0, "head": 0, "query": 0, "keys": (0, 1), **change}
     with pytest.raises(DataError, match=message):
         views.neuron(sessions["bert"], **request)

@@ -30,9 +30,7 @@ FAMILIES = ("gpt2", "llama", "mixtral", "t5", "bart", "pegasus", "marian")
 PAD = 7  # not 0, for which the reference fills with an end token
 NEW = 12
 
-families = pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.family in FAMILIES], ids=lambda row: row.family
-)
+families = pytest.mark.parametrize("row", [row for row in ROWS if row.family in FAMILIES], ids=lambda row: row.family)
 precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -74,9 +72,7 @@ class Sides:
         if not self.row.translates:
             return Rows(network, ids, keep=keep, cached=cached)
         begun = torch.full((len(ids), 1), self.start)
-        return Rows(
-            network, begun, encoder_batch=Batch(input_ids=ids), encoder_keep=keep[:, None], cached=cached
-        )
+        return Rows(network, begun, encoder_batch=Batch(input_ids=ids), encoder_keep=keep[:, None], cached=cached)
 
     @property
     def start(self) -> int:
@@ -168,9 +164,7 @@ def test_filters_see_each_beam(sides_of: SidesOf, row: Row, dtype: torch.dtype) 
     filters: list[Filter] = [without_repeated_pairs, suppress(never)]
     for i in range(3):  # one by one: the reference takes padding for words that were said
         rows = sides.rows_of(*sides.one(i))
-        result = beam_search(
-            rows, num_beams=3, max_new_tokens=NEW, filters=filters, pad_id=PAD, num_return_sequences=3
-        )
+        result = beam_search(rows, num_beams=3, max_new_tokens=NEW, filters=filters, pad_id=PAD, num_return_sequences=3)
         expected = sides.expected(
             (),
             sides.one(i),
@@ -218,9 +212,7 @@ def test_stories(shared: Path, dtype: torch.dtype) -> None:
             return_dict_in_generate=True, output_scores=True, **settings,
         )  # fmt: skip
         assert result.ids.tolist() == expected.sequences.tolist()
-        torch.testing.assert_close(
-            result.scores.float(), expected.sequences_scores.float(), atol=1e-5, rtol=1e-5
-        )
+        torch.testing.assert_close(result.scores.float(), expected.sequences_scores.float(), atol=1e-5, rtol=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------ against ourselves
@@ -352,9 +344,7 @@ def test_beams_go_on_though_each_would_rather_end_in_either_way() -> None:
 @pytest.mark.parametrize("early_stopping", [False, "never"])
 def test_where_short_ones_are_favoured_nothing_is_hoped_of_long_ones(early_stopping: bool | str) -> None:
     """When two have ended, "1 2" could be better than the second if it ended soon, though not at the longest."""
-    rows = scripted(
-        [0, 0.6, 0, 0.3, 0.1], [0, 0, 0.7, 0.3, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 1]
-    )
+    rows = scripted([0, 0.6, 0, 0.3, 0.1], [0, 0, 0.7, 0.3, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 0, 0, 1])
     result = beam_search(
         rows, num_beams=2, max_new_tokens=5, stop_ids=(3,), pad_id=9, num_return_sequences=2,
         length_penalty=-1.0, early_stopping=early_stopping,
@@ -390,9 +380,7 @@ def test_each_group_carries_on_its_own_words() -> None:
     )
     assert result.ids.tolist() == [[0, 1, 3, 3], [0, 2, 1, 3]]
     message = torch.tensor([0.5, 0.3], dtype=torch.float64).log()
-    torch.testing.assert_close(
-        result.scores, (message - torch.tensor([0, 1])) / 3
-    )  # the last 3 was said before
+    torch.testing.assert_close(result.scores, (message - torch.tensor([0, 1])) / 3)  # the last 3 was said before
 
 
 def test_groups_without_a_penalty_are_searches_of_their_own(sides_of: SidesOf) -> None:
@@ -461,12 +449,8 @@ def read_with(row: Row, source: Tensor, keep: Tensor, result: Generated) -> dict
 
 def test_the_tree_reaches_the_caller(stories: Model) -> None:
     """Read backwards from the best of the last step, it is the answer."""
-    result = stories.generate(
-        PROMPTS[0], num_beams=3, max_new_tokens=9, return_scores=True, length_penalty=0.0
-    )
-    longer = stories.generate(
-        PROMPTS[0], num_beams=3, max_new_tokens=10, return_scores=True, length_penalty=0.0
-    )
+    result = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=9, return_scores=True, length_penalty=0.0)
+    longer = stories.generate(PROMPTS[0], num_beams=3, max_new_tokens=10, return_scores=True, length_penalty=0.0)
     for step, same in zip(result.beams[:8], longer.beams[:8], strict=True):
         assert step.tokens.equal(same.tokens) and step.parents.equal(same.parents)
     chains = [[beam] for beam in range(3)]
@@ -666,9 +650,7 @@ def test_draws_are_as_frequent_as_their_probability() -> None:
     line, generator = [0.2, 0.5, 0.3], torch.Generator().manual_seed(0)
     network = Spoken(torch.tensor([line] * 3).log())
     rows = Rows(network, torch.zeros(2_000, 1, dtype=torch.long), cached=False)
-    generated = (
-        beam_search(rows, num_beams=1, max_new_tokens=1, generator=generator).ids[:, 1].bincount(minlength=3)
-    )
+    generated = beam_search(rows, num_beams=1, max_new_tokens=1, generator=generator).ids[:, 1].bincount(minlength=3)
     expected = torch.tensor(line) * 2_000
     assert ((generated - expected) ** 2 / expected).sum() < 13.8
 
@@ -808,7 +790,5 @@ def test_bfloat16_is_summed_in_fp32() -> None:
 
 @pytest.mark.parametrize("start", [0, 6, -1])
 def test_a_start_out_of_range(start: int) -> None:
-    with pytest.raises(
-        ConfigError, match=f"start is {start}, the rows have 6 tokens; it must be from 1 to 5"
-    ):
+    with pytest.raises(ConfigError, match=f"start is {start}, the rows have 6 tokens; it must be from 1 to 5"):
         sequence_log_probs(network_of("gpt2"), IDS, start)

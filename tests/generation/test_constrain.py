@@ -58,9 +58,7 @@ def byte_fallback() -> Engine:
         '▁{"',
         "�",
     ]
-    engine = Engine(
-        models.BPE({piece: i for i, piece in enumerate(pieces)}, [], unk_token="<unk>", byte_fallback=True)
-    )
+    engine = Engine(models.BPE({piece: i for i, piece in enumerate(pieces)}, [], unk_token="<unk>", byte_fallback=True))
     engine.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     engine.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
@@ -154,9 +152,7 @@ def joined(parts: list[Language]) -> Language:
 
 
 def either(parts: list[Language]) -> Language:
-    return "|".join(f"(?:{pattern})" for pattern, _ in parts), frozenset().union(
-        *(texts for _, texts in parts)
-    )
+    return "|".join(f"(?:{pattern})" for pattern, _ in parts), frozenset().union(*(texts for _, texts in parts))
 
 
 def repeated(part: Language, least: int, more: int) -> Language:
@@ -197,8 +193,7 @@ def test_exactly_the_tokens_that_can_lead_to_a_match(language: Language, seed: i
             expected = [
                 token
                 for token in range(vocabulary)
-                if (adds[token] or later[token])
-                and any(text.startswith(before + adds[token]) for text in wanted)
+                if (adds[token] or later[token]) and any(text.startswith(before + adds[token]) for text in wanted)
             ]
             expected += [end] if before in wanted else []
             assert allowed(constraint, tokens, vocabulary) == sorted(expected)
@@ -299,9 +294,7 @@ def test_json(tokenizers: dict[str, Tokenizer], kind: str, schema: str) -> None:
     ended = 0
     for given_as in (constraints, json.dumps(constraints)):
         for method in (METHODS["sampling"] | {"num_return_sequences": 6}, METHODS["beams"]):
-            result = model.generate(
-                "the dog", max_new_tokens=60, json_schema=given_as, return_scores=True, **method
-            )
+            result = model.generate("the dog", max_new_tokens=60, json_schema=given_as, return_scores=True, **method)
             for text, reason in zip(result.texts, result.reasons, strict=True):
                 if reason == "end_token":
                     assert fits(json.loads(text)), text
@@ -354,9 +347,7 @@ def test_draws_are_renormalised_at_each_step(tokenizers: dict[str, Tokenizer]) -
     expected = model(ids).logits[0, -1, begin].softmax(-1) * 2_000
     counted = torch.tensor([(result[:, -1] == token).sum() for token in begin])
     assert counted.sum() == 2_000
-    assert (
-        (counted - expected) ** 2 / expected
-    ).sum() < 16.3  # chi-squared, 3 degrees of freedom, 1 in 1,000
+    assert ((counted - expected) ** 2 / expected).sum() < 16.3  # chi-squared, 3 degrees of freedom, 1 in 1,000
 
 
 def test_stories(shared: Path) -> None:
@@ -478,9 +469,7 @@ def test_what_cannot_be(tokenizers: dict[str, Tokenizer], constraints: dict[str,
     assert time.monotonic() - start < 20
 
 
-@pytest.mark.parametrize(
-    "pattern", ["(a|a)*b", "(.*a){20}.{20}", "(x+x+)+y", "(a{1000}){1000}", ".{0,100000}"]
-)
+@pytest.mark.parametrize("pattern", ["(a|a)*b", "(.*a){20}.{20}", "(x+x+)+y", "(a{1000}){1000}", ".{0,100000}"])
 def test_what_would_take_others_for_ever(tokenizers: dict[str, Tokenizer], pattern: str) -> None:
     model = tiny("gpt2", "text-generation", tokenizers["byte level"])
     start = time.monotonic()

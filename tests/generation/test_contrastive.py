@@ -97,13 +97,9 @@ def test_without_a_penalty_it_is_greedy(models: Callable[[str], Model], family: 
 def test_rules_hold_and_a_banned_token_is_no_candidate(models: Callable[[str], Model]) -> None:
     """Of 99 tokens all but two are banned: the others have probability 0, however unlike their states are."""
     banned = [[token] for token in range(99) if token not in (30, 31)]
-    result = models("gpt2").generate(
-        IDS, penalty_alpha=1.0, top_k=20, bad_words_ids=banned, max_new_tokens=12
-    )
+    result = models("gpt2").generate(IDS, penalty_alpha=1.0, top_k=20, bad_words_ids=banned, max_new_tokens=12)
     assert set(result[:, 6:].flatten().tolist()) == {30, 31}
-    result = models("llama").generate(
-        IDS, penalty_alpha=0.1, top_k=4, no_repeat_ngram_size=1, max_new_tokens=20
-    )
+    result = models("llama").generate(IDS, penalty_alpha=0.1, top_k=4, no_repeat_ngram_size=1, max_new_tokens=20)
     assert all(len(set(row[6:])) == len(row[6:]) for row in result.tolist())
 
 
@@ -164,9 +160,7 @@ def test_a_stream(models: Callable[[str], Model]) -> None:
         ({"penalty_alpha": 0.5, "top_k": 4, "num_return_sequences": 2}, ConfigError, "has one answer"),
     ],
 )
-def test_wrong_options(
-    models: Callable[[str], Model], given: dict[str, Any], error: type, message: str
-) -> None:
+def test_wrong_options(models: Callable[[str], Model], given: dict[str, Any], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         models("gpt2").generate(IDS, **given)
 

@@ -74,9 +74,7 @@ def test_a_sure_thing_is_drawn() -> None:
 
 
 def test_sampled_rows_of_a_model_follow_its_probabilities(model: Model) -> None:
-    result = model.generate(
-        IDS[:1], do_sample=True, top_k=5, seed=1, max_new_tokens=1, num_return_sequences=4_000
-    )
+    result = model.generate(IDS[:1], do_sample=True, top_k=5, seed=1, max_new_tokens=1, num_return_sequences=4_000)
     logits = model(IDS[:1]).logits[0, -1].detach()
     best = logits.topk(5)
     counts = torch.tensor([(result[:, -1] == token).sum() for token in best.indices])
@@ -92,9 +90,7 @@ def test_cold_draws_are_greedy(model: Model) -> None:
 
 
 def test_seeds(model: Model) -> None:
-    one, again, other = (
-        model.generate(IDS, do_sample=True, seed=seed, max_new_tokens=20) for seed in (1, 1, 2)
-    )
+    one, again, other = (model.generate(IDS, do_sample=True, seed=seed, max_new_tokens=20) for seed in (1, 1, 2))
     assert one.equal(again) and not one.equal(other)
     message = []
     for seed in (5, 5, 6):
@@ -192,9 +188,7 @@ def test_weights_that_are_nan(model: Model) -> None:
 
 
 def test_numbers_that_grew_too_large(model: Model) -> None:
-    model.network.register_forward_hook(
-        lambda _, __, output: replace(output, logits=output.logits + math.inf)
-    )
+    model.network.register_forward_hook(lambda _, __, output: replace(output, logits=output.logits + math.inf))
     with pytest.raises(WeightsError, match=r"though the weights hold none.*float32"):
         model.generate(IDS, do_sample=True)
 
@@ -249,9 +243,7 @@ def test_a_row_that_ends_leaves_the_others(stories: Model) -> None:
     prompts = ["Once upon a time", "The dog was"]
     free = stories.generate(prompts, max_new_tokens=30)
     first = free[0].split()[-1]
-    result = stories.generate(
-        prompts, max_new_tokens=30, stop_strings=[first, "never said"], return_scores=True
-    )
+    result = stories.generate(prompts, max_new_tokens=30, stop_strings=[first, "never said"], return_scores=True)
     assert first in result.texts[0]
     assert result.reasons[0] == "stop_string"
     if first not in free[1]:

@@ -63,9 +63,7 @@ def test_any_tokens(name: str, request: pytest.FixtureRequest) -> None:
     for seed in range(60):
         draw = random.Random(seed)
         ids = draw.choices(every, k=30)
-        assert "".join(IncrementalDetokenizer(tokenizer).stream(ids)) == tokenizer.decode(
-            ids, skip_special_tokens=True
-        )
+        assert "".join(IncrementalDetokenizer(tokenizer).stream(ids)) == tokenizer.decode(ids, skip_special_tokens=True)
 
 
 def test_a_copy_goes_on_by_itself(letters: Tokenizer) -> None:

@@ -116,12 +116,8 @@ def test_end_tokens_of_ones_own(model: Model) -> None:
 
 def test_beams_are_searched(model: Model) -> None:
     result = model.generate(IDS, num_beams=4, num_return_sequences=3, return_scores=True, max_new_tokens=6)
-    assert result.ids.shape == (3, 10) and result.scores.tolist() == sorted(
-        result.scores.tolist(), reverse=True
-    )
-    sampled = [
-        model.generate(IDS, num_beams=4, do_sample=True, seed=seed, max_new_tokens=6) for seed in (1, 1, 2)
-    ]
+    assert result.ids.shape == (3, 10) and result.scores.tolist() == sorted(result.scores.tolist(), reverse=True)
+    sampled = [model.generate(IDS, num_beams=4, do_sample=True, seed=seed, max_new_tokens=6) for seed in (1, 1, 2)]
     assert sampled[0].equal(sampled[1]) and not sampled[0].equal(sampled[2])
     assert model.generate(IDS, num_beams=4, max_new_tokens=0).equal(IDS)
 

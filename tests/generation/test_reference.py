@@ -20,9 +20,7 @@ FAMILIES = ("gpt2", "llama", "mixtral", "t5", "bart", "pegasus", "marian")
 ROOMY = {"gpt2": {"n_positions": 128}, "t5": {"num_decoder_layers": 1}}
 """Room for 64 tokens, and what keeps a random network from saying one word over and over."""
 
-families = pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.family in FAMILIES], ids=lambda row: row.family
-)
+families = pytest.mark.parametrize("row", [row for row in ROWS if row.family in FAMILIES], ids=lambda row: row.family)
 precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
 
 NEW = 24
@@ -63,9 +61,7 @@ def prompts(row: Row, vocabulary: int, count: int = 50) -> tuple[Tensor, Tensor]
 
 
 def theirs_of(theirs: Any, ids: Tensor, keep: Tensor, **settings: Any) -> Tensor:
-    result: Tensor = theirs.generate(
-        ids, attention_mask=keep.long(), do_sample=False, num_beams=1, **settings
-    )
+    result: Tensor = theirs.generate(ids, attention_mask=keep.long(), do_sample=False, num_beams=1, **settings)
     return result
 
 

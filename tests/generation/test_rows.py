@@ -182,9 +182,7 @@ def cut(rows: list[list[int]], room: int, side: str) -> list[list[int]]:
 
 def test_what_is_kept() -> None:
     rows = [[0, 2, 3, 4, 5, 1], [2, 3], [2, 3, 4, 5, 6, 7, 8]]
-    with pytest.warns(
-        UserWarning, match="2 of 3 prompts, of up to 7 tokens, cut on the left to 4: up to 3 tokens"
-    ):
+    with pytest.warns(UserWarning, match="2 of 3 prompts, of up to 7 tokens, cut on the left to 4: up to 3 tokens"):
         assert cut(rows, 4, "left") == [[0, 4, 5, 1], [2, 3], [5, 6, 7, 8]]
     with pytest.warns(UserWarning, match="cut on the right to 4"):
         assert cut(rows, 4, "right") == [[0, 2, 3, 1], [2, 3], [2, 3, 4, 5]]
@@ -229,17 +227,13 @@ def test_a_prompt_keeps_its_newest_tokens(models: dict[str, Model]) -> None:
 
 
 def test_more_than_a_model_was_made_for_is_said(tmp_path: Path) -> None:
-    model = load(
-        make_folder(tmp_path / "llama", "llama")
-    )  # rotations go on for ever; its config names a context
+    model = load(make_folder(tmp_path / "llama", "llama"))  # rotations go on for ever; its config names a context
     made_for = model.config["max_position_embeddings"]
     ids = torch.tensor([[3, 4] * (made_for // 2)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.generate(ids[:, 2:], max_new_tokens=2)
-    with pytest.warns(
-        UserWarning, match=rf"{made_for} tokens and 2 new ones are more than the {made_for} that"
-    ):
+    with pytest.warns(UserWarning, match=rf"{made_for} tokens and 2 new ones are more than the {made_for} that"):
         model.generate(ids, max_new_tokens=2)
     with pytest.warns(UserWarning, match="cut on the left"):
         model.generate(ids, max_new_tokens=2, truncation=True)
@@ -266,9 +260,7 @@ def test_a_source_keeps_its_beginning(models: dict[str, Model]) -> None:
         assert result == model.tokenizer.decode(cut, skip_special_tokens=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert isinstance(models["t5"].generate(LONG, max_new_tokens=5, truncation=True), str), (
-            "it has no end"
-        )
+        assert isinstance(models["t5"].generate(LONG, max_new_tokens=5, truncation=True), str), "it has no end"
 
 
 def test_stories_keep_their_first_token(shared: Path) -> None:

@@ -61,8 +61,7 @@ def test_a_search_finds_what_is_best_by_both(weight: float, seed: int) -> None:
 
     def total(tokens: tuple[int, ...]) -> float:
         return sum(
-            float(log_probs[a, b] + weight * scores[a, b])
-            for a, b in zip((0, *tokens[:-1]), tokens, strict=True)
+            float(log_probs[a, b] + weight * scores[a, b]) for a, b in zip((0, *tokens[:-1]), tokens, strict=True)
         )
 
     best = max(product(range(4), repeat=4), key=total)
@@ -112,9 +111,7 @@ class Recomputed:
     def __call__(self, ids: Tensor, length: int) -> Tensor:
         lines = []
         for row in ids:
-            read = (
-                row[row >= 0] if self._begin is None else torch.cat([torch.tensor(self._begin), row[length:]])
-            )
+            read = row[row >= 0] if self._begin is None else torch.cat([torch.tensor(self._begin), row[length:]])
             lines.append(Rows(self._network, read[None], cached=False).logits()[0].log_softmax(-1))
         return torch.stack(lines)
 
@@ -131,17 +128,13 @@ methods = pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
 @methods
 def test_weight_0_is_the_search_without(model: Model, other: Model, settings: dict[str, Any]) -> None:
     plain = model.generate(IDS, return_scores=True, **settings)
-    none = model.generate(
-        IDS, return_scores=True, scorers=[(LanguageModelScorer(other.network), 0.0)], **settings
-    )
+    none = model.generate(IDS, return_scores=True, scorers=[(LanguageModelScorer(other.network), 0.0)], **settings)
     assert plain.ids.equal(none.ids) and plain.scores.equal(none.scores)
 
 
 @methods
 @pytest.mark.parametrize("padded", [False, True])
-def test_another_model_with_its_cache(
-    model: Model, other: Model, settings: dict[str, Any], padded: bool
-) -> None:
+def test_another_model_with_its_cache(model: Model, other: Model, settings: dict[str, Any], padded: bool) -> None:
     mask = torch.tensor([[0, 1, 1], [1, 1, 1]]) if padded else None
     with_cache, without, plain = (
         model.generate(IDS, attention_mask=mask, max_new_tokens=15, scorers=scorers, **settings)
@@ -229,9 +222,7 @@ def test_what_cannot_be_rescored(model: Model, other: Model) -> None:
 
 @pytest.mark.parametrize("wrong", [3, [3], [(None, 1.0)], [(len, "a")], [(len, float("nan"))], [(len,)]])
 def test_what_is_no_scorer(model: Model, wrong: Any) -> None:
-    with pytest.raises(
-        ConfigError, match=r"scorers is .*; it must be a list of pairs \(a scorer, its weight\)"
-    ):
+    with pytest.raises(ConfigError, match=r"scorers is .*; it must be a list of pairs \(a scorer, its weight\)"):
         model.generate(IDS, scorers=wrong)
 
 

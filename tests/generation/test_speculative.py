@@ -90,9 +90,7 @@ families = pytest.mark.parametrize("family", FAMILY_NAMES)
 def speculation(models: Callable[..., Model], family: str, name: str) -> dict[str, Any]:
     settings = dict(SPECULATIONS[name])
     return (
-        settings
-        if "noise" not in settings
-        else {"assistant_model": models(family, settings.pop("noise")), **settings}
+        settings if "noise" not in settings else {"assistant_model": models(family, settings.pop("noise")), **settings}
     )
 
 
@@ -102,9 +100,7 @@ def speculation(models: Callable[..., Model], family: str, name: str) -> dict[st
 @families
 @pytest.mark.parametrize("name", SPECULATIONS)
 @pytest.mark.parametrize("rule", RULES)
-def test_nothing_that_is_said_changes(
-    models: Callable[..., Model], family: str, name: str, rule: str
-) -> None:
+def test_nothing_that_is_said_changes(models: Callable[..., Model], family: str, name: str, rule: str) -> None:
     same(models(family), speculation(models, family, name), RULES[rule])
 
 
@@ -140,9 +136,7 @@ def test_a_row_does_not_depend_on_those_beside_it(models: Callable[..., Model], 
     for name in SPECULATIONS:
         ahead = speculation(models, family, name)
         batch = new_tokens(model, IDS, attention_mask=MASK, **settings, **ahead)
-        alone = [
-            new_tokens(model, IDS[row, MASK[row] == 1][None], **settings, **ahead)[0] for row in range(3)
-        ]
+        alone = [new_tokens(model, IDS[row, MASK[row] == 1][None], **settings, **ahead)[0] for row in range(3)]
         assert batch == alone
 
 
@@ -175,17 +169,13 @@ def test_stories(stories: Model, settings: dict[str, Any], tokens: int) -> None:
     draft = glassformer.load(stories.folder)
     with torch.no_grad():
         for parameter in draft.parameters():
-            parameter.mul_(
-                1 + 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
-            )
+            parameter.mul_(1 + 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     plain = stories.generate(STORIES, max_new_tokens=tokens, return_scores=True, **settings)
     for ahead in ({"prompt_lookup_num_tokens": 6}, {"assistant_model": draft}):
         result = stories.generate(STORIES, max_new_tokens=tokens, return_scores=True, **settings, **ahead)
         assert result.texts == plain.texts and result.reasons == plain.reasons
         assert 0 < int(result.accepted.sum()) < int(result.proposed.sum())
-        assert (
-            "".join(stories.stream(STORIES[1], max_new_tokens=tokens, **settings, **ahead)) == plain.texts[1]
-        )
+        assert "".join(stories.stream(STORIES[1], max_new_tokens=tokens, **settings, **ahead)) == plain.texts[1]
 
 
 # ------------------------------------------------------------------------------------------------------- it is faster
@@ -203,9 +193,7 @@ def test_a_perfect_draft_saves_passes(models: Callable[..., Model]) -> None:
 def test_a_useless_draft_costs_no_pass(models: Callable[..., Model]) -> None:
     model = models("gpt2")
     with passes(model) as own:
-        result = model.generate(
-            IDS[:1], max_new_tokens=24, assistant_model=make("gpt2", seed=9), return_scores=True
-        )
+        result = model.generate(IDS[:1], max_new_tokens=24, assistant_model=make("gpt2", seed=9), return_scores=True)
     assert len(own) == 24 - int(result.accepted) <= 24
     assert int(result.proposed) > 80 > 8 * int(result.accepted)
 
@@ -279,9 +267,7 @@ def test_an_answer_that_copies_its_source(models: Callable[..., Model]) -> None:
     model = models("bart")
     answer = model.generate(IDS[1:2], max_new_tokens=17)[:, :17]  # the token behind is forced
     rows = Rows(model.network, answer[:, :1], encoder_batch=Batch(input_ids=IDS[1:2]))
-    ahead = SpeculativeRows(
-        rows, PromptLookup(2, answer), num_tokens=5, max_columns=17, stop=StoppingCriteria(1)
-    )
+    ahead = SpeculativeRows(rows, PromptLookup(2, answer), num_tokens=5, max_columns=17, stop=StoppingCriteria(1))
     with passes(model) as own, torch.inference_mode():
         for _ in range(16):
             ahead.append(ahead.logits().argmax(-1))
@@ -311,9 +297,7 @@ SMALL = {"vocab_size": 4, "n_layer": 1, "n_embd": 8, "n_head": 2, "n_inner": 8, 
 SMALL |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 
 
-def joint(
-    model: Model, prompt: Tensor, length: int, settings: dict[str, Any]
-) -> dict[tuple[int, ...], float]:
+def joint(model: Model, prompt: Tensor, length: int, settings: dict[str, Any]) -> dict[tuple[int, ...], float]:
     """The probability of each continuation, by the chain rule: written out, with a pass for every beginning."""
     result: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(length):
@@ -372,9 +356,7 @@ def test_a_row_alone_follows_them_too() -> None:
     for seed in range(900):
         with passes(model) as own:
             settings = {"do_sample": True, "seed": seed, "max_new_tokens": 3}
-            result.append(
-                model.generate(prompt, assistant_model=draft, num_assistant_tokens=2, **settings)[0, 2:]
-            )
+            result.append(model.generate(prompt, assistant_model=draft, num_assistant_tokens=2, **settings)[0, 2:])
         lengths.append(len(own))
     assert chi_squared(counted(torch.stack(result)), joint(model, prompt, 3, {})) < 3.1
     assert set(lengths) == {1, 2, 3}
@@ -385,9 +367,7 @@ def test_a_perfect_draft_is_always_believed() -> None:
     settings = {"do_sample": True, "num_return_sequences": 200, "max_new_tokens": 6, "return_scores": True}
     settings |= {"top_p": 0.7, "temperature": 0.8}  # which shape what it draws from too
     result = model.generate(torch.tensor([[1, 3]]), assistant_model=model, num_assistant_tokens=3, **settings)
-    assert (
-        result.proposed.equal(result.accepted) and int(result.proposed.min()) == 4
-    )  # 3, and 1 of the last 2
+    assert result.proposed.equal(result.accepted) and int(result.proposed.min()) == 4  # 3, and 1 of the last 2
 
 
 def test_a_seed_repeats_and_rows_do_not_meet(models: Callable[..., Model]) -> None:
@@ -408,9 +388,7 @@ def test_a_seed_repeats_and_rows_do_not_meet(models: Callable[..., Model]) -> No
 def test_lots_are_of_their_row_purpose_and_place() -> None:
     many = list(itertools.product(("guess", "keep", "again"), range(50)))
     message = torch.tensor([SeededUniforms(3, 7).of(*each) for each in many])
-    assert (
-        message.unique().numel() == message.numel() and float(message.min()) >= 0 and float(message.max()) < 1
-    )
+    assert message.unique().numel() == message.numel() and float(message.min()) >= 0 and float(message.max()) < 1
     assert (
         SeededUniforms(1, 7).of("keep", 4)
         == SeededUniforms(3, 7).of("keep", 4)[:1]
@@ -456,9 +434,7 @@ def test_where_the_network_agrees_with_the_draft_nothing_is_left_over() -> None:
         ),
     ],
 )
-def test_wrong_options(
-    models: Callable[..., Model], given: dict[str, Any], error: type, message: str
-) -> None:
+def test_wrong_options(models: Callable[..., Model], given: dict[str, Any], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         models("gpt2").generate(IDS, **given)
 
@@ -474,9 +450,7 @@ def test_drafts_that_do_not_fit(models: Callable[..., Model], stories: Model) ->
     refused(models("bart"), UnsupportedError, r"the model continues it, the assistant_model answers")
     refused(make("gpt2", n_positions=10), DataError, "the assistant_model has 10 positions")
     far = Model.from_config(FAMILIES["gpt2"].tiny, task="text-generation", device="meta")
-    refused(
-        far, ConfigError, r"the assistant_model is on meta, the model on cpu; move it: model\.to\('cpu'\)"
-    )
+    refused(far, ConfigError, r"the assistant_model is on meta, the model on cpu; move it: model\.to\('cpu'\)")
     refused(model, UnsupportedError, "does not go with num_beams=3", num_beams=3)
     refused(model, UnsupportedError, "does not go with assistant_model", prompt_lookup_num_tokens=3)
     bare = Model.from_config(FAMILIES["gpt2"].tiny, task="feature-extraction")

@@ -61,9 +61,7 @@ def heard(output: Any, final_is_last: bool) -> tuple[dict[str, Tensor], dict[str
         last = last if final_is_last else f"{path}blocks.{len(hidden) - 2}.out"
         states |= {f"{path}embed.out": hidden[0], last: hidden[-1]}
         states |= {f"{path}blocks.{i}.out": state for i, state in enumerate(hidden[1:-1])}
-        maps |= {
-            f"{path}{tap.format(i)}": x for tap, layers in attention.items() for i, x in enumerate(layers)
-        }
+        maps |= {f"{path}{tap.format(i)}": x for tap, layers in attention.items() for i, x in enumerate(layers)}
     return states, maps
 
 
@@ -71,9 +69,7 @@ def of_two_sides(output: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The same where each side goes through blocks of its own, and then through some that read the other."""
     states: dict[str, Tensor] = {}
     crossing = output.cross_encoder_attentions
-    maps = {
-        f"text.crossed.{i}.cross.probs": layer for i, layer in enumerate(crossing) if i
-    }  # all alike in the first
+    maps = {f"text.crossed.{i}.cross.probs": layer for i, layer in enumerate(crossing) if i}  # all alike in the first
     for path, side in (("text", "language"), ("vision", "vision")):
         alone, hidden = output[f"{side}_attentions"], output[f"{side}_hidden_states"]
         maps |= {f"{path}.blocks.{i}.attn.probs": layer for i, layer in enumerate(alone)}

@@ -109,16 +109,12 @@ def test_a_snapshot_others_left_incomplete_is_completed(serve: Serve, tmp_path: 
     server = serve(repository())
     for name in ("config.json", "model.safetensors"):
         hf_hub_download("org/name", name, endpoint=server.endpoint, cache_dir=tmp_path)
-    assert (
-        fetch(server, tmp_path, offline=True) / "model.safetensors"
-    ).is_file()  # enough, where that is all
+    assert (fetch(server, tmp_path, offline=True) / "model.safetensors").is_file()  # enough, where that is all
     assert (fetch(server, tmp_path) / "tokenizer.json").is_file()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_fault_of_the_network_puts_a_wrong_file_in_the_cache(
-    serve: Serve, tmp_path: Path, seed: int
-) -> None:
+def test_no_fault_of_the_network_puts_a_wrong_file_in_the_cache(serve: Serve, tmp_path: Path, seed: int) -> None:
     """200 faults in four parts: cut anywhere, wrong bytes, wrong length, 5xx, ranges ignored or wrong."""
     server = serve(repository())
     dice = random.Random(seed)
@@ -154,9 +150,7 @@ def test_no_fault_of_the_network_puts_a_wrong_file_in_the_cache(
             assert (folder / "model.safetensors").read_bytes() == served.files["model.safetensors"]
             outcomes["whole"] += 1
         assert not wrong_files(cache)
-        assert (
-            sum(request.startswith("GET") and "safetensors" in request for request in served.requests) <= 14
-        )
+        assert sum(request.startswith("GET") and "safetensors" in request for request in served.requests) <= 14
     assert min(outcomes.values()) > 5
 
 
@@ -183,9 +177,7 @@ def test_wrong_bytes_are_put_aside_and_fetched_once_more(serve: Serve, tmp_path:
 def test_wrong_bytes_twice_are_a_clear_error(serve: Serve, tmp_path: Path) -> None:
     server = serve(repository())
     server.repository.faults = [Fault("flip", at=2000)]
-    with pytest.raises(
-        WeightsError, match=r"model\.safetensors has digest .*the server stated.*damaged twice"
-    ):
+    with pytest.raises(WeightsError, match=r"model\.safetensors has digest .*the server stated.*damaged twice"):
         fetch(server, tmp_path)
     assert (
         sum(
@@ -218,9 +210,7 @@ def test_damage_in_the_cache_is_noticed_and_mended(serve: Serve, tmp_path: Path)
     assert (folder / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]
 
 
-def test_a_link_on_to_a_store_of_many_repositories_is_judged_by_the_first_name(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_a_link_on_to_a_store_of_many_repositories_is_judged_by_the_first_name(serve: Serve, tmp_path: Path) -> None:
     server = serve(repository())
     blob = (fetch(server, tmp_path) / "model.safetensors").resolve()
     store = tmp_path / "blobs" / "ab" / ("ab" * 32)
@@ -231,9 +221,7 @@ def test_a_link_on_to_a_store_of_many_repositories_is_judged_by_the_first_name(
     folder = fetch(server, tmp_path)
     assert len(server.repository.requests) == requests
     store.write_bytes(b"damaged")
-    assert (fetch(server, tmp_path) / "model.safetensors").read_bytes() == server.repository.files[
-        "model.safetensors"
-    ]
+    assert (fetch(server, tmp_path) / "model.safetensors").read_bytes() == server.repository.files["model.safetensors"]
     assert not store.exists() and folder.is_dir()
 
 
@@ -268,9 +256,7 @@ def test_nothing_in_the_cache_offline_says_so_and_asks_nobody(
 
 def test_an_unknown_name_and_an_unknown_place_are_clear_errors(serve: Serve, tmp_path: Path) -> None:
     server = serve(repository())
-    with pytest.raises(
-        DataError, match="other/name: no folder of that name here, and no such model on the Hub"
-    ):
+    with pytest.raises(DataError, match="other/name: no folder of that name here, and no such model on the Hub"):
         resolve("other/name", endpoint=server.endpoint, cache_folder=tmp_path)
     with socket.socket() as unused:  # a port on which nobody listens
         unused.bind(("127.0.0.1", 0))

@@ -37,9 +37,7 @@ def test_of_several_runs_one_has_to_be_named(tmp_path: Path) -> None:
     for seed in (1, 0):
         (tmp_path / f"seed-{seed}" / "model").mkdir(parents=True)
         (tmp_path / f"seed-{seed}" / "model" / "config.json").write_text("{}")
-    with pytest.raises(
-        DataError, match=r"holds no model itself; name one of those in it: .*seed-0, .*seed-1$"
-    ):
+    with pytest.raises(DataError, match=r"holds no model itself; name one of those in it: .*seed-0, .*seed-1$"):
         resolve(tmp_path)
     assert resolve(tmp_path / "seed-1") == tmp_path / "seed-1" / "model"
 

@@ -89,9 +89,7 @@ def reading_of(kind: str, tokens: int = T) -> SessionInput:
 
 def pairs(kind: str) -> bool:
     """Does it read a source and write a target?"""
-    return (
-        kind in FAMILIES and "decoder_input_ids" in blank(FAMILIES[kind].tiny, FAMILIES[kind].tasks[0]).READS
-    )
+    return kind in FAMILIES and "decoder_input_ids" in blank(FAMILIES[kind].tiny, FAMILIES[kind].tasks[0]).READS
 
 
 def tokens_for(count: int) -> list[Token]:

@@ -298,9 +298,7 @@ def test_the_session_of_a_path_holds_prompt_and_text(model: Model, trace: Genera
     tokens = session.streams[trace.stream]
     assert len(tokens) == len(trace.prefix) + 5
     assert [token.id for token in tokens[-5:]] == trace.tree.tokens(answer.node)
-    causal = next(
-        name for name, result in session.maps.items() if result.queries == trace.stream and result.causal
-    )
+    causal = next(name for name, result in session.maps.items() if result.queries == trace.stream and result.causal)
     probs = session.head(0, 1, causal).probs(len(tokens) - 2)
     assert float(probs.sum()) == pytest.approx(1, abs=1e-5)
     assert probs[0, -1] == 0

@@ -211,9 +211,7 @@ def test_a_row_of_tiles_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     head = made_head(300, 600)
     calls: list[object] = []
     probs = AttentionHead.probs
-    monkeypatch.setattr(
-        AttentionHead, "probs", lambda self, rows=None: calls.append(rows) or probs(self, rows)
-    )
+    monkeypatch.setattr(AttentionHead, "probs", lambda self, rows=None: calls.append(rows) or probs(self, rows))
     for column in (0, 1, 2, 0):
         head.tile(0, 1, column)
     assert len(calls) == 1

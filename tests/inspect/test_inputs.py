@@ -105,18 +105,14 @@ def test_far_too_long(byte_level: Tokenizer) -> None:
         with pytest.raises(DataError, match=f"the text has 2,000,000 characters, .*{MAX_CHARACTERS:,}"):
             text_input(byte_level, texts, token_types=0)
         with pytest.raises(DataError, match="the text has 2,000,000 characters"):
-            translation_input(
-                byte_level, texts, decoder_prefix=lambda ids: [0], limit=None, generate=lambda ids: ids
-            )
+            translation_input(byte_level, texts, decoder_prefix=lambda ids: [0], limit=None, generate=lambda ids: ids)
 
 
 def test_no_token_at_all(byte_level: Tokenizer, real: Tokenizer) -> None:
     with pytest.raises(DataError, match="the text is empty"):
         text_input(byte_level, [""], token_types=0)
     with pytest.raises(DataError, match="the source is empty"):
-        translation_input(
-            byte_level, [""], decoder_prefix=lambda ids: [0], limit=None, generate=lambda ids: ids
-        )
+        translation_input(byte_level, [""], decoder_prefix=lambda ids: [0], limit=None, generate=lambda ids: ids)
     assert [t.text for t in read(real, "")[1]] == ["[CLS]", "[SEP]"]  # these are something to look at
 
 
@@ -160,9 +156,7 @@ def test_without_a_target_the_answer_is_read() -> None:
         asked.extend(ids.tolist())
         return torch.tensor([[1, 8, 5, 2, 9_999]])  # the last is no word of the vocabulary
 
-    reading = translation_input(
-        tokenizer, ("time flies",), decoder_prefix=lambda ids: [1], limit=None, generate=answer
-    )
+    reading = translation_input(tokenizer, ("time flies",), decoder_prefix=lambda ids: [1], limit=None, generate=answer)
     assert asked == [[t.id for t in reading.streams["source"]]]
     assert [(t.text, t.piece, t.special) for t in reading.streams["target"]] == [
         ("[CLS]", "[CLS]", True),

@@ -95,9 +95,7 @@ def by_hand(head: AttentionHead, keys: list[Token], rows: Tensor) -> dict[str, f
     }
 
 
-@pytest.mark.parametrize(
-    "pattern", [AttentionPattern(), AttentionPattern(causal=True), AttentionPattern(window=3)]
-)
+@pytest.mark.parametrize("pattern", [AttentionPattern(), AttentionPattern(causal=True), AttentionPattern(window=3)])
 def test_figures_are_those_of_the_whole_map(pattern: AttentionPattern) -> None:
     heads = heads_of(40, 40, pattern)
     result = overview(heads, tokens_for(40), same_stream=True)
@@ -179,9 +177,7 @@ def test_a_mixed_head_says_how_far_it_looks_where_that_means_something() -> None
 
 def test_a_causal_head_that_sees_one_token_is_not_called_widely_spread() -> None:
     """Its first query has one key only; what could be is counted from what each query may see."""
-    result = overview(
-        [looking_at(torch.zeros(32, 32), AttentionPattern(causal=True))], WORDS, same_stream=True
-    )
+    result = overview([looking_at(torch.zeros(32, 32), AttentionPattern(causal=True))], WORDS, same_stream=True)
     most = sum(math.log2(i + 1) for i in range(32)) / 32
     assert float(result.stats["entropy_most_bits"]) == pytest.approx(most)
     assert result.summaries == [f"spread widely, {most:.1f} of {most:.1f} bits"]

@@ -89,9 +89,7 @@ def test_activations_are_what_autograd_keeps(family: str, task: str) -> None:
 
     found = ram(network, batch=B, tokens=T).training.activations
     if task != "token-classification":
-        found -= (
-            2 * 4 * 99 * B * T
-        )  # the logits and their gradient are alive too, but not for the backward pass
+        found -= 2 * 4 * 99 * B * T  # the logits and their gradient are alive too, but not for the backward pass
     assert found == pytest.approx(kept_by_autograd(network, compute), rel=1 / 8)
 
 
@@ -116,9 +114,7 @@ def test_activations_of_sound_and_images(family: str, batch: Batch, tokens: int)
 def test_activations_by_hand() -> None:
     """GPT-2: D = 32, F = 48, 4 heads, 3 layers, V = 99, T = 10, B = 1."""
     D, F, H, L, V, tokens = 32, 48, 4, 3, 99, 10
-    block = (
-        2 * (D + 2) + D + 3 * D + H + D + D + 2 * F
-    )  # norms · qkv reads · q k v · heads · out, up read · ffn
+    block = 2 * (D + 2) + D + 3 * D + H + D + D + 2 * F  # norms · qkv reads · q k v · heads · out, up read · ffn
     numbers = L * block + (D + 2) + D + 3 * V  # and the last norm, the head, its logits
     found = ram(build("gpt2", "text-generation", "meta"), batch=3, tokens=tokens)
     assert found.training.activations == 3 * tokens * 4 * numbers
@@ -213,8 +209,7 @@ def test_cache_is_what_a_cache_takes(family: str) -> None:
 def test_an_encoder_has_no_cache_and_a_narrow_network_half_of_it() -> None:
     assert ram(build("bert", "fill-mask", "meta")).inference.cache == 0
     wide, narrow = (
-        ram(build("llama", "text-generation", "meta").to(dtype)).inference
-        for dtype in (torch.float32, torch.bfloat16)
+        ram(build("llama", "text-generation", "meta").to(dtype)).inference for dtype in (torch.float32, torch.bfloat16)
     )
     assert wide.cache == 2 * narrow.cache > 0
     assert wide.weights == 2 * narrow.weights

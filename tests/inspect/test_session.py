@@ -70,9 +70,7 @@ def test_states_are_the_stream_at_every_block(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_pass_stays_on_the_fused_kernel_and_runs_no_head(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pass_stays_on_the_fused_kernel_and_runs_no_head(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = network_of(kind)
 
     def refuse(*_: object) -> None:
@@ -305,9 +303,7 @@ class Nothing(Network):
 
 
 def test_a_network_without_attention() -> None:
-    reading = SessionInput(
-        ("",), Batch(input_ids=torch.zeros(1, 2, dtype=torch.long)), {"text": tokens_for(2)}
-    )
+    reading = SessionInput(("",), Batch(input_ids=torch.zeros(1, 2, dtype=torch.long)), {"text": tokens_for(2)})
     with pytest.raises(UnsupportedError, match="Nothing has no stack of attention blocks"):
         Session(Nothing(), reading)
 
@@ -320,9 +316,7 @@ def test_inspect_a_model_folder(family: str, tmp_path: Path) -> None:
     changes = {"max_positions": 64} if family == "transformer" else {}
     model = glassformer.load(make_folder(tmp_path, family, **changes))
     texts = looked_at(tmp_path, family, ("time flies like an arrow", "fruit flies like a banana"))
-    regions = (
-        draw_fields(model.config, model.network.READS, 1) if "visual_feats" in model.network.READS else {}
-    )
+    regions = draw_fields(model.config, model.network.READS, 1) if "visual_feats" in model.network.READS else {}
     session = model.inspect(*texts, **regions)
     assert session.texts == texts
     sides = list(session.streams.values())
@@ -363,9 +357,7 @@ def test_stories260k(shared: Path) -> None:
     ids = torch.tensor([[token.id for token in session.streams["text"]]])
     probs = model(input_ids=ids, tape=(tape := Tape("attn.probs"))) and tape.taps
     for path, head in every_head(session):
-        torch.testing.assert_close(
-            head.probs(), probs[f"{path}.probs"][0, head.head].detach(), atol=5e-6, rtol=0
-        )
+        torch.testing.assert_close(head.probs(), probs[f"{path}.probs"][0, head.head].detach(), atol=5e-6, rtol=0)
 
 
 def test_minilm_pair(minilm: Path) -> None:
@@ -390,9 +382,7 @@ def test_trace_measures_the_pass_of_the_session() -> None:
     session = session_of("bert")
     rows = {row.name: row for row in session.trace("blocks.*.before")}
     for layer in range(3):
-        assert rows[f"blocks.{layer}.before"].mean == pytest.approx(
-            float(session.states(layer).mean()), abs=1e-7
-        )
+        assert rows[f"blocks.{layer}.before"].mean == pytest.approx(float(session.states(layer).mean()), abs=1e-7)
 
 
 def test_sides_are_named_after_their_stacks() -> None:

@@ -100,10 +100,7 @@ def test_heads_that_read_one_token_run_once_a_text() -> None:
     for tokens in (1, 10, 500):
         result = parts(build("bert", "text-classification", num_labels=3), tokens)
         assert result["head"].flops == 2 * 32 * 32 + 2 * 32 * 3
-        assert (
-            parts(build("bert", "token-classification", num_labels=3), tokens)["head"].flops
-            == tokens * 2 * 32 * 3
-        )
+        assert parts(build("bert", "token-classification", num_labels=3), tokens)["head"].flops == tokens * 2 * 32 * 3
 
 
 @pytest.mark.parametrize(

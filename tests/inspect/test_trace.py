@@ -23,9 +23,7 @@ TASKS = [(family, task) for family, record in FAMILIES.items() for task in recor
 def network_for(family: str, task: str) -> Network:
     record = FAMILIES[family]
     spec = record.spec(
-        ConfigReader(
-            {**record.tiny, "vocab_size": 99} | ({} if family == "transformer" else {"num_labels": 5})
-        )
+        ConfigReader({**record.tiny, "vocab_size": 99} | ({} if family == "transformer" else {"num_labels": 5}))
     )
     return perturbed(record.build(spec, task))
 
@@ -202,8 +200,6 @@ def test_layers_that_differ_are_not_folded() -> None:
 
 
 def test_two_stacks_of_one_form_are_not_one() -> None:
-    rows = trace(
-        Plain(STACKS["post-norm"]), Batch(input_ids=torch.zeros(1, 3, dtype=torch.long)), "blocks.*.out"
-    )
+    rows = trace(Plain(STACKS["post-norm"]), Batch(input_ids=torch.zeros(1, 3, dtype=torch.long)), "blocks.*.out")
     other = [replace(row, name=row.name.replace("blocks", "more")) for row in rows]
     assert [layer.path for layer in fold_layers([*rows, *other])] == ["blocks.0-1", "more.0-1"]

@@ -54,9 +54,7 @@ def test_unseen_sequences_never_appear_in_the_stream() -> None:
     rows = held_out_sequences(1000, generator())
     held_out = set(map(tuple, rows.tolist()))
     streamed = [
-        row
-        for batch in islice(training_batches(256, rows, generator(1)), 40)
-        for row in map(tuple, batch.tolist())
+        row for batch in islice(training_batches(256, rows, generator(1)), 40) for row in map(tuple, batch.tolist())
     ]
     assert len(streamed) > 9000
     assert not held_out & set(streamed)

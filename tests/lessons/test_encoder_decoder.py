@@ -63,9 +63,7 @@ def test_the_target_is_read_from_left_to_right() -> None:
     source, target = ids(1, 8, vocabulary=50), ids(1, 6, vocabulary=20)
     changed = target.clone()
     changed[0, 3] = (changed[0, 3] + 1) % 20
-    first, second = (
-        network(Batch(input_ids=source, decoder_input_ids=t), Flow()).logits for t in (target, changed)
-    )
+    first, second = (network(Batch(input_ids=source, decoder_input_ids=t), Flow()).logits for t in (target, changed))
     assert torch.equal(first[:, :3], second[:, :3])
     assert not torch.equal(first[:, 3], second[:, 3])
 
@@ -79,9 +77,7 @@ def test_a_mask_of_the_wrong_length_is_an_error() -> None:
 
 def test_masks_follow_the_device() -> None:
     network = make().to("meta")
-    batch = Batch(
-        input_ids=ids(2, 8, vocabulary=50).to("meta"), decoder_input_ids=ids(2, 6, vocabulary=20).to("meta")
-    )
+    batch = Batch(input_ids=ids(2, 8, vocabulary=50).to("meta"), decoder_input_ids=ids(2, 6, vocabulary=20).to("meta"))
     logits = network(batch, Flow()).logits
     assert logits.device.type == "meta" and logits.shape == (2, 6, 20)
 

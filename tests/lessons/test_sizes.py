@@ -26,9 +26,7 @@ def checked() -> dict[str, CheckedClaim]:
         ("BERT has a vocabulary of 30,000", "vocabulary 30,522", False),
     ],
 )
-def test_what_is_computed(
-    checked: dict[str, CheckedClaim], statement: str, actual: str, correct: bool
-) -> None:
+def test_what_is_computed(checked: dict[str, CheckedClaim], statement: str, actual: str, correct: bool) -> None:
     assert (checked[statement].actual, checked[statement].correct) == (actual, correct)
 
 

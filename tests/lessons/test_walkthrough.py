@@ -122,9 +122,7 @@ def test_positions_are_what_tells_places_apart(steps: dict[str, LessonStep]) -> 
 
 def test_encoder_and_classifier(steps: dict[str, LessonStep], model: Model) -> None:
     step = steps["encoder"]
-    assert [name for name in step.tensors if name.startswith("blocks")] == [
-        f"blocks.{i}.out" for i in range(12)
-    ]
+    assert [name for name in step.tensors if name.startswith("blocks")] == [f"blocks.{i}.out" for i in range(12)]
     assert all(tensor.shape == (1, 5, 768) for tensor in step.tensors.values())
     assert torch.equal(step["blocks.11.out"], step["final"])
     logits = steps["classifier"]["logits"]

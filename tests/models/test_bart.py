@@ -82,12 +82,8 @@ def test_a_second_reading_begins_with_the_start_token_wherever_padding_stands() 
 def test_names_of_both_norm_places_are_one() -> None:
     """A post-norm and a pre-norm model hold the same tensors; only the spec says where they act."""
     tables = [
-        FAMILIES[name].names(FAMILIES[name].spec(ConfigReader(FAMILIES[name].tiny)), "translation")
-        for name in KIN
+        FAMILIES[name].names(FAMILIES[name].spec(ConfigReader(FAMILIES[name].tiny)), "translation") for name in KIN
     ]
     for slot in ("before", "on_residual"):
-        targets = {
-            table.find(f"encoder.blocks.0.attn_residual.{slot}.weight", prefixed=True)[1][0]
-            for table in tables
-        }
+        targets = {table.find(f"encoder.blocks.0.attn_residual.{slot}.weight", prefixed=True)[1][0] for table in tables}
         assert targets == {"model.encoder.layers.0.self_attn_layer_norm.weight"}

@@ -98,11 +98,7 @@ def test_a_short_text_leaves_no_trace(checkpoint: Checkpoint) -> None:
 @pytest.mark.parametrize("tokens", [45, 800, 1024])
 def test_training_draws_the_same_blocks(checkpoint: Checkpoint, tokens: int) -> None:
     """By two rules: of lengths that the paper trained on, and of all others."""
-    changes = (
-        BLOCKS
-        if tokens == 45
-        else {"block_size": 64, "num_random_blocks": 3, "max_position_embeddings": 1100}
-    )
+    changes = BLOCKS if tokens == 45 else {"block_size": 64, "num_random_blocks": 3, "max_position_embeddings": 1100}
     width = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 5}
     ours, theirs = both_models(checkpoint(ROW.main, **changes, **width))
     ours, theirs = ours.train(), theirs.train()
@@ -125,10 +121,7 @@ def test_each_layer_draws_by_its_own_number() -> None:
     attention = [block.attention for block in spec.blocks.blocks]
     assert [(part.seed, part.longest) for part in attention] == [(0, 512), (1, 512), (2, 512)]
     kinds = {
-        kind: {
-            type(block.attn)
-            for block in big_bird.build(record.spec(ConfigReader(config)), "fill-mask").blocks
-        }
+        kind: {type(block.attn) for block in big_bird.build(record.spec(ConfigReader(config)), "fill-mask").blocks}
         for kind in ("block_sparse", "original_full")
         for config in [{**record.tiny, "attention_type": kind}]
     }
@@ -148,9 +141,7 @@ def test_a_session_shows_the_blocks_that_are_seen(tokens: int) -> None:
         for number in range(4):
             head = session.head(layer, number)
             close(head.scores(), taps[f"blocks.{layer}.attn.scores"][number], 1e-10)
-            close(
-                head.probs([0, 7, tokens - 1]), taps[f"blocks.{layer}.attn.probs"][number][[0, 7, -1]], 1e-10
-            )
+            close(head.probs([0, 7, tokens - 1]), taps[f"blocks.{layer}.attn.probs"][number][[0, 7, -1]], 1e-10)
     head = session.head(0, 0)
     hidden, bias = head.masked(20 - 1), head.bias(20 - 1)  # of a query in block 4
     assert hidden is not None
@@ -177,9 +168,7 @@ def ids_with_questions(keep: Tensor, ends: list[int]) -> Tensor:
 @pytest.mark.parametrize("types_given", [False, True], ids=["segments from the question", "segments given"])
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
 @torch.no_grad()
-def test_no_answer_lies_in_the_question(
-    checkpoint: Checkpoint, types_given: bool, dtype: torch.dtype
-) -> None:
+def test_no_answer_lies_in_the_question(checkpoint: Checkpoint, types_given: bool, dtype: torch.dtype) -> None:
     ours, theirs = both_models(checkpoint(ROW.record.architecture("question-answering")), dtype)
     keep = torch.arange(11)[None] < torch.tensor([11, 9, 11, 6])[:, None]
     fields = {"input_ids": ids_with_questions(keep, [3, 1, -1, 0]), "attention_mask": keep.long()}
@@ -203,9 +192,7 @@ def test_no_answer_lies_in_the_question(
 @torch.no_grad()
 def test_a_question_padded_on_the_left_is_the_same_question(checkpoint: Checkpoint) -> None:
     """Texts short enough for full attention, which padding does not move."""
-    ours: Any = load_ours(
-        checkpoint(ROW.record.architecture("question-answering"), block_size=64), torch.float64
-    )
+    ours: Any = load_ours(checkpoint(ROW.record.architecture("question-answering"), block_size=64), torch.float64)
     keep = torch.ones(1, 9, dtype=torch.bool)
     ids = ids_with_questions(keep, [3])
     padded = torch.cat([torch.zeros(1, 2, dtype=torch.long), ids], dim=1)

@@ -69,9 +69,7 @@ def test_both_towers(tmp_path: Path, padding: str, dtype: torch.dtype) -> None:
             output_hidden_states=True,
             output_attentions=True,
         )
-    output = ours(
-        ids, mask, pixel_values=pixels, tape=Tape("embed.out", "blocks.*.out", "*.attn.probs", "final")
-    )
+    output = ours(ids, mask, pixel_values=pixels, tape=Tape("embed.out", "blocks.*.out", "*.attn.probs", "final"))
     keep = mask.bool()
     for tower, tower_output in (
         ("text", expected.text_model_output),
@@ -143,9 +141,7 @@ def test_where_a_text_ends(tmp_path: Path, end: int) -> None:
 
 def test_a_text_without_an_end(tmp_path: Path) -> None:
     _, ours = both(saved(tmp_path, eos_token_id=END))
-    with pytest.raises(
-        DataError, match=r"text 1 has no end token.* the token 97 \(config.json: eos_token_id"
-    ):
+    with pytest.raises(DataError, match=r"text 1 has no end token.* the token 97 \(config.json: eos_token_id"):
         ours(torch.tensor([[5, END], [6, 7]]))
 
 
@@ -272,9 +268,7 @@ def test_photographs_with_captions(shared: Path, tmp_path: Path) -> None:
     rows = [line.split("\t") for line in table.read_text().splitlines()[1:]]
     photographs = [table.parent / row[0] for row in rows]
     words = [row[1].split() for row in rows]
-    numbers = {
-        word: 3 + i for i, word in enumerate(sorted({word for caption in words for word in caption})[:90])
-    }
+    numbers = {word: 3 + i for i, word in enumerate(sorted({word for caption in words for word in caption})[:90])}
     ids = [[*[numbers.get(word, 1) for word in caption][:10], END] for caption in words]
     longest = max(map(len, ids))
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
@@ -282,9 +276,7 @@ def test_photographs_with_captions(shared: Path, tmp_path: Path) -> None:
     folder = saved(tmp_path, eos_token_id=END)
     CLIPImageProcessorPil(size=12, crop_size=12).save_pretrained(folder)
     theirs, ours = both(folder)
-    pixels = CLIPImageProcessorPil.from_pretrained(folder)(
-        [str(path) for path in photographs], return_tensors="pt"
-    )
+    pixels = CLIPImageProcessorPil.from_pretrained(folder)([str(path) for path in photographs], return_tensors="pt")
     expected = theirs(input_ids=padded, attention_mask=mask, **pixels)
     output = ours(padded, mask, **ours.processor(photographs))
     close(output.logits_per_image, expected.logits_per_image, 1e-5)
@@ -327,9 +319,7 @@ def test_it_learns_which_picture_a_text_describes() -> None:
         pictures = torch.zeros(count, 9, 3)
         pictures[torch.arange(count)[:, None], positions] = torch.nn.functional.one_hot(shades, 3) * 2.0
         pixels = pictures.mT.reshape(count, 3, 3, 3).repeat_interleave(4, 2).repeat_interleave(4, 3)
-        words = (
-            torch.stack([positions[:, 0], 10 + shades[:, 0], positions[:, 1], 10 + shades[:, 1]], dim=1) + 3
-        )
+        words = torch.stack([positions[:, 0], 10 + shades[:, 0], positions[:, 1], 10 + shades[:, 1]], dim=1) + 3
         return torch.cat([words, torch.full((count, 1), 98)], dim=1), pixels
 
     model = Model.from_config(TINY)

@@ -60,9 +60,7 @@ def test_fixed_takes_what_is_allowed_and_what_is_absent() -> None:
     ConfigReader({}).fixed("is_decoder", False)
     ConfigReader({"is_decoder": None}).fixed("is_decoder", False)
     ConfigReader({"kind": "b"}).fixed("kind", "a", "b")
-    with pytest.raises(
-        UnsupportedError, match=r"kind = 'c' is not supported for a 'bert' model; supported: 'a', 'b'"
-    ):
+    with pytest.raises(UnsupportedError, match=r"kind = 'c' is not supported for a 'bert' model; supported: 'a', 'b'"):
         ConfigReader({"kind": "c", "model_type": "bert"}).fixed("kind", "a", "b")
 
 
@@ -95,9 +93,7 @@ def test_labels_and_problem() -> None:
 
 
 def test_leftovers_are_warned_about_or_refused() -> None:
-    reader = ConfigReader(
-        {"read": 1, "model_type": "bert", "transformers_version": "5", "flux": 1.21, "alibi": False}
-    )
+    reader = ConfigReader({"read": 1, "model_type": "bert", "transformers_version": "5", "flux": 1.21, "alibi": False})
     reader.integer("read")
     assert reader.unused_key_warnings() == ["config.json: flux = 1.21 is not read"]
     for value in (True, "yes", 3, [1], {"bits": 4}):

@@ -103,9 +103,7 @@ def test_texts_in_one_row_learn_what_they_learn_apart(family: str) -> None:
         for i, text in enumerate(texts)
     ]
     labels = {"start_positions": starts, "end_positions": ends}
-    packed = network.loss_sums(
-        Batch(input_ids=torch.cat(texts, dim=1)), Flow(packing=Packing(tuple(lengths))), labels
-    )
+    packed = network.loss_sums(Batch(input_ids=torch.cat(texts, dim=1)), Flow(packing=Packing(tuple(lengths))), labels)
     ids = torch.zeros(3, 9, dtype=torch.int64)
     keep = torch.zeros(3, 1, 9, dtype=torch.bool)
     for i, text in enumerate(texts):

@@ -70,9 +70,7 @@ def test_both_sides(tmp_path: Path, hidden: bool, dtype: torch.dtype) -> None:
     regions = fields.get("visual_attention_mask", torch.ones(3, 5)).bool()
     for path, modality, visible in (("text", "language", words), ("vision", "vision", regions)):
         alone, states = expected[f"{modality}_attentions"], expected[f"{modality}_hidden_states"]
-        names = [f"{path}.blocks.{i}.out" for i in range(len(alone))] + [
-            f"{path}.crossed.{i}.out" for i in (0, 1)
-        ]
+        names = [f"{path}.blocks.{i}.out" for i in range(len(alone))] + [f"{path}.crossed.{i}.out" for i in (0, 1)]
         for name, state in zip(names, states, strict=True):
             close(output.taps[name][visible], state[visible], within, name)
         for i, probs in enumerate(alone):
@@ -102,9 +100,7 @@ def test_hidden_regions_are_as_good_as_none() -> None:
 
 
 @torch.no_grad()
-def test_dropout_is_as_strong_and_where_the_reference_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropout_is_as_strong_and_where_the_reference_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sides drop in another order, so nothing is drawn: what would be dropped at random is made smaller."""
     theirs, ours = both(tmp_path, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
 
@@ -223,11 +219,7 @@ def test_keys_of_pre_training(changes: dict[str, Any], tmp_path: Path) -> None:
 def test_what_it_needs() -> None:
     model, fields = Model.from_config(TINY), random_inputs().ours
     for name in ("input_ids", "visual_feats", "visual_pos"):
-        rest = {
-            key: x
-            for key, x in fields.items()
-            if key != name and key not in ("attention_mask", "token_type_ids")
-        }
+        rest = {key: x for key, x in fields.items() if key != name and key not in ("attention_mask", "token_type_ids")}
         with pytest.raises(ConfigError, match=f"this model reads {name}"):
             model(**rest)
     fewer = {name: x[:2] if name.startswith("visual") else x for name, x in fields.items()}

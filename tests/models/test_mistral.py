@@ -14,9 +14,7 @@ from glassformer.models import FAMILIES, ConfigReader
 MISTRAL = FAMILIES["mistral"]
 
 
-@pytest.mark.parametrize(
-    ("keys", "window"), [({}, 4096), ({"sliding_window": None}, None), ({"sliding_window": 7}, 7)]
-)
+@pytest.mark.parametrize(("keys", "window"), [({}, 4096), ({"sliding_window": None}, None), ({"sliding_window": 7}, 7)])
 def test_null_is_no_window_and_no_key_the_first_release(keys: dict[str, Any], window: int | None) -> None:
     config = {key: value for key, value in MISTRAL.tiny.items() if key != "sliding_window"}
     spec = MISTRAL.spec(ConfigReader({**config, **keys}))

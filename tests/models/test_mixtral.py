@@ -42,9 +42,7 @@ def test_more_chosen_than_there_are() -> None:
 
 
 def test_no_config_asks_for_a_million_experts() -> None:
-    with pytest.raises(
-        ConfigError, match="num_local_experts is 1024; it must be a whole number from 1 to 16"
-    ):
+    with pytest.raises(ConfigError, match="num_local_experts is 1024; it must be a whole number from 1 to 16"):
         Model.from_config({**TINY, "num_hidden_layers": 512, "num_local_experts": 1024}, device="meta")
 
 

@@ -80,9 +80,7 @@ ROUNDED = {
 def built(name: str) -> Network:
     config = PRESETS[name].config
     family = FAMILIES[config["model_type"]]
-    return family.build_on_meta(
-        family.spec(ConfigReader(config)), family.architectures[config["architectures"][0]]
-    )
+    return family.build_on_meta(family.spec(ConfigReader(config)), family.architectures[config["architectures"][0]])
 
 
 def count(name: str) -> int:

@@ -70,8 +70,7 @@ def test_a_family_has_everything(family: Family) -> None:
             or name in OWN_FORMAT,
             "a distinction, for the table of families": bool(family.distinction),
             "a tiny config": family.tiny.get("model_type") == name,
-            "its name in docs/families.md": re.search(rf"\b{re.escape(name)}\b|`{re.escape(name)}`", docs)
-            is not None,
+            "its name in docs/families.md": re.search(rf"\b{re.escape(name)}\b|`{re.escape(name)}`", docs) is not None,
         }.items()
         if not there
     ]

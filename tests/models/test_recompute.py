@@ -63,12 +63,8 @@ def test_gradients_are_the_same_to_the_bit(family: str, task: str) -> None:
         assert torch.equal(grad, computed[name]), name
 
 
-@pytest.mark.parametrize(
-    ("row", "architecture"), [(row, row.main) for row in ROWS], ids=[row.family for row in ROWS]
-)
-def test_every_block_of_every_family_is_asked(
-    row: Row, architecture: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("row", "architecture"), [(row, row.main) for row in ROWS], ids=[row.family for row in ROWS])
+def test_every_block_of_every_family_is_asked(row: Row, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpointed: list[nn.Module] = []
 
     def counting(block: nn.Module, *inputs: Any, **options: Any) -> Any:

@@ -166,9 +166,7 @@ def test_a_head_of_its_own_that_no_file_holds_is_the_table(tmp_path: Path) -> No
     assert model.network.head.decoder.weight is model.network.embedding.tokens.weight
     assert type(model.network.head) is Seq2SeqLMHead
     model.save_pretrained(tmp_path / "saved")
-    assert set(load_file(folder / "model.safetensors")) == set(
-        load_file(tmp_path / "saved/model.safetensors")
-    )
+    assert set(load_file(folder / "model.safetensors")) == set(load_file(tmp_path / "saved/model.safetensors"))
     load_theirs(tmp_path / "saved", ROW)  # says that it misses nothing
 
 
@@ -250,9 +248,7 @@ def test_cl_22_scores_are_products_and_the_bias_of_the_distance(folder: Path) ->
             gap = scores - q @ k.mT
             close(gap[:, :, 5, 5], distances[0].expand(3, 4), 1e-12, "on itself")
             close(gap[:, :, 7, 6], distances[1].expand(3, 4), 1e-12, "on the one before")
-            close(
-                gap[:, :, 10, 0], distances[3 if stream == "encoder" else 7].expand(3, 4), 1e-12, "far back"
-            )
+            close(gap[:, :, 10, 0], distances[3 if stream == "encoder" else 7].expand(3, 4), 1e-12, "far back")
             after = gap[:, :, 5, 6]
             if stream == "encoder":
                 close(after, distances[4 + 1].expand(3, 4), 1e-12, "on the one after")
@@ -269,9 +265,7 @@ def test_texts_have_no_end_of_positions() -> None:
     assert network.max_tokens is None
     ids = torch.randint(2, 99, (1, 700), generator=torch.Generator().manual_seed(1))
     output = network(Batch(input_ids=ids, decoder_input_ids=ids[:, :300]), Flow())
-    assert (
-        output.logits is not None and output.logits.shape == (1, 300, 99) and output.logits.isfinite().all()
-    )
+    assert output.logits is not None and output.logits.shape == (1, 300, 99) and output.logits.isfinite().all()
 
 
 def test_the_body_alone_needs_decoder_input_ids() -> None:

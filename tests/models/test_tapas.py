@@ -223,9 +223,7 @@ def test_learning_from_the_answer_alone_is_refused_by_name_and_its_logits_are_th
     model, ids = model_of(QUESTION, use_answer_as_supervision=True), torch.tensor([[5, 6, 7, 8]])
     labels = {"labels": torch.zeros_like(ids), "aggregation_labels": torch.tensor([1])}
     assert model(ids).logits_aggregation.shape == (1, 3)
-    with pytest.raises(
-        UnsupportedError, match=r"use_answer_as_supervision = True.*float_answer, numeric_values"
-    ):
+    with pytest.raises(UnsupportedError, match=r"use_answer_as_supervision = True.*float_answer, numeric_values"):
         model(ids, labels=labels)
 
 

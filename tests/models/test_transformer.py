@@ -207,15 +207,11 @@ def network(request: pytest.FixtureRequest) -> Transformer:
     return build(norm_first=request.param)
 
 
-def test_a_row_alone_equals_the_row_in_a_padded_batch(
-    network: Transformer, source: Tensor, target: Tensor
-) -> None:
+def test_a_row_alone_equals_the_row_in_a_padded_batch(network: Transformer, source: Tensor, target: Tensor) -> None:
     batch = call(network, source, target)
     for row in range(len(source)):
         s, t = source[row], target[row]
-        alone = network(
-            Batch(input_ids=s[s != PAD][None], decoder_input_ids=t[t != PAD][None]), Flow()
-        ).logits
+        alone = network(Batch(input_ids=s[s != PAD][None], decoder_input_ids=t[t != PAD][None]), Flow()).logits
         close(batch[row : row + 1, : alone.shape[1]], alone, torch.float32)
 
 
@@ -364,9 +360,7 @@ def test_weights_come_back_byte_equal(tmp_path: Path, tied: bool, norm_first: bo
     assert not report.new and not report.unused
     for name, parameter in network.named_parameters(remove_duplicate=False):
         assert torch.equal(again.get_parameter(name), parameter)
-    tables = {
-        again.get_parameter(n).data_ptr() for n in ("encoder.embed.tokens.weight", "head.decoder.weight")
-    }
+    tables = {again.get_parameter(n).data_ptr() for n in ("encoder.embed.tokens.weight", "head.decoder.weight")}
     assert len(tables) == (1 if tied else 2)
     assert (again.decoder.embed.tokens.weight is again.encoder.embed.tokens.weight) == tied  # type: ignore[union-attr]
 
@@ -391,9 +385,7 @@ def test_the_face_loads_what_it_saved(tmp_path: Path, source: Tensor, target: Te
     expected = F.cross_entropy(first.logits.flatten(0, 1), labels.flatten())
     close(first.loss, expected, torch.float32)
     again.save_pretrained(tmp_path / "twice")
-    assert (tmp_path / "twice" / "model.safetensors").read_bytes() == (
-        tmp_path / "model.safetensors"
-    ).read_bytes()
+    assert (tmp_path / "twice" / "model.safetensors").read_bytes() == (tmp_path / "model.safetensors").read_bytes()
 
 
 def test_the_papers_base_model_has_65_million_parameters() -> None:
@@ -466,9 +458,7 @@ def test_missing_and_too_long_inputs_are_errors(source: Tensor, target: Tensor) 
     with pytest.raises(DataError, match="41 tokens, the model has 40"):
         call(network, source[:1], rows(1, [41]))
     with pytest.raises(DataError, match="one tensor"):
-        network.head.loss(
-            network(Batch(input_ids=source, decoder_input_ids=target), Flow()), {"labels": target}
-        )
+        network.head.loss(network(Batch(input_ids=source, decoder_input_ids=target), Flow()), {"labels": target})
 
 
 def test_shifted_right_starts_and_drops_the_last() -> None:

@@ -56,9 +56,7 @@ def test_a_photograph_is_looked_at(tmp_path: Path) -> None:
     model = glassformer.load(folder)
     session = model.inspect(str(tmp_path / "photo.png"))
     assert [token.text for token in session.streams["image"]][:3] == ["[CLS]", "r0 c0", "r0 c1"]
-    theirs = transformers.ViTForImageClassification.from_pretrained(
-        folder, attn_implementation="eager"
-    ).eval()
+    theirs = transformers.ViTForImageClassification.from_pretrained(folder, attn_implementation="eager").eval()
     expected = theirs(**model.processor(pixels), output_attentions=True).attentions
     probs = session.head(2, 1).probs()
     assert torch.allclose(probs, expected[2][0, 1], atol=1e-5)

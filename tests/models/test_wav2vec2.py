@@ -317,10 +317,7 @@ def test_training_hides_as_much_as_the_reference(share: float, length: int, mini
     frames, rows = 50, 400
     torch.manual_seed(0)
     np.random.seed(0)
-    ours = [
-        random_spans([frames], frames, SpansSpec(share=share, length=length, minimum=minimum))
-        for _ in range(rows)
-    ]
+    ours = [random_spans([frames], frames, SpansSpec(share=share, length=length, minimum=minimum)) for _ in range(rows)]
     theirs = [_compute_mask_indices((1, frames), share, length, min_masks=minimum) for _ in range(rows)]
     hidden, expected = torch.cat(ours).float(), torch.from_numpy(np.concatenate(theirs)).float()
     assert float(hidden.mean()) == pytest.approx(float(expected.mean()), abs=0.02)
@@ -346,9 +343,7 @@ def test_a_new_model_says_something_sensible(family: str) -> None:
 def test_frames_are_called_by_their_time() -> None:
     record = FAMILIES["wav2vec2"]
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    network = record.build_on_meta(
-        record.spec(ConfigReader({"model_type": "wav2vec2", **sizes})), "feature-extraction"
-    )
+    network = record.build_on_meta(record.spec(ConfigReader({"model_type": "wav2vec2", **sizes})), "feature-extraction")
     labels = network.token_labels(Batch(input_values=torch.zeros(1, 16_000)))["sound"]
     assert labels[:3] == ["0.00 s", "0.02 s", "0.04 s"] and labels[-1] == "0.96 s" and len(labels) == 49
 

@@ -81,9 +81,7 @@ def test_an_odd_width_is_refused() -> None:
 @pytest.mark.parametrize("shape", [(2, 11, 26), (2, 12, 25), (2, 12, 52), (1, 26, 12)])
 def test_another_number_of_bins_or_frames_is_refused(task: str, shape: tuple[int, ...]) -> None:
     batch = Batch(input_features=torch.zeros(shape), decoder_input_ids=torch.tensor([[1]]))
-    with pytest.raises(
-        DataError, match=r"must be \[B, 12, 26\], .*num_mel_bins, max_source_positions"
-    ) as raised:
+    with pytest.raises(DataError, match=r"must be \[B, 12, 26\], .*num_mel_bins, max_source_positions") as raised:
         network(task)(batch, Flow())
     assert str(list(shape)) in str(raised.value)
 
@@ -125,10 +123,7 @@ def test_the_first_convolution_runs_twice_a_state() -> None:
         built.encoder(features(1), Flow(tape=Tape("*.probs").attach(built)))
     counted = summary(built, tokens=13)
     assert counted.uncounted == ()
-    assert (
-        next(part for part in counted.root.children if part.name == "encoder").flops
-        == counter.get_total_flops()
-    )
+    assert next(part for part in counted.root.children if part.name == "encoder").flops == counter.get_total_flops()
 
 
 # --------------------------------------------------------------------------------------------------------- positions
@@ -275,16 +270,12 @@ def test_greedy_equals_the_references_own_loop(tmp_path: Path, monkeypatch: pyte
     stem = SpectrogramStem.forward
     monkeypatch.setattr(SpectrogramStem, "forward", lambda *inputs: calls.append(1) or stem(*inputs))  # type: ignore[func-returns-value]
     prompt = torch.tensor([[1, 7]] * 3)
-    mine = greedy_search(
-        ours.network, prompt, encoder_batch=Batch(input_features=x), max_new_tokens=12, stop_ids=(2,)
-    )
+    mine = greedy_search(ours.network, prompt, encoder_batch=Batch(input_features=x), max_new_tokens=12, stop_ids=(2,))
     assert len(calls) == 1
     ids, running = prompt, torch.ones(3, dtype=torch.bool)
     with lifted(ROW, torch.float64):
         while ids.shape[1] < mine.shape[1]:
-            chosen = (
-                theirs(input_features=x, decoder_input_ids=ids).logits[:, -1].argmax(-1).where(running, 0)
-            )
+            chosen = theirs(input_features=x, decoder_input_ids=ids).logits[:, -1].argmax(-1).where(running, 0)
             ids = torch.cat([ids, chosen[:, None]], dim=1)
             running &= chosen != 2
     assert torch.equal(mine, ids)

@@ -76,12 +76,8 @@ def test_tables_start_by_a_number_of_their_own_and_positions_as_waves() -> None:
         "sinusoidal_embeddings": True,
     }
     network = Model.from_config(config).network
-    tokens, positions = (
-        network.get_parameter(f"embed.{name}.weight").detach() for name in ("tokens", "positions")
-    )
+    tokens, positions = (network.get_parameter(f"embed.{name}.weight").detach() for name in ("tokens", "positions"))
     assert float(tokens.std()) == pytest.approx(0.5, rel=0.02)
-    assert float(network.get_parameter("blocks.0.ffn.up.weight").detach().std()) == pytest.approx(
-        0.01, rel=0.05
-    )
+    assert float(network.get_parameter("blocks.0.ffn.up.weight").detach().std()) == pytest.approx(0.01, rel=0.05)
     position = torch.tensor(3.0)
     torch.testing.assert_close(positions[3, :2], torch.stack([position.sin(), position.cos()]))

@@ -503,9 +503,7 @@ ROWS = (
             },
         },
         inert=frozenset({"unused keys"}),
-        computed=frozenset(
-            {"pooler.weight", "pooler.bias"}
-        ),  # of the body, though most heads' files have it too
+        computed=frozenset({"pooler.weight", "pooler.bias"}),  # of the body, though most heads' files have it too
         reference_fuses=False,
         probs_of=every_time_the_first_block_counts,
         moved_by_padding=True,
@@ -601,9 +599,7 @@ ROWS = (
             "unused keys": {"summary_type": "mean", "summary_use_proj": False, "summary_first_dropout": 0.3},
             "nulls": {"classifier_dropout": None, "n_inner": None, "summary_activation": None},
         },
-        inert=frozenset(
-            {"fast gelu", "reordered", "unused keys"}
-        ),  # its tanh is gelu_new's, written otherwise
+        inert=frozenset({"fast gelu", "reordered", "unused keys"}),  # its tanh is gelu_new's, written otherwise
         fp32_only=frozenset({"reordered"}),  # the reference raises unless its scores are fp32
     ),
     Row(
@@ -626,9 +622,7 @@ ROWS = (
             "gelu": {"hidden_act": "gelu"},
             "large eps": {"rms_norm_eps": 1e-2},
             "slow rotary": {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},
-            "linear rotary": {
-                "rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
-            },
+            "linear rotary": {"rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}},
             "llama3 rotary": {"rope_parameters": {"rope_theta": 100.0, **LLAMA3}},
             "slow rotary, old": {"rope_theta": 500_000.0},
             "linear rotary, old": {"rope_theta": 1_000.0, "rope_scaling": {"type": "linear", "factor": 2.0}},

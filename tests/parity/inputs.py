@@ -29,9 +29,7 @@ class Inputs:
     keep: Tensor
     token_types: Tensor | None
     first: int = 0  # the number that the reference gives to the first position
-    beside: Mapping[str, Tensor] = field(
-        default_factory=dict
-    )  # what else is read: boxes, regions of a picture
+    beside: Mapping[str, Tensor] = field(default_factory=dict)  # what else is read: boxes, regions of a picture
 
     @property
     def positions(self) -> Tensor:
@@ -51,8 +49,7 @@ class Inputs:
         """The same texts, padded on the right."""
         token_types = None if self.token_types is None else pushed_left(self.token_types, self.keep)
         beside = {
-            name: pushed_left(x, self.keep) if x.shape[:2] == self.keep.shape else x
-            for name, x in self.beside.items()
+            name: pushed_left(x, self.keep) if x.shape[:2] == self.keep.shape else x for name, x in self.beside.items()
         }
         ids, keep = pushed_left(self.ids, self.keep), pushed_left(self.keep, self.keep)
         return replace(self, ids=ids, keep=keep, token_types=token_types, beside=beside)
@@ -244,9 +241,7 @@ def draw_labels(task: str, inputs: Any, config: Mapping[str, Any], *, seed: int 
 
     seen = keep & keep.roll(1, dims=1)  # not the first token after padding: nothing visible predicts it
     seen[:, 0] = keep[:, 0]
-    written = config.get("vocab_size", 2) - (
-        config["model_type"] == "imagegpt"
-    )  # its start token is never written
+    written = config.get("vocab_size", 2) - (config["model_type"] == "imagegpt")  # its start token is never written
     words = number(written, B, T).where(seen & (number(4, B, T) > 0), -100)
     kinds = len(config.get("id2label", (0, 1)))
     one = {

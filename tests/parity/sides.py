@@ -71,9 +71,7 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 # ------------------------------------------------------------------------------------------------------- loading
 
 
-def load_theirs(
-    folder: Path, row: Row, dtype: torch.dtype = torch.float32, attention: str = "eager"
-) -> nn.Module:
+def load_theirs(folder: Path, row: Row, dtype: torch.dtype = torch.float32, attention: str = "eager") -> nn.Module:
     """The reference's model of a folder; every tensor must have found its place."""
     architecture = read_config(folder)["architectures"][0]
     with lifted(row, dtype):
@@ -97,9 +95,7 @@ def load_theirs(
 def in_its_precision(model: nn.Module, args: Any, fields: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A hook: pictures and sounds in the dtype of the weights, to which ours casts them by itself."""
     dtype = next(model.parameters()).dtype
-    floats = {
-        name: x.to(dtype) for name, x in fields.items() if isinstance(x, Tensor) and x.is_floating_point()
-    }
+    floats = {name: x.to(dtype) for name, x in fields.items() if isinstance(x, Tensor) and x.is_floating_point()}
     return args, {**fields, **floats}
 
 

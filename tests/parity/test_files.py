@@ -68,9 +68,7 @@ def test_gamma_and_beta(folders: Folders, tmp_path: Path) -> None:
 
     def old(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
-            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-                "LayerNorm.bias", "LayerNorm.beta"
-            ): tensor
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
             for name, tensor in tensors.items()
         }
 
@@ -174,9 +172,7 @@ def test_a_body_is_taken_out_of_a_checkpoint_with_a_head(folders: Folders, row: 
     folder = folders(row, row.main)
     bare = row.decodes or row.translates
     classifies = "text-classification" in row.record.tasks
-    model = glassformer.load(
-        folder, task="text-classification" if classifies and not bare else "feature-extraction"
-    )
+    model = glassformer.load(folder, task="text-classification" if classifies and not bare else "feature-extraction")
     whole = load_ours(folder)
     inputs = draw_inputs(whole.config, "right")
     with torch.no_grad():
@@ -192,9 +188,7 @@ def test_a_body_is_taken_out_of_a_checkpoint_with_a_head(folders: Folders, row: 
 def of_the_head(model: Model) -> dict[str, Tensor]:
     """What only a head has: not the pooler, where the files have one, read or not."""
     parameters = {name: x for name, x in model.named_parameters() if name.startswith("head.")}
-    return {
-        name: x for name, x in parameters.items() if name not in model.report.loaded or "pooler." not in name
-    }
+    return {name: x for name, x in parameters.items() if name not in model.report.loaded or "pooler." not in name}
 
 
 CLASSIFIERS = (
@@ -223,9 +217,7 @@ def test_a_bare_body_serves_a_model_with_a_head(folders: Folders, row: Row) -> N
             assert x.std() > 0 if name.endswith("weight") else x.abs().max() == 0, name
     inputs = draw_inputs(model.config, "right")
     with torch.no_grad():
-        assert torch.equal(
-            model(**inputs.ours).last_hidden_state, load_ours(bare)(**inputs.ours).last_hidden_state
-        )
+        assert torch.equal(model(**inputs.ours).last_hidden_state, load_ours(bare)(**inputs.ours).last_hidden_state)
 
 
 @rows
@@ -269,9 +261,7 @@ def test_shards(folders: Folders, row: Row, tmp_path: Path) -> None:
     assert len(list((tmp_path / "ours").glob("*.safetensors"))) > 2
     inputs = draw_inputs(read_config(folder), "none")
     with torch.no_grad():
-        ours, theirs = (
-            load_theirs(place, row)(**inputs.theirs)[row.logits] for place in (tmp_path / "ours", folder)
-        )
+        ours, theirs = (load_theirs(place, row)(**inputs.theirs)[row.logits] for place in (tmp_path / "ours", folder))
     assert torch.equal(ours, theirs)
 
 

@@ -159,9 +159,7 @@ def test_greedy(folders: Folders, row: Row) -> None:
     ids = torch.full((3, 1), ours.config["decoder_start_token_id"])
     right, running = inputs.right(), torch.ones(3, dtype=torch.bool)
     while ids.shape[1] < mine.shape[1]:
-        answer = theirs(
-            input_ids=right.source, attention_mask=right.source_keep.long(), decoder_input_ids=ids
-        )
+        answer = theirs(input_ids=right.source, attention_mask=right.source_keep.long(), decoder_input_ids=ids)
         chosen = answer.logits[:, -1].argmax(-1)
         if ids.shape[1] == 12 and (last := ours.config.get("forced_eos_token_id")) is not None:
             chosen = torch.full_like(chosen, last)
@@ -202,9 +200,7 @@ def test_taps(folders: Folders, row: Row, padding: str, dtype: torch.dtype) -> N
     (queries, queries_there), (keys, keys_there) = masks["decoder"], masks["encoder"]
     for i, probs in enumerate(expected.cross_attentions):
         tap = f"decoder.blocks.{i}.cross.probs"
-        close(
-            squares(output.taps[tap], queries, keys), squares(probs, queries_there, keys_there), within, tap
-        )
+        close(squares(output.taps[tap], queries, keys), squares(probs, queries_there, keys_there), within, tap)
 
     seen, seen_there = inputs.seen("logits"), inputs.seen_there("logits")
     close(output.logits[seen], expected.logits[seen_there], within, "explicit")
@@ -258,9 +254,9 @@ def test_the_table_may_stand_under_one_of_its_other_names(
     copy = rewritten(folder, tmp_path / "copy", moved)
     translates_alike(copy, folder)
     load_ours(copy).save_pretrained(tmp_path / "saved")
-    assert set(load_file(tmp_path / "saved/model.safetensors")) == set(
-        load_file(folder / "model.safetensors")
-    ) - {f"{row.prefix}.{computed}" for computed in row.computed}
+    assert set(load_file(tmp_path / "saved/model.safetensors")) == set(load_file(folder / "model.safetensors")) - {
+        f"{row.prefix}.{computed}" for computed in row.computed
+    }
     load_theirs(tmp_path / "saved", row)  # says that it misses nothing
 
 
@@ -301,9 +297,7 @@ def test_the_constant_is_added(folders: Folders, row: Row, tmp_path: Path) -> No
     folder = folders(row, row.main)
     constant = load_file(folder / "model.safetensors")["final_logits_bias"]
     assert constant.abs().min() > 0
-    zero = rewritten(
-        folder, tmp_path / "zero", lambda t: {**t, "final_logits_bias": torch.zeros_like(constant)}
-    )
+    zero = rewritten(folder, tmp_path / "zero", lambda t: {**t, "final_logits_bias": torch.zeros_like(constant)})
     inputs = draw_inputs(load_ours(folder).config, "none")
     gap = load_ours(folder)(**inputs.ours).logits - load_ours(zero)(**inputs.ours).logits
     close(gap, constant.expand_as(gap), 1e-4, "constant")
@@ -329,9 +323,7 @@ def test_a_bare_body_translates(folders: Folders, row: Row) -> None:
 
 again = [row for row in PAIRS if "text-classification" in row.record.tasks]
 twice = pytest.mark.parametrize("row", again, ids=lambda row: row.family)
-bodies = pytest.mark.parametrize(
-    "row", [row for row in again if row.family != "t5"], ids=lambda row: row.family
-)
+bodies = pytest.mark.parametrize("row", [row for row in again if row.family != "t5"], ids=lambda row: row.family)
 
 
 @bodies  # the bare body of T5 wants to be told

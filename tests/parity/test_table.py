@@ -35,18 +35,14 @@ from tests.parity.sides import (
     write_config,
 )
 
-heads = pytest.mark.parametrize(
-    ("row", "architecture"), HEADS, ids=[architecture for _, architecture in HEADS]
-)
+heads = pytest.mark.parametrize(("row", "architecture"), HEADS, ids=[architecture for _, architecture in HEADS])
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.family)
 decoders = pytest.mark.parametrize("row", [row for row in ROWS if row.decodes], ids=lambda row: row.family)
 precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
 
 
 def test_every_family_has_a_row() -> None:
-    ours_alone = {
-        "transformer"
-    }  # has no reference format; tests/models holds it against torch.nn.Transformer
+    ours_alone = {"transformer"}  # has no reference format; tests/models holds it against torch.nn.Transformer
     assert {row.family for row in ROWS} == set(FAMILIES) - ours_alone
 
 
@@ -98,9 +94,7 @@ def compare_heads(
     pools = bool(of_texts) and not row.decodes and not row.senses
     if padding == "left" and pools and row.moved_by_padding:
         return  # theirs pools padding, and a text on the right sees other keys
-    if (
-        padding == "left" and pools
-    ):  # theirs reads the first token, padding or not: it gets its texts on the right
+    if padding == "left" and pools:  # theirs reads the first token, padding or not: it gets its texts on the right
         with lifted(row, dtype):
             expected = theirs(**inputs.right().theirs, **moved)
     for name in of_texts:
@@ -110,9 +104,7 @@ def compare_heads(
         (row.decodes and padding == "left") or (row.translates and padding != "none")
     )
     if labels is not None and not hidden_rows_count:  # a row that sees nothing is 0 here, a mean of all there
-        summed = (
-            row.fp32 if expected.loss.dtype == torch.float32 else within
-        )  # some sum theirs in fp32 always
+        summed = row.fp32 if expected.loss.dtype == torch.float32 else within  # some sum theirs in fp32 always
         close(output.loss, expected.loss, summed, f"loss, {case}")
 
 
@@ -150,9 +142,7 @@ def test_problem_type(folders: Folders, row: Row, problem: str | None, kinds: in
 # ----------------------------------------------------------------------------------------------------- config keys
 
 
-@pytest.mark.parametrize(
-    ("row", "name"), VARIATIONS, ids=[f"{row.family}: {name}" for row, name in VARIATIONS]
-)
+@pytest.mark.parametrize(("row", "name"), VARIATIONS, ids=[f"{row.family}: {name}" for row, name in VARIATIONS])
 @torch.no_grad()
 def test_variation(folders: Folders, row: Row, name: str, tmp_path: Path) -> None:
     """With config.json as the reference saves it, every key of it, and with the changed keys alone."""
@@ -179,9 +169,7 @@ def test_variation(folders: Folders, row: Row, name: str, tmp_path: Path) -> Non
                 expected = expected[given.seen_there("logits")] if by_token else expected
             logits = load_ours(folder, dtype)(**given.ours)[row.logits]
             assert (logits.shape[:2] == given.seen("logits").shape) == by_token, spelling
-            close(
-                logits[given.seen("logits")] if by_token else logits, expected, within, f"{name}, {spelling}"
-            )
+            close(logits[given.seen("logits")] if by_token else logits, expected, within, f"{name}, {spelling}")
 
 
 @rows
@@ -346,9 +334,7 @@ def compare_gradients(
     with lifted(row, dtype):
         expected = theirs(**inputs.theirs, **their_labels)
         if labels is None:
-            both = [
-                name for name in STATES if all(getattr(x, name, None) is not None for x in (output, expected))
-            ]
+            both = [name for name in STATES if all(getattr(x, name, None) is not None for x in (output, expected))]
             loss, their_loss = (goals([x[name] for name in both], inputs.keep) for x in (output, expected))
         else:
             loss, their_loss = output.loss, expected.loss

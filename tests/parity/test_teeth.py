@@ -17,9 +17,7 @@ from tests.parity.sides import Folders, load_ours, load_theirs, perturb
 
 def tampered(folder: Path, copy: Path, change: dict[str, Tensor]) -> Path:
     shutil.copytree(folder, copy)
-    save_file(
-        {**load_file(folder / "model.safetensors"), **change}, copy / "model.safetensors", {"format": "pt"}
-    )
+    save_file({**load_file(folder / "model.safetensors"), **change}, copy / "model.safetensors", {"format": "pt"})
     return copy
 
 
@@ -59,9 +57,7 @@ def test_two_norms_swapped(folders: Folders, row: Row, tmp_path: Path) -> None:
     gains = [name for name in names if name.endswith("weight")]
     assert len(gains) >= 4
     one, other = gains[0], gains[1]
-    swapped = tampered(
-        folder, tmp_path / "swapped", {one: tensors[other].clone(), other: tensors[one].clone()}
-    )
+    swapped = tampered(folder, tmp_path / "swapped", {one: tensors[other].clone(), other: tensors[one].clone()})
     inputs = draw_inputs(load_ours(folder).config, "none")
     expected = load_theirs(folder, row)(**inputs.theirs)[row.logits]
     assert torch.allclose(load_ours(folder)(**inputs.ours)[row.logits], expected, atol=1e-5, rtol=1e-5)

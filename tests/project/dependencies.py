@@ -21,8 +21,7 @@ def required_distributions(name: str, deep: bool = True) -> list[Distribution]:
         for text in distribution(package).requires or []:
             requirement = Requirement(text)
             wanted = any(
-                requirement.marker is None or requirement.marker.evaluate({"extra": extra})
-                for extra in ({""} | extras)
+                requirement.marker is None or requirement.marker.evaluate({"extra": extra}) for extra in ({""} | extras)
             )
             if wanted and requirement.name.lower() not in found:
                 found[requirement.name.lower()] = distribution(requirement.name)

@@ -7,9 +7,7 @@ from importlib.metadata import Distribution, distribution
 
 from tests.project.dependencies import required_distributions
 
-PERMISSIVE = re.compile(
-    r"\b(MIT|BSD|Apache|ISC|PSF|Python Software Foundation|Unlicense|0BSD|Zlib|HPND)", re.I
-)
+PERMISSIVE = re.compile(r"\b(MIT|BSD|Apache|ISC|PSF|Python Software Foundation|Unlicense|0BSD|Zlib|HPND)", re.I)
 # Weak copyleft, file by file: fine below us, though we add none ourselves.
 WEAK = re.compile(r"\bMPL|Mozilla Public License", re.I)
 STRONG = re.compile(r"\b(?<!L)A?GPL|GNU (Affero )?General Public", re.I)
@@ -19,9 +17,7 @@ def licence_of(package: Distribution) -> str:
     """SPDX expression, else classifiers, else the beginning of the licence field."""
     metadata = package.metadata.json
     classifiers = [text for text in metadata.get("classifier", []) if text.startswith("License ::")]
-    return str(metadata.get("license_expression") or "; ".join(classifiers) or metadata.get("license", ""))[
-        :200
-    ]
+    return str(metadata.get("license_expression") or "; ".join(classifiers) or metadata.get("license", ""))[:200]
 
 
 def test_required_dependencies_are_permissive() -> None:

@@ -31,9 +31,7 @@ def words(text: str) -> set[str]:
 def names_and_strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of every identifier and every string that is no docstring."""
     docstrings = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)

@@ -68,9 +68,7 @@ def test_the_parts_of_the_page_do_what_they_say() -> None:
 
 
 def test_the_shell_is_light() -> None:
-    shell = sum(
-        len(gzip.compress((STATIC / name).read_bytes())) for name in ("index.html", "app.js", "app.css")
-    )
+    shell = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("index.html", "app.js", "app.css"))
     assert shell <= 150_000, f"{shell:,} bytes compressed"
 
 

@@ -90,9 +90,7 @@ def link_requirements(site_packages: Path) -> None:
 
 
 def run(clean: Path, program: str, *arguments: str, cwd: Path) -> str:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
     environment |= {"HF_HUB_OFFLINE": "1", "PYTHONNOUSERSITE": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     done = subprocess.run(
         [str(clean / program), *arguments],

@@ -50,9 +50,7 @@ def test_many_runs_are_a_small_page(tmp_path: Path) -> None:
 
 
 def test_settings_that_differ_come_first(tmp_path: Path) -> None:
-    runs = [
-        read_run(write_run(tmp_path / str(i), seed=7, options={"z": i, "data": {"x": 1}})) for i in range(2)
-    ]
+    runs = [read_run(write_run(tmp_path / str(i), seed=7, options={"z": i, "data": {"x": 1}})) for i in range(2)]
     text = curves_page(runs)
     rows = re.findall(r'<tr class="(differs|same)"><th scope="row">(.*?)</th>', text)
     assert rows[0] == ("differs", "z") and ("same", "data.x") in rows[1:]

@@ -186,9 +186,7 @@ def test_leaks_are_left_out_and_labels_are_those_of_all(values: dict[str, Any]) 
         ("limit", 0, "study.limit is 0"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(
-    values: dict[str, Any], place: str, value: Any, message: str
-) -> None:
+def test_a_plan_that_cannot_be_is_refused(values: dict[str, Any], place: str, value: Any, message: str) -> None:
     values["study"].pop("curve")
     values["study"][place] = value
     with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
@@ -307,11 +305,7 @@ def test_the_command(values: dict[str, Any], tmp_path: Path, capsys: pytest.Capt
     assert code == 0 and "near-12" in out and "to train:" in out and not (tmp_path / "study").exists()
     code, out, err = typed(capsys, config, "--html", page)
     assert code == 0 and "training 4 of 4: both, seed 0" in err and "evaluating far on 10 rows of old" in err
-    assert (
-        "trained on" in out
-        and "rows of near" in " ".join(out.split())
-        and page.read_text().startswith("<!doctype")
-    )
+    assert "trained on" in out and "rows of near" in " ".join(out.split()) and page.read_text().startswith("<!doctype")
     code, out, err = typed(capsys, config, "--json")
     assert code == 0 and json.loads(out)["planned"] == 4 and "training" not in err
     for words, message in ((("--seeds", "1,1"), "each once"), (("--html", "page.txt"), "must end in .html")):

@@ -34,9 +34,7 @@ class PairHead(Head):
         vectors = normalize(mean_token(x, flow), dim=-1)  # [2 pairs, D]
         return Output(logits=vectors[0::2] @ vectors[1::2].T / self.temperature)  # [pairs, pairs]
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         assert output.logits is not None and isinstance(labels, Tensor)
         both = [cross_entropy(x, labels, reduction="sum") for x in (output.logits, output.logits.T)]
         return {"loss": (both[0] + both[1]) / 2}

@@ -34,9 +34,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
                 families.make(family, place)
             else:
                 place.mkdir()
-                (place / "vocab.txt").write_text(
-                    "\n".join(dict.fromkeys(BERT_WORDS)) + "\n", encoding="utf-8"
-                )
+                (place / "vocab.txt").write_text("\n".join(dict.fromkeys(BERT_WORDS)) + "\n", encoding="utf-8")
             tokenizer = Tokenizer.from_folder(place, model_type=family)
             make(row, architecture, place, vocab_size=tokenizer.largest_id + 1, **changes)
             tokenizer.save(place)

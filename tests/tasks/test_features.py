@@ -38,9 +38,7 @@ def test_poolings(folder_of: Folders) -> None:
     vectors = extract(TEXTS[0])
     for pooling, wanted in {"cls": vectors[0], "mean": vectors.mean(0), "lasttoken": vectors[-1]}.items():
         np.testing.assert_allclose(extract(TEXTS, pooling=pooling)[0], wanted, atol=1e-6)
-    np.testing.assert_allclose(
-        np.stack(extract(TEXTS, pooling="mean")), extract.model.encode(TEXTS), atol=1e-5
-    )
+    np.testing.assert_allclose(np.stack(extract(TEXTS, pooling="mean")), extract.model.encode(TEXTS), atol=1e-5)
     assert extract.texts(["a"]) == [f"3 × {extract.model.network.width} numbers"]
     with pytest.raises(ConfigError, match="pooling is 'median'; it must be None, or one of: cls, "):
         extract("a", pooling="median")

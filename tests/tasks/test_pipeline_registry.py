@@ -67,9 +67,7 @@ def test_tasks_that_there_are_not(task: str, said: str) -> None:
 
 def test_bad_models(tmp_path: Path) -> None:
     gpt2 = make_folder(tmp_path / "gpt2", "gpt2")
-    with pytest.raises(
-        DataError, match=r"was given no model, and fetches none that you did not name; .*'openai"
-    ):
+    with pytest.raises(DataError, match=r"was given no model, and fetches none that you did not name; .*'openai"):
         pipeline("text-generation")
     with pytest.raises(DataError, match="no such folder"):
         pipeline("text-generation", tmp_path / "nowhere")
@@ -80,9 +78,7 @@ def test_bad_models(tmp_path: Path) -> None:
         pipeline("text-generation", tmp_path / "empty")
     with pytest.raises(ConfigError, match="dtype is said when a model is loaded"):
         pipeline("text-generation", glassformer.load(gpt2), dtype="float32")
-    with pytest.raises(
-        UnsupportedError, match="loaded for 'feature-extraction'; for 'text-generation' load it with"
-    ):
+    with pytest.raises(UnsupportedError, match="loaded for 'feature-extraction'; for 'text-generation' load it with"):
         pipeline("text-generation", glassformer.load(gpt2, task="embed"))
     with pytest.raises(ConfigError, match="takes no 'max_new_token'; nearest: 'max_new_tokens'"):
         pipeline("text-generation", gpt2, max_new_token=3)

@@ -15,10 +15,7 @@ def test_both_ways() -> None:
     assert found["summary_text"] == found.summary_text == found.text == "short"
     assert found == {"summary_text": "short"} and {"summary_text": "short"} == found != Summary("long")
     assert (
-        isinstance(found, Mapping)
-        and dict(found) == {**found}
-        and list(found) == ["summary_text"]
-        and len(found) == 1
+        isinstance(found, Mapping) and dict(found) == {**found} and list(found) == ["summary_text"] and len(found) == 1
     )
     assert json.dumps([dict(found)]) == '[{"summary_text": "short"}]'
     assert "summary_text" in found and "text" not in found and found.get("nosuch") is None

@@ -113,10 +113,7 @@ def test_each_of_several_answers_is_right() -> None:
     answers = {"text": ["jeff deans", "deans"], "answer_start": [0, 5]}
     for given in (
         answers,
-        [
-            dict(zip(("text", "answer_start"), each, strict=True))
-            for each in zip(*answers.values(), strict=True)
-        ],
+        [dict(zip(("text", "answer_start"), each, strict=True)) for each in zip(*answers.values(), strict=True)],
     ):
         row = {"question": "time ?", "context": "jeff deans works", "answers": given}
         objective = reader()
@@ -150,9 +147,7 @@ def test_answers_may_come_from_a_table() -> None:
     columns = dict(Answer.COLUMNS)
     row = {"answers": "deans", "answer_start": "5"}
     assert answers_of(row, "jeff deans works", columns) == [(5, 10)]
-    assert (
-        answers_of({"answers": None}, "jeff", columns) == answers_of({"answers": []}, "jeff", columns) == []
-    )
+    assert answers_of({"answers": None}, "jeff", columns) == answers_of({"answers": []}, "jeff", columns) == []
 
 
 def test_a_span_is_all_tokens_that_share_a_character_with_the_answer() -> None:

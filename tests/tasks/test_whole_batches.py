@@ -68,9 +68,7 @@ def loss_by_hand(task: Pairs, examples: Examples, indices: Sequence[int]) -> Ten
         for side, own in zip(vectors, (ids[:first], ids[first:]), strict=True):
             x = torch.tensor(own, dtype=torch.int64)[None]
             side.append(task.model.network.states(Batch(input_ids=x), Flow())[0].mean(0))
-    scores = torch.stack(
-        [torch.stack([cosine_similarity(a, b, dim=0) for b in vectors[1]]) for a in vectors[0]]
-    )
+    scores = torch.stack([torch.stack([cosine_similarity(a, b, dim=0) for b in vectors[1]]) for a in vectors[0]])
     scores = scores / 0.1
     return -(log_softmax(scores, 1).diagonal().mean() + log_softmax(scores, 0).diagonal().mean()) / 2
 
@@ -111,9 +109,7 @@ def test_it_trains_and_is_validated_on_batches_of_the_same_size(task: Pairs) -> 
 
 def test_a_batch_that_does_not_fit_whole_is_an_error(task: Pairs) -> None:
     trainer = trainer_of(task, micro_batch_tokens=20)
-    with pytest.raises(
-        ConfigError, match=r"a batch of 8 examples has \d+ tokens, and micro_batch_tokens is 20; .*"
-    ):
+    with pytest.raises(ConfigError, match=r"a batch of 8 examples has \d+ tokens, and micro_batch_tokens is 20; .*"):
         trainer.train()
     with pytest.raises(ConfigError, match="raise micro_batch_tokens, or lower micro_batch_size"):
         trainer.validate()
@@ -123,18 +119,14 @@ def test_a_batch_that_does_not_fit_whole_is_an_error(task: Pairs) -> None:
     assert len(micro_batches(task, examples, [4, 5, 6], tokens=60, size=2)) == 2
 
 
-def test_out_of_memory_names_what_helps_instead_of_cutting(
-    task: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_names_what_helps_instead_of_cutting(task: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trainer_of(task)
 
     def full(batches: Any) -> Any:
         raise torch.OutOfMemoryError("full")
 
     monkeypatch.setattr(trainer.gradients, "accumulate", full)
-    with pytest.raises(
-        ConfigError, match="a batch of 8 examples, which cannot be cut; lower micro_batch_size"
-    ):
+    with pytest.raises(ConfigError, match="a batch of 8 examples, which cannot be cut; lower micro_batch_size"):
         trainer.train()
 
 

@@ -67,9 +67,7 @@ def tiny_model(
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = Model.from_config(
-            whole, task=task, tokenizer=tokenizer_of(family, framed=framed, limit=limit)
-        )
+        model = Model.from_config(whole, task=task, tokenizer=tokenizer_of(family, framed=framed, limit=limit))
     model.network.eval()  # no dropout: the same text gives the same loss
     return model
 

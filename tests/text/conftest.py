@@ -105,6 +105,4 @@ def wild_texts(count: int, seed: int) -> list[str]:
         lambda: rng.choice(special),
     ]
     weights = [8, 3, 1, 2, 1, 1, 1, 1, 1, 1, 8, 0.3]
-    return [
-        "".join(draw() for draw in rng.choices(blocks, weights, k=rng.randint(0, 24))) for _ in range(count)
-    ]
+    return ["".join(draw() for draw in rng.choices(blocks, weights, k=rng.randint(0, 24))) for _ in range(count)]

@@ -28,9 +28,7 @@ def lines() -> list[str]:
 
 def train_pieces(path: Path, **options: Any) -> None:
     """A SentencePiece file of about 800 pieces."""
-    trainer = pytest.importorskip(
-        "sentencepiece", reason="trains the vocabularies: pip install 'glassformer[dev]'"
-    )
+    trainer = pytest.importorskip("sentencepiece", reason="trains the vocabularies: pip install 'glassformer[dev]'")
     kinds = {"model_type": "unigram", "hard_vocab_limit": options.get("model_type") == "bpe"}
     content = io.BytesIO()
     trainer.SentencePieceTrainer.train(
@@ -51,9 +49,7 @@ def pieces_of(path: Path) -> Any:
     return sentencepiece.SentencePieceProcessor(model_file=str(path))
 
 
-def train_merges(
-    folder: Path, words: pre_tokenizers.PreTokenizer, special: Iterable[str], **options: Any
-) -> None:
+def train_merges(folder: Path, words: pre_tokenizers.PreTokenizer, special: Iterable[str], **options: Any) -> None:
     """`vocab.json` and `merges.txt` of about 900 pieces."""
     engine = tokenizers.Tokenizer(models.BPE(**{k: v for k, v in options.items() if k != "normalizer"}))
     engine.pre_tokenizer = words

@@ -24,9 +24,7 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture(
-    scope="module", params=["clip", "llama", "openai-gpt", "roberta", "t5", "xlm-roberta", "big_bird"]
-)
+@pytest.fixture(scope="module", params=["clip", "llama", "openai-gpt", "roberta", "t5", "xlm-roberta", "big_bird"])
 def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     folder = families.make(request.param, tmp_path_factory.mktemp("families") / request.param)
     return Tokenizer.from_folder(folder)

@@ -84,9 +84,7 @@ PROMPT = "<|startoftranscript|> <|de|> <|transcribe|> <|notimestamps|>".split()
         ({"predict_timestamps": True}, [8]),
     ],
 )
-def test_whisper_begins_with_its_prompt(
-    tmp_path: Path, settings: dict[str, object], prompt: list[int]
-) -> None:
+def test_whisper_begins_with_its_prompt(tmp_path: Path, settings: dict[str, object], prompt: list[int]) -> None:
     added = {token: len(WHISPER) + n for n, token in enumerate(PROMPT)}
     (tmp_path / "added_tokens.json").write_text(json.dumps(added))
     ours = Tokenizer.from_folder(write(tmp_path, "whisper", WHISPER, LOW, **settings))

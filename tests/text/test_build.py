@@ -80,11 +80,7 @@ def hostile_files() -> dict[str, tuple[dict[str, str | bytes], str]]:
             "keys of added_tokens_decoder",
         ),
         "bomb id": (
-            {
-                "tokenizer.json": json.dumps(
-                    {**WORDLEVEL, "model": {**WORDLEVEL["model"], "vocab": {"a": 2**32 - 1}}}
-                )
-            },  # type: ignore[dict-item]
+            {"tokenizer.json": json.dumps({**WORDLEVEL, "model": {**WORDLEVEL["model"], "vocab": {"a": 2**32 - 1}}})},  # type: ignore[dict-item]
             "'a' has the id 4294967295, but the vocabulary has only 1",
         ),
         "long merge": (
@@ -157,9 +153,7 @@ def test_the_family_chooses_among_files_of_one_name(tmp_path: Path) -> None:
     tokens = ["a", "a</w>", "<s>", "</s>", "<|startoftext|>", "<|endoftext|>"]
     write(tmp_path, vocab__json=json.dumps({t: n for n, t in enumerate(tokens)}), merges__txt="")
     built = {"gpt2": [0], "roberta": [2, 0, 3], "clip": [4, 1, 5]}
-    assert {
-        family: Tokenizer.from_folder(tmp_path, model_type=family).encode("a") for family in built
-    } == built
+    assert {family: Tokenizer.from_folder(tmp_path, model_type=family).encode("a") for family in built} == built
     assert Tokenizer.from_folder(tmp_path).encode("a") == built["gpt2"]  # as without any name
 
 
@@ -233,9 +227,7 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def seeds(
-    bert_folder: Path, gpt2_folder: Path, family_folder: Callable[[str], Path]
-) -> list[dict[str, bytes]]:
+def seeds(bert_folder: Path, gpt2_folder: Path, family_folder: Callable[[str], Path]) -> list[dict[str, bytes]]:
     Tokenizer.from_folder(bert_folder).save(bert_folder / "saved")
     small = {
         "vocab.json": b'{"l": 0, "o": 1, "lo": 2, "w": 3, "low": 4}',
@@ -248,10 +240,7 @@ def seeds(
         {name: (bert_folder / name).read_bytes() for name in ("vocab.txt", "tokenizer_config.json")},
         small,
         {name: (gpt2_folder / name).read_bytes() for name in ("vocab.json", "merges.txt")},
-        *(
-            {path.name: path.read_bytes() for path in family_folder(name).iterdir()}
-            for name in families.FAMILIES
-        ),
+        *({path.name: path.read_bytes() for path in family_folder(name).iterdir()} for name in families.FAMILIES),
     ]
 
 

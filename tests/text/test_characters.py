@@ -60,19 +60,14 @@ def test_what_is_heard_is_collapsed(hello: Tokenizer, heard: str, text: str) -> 
 def test_decoding_as_the_reference(family_copy: Copy) -> None:
     transformers = pytest.importorskip("transformers", reason="pip install 'glassformer[dev]'")
     rng = random.Random(40)
-    heard = [
-        [rng.choice((0, 0, 4, 5, 6, 7, rng.randrange(32))) for _ in range(rng.randrange(30))]
-        for _ in range(2000)
-    ]
+    heard = [[rng.choice((0, 0, 4, 5, 6, 7, rng.randrange(32))) for _ in range(rng.randrange(30))] for _ in range(2000)]
     for settings in ({}, {"do_lower_case": True}):
         folder = family_copy("wav2vec2", **settings)
         ours = Tokenizer.from_folder(folder)
         reference = transformers.Wav2Vec2CTCTokenizer.from_pretrained(folder)
         for row in heard:
             assert ours.decode(row) == reference.decode(row)
-            assert ours.decode(row, skip_special_tokens=True) == reference.decode(
-                row, skip_special_tokens=True
-            )
+            assert ours.decode(row, skip_special_tokens=True) == reference.decode(row, skip_special_tokens=True)
 
 
 def test_capitals_where_the_vocabulary_has_only_them(family_copy: Copy) -> None:

@@ -182,9 +182,7 @@ def test_several_conversations_and_tensors(tmp_path: Path, source: str) -> None:
     result = ours.apply_chat_template(both, padding=True, padding_side="left", return_tensors="pt", **options)
     assert result["input_ids"].shape == result["attention_mask"].shape and len(result["input_ids"]) == 2
     ids = ours.apply_chat_template(CHAT, return_dict=False, **options)
-    assert ids == ours.encode(
-        ours.apply_chat_template(CHAT, tokenize=False, **options), add_special_tokens=False
-    )
+    assert ids == ours.encode(ours.apply_chat_template(CHAT, tokenize=False, **options), add_special_tokens=False)
 
 
 @pytest.mark.parametrize("last", ["So", "So  ", "So <s>", "a\nb"])
@@ -259,9 +257,7 @@ def test_where_templates_stand(tmp_path: Path) -> None:
         rendered(read(tmp_path / "none"))
 
 
-@pytest.mark.parametrize(
-    "template", [5, ["a"], [{"name": "a"}], [{"name": 1, "template": "x"}], {"default": "x"}]
-)
+@pytest.mark.parametrize("template", [5, ["a"], [{"name": "a"}], [{"name": 1, "template": "x"}], {"default": "x"}])
 def test_a_template_that_is_no_text(tmp_path: Path, template: Any) -> None:
     with pytest.raises(DataError, match=r"tokenizer_config.json: chat_template must be text, or a list"):
         read(make(tmp_path, template))

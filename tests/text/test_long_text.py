@@ -58,16 +58,12 @@ def test_chunks_change_nothing(
             options["return_overflowing_tokens"] = True
     unsplit = [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers]
     request.getfixturevalue("small_chunks")
-    assert all(
-        len(long_text.encode_in_chunks(bare(t), cases[0][0]).chunk_starts) > 20 for t in tokenizers[:2]
-    )
+    assert all(len(long_text.encode_in_chunks(bare(t), cases[0][0]).chunk_starts) > 20 for t in tokenizers[:2])
     assert [[everything(t, a, b, **w) for a, b, w in cases] for t in tokenizers] == unsplit
     assert tokenizers[1].batch_ids([cases[0][0], "a"], None)[0][0] == unsplit[1][0][0]["input_ids"]  # type: ignore[index]
 
 
-def test_a_tokenizer_that_marks_beginnings_is_never_cut(
-    shared: Path, shakespeare: str, small_chunks: None
-) -> None:
+def test_a_tokenizer_that_marks_beginnings_is_never_cut(shared: Path, shakespeare: str, small_chunks: None) -> None:
     llama = Tokenizer.from_folder(shared / "models" / "stories260k")
     assert long_text.encode_in_chunks(bare(llama), shakespeare[:8_000]).chunk_starts == [0]
 

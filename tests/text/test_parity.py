@@ -15,9 +15,7 @@ from glassformer.text import Tokenizer
 from tests.text.conftest import wild_texts
 from tests.text.families import lines, pieces_of
 
-transformers = pytest.importorskip(
-    "transformers", reason="needs the reference library: pip install 'glassformer[dev]'"
-)
+transformers = pytest.importorskip("transformers", reason="needs the reference library: pip install 'glassformer[dev]'")
 
 WILD = 10_000
 
@@ -40,9 +38,7 @@ def same_ids(ours: Tokenizer, reference: Any, texts: list[str]) -> None:
 
 def equal_ids(ours: Tokenizer, expected: list[list[int]], texts: list[str]) -> None:
     for text, ids, theirs in zip(texts, ours(texts)["input_ids"], expected, strict=True):
-        assert ids == theirs, (
-            f"{text!r}: {ours.convert_ids_to_tokens(ids)}, not {ours.convert_ids_to_tokens(theirs)}"
-        )
+        assert ids == theirs, f"{text!r}: {ours.convert_ids_to_tokens(ids)}, not {ours.convert_ids_to_tokens(theirs)}"
     assert ours.batch_ids(texts, None) == (expected, 0)
 
 
@@ -157,15 +153,11 @@ def test_ids_from_vocabulary_files(family: str, family_copy: Callable[..., Path]
     ours = Tokenizer.from_folder(folder)
     reference = getattr(transformers, name).from_pretrained(folder)
     texts = wild_texts(WILD if family in ("clip", "xlm-roberta") else WILD // 4, seed=20)
-    if (
-        not reference.is_fast
-    ):  # to Python the separators U+001C to U+001F are white space, to Unicode they are not
+    if not reference.is_fast:  # to Python the separators U+001C to U+001F are white space, to Unicode they are not
         texts = [text for text in texts if not re.search("[\x1c-\x1f]", text)]
     same_ids(ours, reference, texts)
     assert len(ours) == len(reference)
-    assert (
-        ours(texts[:200], texts[200:400])["input_ids"] == reference(texts[:200], texts[200:400])["input_ids"]
-    )
+    assert ours(texts[:200], texts[200:400])["input_ids"] == reference(texts[:200], texts[200:400])["input_ids"]
     roles = {f"{role}_token": token for role, token in ours.special_tokens.items()}
     assert roles.items() <= reference.special_tokens_map.items()
     rows = ours(texts[:500]).rows
@@ -274,20 +266,13 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("wish", "paired"), CALLS)
-def test_everything_beside_the_ids(
-    minilm: Path, minilm_reference: Any, wish: dict[str, Any], paired: bool
-) -> None:
+def test_everything_beside_the_ids(minilm: Path, minilm_reference: Any, wish: dict[str, Any], paired: bool) -> None:
     """Masks, segments, tokens, offsets, words, sequences and windows, with every wish a call can have."""
     ours = Tokenizer.from_folder(minilm)
     words = "Don't  unbelievably time flies ☃ like [MASK] an Arrow, naïve İstanbul 漢字".split(" ")
     # As many tokens in each text as a truncation that may shorten only the other one can bear.
-    texts = [
-        " ".join((words * 4)[: (5 if wish.get("truncation") == "only_second" else 18) + i]) for i in range(6)
-    ]
-    pairs = [
-        " ".join((words * 4)[: (5 if wish.get("truncation") == "only_first" else 20) + i % 2])
-        for i in range(6)
-    ]
+    texts = [" ".join((words * 4)[: (5 if wish.get("truncation") == "only_second" else 18) + i]) for i in range(6)]
+    pairs = [" ".join((words * 4)[: (5 if wish.get("truncation") == "only_first" else 20) + i % 2]) for i in range(6)]
     mine = ours(texts, pairs if paired else None, **wish)
     theirs = minilm_reference(texts, pairs if paired else None, **wish)
     for key in mine:
@@ -321,9 +306,7 @@ def test_special_tokens_as_text(minilm: Path, minilm_reference: Any) -> None:
     )
 
 
-def test_the_reference_reads_what_we_save(
-    minilm: Path, gpt2_folder: Path, shared: Path, tmp_path: Path
-) -> None:
+def test_the_reference_reads_what_we_save(minilm: Path, gpt2_folder: Path, shared: Path, tmp_path: Path) -> None:
     texts = wild_texts(500, seed=6)
     vocabulary = copy_files(minilm, tmp_path / "vocabulary", "vocab.txt")
     folders = {

@@ -85,9 +85,7 @@ def test_it_reaches_nothing(source: str) -> None:
     assert before == CHAT
 
 
-@pytest.mark.parametrize(
-    "source", ["{{ messages.__class__ }}", "{{ ''['__class__'] }}", "{{ x | attr('__class__') }}"]
-)
+@pytest.mark.parametrize("source", ["{{ messages.__class__ }}", "{{ ''['__class__'] }}", "{{ x | attr('__class__') }}"])
 def test_what_is_hidden_is_empty(source: str) -> None:
     assert rendered(source) == ""
 
@@ -102,15 +100,12 @@ def test_what_templates_need_works() -> None:
         "{{ messages | map(attribute='role') | join('/') }}"
         " {{ {'b': '<é>', 'a': [1]} | tojson(indent=1, sort_keys=true) }}"
     )
-    assert rendered(source) == (
-        '<s>user>ASSISTANT flies2 a-3    b user/assistant {\n "a": [\n  1\n ],\n "b": "<é>"\n}'
-    )
+    assert rendered(source) == ('<s>user>ASSISTANT flies2 a-3    b user/assistant {\n "a": [\n  1\n ],\n "b": "<é>"\n}')
 
 
 def test_long_numbers_are_no_widths() -> None:
     source = (
-        "{{ '%s: %s' % ('12345', '{:67890}') }} "
-        "{{ 'at 12:30, 12345 {}'.format('98765') }} {{ '%5d' | format(123456) }}"
+        "{{ '%s: %s' % ('12345', '{:67890}') }} {{ 'at 12:30, 12345 {}'.format('98765') }} {{ '%5d' | format(123456) }}"
     )
     assert rendered(source) == "12345: {:67890} at 12:30, 12345 98765 123456"
 

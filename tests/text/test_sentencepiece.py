@@ -141,9 +141,7 @@ def test_joined_pieces_are_the_text(family_folder: Family, family: str) -> None:
     unknown = 0
     special = [str(ours.engine.id_to_token(number)) for number in ours.special_ids]
     for line in lines():
-        if any(
-            token in line for token in special
-        ):  # some cannot be written as ordinary text, which is refused
+        if any(token in line for token in special):  # some cannot be written as ordinary text, which is refused
             continue
         encoding = ours(line, add_special_tokens=False, special_tokens_as_text=True)
         normal = " ".join(ours.explain(line).normalized.split())

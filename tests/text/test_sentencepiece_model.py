@@ -51,9 +51,7 @@ UNK = piece("<unk>", kind=UNKNOWN)
 SMALL = UNK + piece("<s>", kind=CONTROL) + piece("</s>", kind=CONTROL) + piece("▁a", -1.5) + piece("▁", -3.0)
 
 
-@pytest.mark.parametrize(
-    ("family", "name"), [("xlm-roberta", "sentencepiece.bpe.model"), ("llama", "tokenizer.model")]
-)
+@pytest.mark.parametrize(("family", "name"), [("xlm-roberta", "sentencepiece.bpe.model"), ("llama", "tokenizer.model")])
 def test_the_library_reads_the_same(family_folder: Callable[[str], Path], family: str, name: str) -> None:
     path = family_folder(family) / name
     file, library = read_sentencepiece_model(path), pieces_of(path)

@@ -114,8 +114,7 @@ def test_a_megabyte_of_anything_ends_soon() -> None:
 def test_scrambled_text_ends_soon() -> None:
     draw = random.Random(0)
     text = "".join(
-        draw.choice(["Mr", "e.g", "no", ".", " ", "?", "(", ")", '"', "'", "1", "[", ","])
-        for _ in range(50_000)
+        draw.choice(["Mr", "e.g", "no", ".", " ", "?", "(", ")", '"', "'", "1", "[", ","]) for _ in range(50_000)
     )
     start = time.process_time()
     assert sentence_spans(text)[-1][1] == len(text)
@@ -128,7 +127,5 @@ def test_no_warning_reaches_the_user(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
     # Warnings of other packages on the way here are theirs.
     loud = f"import glassformer.text, warnings; warnings.simplefilter('error'); {program}"
-    done = subprocess.run(
-        [sys.executable, "-c", loud], capture_output=True, text=True, env=environment, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", loud], capture_output=True, text=True, env=environment, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['A b.', 'C d.']\n", "")

@@ -20,9 +20,7 @@ def test_each_step_with_places_in_the_text(bert_folder: Path) -> None:
     stages = tokenizer.explain(text)
     assert stages.normalized == "time flies,  unaffable [MASK] cafe"
     assert [word.text for word in stages.words] == "time flies , unaffable [MASK] cafe".split()
-    assert [
-        text[word.start : word.end] for word in stages.words
-    ] == "Time FLIES , unaffable [MASK] Café".split()
+    assert [text[word.start : word.end] for word in stages.words] == "Time FLIES , unaffable [MASK] Café".split()
     assert [token.token for token in stages.pieces] == "time flies , un ##aff ##able [MASK] ca ##fe".split()
     assert [token.word for token in stages.pieces] == [0, 1, 2, 3, 3, 3, 4, 5, 5]
     assert [text[p.start : p.end] for p in stages.pieces[3:6]] == ["un", "aff", "able"]

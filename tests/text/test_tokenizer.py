@@ -159,9 +159,7 @@ def test_a_special_token_never_forms_from_untrusted_text(shared: Path, gpt2: Tok
 
 def test_special_tokens_come_from_all_the_files(bert_folder: Path) -> None:
     (bert_folder / "special_tokens_map.json").write_text(
-        json.dumps(
-            {"eos_token": {"content": "<end>", "lstrip": True}, "additional_special_tokens": ["<speaker>"]}
-        )
+        json.dumps({"eos_token": {"content": "<end>", "lstrip": True}, "additional_special_tokens": ["<speaker>"]})
     )
     tokenizer = Tokenizer.from_folder(bert_folder)
     added = tokenizer.convert_tokens_to_ids(["<speaker>", "<end>"])

@@ -41,12 +41,8 @@ def named(options: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("options", EVERY, ids=named)
-def test_the_same_ids_here_saved_and_in_the_reference_library(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    transformers = pytest.importorskip(
-        "transformers", reason="compares with it: pip install 'glassformer[reference]'"
-    )
+def test_the_same_ids_here_saved_and_in_the_reference_library(tmp_path: Path, options: dict[str, Any]) -> None:
+    transformers = pytest.importorskip("transformers", reason="compares with it: pip install 'glassformer[reference]'")
     tokenizer = trained(**options)
     tokenizer.save(tmp_path)
     again, reference = Tokenizer.from_folder(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -58,9 +54,9 @@ def test_the_same_ids_here_saved_and_in_the_reference_library(
     assert len(tokenizer) == 600 + 100 * (options.get("family") == "t5")
     for role in ("cls", "sep", "pad", "mask", "unk", "eos"):
         if token := tokenizer.token_of(role):
-            assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(
-                token
-            ) == tokenizer.id_of(role)
+            assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(token) == tokenizer.id_of(
+                role
+            )
 
 
 def test_special_tokens_stand_where_the_families_have_them() -> None:
@@ -92,9 +88,7 @@ def test_another_process_learns_the_same_file(tmp_path: Path, kind: str) -> None
     )
     trained(kind=kind).save(tmp_path / "here")
     root = Path(__file__).parents[2]
-    subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "there")], check=True, cwd=root, timeout=120
-    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "there")], check=True, cwd=root, timeout=120)
     here, there = (tmp_path / name / "tokenizer.json" for name in ("here", "there"))
     assert here.read_bytes() == there.read_bytes()
 
@@ -105,9 +99,7 @@ def test_like_a_model_learns_its_tokenizer_anew(tmp_path: Path, minilm: Path) ->
     assert tokenizer.engine.get_vocab(True) == plain.engine.get_vocab(True)
     assert tokenizer.model_max_length == 512 and tokenizer.special_tokens == plain.special_tokens
     tokenizer.save(tmp_path)
-    transformers = pytest.importorskip(
-        "transformers", reason="compares with it: pip install 'glassformer[reference]'"
-    )
+    transformers = pytest.importorskip("transformers", reason="compares with it: pip install 'glassformer[reference]'")
     reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert type(reference).__name__.startswith("BertTokenizer")
     for text in [*LINES[:20], "[MASK] İstanbul"]:
@@ -134,10 +126,7 @@ def test_like_llama_pieces_do_not_reach_over_spaces(shared: Path) -> None:
     tokenizer = train_tokenizer(LINES, like=shared / "models" / "stories260k", size=600)
     pieces = [piece for piece in tokenizer.engine.get_vocab(False) if "▁" in piece.strip("▁")]
     assert not pieces and tokenizer.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]
-    assert (
-        tokenizer.decode(tokenizer.encode("Once upon a time ✓"), skip_special_tokens=True)
-        == "Once upon a time ✓"
-    )
+    assert tokenizer.decode(tokenizer.encode("Once upon a time ✓"), skip_special_tokens=True) == "Once upon a time ✓"
 
 
 def test_coverage_counts_words_tokens_and_what_is_unknown() -> None:
@@ -182,9 +171,7 @@ def test_it_is_a_name_of_the_package() -> None:
         (["a"], {"like": "no/such/folder"}, DataError, "no/such/folder"),
     ],
 )
-def test_what_cannot_be_learned(
-    texts: Any, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_what_cannot_be_learned(texts: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         train_tokenizer(texts, **options)
 

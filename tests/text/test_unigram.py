@@ -35,9 +35,7 @@ def test_expected_counts_and_best_cuts_are_those_of_all_cuts_one_by_one() -> Non
     weights = dict(zip(pieces, draw, strict=True))
     expected, best = Counter[str](), []
     for word, count in WORDS.items():
-        chances = [
-            (parts, math.prod(weights[part] for part in parts)) for parts in segmentations_of(word, weights)
-        ]
+        chances = [(parts, math.prod(weights[part] for part in parts)) for parts in segmentations_of(word, weights)]
         total = sum(chance for _, chance in chances)
         best.append(max(math.log(chance) for _, chance in chances))
         for parts, chance in chances:
@@ -60,9 +58,7 @@ def test_so_many_pieces_with_every_character_most_probable_first() -> None:
     assert len(pieces_and_scores) == 14 and {letter for word in WORDS for letter in word} <= {
         piece for piece, _ in pieces_and_scores
     }
-    assert [score for _, score in pieces_and_scores] == sorted(
-        (score for _, score in pieces_and_scores), reverse=True
-    )
+    assert [score for _, score in pieces_and_scores] == sorted((score for _, score in pieces_and_scores), reverse=True)
     assert sum(math.exp(score) for _, score in pieces_and_scores) == pytest.approx(1, abs=1e-4)
     assert "▁time" in dict(pieces_and_scores)
     assert (
@@ -78,9 +74,7 @@ def test_it_cuts_as_well_as_the_engines_own() -> None:
     words = Counter(f"▁{word}" for line in lines()[:500] for word in line.split())
     ours = tokenizers.Tokenizer(models.Unigram([("<unk>", 0.0), *train_unigram(words, 499)], 0))
     theirs = tokenizers.Tokenizer(models.Unigram())
-    trainer = trainers.UnigramTrainer(
-        vocab_size=500, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False
-    )
+    trainer = trainers.UnigramTrainer(vocab_size=500, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False)
     theirs.train_from_iterator(list(words.elements()), trainer)
     counts = [sum(len(engine.encode(word).ids) * n for word, n in words.items()) for engine in (ours, theirs)]
     assert counts[0] <= 0.98 * counts[1]

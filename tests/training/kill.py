@@ -35,9 +35,7 @@ class Disk:
     A write that is struck has written half of its bytes, as a kill or a full disk may leave it.
     """
 
-    def __init__(
-        self, strike: Callable[[], None] | None, when: Callable[[int], bool], *, removes: bool = True
-    ) -> None:
+    def __init__(self, strike: Callable[[], None] | None, when: Callable[[int], bool], *, removes: bool = True) -> None:
         self.strike, self.when = strike, when
         self.calls = CALLS if removes else CALLS[:4]
         self.count = 0
@@ -256,9 +254,7 @@ def survives(train: Train, folder: Path, weights: str, *, kills: int, in_saves: 
     number = 0
     while len(came) < kills or sum(isinstance(kill, InSave) for kill in came) < in_saves:
         number += 1
-        assert number <= 2 * kills + 10, (
-            f"runs end before they are killed: {len(came)} kills in {number} runs"
-        )
+        assert number <= 2 * kills + 10, f"runs end before they are killed: {len(came)} kills in {number} runs"
         place = _fresh(folder / f"run-{number}")
         plan: list[Kill] = [
             InSave(draw.randrange(2), draw.randrange(calls))

@@ -28,9 +28,7 @@ def test_batches_of_tokens(lengths: np.ndarray, budget: int, epoch: int) -> None
     assert sorted(np.concatenate(steps).tolist()) == list(range(len(lengths)))
     for step, after in zip(steps, [*steps[1:], None], strict=True):
         assert len(step) == 1 or lengths[step].sum() <= budget
-        assert after is None or lengths[step].sum() + lengths[after[0]] > budget, (
-            "no step leaves room for the next"
-        )
+        assert after is None or lengths[step].sum() + lengths[after[0]] > budget, "no step leaves room for the next"
 
 
 def test_how_long() -> None:

@@ -75,9 +75,7 @@ def test_a_resumed_run_counts_its_own_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 140])
-def test_a_terminal_has_one_line_that_lives(
-    tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_has_one_line_that_lives(tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     file = Terminal()

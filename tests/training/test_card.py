@@ -102,9 +102,7 @@ def test_the_card_says_all_of_it(tmp_path: Path) -> None:
 def test_no_path_of_the_machine_and_strict_json(tmp_path: Path) -> None:
     run = trainer(tmp_path)
     facts = write_card(run, run.folder / "model")
-    card, metrics = (
-        (run.folder / "model" / name).read_text("utf-8") for name in ("README.md", "metrics.json")
-    )
+    card, metrics = ((run.folder / "model" / name).read_text("utf-8") for name in ("README.md", "metrics.json"))
     for text in (card, metrics):
         assert "/home" not in text and str(tmp_path) not in text
     kept = json.loads(metrics, parse_constant=lambda name: pytest.fail(name))

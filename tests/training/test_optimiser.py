@@ -28,9 +28,7 @@ from glassformer.training.optimiser import (
 
 def names_below(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> set[str]:
     """Every parameter that a module of these kinds owns, tied ones by their first name."""
-    owned = {
-        id(p) for module in network.modules() if isinstance(module, kinds) for p in module.parameters(False)
-    }
+    owned = {id(p) for module in network.modules() if isinstance(module, kinds) for p in module.parameters(False)}
     return {name for name, p in network.named_parameters() if id(p) in owned}
 
 
@@ -79,17 +77,13 @@ def test_after_a_step_without_gradients_only_what_decays_is_smaller(family: str)
         parameter.grad = torch.zeros_like(parameter)
     optimiser.step()
     for name, parameter in network.named_parameters():
-        torch.testing.assert_close(
-            parameter.detach(), before[name] * (0.95 if decays(network)[name] else 1.0)
-        )
+        torch.testing.assert_close(parameter.detach(), before[name] * (0.95 if decays(network)[name] else 1.0))
 
 
 def test_a_step_is_that_of_adamw_written_out() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
-    optimiser = make_optimiser(
-        network, learning_rate=0.01, weight_decay=0.1, beta1=0.8, beta2=0.95, epsilon=1e-6
-    )
+    optimiser = make_optimiser(network, learning_rate=0.01, weight_decay=0.1, beta1=0.8, beta2=0.95, epsilon=1e-6)
     weight = network[0].weight
     ours, first, second = weight.detach().double(), torch.zeros(3, 4).double(), torch.zeros(3, 4).double()
     for step in range(1, 6):
@@ -290,9 +284,7 @@ def test_every_preset_makes_a_schedule(name: str) -> None:
     steps = options.get("steps", 900)
     schedule = Schedule(name=options["schedule"], steps=steps, warmup=options["warmup"], width=512)
     assert 0 < schedule.warmup_steps < steps
-    assert (
-        0 < options["learning_rate"] * max(schedule(s) for s in range(1, steps, max(1, steps // 99))) < 1e-3
-    )
+    assert 0 < options["learning_rate"] * max(schedule(s) for s in range(1, steps, max(1, steps // 99))) < 1e-3
     assert preset(name) is not options, "a copy, to be changed"
 
 

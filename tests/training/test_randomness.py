@@ -65,9 +65,7 @@ def test_a_seed_out_of_range_is_refused(seed: int) -> None:
         seed_all(seed)
 
 
-@pytest.mark.parametrize(
-    "wrong", [(-1, 0, 0), (2**128, 0, 0), (0, -1, 0), (0, 2**64, 0), (0, 0, -1), (0, 0, 2**64)]
-)
+@pytest.mark.parametrize("wrong", [(-1, 0, 0), (2**128, 0, 0), (0, -1, 0), (0, 2**64, 0), (0, 0, -1), (0, 0, 2**64)])
 def test_an_example_out_of_range_is_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(ConfigError, match="whole numbers from 0 on"):
         example_generator(*wrong)

@@ -44,9 +44,7 @@ def test_what_a_save_forgets_is_noticed(tmp_path: Path, forget: str) -> None:
     for name in ("straight", "killed"):
         (tmp_path / name).mkdir()
     run(train, tmp_path / "straight")
-    kills = run(
-        lambda folder: SmallRun(folder, forget).train(), tmp_path / "killed", [InSave(save=2, call=5)]
-    )
+    kills = run(lambda folder: SmallRun(folder, forget).train(), tmp_path / "killed", [InSave(save=2, call=5)])
     assert len(kills) == 1
     assert digest(tmp_path / "straight" / WEIGHTS) != digest(tmp_path / "killed" / WEIGHTS)
 

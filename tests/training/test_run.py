@@ -36,8 +36,7 @@ def values(tmp_path: Path) -> dict[str, Any]:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
         writer.writerows(
-            [" ".join([WORDS[i % 8], WORDS[i * 3 % 8], "like"]), "time" if i % 2 else "fruit"]
-            for i in range(40)
+            [" ".join([WORDS[i % 8], WORDS[i * 3 % 8], "like"]), "time" if i % 2 else "fruit"] for i in range(40)
         )
     (tmp_path / "words").mkdir()
     word_tokenizer().save(str(tmp_path / "words" / "tokenizer.json"))
@@ -175,9 +174,7 @@ def test_what_is_refused(values: dict[str, Any], place: str, value: Any, message
 
 
 def test_a_column_that_nothing_reads_is_an_error(values: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text(
-        "id,text,label\n" + "\n".join(f"{i},time flies,{i % 2}" for i in range(20))
-    )
+    (tmp_path / "rows.csv").write_text("id,text,label\n" + "\n".join(f"{i},time flies,{i % 2}" for i in range(20)))
     with pytest.raises(ConfigError, match=r"columns 'id'; .* --ignore 'id'"):
         make_trainer(parse_config(values))
     for ignored in (["id"], ["*"]):

@@ -79,9 +79,7 @@ def test_a_trial_that_a_kill_has_cut_counts_for_nothing(tmp_path: Path, whole: S
     place = tmp_path / "search.log"
     look(plain, place, 3)
     lines = place.read_bytes().splitlines(keepends=True)
-    end = max(
-        i for i, line in enumerate(lines) if json.loads(line)["op_code"] == 6
-    )  # the third was told its end
+    end = max(i for i, line in enumerate(lines) if json.loads(line)["op_code"] == 6)  # the third was told its end
     place.write_bytes(b"".join(lines[:end]))
     assert tried(look(plain, place, 5)) == tried(whole)[:5]
 

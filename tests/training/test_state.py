@@ -34,9 +34,7 @@ def exactly(value: Any) -> str:
 
 
 @given(values=st.dictionaries(st.text(), trees, max_size=4))
-def test_values_come_back_as_they_are(
-    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]
-) -> None:
+def test_values_come_back_as_they_are(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]) -> None:
     folder = tmp_path_factory.getbasetemp()
     write_state(folder, {}, values)
     assert exactly(read_state(folder)[1]) == exactly(values)
@@ -188,9 +186,7 @@ def test_the_state_of_another_model_or_of_other_groups_is_refused() -> None:
     optimizer = torch.optim.AdamW(groups(net))
     saved = optimiser_tensors(optimizer, net.named_parameters())
     wider = nn.Sequential(nn.Linear(5, 6), nn.LayerNorm(6), nn.Linear(6, 3))
-    with pytest.raises(
-        WeightsError, match=r"'0.weight' has shape \[6, 4\] in the checkpoint and \[6, 5\] here"
-    ):
+    with pytest.raises(WeightsError, match=r"'0.weight' has shape \[6, 4\] in the checkpoint and \[6, 5\] here"):
         restore_optimiser(torch.optim.AdamW(wider.parameters()), wider.named_parameters(), *saved)
     longer = network().append(nn.Linear(3, 3))
     with pytest.raises(WeightsError, match=r"'3.bias' has shape \(it is missing\) in the checkpoint"):
@@ -202,9 +198,7 @@ def test_the_state_of_another_model_or_of_other_groups_is_refused() -> None:
 def test_a_parameter_without_a_name_is_refused() -> None:
     net = network()
     optimizer = torch.optim.AdamW([*net.parameters(), nn.Parameter(torch.ones(9))])
-    with pytest.raises(
-        ConfigError, match=r"1 of the optimiser's 7 parameters have no name, one of shape \[9\]"
-    ):
+    with pytest.raises(ConfigError, match=r"1 of the optimiser's 7 parameters have no name, one of shape \[9\]"):
         optimiser_tensors(optimizer, net.named_parameters())
 
 

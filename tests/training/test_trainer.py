@@ -115,15 +115,10 @@ def test_passes_change_nothing(config: dict[str, Any], kind: type[Texts]) -> Non
 
 def test_a_batch_of_tokens() -> None:
     trainer = trainer_of(batch_tokens=50, steps=None, epochs=2)
-    seen = [
-        trainer.batch_sampler.batch_indices(0, place)
-        for place in range(trainer.batch_sampler.steps_per_epoch(0))
-    ]
+    seen = [trainer.batch_sampler.batch_indices(0, place) for place in range(trainer.batch_sampler.steps_per_epoch(0))]
     assert sorted(np.concatenate(seen).tolist()) == list(range(29))
     assert all(trainer.batch_sampler.lengths[chosen].sum() <= 50 for chosen in seen)
-    assert trainer.train().steps == trainer.batch_sampler.steps_per_epoch(
-        0
-    ) + trainer.batch_sampler.steps_per_epoch(1)
+    assert trainer.train().steps == trainer.batch_sampler.steps_per_epoch(0) + trainer.batch_sampler.steps_per_epoch(1)
 
 
 def test_no_number_is_never_applied_and_never_hidden(tmp_path: Path) -> None:
@@ -308,9 +303,7 @@ def test_saving_memory_changes_nothing(way: str) -> None:
 
 def test_figures_do_not_depend_on_passes() -> None:
     data = some(60, seed=3)
-    figures = [
-        trainer_of(micro_batch_tokens=tokens, validation=data).validate() for tokens in (20, 100, 5000)
-    ]
+    figures = [trainer_of(micro_batch_tokens=tokens, validation=data).validate() for tokens in (20, 100, 5000)]
     for found in figures[1:]:
         assert found["accuracy"] == figures[0]["accuracy"]
         assert found["loss"] == pytest.approx(figures[0]["loss"], abs=1e-6)

@@ -158,9 +158,7 @@ def trainer_of(
 
 
 def weights_of(trainer: Trainer) -> dict[str, Tensor]:
-    return {
-        name: trainer.distributed.full_tensor(x).clone() for name, x in trainer.network.named_parameters()
-    }
+    return {name: trainer.distributed.full_tensor(x).clone() for name, x in trainer.network.named_parameters()}
 
 
 def digest(trainer: Trainer) -> str:

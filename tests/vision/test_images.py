@@ -103,9 +103,7 @@ def test_a_file_is_turned_upright(tmp_path: Path, tag: int) -> None:
     else:
         mirrored = [np.rot90(stored[:, ::-1], turn) for turn in range(4)]
         assert any(np.array_equal(upright, image) for image in mirrored)
-    assert np.array_equal(
-        pixels(Image.open(tmp_path / "held.png")), stored
-    )  # an opened one is taken as it stands
+    assert np.array_equal(pixels(Image.open(tmp_path / "held.png")), stored)  # an opened one is taken as it stands
 
 
 def test_one_picture_or_several() -> None:
@@ -214,16 +212,11 @@ def png_of_size(width: int, height: int) -> bytes:
     """A PNG that claims a size and holds next to nothing."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-        )
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(bytes(1000)))
-        + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
     )
 
 

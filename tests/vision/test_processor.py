@@ -86,9 +86,7 @@ def test_photographs_in_one_batch(photographs: list[Path]) -> None:
     theirs, ours = both("clip")
     batch = ours(photographs)["pixel_values"]
     assert batch.shape == (len(photographs), 3, 224, 224)
-    assert torch.equal(
-        batch, theirs([str(path) for path in photographs], return_tensors="pt")["pixel_values"]
-    )
+    assert torch.equal(batch, theirs([str(path) for path in photographs], return_tensors="pt")["pixel_values"])
     assert torch.equal(batch[2:3], ours(photographs[2])["pixel_values"])
 
 

@@ -77,9 +77,7 @@ def test_steps_are_left_out_one_by_one() -> None:
     assert read_settings({**VIT, "image_mean": 0.25}).mean == (0.25, 0.25, 0.25)
 
 
-@pytest.mark.parametrize(
-    "key", ["processor_class", "do_convert_rgb", "return_tensors", "_valid_processor_keys"]
-)
+@pytest.mark.parametrize("key", ["processor_class", "do_convert_rgb", "return_tensors", "_valid_processor_keys"])
 def test_harmless_keys(key: str) -> None:
     assert read_settings({**VIT, key: True}) == read_settings(VIT)
 

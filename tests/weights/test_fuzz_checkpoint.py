@@ -100,9 +100,7 @@ def test_mutated_safetensors_are_refused_or_whole() -> None:
             assert "fuzzed.safetensors" in str(error) and "\n" not in str(error)
             continue
         passed += 1
-        assert 8 + int.from_bytes(data[:8], "little") + sum(
-            info.bytes for info in header.tensors.values()
-        ) == len(data)
+        assert 8 + int.from_bytes(data[:8], "little") + sum(info.bytes for info in header.tensors.values()) == len(data)
         theirs = dict(safetensors.deserialize(data))
         assert {name: tuple(entry["shape"]) for name, entry in theirs.items()} == {
             name: info.shape for name, info in header.tensors.items()
@@ -111,14 +109,11 @@ def test_mutated_safetensors_are_refused_or_whole() -> None:
     assert peak_bytes() - before < 200_000_000
 
 
-def test_mutated_indexes_are_refused_or_stay_in_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mutated_indexes_are_refused_or_stay_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = {
         "metadata": {"total_size": 80},
         "weight_map": {
-            f"layer.{number}.weight": f"model-0000{number % 2 + 1}-of-00002.safetensors"
-            for number in range(6)
+            f"layer.{number}.weight": f"model-0000{number % 2 + 1}-of-00002.safetensors" for number in range(6)
         },
     }
     for name in set(index["weight_map"].values()):  # type: ignore[attr-defined]
@@ -220,11 +215,7 @@ def pipe(name: str) -> Make:
     return lambda folder: os.mkfifo(folder / name)
 
 
-MANY = (
-    b"{"
-    + b",".join(b'"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % n for n in range(100_001))
-    + b"}"
-)
+MANY = b"{" + b",".join(b'"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % n for n in range(100_001)) + b"}"
 
 FILES: dict[str, tuple[Make, str]] = {
     # the length of the header
@@ -498,16 +489,12 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, tuple[
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return {
-        name: (verdict, seconds) for name, (verdict, seconds) in zip(PICKLES, lines, strict=True)
-    }, sentinel
+    return {name: (verdict, seconds) for name, (verdict, seconds) in zip(PICKLES, lines, strict=True)}, sentinel
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
 @pytest.mark.parametrize("name", PICKLES)
-def test_a_malicious_pickle_executes_nothing(
-    verdicts: tuple[dict[str, tuple[str, float]], Path], name: str
-) -> None:
+def test_a_malicious_pickle_executes_nothing(verdicts: tuple[dict[str, tuple[str, float]], Path], name: str) -> None:
     verdict, seconds = verdicts[0][name]
     assert verdict != "READ" and re.search(PICKLES[name][1], verdict), verdict
     assert seconds < LIMIT_S

@@ -38,9 +38,7 @@ def names(tied: bool = True) -> WeightNames:
     )
 
 
-def tensors(
-    tied: bool = True, prefix: str = "body.", dtype: torch.dtype = torch.float32
-) -> dict[str, Tensor]:
+def tensors(tied: bool = True, prefix: str = "body.", dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
     shapes = {
         "words.weight": (5, 4),
         "query.weight": (4, 4),
@@ -114,9 +112,7 @@ def test_a_shared_tensor_is_read_under_whichever_name_the_file_has(tmp_path: Pat
     network, report = load_into_small(tmp_path, saved, strict=True)
     assert network.head.weight is network.tokens.weight
     assert torch.equal(network.tokens.weight, saved["lm_head.weight"]) and not report.unused
-    assert f"{prefix}words.weight" in export_weights(
-        network, names(), prefixed=bool(prefix)
-    )  # the first of its names
+    assert f"{prefix}words.weight" in export_weights(network, names(), prefixed=bool(prefix))  # the first of its names
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -256,9 +252,7 @@ def test_the_report_knows_the_shapes_of_what_is_left_over(tmp_path: Path) -> Non
     assert line.split("  ")[-2:] == ["2", "3, 3×2"]
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/maps").exists(), reason="the mappings of a process are listed on Linux"
-)
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the mappings of a process are listed on Linux")
 def test_what_is_copied_lets_go_of_the_file(tmp_path: Path) -> None:
     def mapped() -> bool:
         return str(tmp_path) in Path("/proc/self/maps").read_text()

@@ -30,9 +30,7 @@ def rule(line: str, spec: Any = None) -> Rule:
     return Same(entry) if isinstance(entry, str) else entry
 
 
-GROUPED = SimpleNamespace(
-    blocks=SimpleNamespace(blocks=[SimpleNamespace(attention=SimpleNamespace(heads=4, K=2))])
-)
+GROUPED = SimpleNamespace(blocks=SimpleNamespace(blocks=[SimpleNamespace(attention=SimpleNamespace(heads=4, K=2))]))
 
 
 @pytest.mark.parametrize(
@@ -92,9 +90,7 @@ def test_a_sibling_replaces_and_removes_lines() -> None:
         {"head.classifier": "score"},
         "other",
     )
-    assert TABLE(None, "text-classification").body == {"norm": "final_norm"}, (
-        "the table itself stays as it was"
-    )
+    assert TABLE(None, "text-classification").body == {"norm": "final_norm"}, "the table itself stays as it was"
 
 
 class File:

@@ -36,9 +36,7 @@ def test_both_formats_of_torch_are_read(tmp_path: Path, zipped: bool) -> None:
         assert checkpoint.files == (tmp_path / "pytorch_model.bin",)
         assert checkpoint.tensors["head"].file == tmp_path / "pytorch_model.bin"
         got = {name: checkpoint.read(name) for name in state}
-    assert all(
-        torch.equal(got[name], tensor) and got[name].dtype == tensor.dtype for name, tensor in state.items()
-    )
+    assert all(torch.equal(got[name], tensor) and got[name].dtype == tensor.dtype for name, tensor in state.items())
 
 
 def test_the_converted_copy_is_gone_after_closing_and_when_forgotten(
@@ -92,9 +90,7 @@ def test_several_pickles_are_ambiguous(tmp_path: Path) -> None:
         open_checkpoint(tmp_path, allow_pickle=True)
 
 
-def test_the_child_sees_no_secret_and_works_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_child_sees_no_secret_and_works_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     monkeypatch.chdir(tmp_path)
     # Modules a folder could bring along to be imported in place of the real ones.
@@ -149,9 +145,7 @@ ACTS = [
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
-def test_the_fence_holds_even_if_the_unpickler_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fence_holds_even_if_the_unpickler_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a pickle could do if it got past `weights_only`: here each act is simply done, behind the fence."""
     source = tmp_path / "weights.pt"
     torch.save({"w": torch.ones(1)}, source)
@@ -168,9 +162,7 @@ def test_the_fence_holds_even_if_the_unpickler_does_not(
         "child._convert_in_child = attempt\n"
         "child.main(*sys.argv[1:])\n"
     )
-    monkeypatch.setattr(
-        pickled, "_BOOTSTRAP", pickled._BOOTSTRAP.replace("main(*sys.argv[1:])", "\n" + attempt)
-    )
+    monkeypatch.setattr(pickled, "_BOOTSTRAP", pickled._BOOTSTRAP.replace("main(*sys.argv[1:])", "\n" + attempt))
     with pytest.raises(WeightsError, match=r"weights\.pt: all stopped"):
         convert(source, tmp_path / "out")
     assert source.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["weights.pt"]

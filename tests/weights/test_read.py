@@ -151,9 +151,7 @@ def test_missing_file_and_empty_folders_say_what_was_looked_for(tmp_path: Path) 
 
 def test_pickles_alone_are_refused_with_both_ways_out(tmp_path: Path) -> None:
     torch.save({"w": torch.ones(1)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(
-        WeightsError, match=r"can run any code.*allow_pickle=True.*save_pretrained.*safetensors"
-    ):
+    with pytest.raises(WeightsError, match=r"can run any code.*allow_pickle=True.*save_pretrained.*safetensors"):
         open_checkpoint(tmp_path)
 
 
@@ -272,9 +270,7 @@ def test_the_real_model_is_listed_and_read_in_a_moment(minilm: Path) -> None:
     assert read_file_header(minilm / "model.safetensors").tensors.keys() == checkpoint.tensors.keys()
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/maps").exists(), reason="the mappings of a process are listed on Linux"
-)
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the mappings of a process are listed on Linux")
 def test_a_passing_tensor_takes_its_pages_of_the_file_with_it(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     save_file({"a": torch.ones(64, 64), "b": torch.zeros(8)}, file)

@@ -25,9 +25,7 @@ from glassformer.weights.write import write_checkpoint, write_tensors
 
 
 def everything() -> dict[str, torch.Tensor]:
-    tensors = {
-        f"x.{name}": torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to(dtype) for name, dtype in DTYPES.items()
-    }
+    tensors = {f"x.{name}": torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to(dtype) for name, dtype in DTYPES.items()}
     return tensors | {"scalar": torch.tensor(3.5), "none": torch.zeros(0, 3), 'odd "name" ü\n': torch.ones(1)}
 
 

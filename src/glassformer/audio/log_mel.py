@@ -57,12 +57,8 @@ class LogMel:
     def features(self, x: Float[Tensor, "N samples"]) -> Float[Tensor, "N M frames"]:
         """Log-mel spectrograms of full windows."""
         hann = torch.hann_window(self.window_samples)
-        spectrum = torch.stft(
-            x, self.window_samples, self.hop_samples, window=hann, center=True, return_complex=True
-        )
-        power = (
-            spectrum[..., :-1].abs().square()
-        )  # as in the reference: the last frame belongs to the next window
+        spectrum = torch.stft(x, self.window_samples, self.hop_samples, window=hann, center=True, return_complex=True)
+        power = spectrum[..., :-1].abs().square()  # as in the reference: the last frame belongs to the next window
         mels = mel_filters(self.bins, self.window_samples, self.sample_rate_hz) @ power
         logs = mels.clamp(min=1e-10).log10()
         floor = logs.amax(dim=(1, 2), keepdim=True) - 8.0

@@ -42,9 +42,7 @@ class AudioProcessor:
     Raises: DataError: audio that cannot be read (see `read_audio`), or none at all.
     """
 
-    def __init__(
-        self, extractor: LogMel | Waveform, document: Mapping[str, Any], file: str = CONFIG_FILE
-    ) -> None:
+    def __init__(self, extractor: LogMel | Waveform, document: Mapping[str, Any], file: str = CONFIG_FILE) -> None:
         """`from_config` and `find` are the usual ways in.
 
         Args:
@@ -238,13 +236,9 @@ class _ConfigKeys:
     def fixed(self, key: str, allowed: Any) -> None:
         value = self.get(key, allowed)
         if value != allowed:
-            raise UnsupportedError(
-                f"{self.file}: {key} = {safe_repr(value)} is not supported; supported: {allowed!r}"
-            )
+            raise UnsupportedError(f"{self.file}: {key} = {safe_repr(value)} is not supported; supported: {allowed!r}")
 
     def warn_about_unknown(self) -> None:
         """Warn about unknown keys."""
         for key in self.config.keys() - self.used - IGNORED_KEYS:
-            warnings.warn(
-                f"{self.file}: {safe_repr(key)} = {safe_repr(self.config[key])} is not read", stacklevel=5
-            )
+            warnings.warn(f"{self.file}: {safe_repr(key)} = {safe_repr(self.config[key])} is not read", stacklevel=5)

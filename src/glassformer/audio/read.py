@@ -60,11 +60,7 @@ def read_audio(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None =
     Raises: DataError: not audio, damaged or endless audio, NaN or infinite samples, an impossible sample rate.
         MissingExtraError: a package that the file needs is not installed.
     """
-    with (
-        _open_file(Path(audio))
-        if isinstance(audio, (str, Path))
-        else _open_array(audio, own_rate_hz) as source
-    ):
+    with _open_file(Path(audio)) if isinstance(audio, (str, Path)) else _open_array(audio, own_rate_hz) as source:
         _check_rate(source.rate_hz, source.name)
         parts = list(resample(_mono_blocks(source), sample_rate_hz, source.rate_hz))
     seconds = sum(map(len, parts)) / sample_rate_hz
@@ -101,9 +97,7 @@ def _mono_blocks(source: _AudioStream) -> Iterator[Samples]:
             raise DataError(f"{source.name} has a NaN or infinite sample at {at:.3f} s; it is damaged")
         samples_read += len(samples)
         if samples_read > MAX_SECONDS * source.rate_hz:
-            raise DataError(
-                f"{source.name} is longer than {MAX_SECONDS // 3600} hours, the limit; cut it into parts"
-            )
+            raise DataError(f"{source.name} is longer than {MAX_SECONDS // 3600} hours, the limit; cut it into parts")
         yield samples
 
 
@@ -155,9 +149,7 @@ def _open_file(path: Path) -> Iterator[_AudioStream]:
     stream, _ = open_regular_file(path, DataError)
     with stream:
         try:
-            file = soundfile.SoundFile(
-                stream.fileno(), closefd=False
-            )  # by descriptor: no callbacks into Python
+            file = soundfile.SoundFile(stream.fileno(), closefd=False)  # by descriptor: no callbacks into Python
         except soundfile.LibsndfileError as problem:
             first_error = problem.error_string
         else:
@@ -189,9 +181,7 @@ def _open_with_av(path: Path, stream: BinaryIO, first_error: str) -> Iterator[_A
     try:
         import av
     except ImportError:
-        raise MissingExtraError(
-            "av", "audio", f"reading {path.name}, whose format soundfile does not know,"
-        ) from None
+        raise MissingExtraError("av", "audio", f"reading {path.name}, whose format soundfile does not know,") from None
     try:
         container = av.open(stream, options={"format_whitelist": CONTAINERS})
     except (av.FFmpegError, OSError, ValueError) as unknown:
@@ -239,9 +229,7 @@ def resample(blocks: Iterable[Samples], target_hz: int, own_hz: int) -> Iterator
     try:
         from scipy.signal import resample_poly
     except ImportError:
-        raise MissingExtraError(
-            "scipy", "audio", f"resampling audio from {own_hz} to {target_hz} Hz"
-        ) from None
+        raise MissingExtraError("scipy", "audio", f"resampling audio from {own_hz} to {target_hz} Hz") from None
     divisor = math.gcd(target_hz, own_hz)
     up, down = target_hz // divisor, own_hz // divisor
     reach = 10 * max(up, down) // up + 1  # half of the filter's length, in input samples

@@ -148,9 +148,7 @@ def glassformer(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Debug mode: show the traceback of an error.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Debug mode: show the traceback of an error.")] = False,
 ) -> None:
     """Transformers in clear glass: load checkpoints, inspect every tensor, run, train and evaluate models."""
     # Nothing to do: `--version` has a callback, and `main` removes `--debug` before typer parses.
@@ -196,9 +194,7 @@ def _run(arguments: list[str], debug: bool) -> int:
         return _fail(message, USAGE_ERROR, debug)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
-        return _fail(
-            f"{message}\nthis is a bug in glassformer; run again with --debug to see where", BUG, debug
-        )
+        return _fail(f"{message}\nthis is a bug in glassformer; run again with --debug to see where", BUG, debug)
     return DONE
 
 

@@ -17,19 +17,13 @@ from glassformer.cli.screen import notes, print_json, table_of, terminal, visibl
 class BenchOptions(Options):
     """What is measured, and how often."""
 
-    texts: Path | None = option(
-        None, "Text file with one sentence per line. Default: a sample of everyday text."
-    )
+    texts: Path | None = option(None, "Text file with one sentence per line. Default: a sample of everyday text.")
     count: int = option(256, "Number of sentences to encode.", min=1)
     repeats: int = option(3, "Timed repetitions of each precision; the median is reported.", min=1)
     precision: str | None = option(None, "Inference precisions, such as fp32,int8. Default: all.")
     task: str | None = option(None, "Task to benchmark: classify, tag, …; a run has its own.", "--task", "-t")
-    data: list[str] | None = option(
-        None, "Test data files. Default: the run's validation split.", "--data", "-d"
-    )
-    column: list[str] | None = option(
-        None, "Column mapping, role=column: text=tweet; repeatable.", "--column", "-c"
-    )
+    data: list[str] | None = option(None, "Test data files. Default: the run's validation split.", "--data", "-d")
+    column: list[str] | None = option(None, "Column mapping, role=column: text=tweet; repeatable.", "--column", "-c")
     limit: int | None = option(None, "Evaluate a random sample of this many rows.", min=1)
     runs: int = option(100, "Number of timed rows, after 10 warm-up rows.", min=1)
     seed: int = option(0, "Random seed of the samples.", min=0)
@@ -100,9 +94,7 @@ def _bench_tasks(models: list[str], options: BenchOptions, json: bool) -> None:
         return
     headings, lines = variants_table(variants)
     _print(f"{variants[0].rows:,} rows, {options.runs} of them timed one by one", headings, lines, left=2)
-    _print_note(
-        "disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals."
-    )
+    _print_note("disk: size of the files; weights: bytes in this precision; in brackets: 95 % confidence intervals.")
 
 
 HEADINGS = ["precision", "sentences/s", "tokens/s", "speed", "largest difference", "smallest cosine"]

@@ -45,9 +45,7 @@ Data = Annotated[
     Path | None,
     typer.Option(help="Test data: .csv, .tsv or .jsonl, also with .gz.", show_default=False),
 ]
-Latency = Annotated[
-    bool, typer.Option("--latency", help="Measure the latency of runs, on 100 single rows each.")
-]
+Latency = Annotated[bool, typer.Option("--latency", help="Measure the latency of runs, on 100 single rows each.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +61,7 @@ class Source(Options):
 class Scoring(Options):
     """How systems are asked and scored."""
 
-    task: str = option(
-        "summarization", "Task: summarization (metric ROUGE) or translation (BLEU and chrF).", "--task"
-    )
+    task: str = option("summarization", "Task: summarization (metric ROUGE) or translation (BLEU and chrF).", "--task")
     language: str = option("en", "Language of the texts, for sentence splitting: en, de, …")
     stemming: bool = option(False, "ROUGE on word stems (Porter stemmer).")
     batch: int = option(8, "Batch size, in rows.", min=1)
@@ -76,12 +72,8 @@ class Scoring(Options):
 class Generation(Options):
     """How models generate."""
 
-    max_new_tokens: int = option(
-        60, "Maximum number of new tokens.", "--max-new-tokens", "-n", min=1, panel=GENERATION
-    )
-    beams: int = option(
-        1, "Beam width: number of beams of a beam search.", key="num_beams", min=1, panel=BEAM_SEARCH
-    )
+    max_new_tokens: int = option(60, "Maximum number of new tokens.", "--max-new-tokens", "-n", min=1, panel=GENERATION)
+    beams: int = option(1, "Beam width: number of beams of a beam search.", key="num_beams", min=1, panel=BEAM_SEARCH)
     prefix: str | None = option(
         None, "Prefix (prompt) put before each text. Default: that of the model's config.", show_default=False
     )
@@ -252,6 +244,4 @@ def _show_example(example: ExampleRow, console: Console) -> None:
     references = [("reference", reference) for reference in example.references]
     for name, text in [("text", example.text), *references, *example.outputs.items()]:
         short = text if len(text) <= EXAMPLE_LENGTH else f"{text[:EXAMPLE_LENGTH]} …"
-        console.print(
-            Text.assemble((f"{visible_lines(name)}: ", "bold"), visible_lines(short) or "(nothing)")
-        )
+        console.print(Text.assemble((f"{visible_lines(name)}: ", "bold"), visible_lines(short) or "(nothing)"))

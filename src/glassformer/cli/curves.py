@@ -27,9 +27,7 @@ Cell = tuple[str, int | None]
 
 
 def curves(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Run folders, or event logs in them.", show_default=False)
-    ],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or event logs in them.", show_default=False)],
     figure: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,9 +119,7 @@ def _plot(chart: CurveChart, runs: list[RunHistory], width: int) -> Any:
     text = Text(chart.title, style="bold")
     for line, colour in zip(lines, colours, strict=True):
         text.append(f"   ● {visible(line_label(line, runs))} {number(float(line.values[-1]))}", style=colour)
-    rows = dotted(
-        [(line.steps, line.values) for line in lines], (0, last), (low, high), width - margin - 2, HEIGHT
-    )
+    rows = dotted([(line.steps, line.values) for line in lines], (0, last), (low, high), width - margin - 2, HEIGHT)
     for label, row in zip(edge, rows, strict=True):
         text.append(f"\n{label:>{margin}} ┤", style="dim")
         for character, which in row:

@@ -28,9 +28,7 @@ FILE_FORMAT = "File format"
 
 Files = Annotated[
     list[Path],
-    typer.Argument(
-        help="Data files, the training set first: .csv, .jsonl, .parquet, .conll, .txt, also with .gz."
-    ),
+    typer.Argument(help="Data files, the training set first: .csv, .jsonl, .parquet, .conll, .txt, also with .gz."),
 ]
 
 
@@ -42,9 +40,7 @@ class FormatOptions(Options):
         None, "File format: csv, tsv, jsonl, … Default: by the file extension.", panel=FILE_FORMAT
     )
     delimiter: str | None = option(None, "Field delimiter of a CSV file.", panel=FILE_FORMAT)
-    names: str | None = option(
-        None, "Column names of a CSV file without a header line: text,label", panel=FILE_FORMAT
-    )
+    names: str | None = option(None, "Column names of a CSV file without a header line: text,label", panel=FILE_FORMAT)
     no_quotes: bool = option(False, "No quoting: a quote is an ordinary character.", panel=FILE_FORMAT)
 
     def reading(self) -> dict[str, Any]:
@@ -112,9 +108,7 @@ class SplitOptions(Options):
 
     output: Path = option(..., "Output folder of the splits.", "--output", "-o", former="--out")
     by: str | None = option(None, "Stratified split by this column of labels.")
-    group: str | None = option(
-        None, "Grouped split by this column, such as speaker: no group is in two splits."
-    )
+    group: str | None = option(None, "Grouped split by this column, such as speaker: no group is in two splits.")
     unique: str | None = option(None, "Deduplicate by this column: drop rows that repeat an earlier text.")
     fractions: str = option("0.8,0.1,0.1", "Fraction of the rows in each split.")
     seed: int = option(0, "Random seed of the split.", min=0)
@@ -146,9 +140,7 @@ def split(
     rows: RowSequence = read_rows(file, **reading.reading())
     if options.unique is not None:
         unique_rows = deduplicate(column_values(rows, options.unique))
-        typer.echo(
-            f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped"
-        )
+        typer.echo(f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped")
         rows = rows.select(unique_rows)
     parts = split_rows(
         len(rows),
@@ -241,9 +233,7 @@ def _parse_fractions(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError(
-            f"--fractions takes numbers separated by commas, such as 0.8,0.1,0.1; got {text!r}"
-        ) from None
+        raise ConfigError(f"--fractions takes numbers separated by commas, such as 0.8,0.1,0.1; got {text!r}") from None
 
 
 def _titles(count: int) -> list[str]:

@@ -30,9 +30,7 @@ def show(report: DataReport, console: Console) -> None:
         console.print()
         console.print(_classes(report))
         if len(report.classes) > MAX_CLASSES:
-            console.print(
-                f"and {len(report.classes) - MAX_CLASSES:,} more; --html and --json have all", style="dim"
-            )
+            console.print(f"and {len(report.classes) - MAX_CLASSES:,} more; --html and --json have all", style="dim")
     console.print()
     console.print(_lengths(report))
     console.print()
@@ -56,9 +54,7 @@ def _classes(report: DataReport) -> Table:
     largest = max(first.classes.values(), default=1)
     for name in report.classes[:MAX_CLASSES]:
         cells = [part.classes.get(name, 0) for part in report.files]
-        shares = [
-            f"{count:,} · {count / part.rows:.1%}" for count, part in zip(cells, report.files, strict=True)
-        ]
+        shares = [f"{count:,} · {count / part.rows:.1%}" for count, part in zip(cells, report.files, strict=True)]
         table.add_row(Text(visible(name)), Text(bar(cells[0] / largest, 16), style="cyan"), *shares)
     return table
 

@@ -37,9 +37,7 @@ def demo(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="Model folder, or model name on the Hub. Default: all-MiniLM-L6-v2.", show_default=False
-        ),
+        typer.Option(help="Model folder, or model name on the Hub. Default: all-MiniLM-L6-v2.", show_default=False),
     ] = None,
     *,
     serving: Serving,
@@ -91,9 +89,7 @@ def _installed() -> str | None:
     folder = os.environ.get("GLASSFORMER_MINILM")
     if folder:
         if not Path(folder).is_dir():
-            raise DataError(
-                f"GLASSFORMER_MINILM is {folder!r}: no such folder; give a model folder or unset it"
-            )
+            raise DataError(f"GLASSFORMER_MINILM is {folder!r}: no such folder; give a model folder or unset it")
         return folder
     spec = find_spec(PACKAGE)
     for location in (spec and spec.submodule_search_locations) or ():
@@ -244,8 +240,7 @@ def _show_words(console: Console, tour: Tour) -> None:
         table.add_column(Text(_short(word.text, 18)), no_wrap=True)
     for tap in tour.words[0].cosines:
         cells = [
-            Text.assemble(f"{word.cosines[tap]:.3f} ", (bar(word.cosines[tap], 12), "cyan"))
-            for word in tour.words
+            Text.assemble(f"{word.cosines[tap]:.3f} ", (bar(word.cosines[tap], 12), "cyan")) for word in tour.words
         ]
         table.add_row(tap, *cells)
     console.print(table)
@@ -274,9 +269,7 @@ def _show_sentences(console: Console, tour: Tour) -> None:
         "Sentence embeddings",
         f"One vector per text ({tour.pooling}). Cosine similarity: 1 = same direction, 0 = orthogonal.",
     )
-    console.print(
-        Text.assemble("  cosine ", (f"{tour.similarity:.3f} ", "bold"), (bar(tour.similarity, 30), "cyan"))
-    )
+    console.print(Text.assemble("  cosine ", (f"{tour.similarity:.3f} ", "bold"), (bar(tour.similarity, 30), "cyan")))
 
 
 def _show_next(console: Console, tour: Tour) -> None:

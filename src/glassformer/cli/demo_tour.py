@@ -109,9 +109,7 @@ def _trace(model: Model, text: str) -> TextPass:
 
     encoding = model.tokenizer(text, return_tensors="pt")
     ids = encoding["input_ids"][0].tolist()
-    content = [
-        position for position, token_id in enumerate(ids) if token_id not in model.tokenizer.special_ids
-    ]
+    content = [position for position, token_id in enumerate(ids) if token_id not in model.tokenizer.special_ids]
     if not content:
         raise DataError(f"{text!r} has no tokens but special ones; give at least one word")
     tape = Tape("embed.out", "blocks.0.*", "blocks.0.*.*", "attn.probs", "blocks.*.out", "final")
@@ -132,9 +130,7 @@ def _sharpest_heads(texts: tuple[TextPass, TextPass]) -> list[HeadLinks]:
             HeadLinks(layer, head, tuple(_strongest(text, text.taps[name][0, head]) for text in texts))
             for head in range(texts[0].taps[name].shape[1])
         ]
-        best.append(
-            max(((sum(link.prob for link in h.links if link), h) for h in heads), key=lambda pair: pair[0])
-        )
+        best.append(max(((sum(link.prob for link in h.links if link), h) for h in heads), key=lambda pair: pair[0]))
     top = sorted(best, key=lambda pair: -pair[0])[:MAX_HEADS]
     return sorted((head for sharpness, head in top if sharpness > 0), key=lambda head: head.layer)
 
@@ -162,9 +158,7 @@ def _shared_words(first: TextPass, second: TextPass) -> list[SharedWord]:
                 text=text,
                 positions=(positions, others),
                 same_ids=[first.ids[i] for i in positions] == [second.ids[i] for i in others],
-                cosines={
-                    tap: _cosine(first.taps[tap][0, positions], second.taps[tap][0, others]) for tap in taps
-                },
+                cosines={tap: _cosine(first.taps[tap][0, positions], second.taps[tap][0, others]) for tap in taps},
             )
         )
     return words

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 
-TextFile = Annotated[
-    str, typer.Argument(help="Text file (UTF-8), one text per line; - reads standard input.")
-]
+TextFile = Annotated[str, typer.Argument(help="Text file (UTF-8), one text per line; - reads standard input.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +37,7 @@ class EncodeOptions(Options):
         "fp32", "Inference precision: fp32 is exact; fp16, bf16 and int8 are faster on some machines."
     )
     batch_tokens: int | None = option(None, "Batch size, in tokens. Default: 1024.", min=1)
-    truncate: bool = option(
-        True, "Truncate texts that are too long, or raise an error.", "--truncate/--no-truncate"
-    )
+    truncate: bool = option(True, "Truncate texts that are too long, or raise an error.", "--truncate/--no-truncate")
 
 
 @command
@@ -130,9 +126,7 @@ def _check_output(out: Path) -> None:
     from glassformer.errors import DataError
 
     if out.suffix != ".npy":
-        raise DataError(
-            f"--output is {str(out)!r}; vectors are saved as a NumPy array, so its name must end in .npy"
-        )
+        raise DataError(f"--output is {str(out)!r}; vectors are saved as a NumPy array, so its name must end in .npy")
     if out.is_dir():
         raise DataError(f"{out}: is a folder; name a file in it, such as {out / 'vectors.npy'}")
     folder = out.absolute().parent

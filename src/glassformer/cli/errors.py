@@ -21,9 +21,7 @@ class AnalysisOptions(Serving):
     """What is listed, and where the page goes."""
 
     html: Path | None = option(None, "Write the page to this HTML file or folder instead of serving it.")
-    look: int = option(
-        10, "With --html: number of rows, the worst, that get an attention explorer page.", min=0
-    )
+    look: int = option(10, "With --html: number of rows, the worst, that get an attention explorer page.", min=0)
     only_print: bool = option(False, "Print only: serve no page.", "--print")
     top: int = option(10, "Number of rows to print.", min=1)
 
@@ -116,9 +114,7 @@ review = typer.Typer(
 @command
 def out(
     run: RunFolder,
-    sheet: Annotated[
-        Path, typer.Argument(help="Spreadsheet to write, such as sheet.csv.", show_default=False)
-    ],
+    sheet: Annotated[Path, typer.Argument(help="Spreadsheet to write, such as sheet.csv.", show_default=False)],
     worst: Annotated[int, typer.Option(min=1, help="Number of rows, those with the highest loss.")] = 100,
     *,
     rows: RunRows,
@@ -138,9 +134,7 @@ def out(
 
     split = evaluated_rows(run, rows)
     written = write_sheet(sheet, split.records, worst)
-    typer.echo(
-        f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`, then"
-    )
+    typer.echo(f"{written:,} of {len(split.records):,} rows in {sheet}: fill in the column `correction`, then")
     options = "".join(f" --data {shlex.quote(x)}" for x in rows.data or ())
     options += "".join(f" --column {shlex.quote(x)}" for x in rows.column or ())
     options += "" if rows.part == "validation" else f" --part {rows.part}"
@@ -153,9 +147,7 @@ def out(
 class ImportOptions(Options):
     """Where corrected rows go."""
 
-    output: Path = option(
-        ..., "Output file of the corrected rows: a new .jsonl, .csv or .tsv.", "--output", "-o"
-    )
+    output: Path = option(..., "Output file of the corrected rows: a new .jsonl, .csv or .tsv.", "--output", "-o")
     new_labels: bool = option(False, "Allow corrections to labels that do not occur in the data.")
 
 

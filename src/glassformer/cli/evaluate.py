@@ -34,9 +34,7 @@ class EvaluationRequest(Columns):
         None, "Name of the evaluation: saved as RUN/evaluation/NAME. Default: the name of the file.", "--as"
     )
     output: Path | None = option(None, "Output folder, instead of one in the run.", "--output", "-o")
-    baselines: bool = option(
-        True, "Evaluate baselines too, such as the majority class.", "--baselines/--no-baselines"
-    )
+    baselines: bool = option(True, "Evaluate baselines too, such as the majority class.", "--baselines/--no-baselines")
     device: str | None = option(None, "Device: cpu, cuda, mps or auto. Default: that of training.")
     task: str | None = option(None, "Task: classify, tag, answer, …", "--task", "-t", panel=MODEL)
     train: list[str] | None = option(None, "Training data files for the baselines; repeatable.", panel=MODEL)
@@ -128,9 +126,7 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
 
     data = request.data
     if request.train is not None:
-        raise ConfigError(
-            "--train is for a model that is not a run, with --task; a run knows its training data"
-        )
+        raise ConfigError("--train is for a model that is not a run, with --task; a run knows its training data")
     if request.format is not None and not data:
         raise ConfigError("--format describes the files of --data; give --data too")
     if not Path(folder, "config.yaml").is_file() and Path(folder, "config.json").is_file():
@@ -143,8 +139,7 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
     rows = request.sample(all_rows)
     own = not data and len(rows) == len(all_rows)
     saved_in = run.evaluation_folder(
-        request.name
-        or (VALIDATION if own else evaluation_name(data[0]) if data else f"{VALIDATION}-{len(rows)}")
+        request.name or (VALIDATION if own else evaluation_name(data[0]) if data else f"{VALIDATION}-{len(rows)}")
     )
     with counted(len(rows), "evaluating") as advance:
         return run.evaluate(None if own else rows, baselines=request.baselines, progress=advance), saved_in
@@ -157,13 +152,9 @@ def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evalua
     from glassformer.evaluation.runs import evaluate_model
 
     if not request.data:
-        raise ConfigError(
-            "a model that is not a run has no test data of its own; name the files: --data FILE"
-        )
+        raise ConfigError("a model that is not a run has no test data of its own; name the files: --data FILE")
     if request.name is not None:
-        raise ConfigError(
-            "--as names an evaluation within a run; a model that is not a run needs --output FOLDER"
-        )
+        raise ConfigError("--as names an evaluation within a run; a model that is not a run needs --output FOLDER")
     reading = request.reading() or {}
     rows = request.sample(read_rows(request.data, **reading))
     training_rows = None if request.train is None else read_rows(request.train, **reading)

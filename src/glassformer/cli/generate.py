@@ -69,9 +69,7 @@ class GenerateOptions(SamplingOptions, LengthOptions):
         "Locally typical sampling: from tokens whose surprisal is closest to the entropy, up to mass p.",
         panel=SAMPLING,
     )
-    length_penalty: float | None = option(
-        None, "Length penalty: above 0 favours long answers.", panel=BEAM_SEARCH
-    )
+    length_penalty: float | None = option(None, "Length penalty: above 0 favours long answers.", panel=BEAM_SEARCH)
     early_stopping: bool = option(
         False,
         "Early stopping: end once there are as many finished beams as the beam width.",
@@ -103,15 +101,11 @@ class GenerateOptions(SamplingOptions, LengthOptions):
     repetition_penalty: float | None = option(
         None, "Repetition penalty: above 1 makes tokens of the text so far less likely.", panel=RULES
     )
-    no_repeat_ngram_size: int | None = option(
-        None, "N-gram blocking: never repeat n tokens in a row.", panel=RULES
-    )
+    no_repeat_ngram_size: int | None = option(None, "N-gram blocking: never repeat n tokens in a row.", panel=RULES)
     bad_word: list[str] | None = option(
         None, "Bad word: a text never to generate; repeatable.", key="bad_words", panel=RULES
     )
-    min_new_tokens: int | None = option(
-        None, "Minimum number of new tokens: no end of text before.", panel=RULES
-    )
+    min_new_tokens: int | None = option(None, "Minimum number of new tokens: no end of text before.", panel=RULES)
     regex: str | None = option(None, "Regular expression that the whole answer matches.", panel=CONSTRAINTS)
     json_schema: str | None = option(
         None, "JSON schema that the answer conforms to: a file, or {…}.", panel=CONSTRAINTS

@@ -101,16 +101,12 @@ def _config_alone(path: Path) -> Path | None:
     """The config.json of a folder without weights, or the file itself; None for a checkpoint."""
     if path.is_file() and path.suffix == ".json":
         return path
-    if not (path / "config.json").is_file() or any(
-        file.name.endswith(WEIGHT_FILES) for file in path.iterdir()
-    ):
+    if not (path / "config.json").is_file() or any(file.name.endswith(WEIGHT_FILES) for file in path.iterdir()):
         return None
     return path / "config.json"
 
 
-def _without_weights(
-    config: Mapping[str, Any], folder: Path | None, task: str | None, dtype: str | None
-) -> Model:
+def _without_weights(config: Mapping[str, Any], folder: Path | None, task: str | None, dtype: str | None) -> Model:
     """A model from a config alone, on the meta device: shapes without weights."""
     from glassformer.edge import dtype_of
     from glassformer.model import Model
@@ -136,9 +132,7 @@ def _their_names(model: Model, weights: bool, allow_pickle: bool) -> Callable[[s
         prefixed = table.has_prefix(stored)
 
     return lambda ours: (
-        []
-        if ours in new
-        else [stored_spelling(name, stored) for name in table.find(ours, prefixed=prefixed)[1]]
+        [] if ours in new else [stored_spelling(name, stored) for name in table.find(ours, prefixed=prefixed)[1]]
     )
 
 

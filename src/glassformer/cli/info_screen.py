@@ -251,9 +251,7 @@ def _folded_names(result: ModelSummary) -> Iterator[tuple[str, list[str]]]:
 def _nth_of(path: str, which: int) -> str:
     """`blocks.0-5.attn` → `blocks.0.attn` (which = 0) or `blocks.5.attn` (which = -1)."""
     parts = path.split(".")
-    return ".".join(
-        part.replace(",", "-").split("-")[which] if part[:1].isdigit() else part for part in parts
-    )
+    return ".".join(part.replace(",", "-").split("-")[which] if part[:1].isdigit() else part for part in parts)
 
 
 def _merged(first: str, last: str, ranges: list[str]) -> str:
@@ -272,9 +270,7 @@ def _joined(names: list[str]) -> str:
 def show_taps(console: Console, result: ModelSummary, folded: bool) -> None:
     console.print()
     heading = f"{len(result.taps)} taps: tensors that a Tape can listen to or replace"
-    console.print(
-        Text.assemble((heading, "bold cyan"), ("" if not folded else "  (--taps lists each)", "dim"))
-    )
+    console.print(Text.assemble((heading, "bold cyan"), ("" if not folded else "  (--taps lists each)", "dim")))
     if not folded:
         for tap in result.taps:
             console.print(tap, markup=False, soft_wrap=True)

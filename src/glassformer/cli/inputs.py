@@ -66,9 +66,7 @@ def standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"standard input is not UTF-8 text (byte {error.start}); convert it to UTF-8"
-        ) from error
+        raise DataError(f"standard input is not UTF-8 text (byte {error.start}); convert it to UTF-8") from error
 
 
 def _is_file(argument: str) -> bool:
@@ -79,9 +77,7 @@ def _is_file(argument: str) -> bool:
     from glassformer.data.rows import EXTENSIONS, data_extension
     from glassformer.errors import DataError
 
-    if os.path.isfile(
-        argument
-    ):  # os.path, since Path.is_file raises for a text that is too long for a file name
+    if os.path.isfile(argument):  # os.path, since Path.is_file raises for a text that is too long for a file name
         return True
     if os.path.exists(argument) and (os.sep in argument or not os.path.isdir(argument)):
         raise DataError(f"{argument}: is no regular file; name one, or give its content by standard input: -")
@@ -103,11 +99,7 @@ def _texts_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:
     from glassformer.data.rows import EXTENSIONS, data_extension
 
     # A file of JSON lines may also hold texts, a line each.
-    return (
-        _rows_of(file, columns)
-        if EXTENSIONS.get(data_extension(file)) in TABLES
-        else _lines_of(file, columns)
-    )
+    return _rows_of(file, columns) if EXTENSIONS.get(data_extension(file)) in TABLES else _lines_of(file, columns)
 
 
 def _rows_of(file: Path, columns: Sequence[str]) -> Iterator[Any]:

@@ -82,9 +82,7 @@ def look(
         raise DataError(f"look takes one text or two, got {len(texts)}; put each in quotes")
     exact_layers = page.exact_layers()
     options = {**decoding.given(), **sampling.given()}
-    start = InitialView(
-        view=page.view, layer=page.layer, heads=page.head, theme=page.theme, options=options or None
-    )
+    start = InitialView(view=page.view, layer=page.layer, heads=page.head, theme=page.theme, options=options or None)
     inputs = _read_texts(texts)
 
     from glassformer.explorer import Look

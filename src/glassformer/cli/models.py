@@ -27,9 +27,7 @@ def sizes(
     ] = None,
     notes: Annotated[
         bool,
-        typer.Option(
-            "--notes", help="Check claims about model sizes in lecture notes against computed ones."
-        ),
+        typer.Option("--notes", help="Check claims about model sizes in lecture notes against computed ones."),
     ] = False,
     json: Json = False,
 ) -> None:

@@ -76,9 +76,7 @@ class Options:
         """The options that were given, by the names that the library has for them."""
         values = {x.metadata["key"] or x.name: getattr(self, x.name) for x in fields(self)}
         return {
-            name: value
-            for name, value in values.items()
-            if value is not None and value is not False and value != []
+            name: value for name, value in values.items() if value is not None and value is not False and value != []
         }
 
 
@@ -174,9 +172,7 @@ class Serving(Options):
     browser: bool | None = option(
         None, "Open a web browser. Default: when there is a display.", "--browser/--no-browser"
     )
-    html: Path | None = option(
-        None, "Write the page to this HTML file (self-contained) instead of serving it."
-    )
+    html: Path | None = option(None, "Write the page to this HTML file (self-contained) instead of serving it.")
 
 
 # ── loading a model ──────────────────────────────────────────────────────────────────────────────────────
@@ -277,9 +273,7 @@ class RunRows(Options):
     """Rows of a run: a split, or other files."""
 
     part: str = option("validation", "Dataset split: validation, train, or the name of an `evaluate --data`.")
-    data: list[str] | None = option(
-        None, "Data files to use instead of the split; repeatable.", "--data", "-d"
-    )
+    data: list[str] | None = option(None, "Data files to use instead of the split; repeatable.", "--data", "-d")
     column: list[str] | None = option(
         None, "Column mapping of --data, role=column: text=tweet; repeatable.", "--column", "-c"
     )
@@ -322,8 +316,6 @@ def columns_of(texts: Sequence[str] | None, roles: Sequence[str]) -> dict[str, s
             warn_former(f"--column {text}", f"--column {roles[0]}={text}")
             role, name = roles[0], text
         elif role not in roles:
-            raise ConfigError(
-                f"--column is {text!r}; it must be role=name, with a role of {', '.join(roles)}"
-            )
+            raise ConfigError(f"--column is {text!r}; it must be role=name, with a role of {', '.join(roles)}")
         columns[role] = name
     return columns

@@ -22,9 +22,7 @@ TEXTS = ("Time flies like an arrow.", "Fruit flies like a banana, and a banana f
 def parity(
     folder: Annotated[Path, typer.Argument(help="Model folder, with config.json and weights.")],
     *,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for programs, with each input separately.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, with each input separately.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Random seed of the input ids.")] = 0,
     loading: Annotated[Loading, Without(["device", "dtype", "revision", "offline"])],
 ) -> None:
@@ -41,9 +39,7 @@ def parity(
         raise typer.Exit(1)
 
 
-def compare_folder(
-    folder: Path, *, seed: int = 0, allow_pickle: bool = False
-) -> tuple[ParityReport, dict[str, Any]]:
+def compare_folder(folder: Path, *, seed: int = 0, allow_pickle: bool = False) -> tuple[ParityReport, dict[str, Any]]:
     """Load a folder in both libraries and compare them; with a description of what was compared.
 
     Raises: MissingExtraError: the reference library is not installed. DataError: `folder` is no folder.

@@ -67,9 +67,7 @@ class FileOptions(Options):
     )
     pair: str | None = option(None, "Deprecated: --column text_pair=COLUMN.", "--pair", hidden=True)
     output: Path | None = option(None, "Output file: one JSON line per text.", "--output", "-o", panel=BATCH)
-    resume: bool = option(
-        False, "Resume: continue after the last prediction in the output file.", panel=BATCH
-    )
+    resume: bool = option(False, "Resume: continue after the last prediction in the output file.", panel=BATCH)
     overwrite: bool = option(False, "Overwrite the output file.", panel=BATCH)
 
     def columns(self) -> dict[str, str]:
@@ -86,14 +84,10 @@ class PredictOptions(LengthOptions):
     """Options of the task."""
 
     batch_size: int | None = option(None, "Batch size, in texts.", min=1, panel=BATCH)
-    prefix: str | None = option(
-        None, "Prefix (prompt) put before each text, such as 'summarize: '.", panel=GENERATION
-    )
+    prefix: str | None = option(None, "Prefix (prompt) put before each text, such as 'summarize: '.", panel=GENERATION)
     src_lang: str | None = option(None, "Source language code, such as de_DE.", panel=GENERATION)
     tgt_lang: str | None = option(None, "Target language code.", panel=GENERATION)
-    set: list[str] | None = option(
-        None, "Any other option of the task or of generation, as name=value; repeatable."
-    )
+    set: list[str] | None = option(None, "Any other option of the task or of generation, as name=value; repeatable.")
     top_k: int | None = option(
         None, "Number of predictions per text or mask: the k most probable.", min=1, panel=CLASSIFICATION
     )
@@ -236,9 +230,7 @@ def _count_done(output: Path, texts: list[Any], batch: FileOptions) -> int:
         output.write_bytes(b"")  # fails now, before the work, where writing is not allowed
         return 0
     if not batch.resume:
-        raise DataError(
-            f"{output}: already exists; --resume continues after its last line, --overwrite replaces it"
-        )
+        raise DataError(f"{output}: already exists; --resume continues after its last line, --overwrite replaces it")
     content = output.read_bytes()
     complete = content[: content.rfind(b"\n") + 1]
     try:
@@ -246,9 +238,7 @@ def _count_done(output: Path, texts: list[Any], batch: FileOptions) -> int:
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{output}: is not a file of predictions; --overwrite replaces it") from error
     if predicted != texts[: len(predicted)]:
-        raise DataError(
-            f"{output}: holds predictions for other texts; name another file, or give --overwrite"
-        )
+        raise DataError(f"{output}: holds predictions for other texts; name another file, or give --overwrite")
     if len(complete) < len(content):
         os.truncate(output, len(complete))
     return len(predicted)
@@ -283,9 +273,7 @@ def _show_prediction(prediction: Any) -> None:
             typer.echo(f"{result.score:7.2%}  {visible(result.token_str):12}  {visible(result.sequence)}")
         elif isinstance(result, (Entity, TaggedToken)):
             name = result.entity_group if isinstance(result, Entity) else result.entity
-            typer.echo(
-                f"{visible(name):8}{result.score:7.2%}  {visible(result.word)}  {result.start}-{result.end}"
-            )
+            typer.echo(f"{visible(name):8}{result.score:7.2%}  {visible(result.word)}  {result.start}-{result.end}")
         elif isinstance(result, Result):
             typer.echo(visible_lines(result.text))
 

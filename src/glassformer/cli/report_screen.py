@@ -43,11 +43,7 @@ def show_seeds(summary: SeedSummary, console: Console) -> None:
             [f"seed {run.seed}", run.report.metrics[metric].written(3), duration]
             for run, duration in zip(summary.runs, durations, strict=True)
         ),
-        *(
-            [name, scores[metric].written(), ""]
-            for name, scores in summary.baselines.items()
-            if metric in scores
-        ),
+        *([name, scores[metric].written(), ""] for name, scores in summary.baselines.items() if metric in scores),
     ]
     console.print(table_of(["", metric, "minutes (CPU)"], rows, left=1))
     console.print()

@@ -22,11 +22,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 def amount(number: float) -> str:
     """Format a count in three or four digits: `9,216`, `22.7M`."""
-    return (
-        f"{number:,.0f}"
-        if number < 9_999.5
-        else _scaled(number, ("", "k", "M", "G", "T", "P")).replace(" ", "")
-    )
+    return f"{number:,.0f}" if number < 9_999.5 else _scaled(number, ("", "k", "M", "G", "T", "P")).replace(" ", "")
 
 
 def byte_amount(number: float) -> str:

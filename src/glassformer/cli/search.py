@@ -42,9 +42,7 @@ class SearchOptions(Options):
 def search(
     config: Annotated[
         Path,
-        typer.Argument(
-            help="Configuration file (YAML) as for train, with a section `search`.", show_default=False
-        ),
+        typer.Argument(help="Configuration file (YAML) as for train, with a section `search`.", show_default=False),
     ],
     options: SearchOptions,
     quiet: Quiet = False,

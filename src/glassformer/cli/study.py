@@ -29,17 +29,13 @@ class StudyOptions(Options):
     html: Path | None = option(None, "Write the report to this HTML file (self-contained).")
 
     def __post_init__(self) -> None:
-        if self.html is not None and (
-            self.html.suffix != ".html" or not self.html.absolute().parent.is_dir()
-        ):
+        if self.html is not None and (self.html.suffix != ".html" or not self.html.absolute().parent.is_dir()):
             raise ConfigError(f"{self.html}: the HTML file must end in .html, in a folder that exists")
 
 
 @command
 def study(
-    config: Annotated[
-        Path, typer.Argument(help="Configuration file (YAML) as for train, with a section `study`.")
-    ],
+    config: Annotated[Path, typer.Argument(help="Configuration file (YAML) as for train, with a section `study`.")],
     *,
     options: StudyOptions,
     json: Json = False,

@@ -18,9 +18,7 @@ from glassformer.cli.screen import plain_table, print_facts, print_json, termina
 if TYPE_CHECKING:
     from glassformer.text.stages import Stages, TokenStage
 
-tokenizer = typer.Typer(
-    name="tokenizer", no_args_is_help=True, add_completion=False, help="Train tokenizers."
-)
+tokenizer = typer.Typer(name="tokenizer", no_args_is_help=True, add_completion=False, help="Train tokenizers.")
 
 MEASURED_TEXTS = 20_000
 
@@ -75,9 +73,7 @@ def train(files: Files, *, options: TrainOptions, json: Json = False) -> None:
     from glassformer.text.train import coverage, train_tokenizer
 
     if existing := [name for name in TOKENIZER_FILES if (options.output / name).exists()]:
-        raise DataError(
-            f"{options.output / existing[0]}: already exists; choose another folder with --output"
-        )
+        raise DataError(f"{options.output / existing[0]}: already exists; choose another folder with --output")
     texts = Corpus(files, columns_of(options.column, ["text"]).get("text", "text"))
     trained = train_tokenizer(
         texts,
@@ -125,9 +121,7 @@ class Corpus:
             rows = stream_rows(file, kind=kind, columns=[column], buffer=1)
             for row in rows:
                 if not isinstance(row[column], str):
-                    raise DataError(
-                        f"{rows.where}: {column!r} is {safe_repr(row[column])}; it must be a text"
-                    )
+                    raise DataError(f"{rows.where}: {column!r} is {safe_repr(row[column])}; it must be a text")
                 yield row[column]
 
 
@@ -144,9 +138,7 @@ def _show(report: dict[str, Any]) -> None:
     )
 
 
-def tokens(
-    model: ModelName, text: Annotated[str, typer.Argument(help="Text, in quotes.")], json: Json = False
-) -> None:
+def tokens(model: ModelName, text: Annotated[str, typer.Argument(help="Text, in quotes.")], json: Json = False) -> None:
     """Tokenize a text, step by step: normalisation, words, subwords, special tokens, ids, character offsets."""
     from glassformer.hub import resolve
     from glassformer.text import Tokenizer

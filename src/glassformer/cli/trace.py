@@ -29,9 +29,7 @@ def trace(
             show_default=False,
         ),
     ] = None,
-    all_layers: Annotated[
-        bool, typer.Option("--all", help="Show every layer, without folding equal ones.")
-    ] = False,
+    all_layers: Annotated[bool, typer.Option("--all", help="Show every layer, without folding equal ones.")] = False,
     task: HeadTask = None,
     *,
     loading: Loading,

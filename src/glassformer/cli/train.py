@@ -25,9 +25,7 @@ OPTIMISATION, RUN = "Optimisation", "Run"
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Argument(
-        help="Configuration file (YAML); options on the command line override it.", show_default=False
-    ),
+    typer.Argument(help="Configuration file (YAML); options on the command line override it.", show_default=False),
 ]
 
 
@@ -38,9 +36,7 @@ class Overrides(Columns):
     task: str | None = option(
         None, "Task: classify, tag, answer, generate, fill, translate, summarise, denoise, …", "--task", "-t"
     )
-    model: str | None = option(
-        None, "Pretrained model to fine-tune: a folder, or a name on the Hub.", "--model", "-m"
-    )
+    model: str | None = option(None, "Pretrained model to fine-tune: a folder, or a name on the Hub.", "--model", "-m")
     data: list[str] | None = option(
         None, "Training data files; repeatable.", "--data", "-d", panel=DATA, key="data.train"
     )
@@ -84,9 +80,7 @@ class Overrides(Columns):
     tracker: list[str] | None = option(
         None, "Experiment tracker: tensorboard, wandb or trackio; repeatable.", panel=RUN, key="trackers"
     )
-    dry_run: bool = option(
-        False, "Dry run: do everything but update the weights.", panel=RUN, key="training.dry_run"
-    )
+    dry_run: bool = option(False, "Dry run: do everything but update the weights.", panel=RUN, key="training.dry_run")
 
     def apply(self, values: dict[str, Any]) -> None:
         """Override values of a configuration with the options that were given."""
@@ -278,9 +272,7 @@ def train_seeds(
 
     numbers = parse_seeds(seeds)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError(
-            "--seeds trains several runs one after the other, in one process; with torchrun, give --seed"
-        )
+        raise ConfigError("--seeds trains several runs one after the other, in one process; with torchrun, give --seed")
     if (Path(config.output) / CONFIG).is_file():
         raise ConfigError(f"{config.output}: holds a run of a single seed already; choose another folder")
     for number in numbers:

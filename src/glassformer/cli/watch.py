@@ -174,15 +174,11 @@ class LiveView:
         chosen = self._trace.nodes[node]
         choice = self._trace.tree.choices[chosen.parent]
         vocabulary = self._trace.vocabulary
-        words = (
-            f"step {chosen.depth} of {self._options.max_new_tokens} · {choice.entropy / math.log(2):.2f} bits"
-        )
+        words = f"step {chosen.depth} of {self._options.max_new_tokens} · {choice.entropy / math.log(2):.2f} bits"
         if choice.remaining < vocabulary:
             probe = self._trace.distribution(chosen.parent)
             mass = float(probe.model[probe.filtered.isfinite()].exp().sum())
-            words += (
-                f" · {choice.remaining:,} of {vocabulary:,} tokens kept, with {mass:.1%} of the probability"
-            )
+            words += f" · {choice.remaining:,} of {vocabulary:,} tokens kept, with {mass:.1%} of the probability"
         return Group(_one_line(Text(words, style="bold")), self._bars(choice.top[:bars], chosen))
 
     def _bars(self, top: Sequence[Candidate], chosen: TokenNode) -> Table:

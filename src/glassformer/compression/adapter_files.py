@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
-UNSUPPORTED_KEYS = tuple(
-    "use_dora use_rslora rank_pattern alpha_pattern layer_replication megatron_config".split()
-)
+UNSUPPORTED_KEYS = tuple("use_dora use_rslora rank_pattern alpha_pattern layer_replication megatron_config".split())
 """PEFT options that change the computation and are not supported."""
 
 
@@ -145,8 +143,7 @@ def _matched(
     if not layers:
         raise WeightsError(f"{folder / WEIGHTS}: holds no adapter")
     low_rank = {
-        name: (stored[f"{layer}.lora_A.weight"], stored[f"{layer}.lora_B.weight"])
-        for name, layer in layers.items()
+        name: (stored[f"{layer}.lora_A.weight"], stored[f"{layer}.lora_B.weight"]) for name, layer in layers.items()
     }
     return low_rank, {name: names.read(name, [stored[key] for key in of]) for name, of in full.items()}
 
@@ -162,16 +159,12 @@ def _check_config(config: Mapping[str, Any], folder: Path) -> None:
     """Check that a config is of a plain LoRA adapter. Raises: UnsupportedError, ConfigError."""
     where = folder / CONFIG
     if config.get("peft_type") != "LORA":
-        raise UnsupportedError(
-            f"{where}: peft_type is {safe_repr(config.get('peft_type'))}; supported: 'LORA'"
-        )
+        raise UnsupportedError(f"{where}: peft_type is {safe_repr(config.get('peft_type'))}; supported: 'LORA'")
     for key in UNSUPPORTED_KEYS:
         if config.get(key):
             raise UnsupportedError(f"{where}: {key} = {safe_repr(config[key])} is not supported")
     if config.get("bias", "none") != "none":
-        raise UnsupportedError(
-            f"{where}: bias = {safe_repr(config['bias'])} is not supported; supported: 'none'"
-        )
+        raise UnsupportedError(f"{where}: bias = {safe_repr(config['bias'])} is not supported; supported: 'none'")
     for key in ("r", "lora_alpha", "lora_dropout"):
         value = config.get(key, 0.0 if key == "lora_dropout" else None)
         if isinstance(value, bool) or not isinstance(value, int if key == "r" else (int, float)):

@@ -97,11 +97,7 @@ def target_modules(network: nn.Module) -> dict[str, TargetModule]:
     for owner, module in network.named_modules():
         layers = () if isinstance(module, (TokenPrediction, AdaptedLinear)) else module.named_children()
         for name, layer in layers:
-            if (
-                type(layer) not in (nn.Linear, AdaptedLinear)
-                or owners[id(layer.weight)] > 1
-                or id(layer) in visited
-            ):
+            if type(layer) not in (nn.Linear, AdaptedLinear) or owners[id(layer.weight)] > 1 or id(layer) in visited:
                 continue
             visited.add(id(layer))
             prefix = f"{owner}." if owner else ""
@@ -166,9 +162,7 @@ class AdaptedLinear(nn.Linear):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
         y = F.linear(x, self.weight, self.bias)
         for adapter in self.low_ranks():
-            y[..., adapter.rows].add_(
-                adapter(x)
-            )  # in place: y is new, and a sum would copy all of q, k and v
+            y[..., adapter.rows].add_(adapter(x))  # in place: y is new, and a sum would copy all of q, k and v
         return y
 
     def low_ranks(self) -> Iterator[LowRank]:
@@ -263,9 +257,7 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
     _check_not_prepared(network)
     check_not_adapted(network)
     known, modules = target_modules(network), dict(network.named_modules())
-    chosen = [
-        name for name in known if any(pattern_matches(pattern, name) for pattern in spec.target_modules)
-    ]
+    chosen = [name for name in known if any(pattern_matches(pattern, name) for pattern in spec.target_modules)]
     for patterns, names, what in (
         (spec.target_modules, known, "target module"),
         (spec.modules_to_save, modules, "module"),
@@ -283,9 +275,7 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
         layer = layers.setdefault(target.layer, AdaptedLinear(base))
         layer.adapters[name.rpartition(".")[2]] = by_target[name]
     prefixes = tuple(
-        f"{path}."
-        for path in modules
-        if any(pattern_matches(pattern, path) for pattern in spec.modules_to_save)
+        f"{path}." for path in modules if any(pattern_matches(pattern, path) for pattern in spec.modules_to_save)
     )
     full_parameters = {name: p for name, p in network.named_parameters() if name.startswith(prefixes)}
     adapters = Adapters(network, spec, layers, by_target, full_parameters)
@@ -313,9 +303,7 @@ def check_not_adapted(network: nn.Module) -> None:
     Raises: ConfigError: it has.
     """
     if any(isinstance(module, AdaptedLinear) for module in network.modules()):
-        raise ConfigError(
-            "the model has adapters; merge() or remove() them first (save_adapters writes them alone)"
-        )
+        raise ConfigError("the model has adapters; merge() or remove() them first (save_adapters writes them alone)")
 
 
 def _check_not_prepared(network: nn.Module) -> None:

@@ -160,9 +160,7 @@ class _Attention(Node):
             enable_gqa=k.shape[1] != q.shape[1],
         )  # fmt: skip
 
-    def _explicit(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow
-    ) -> Tensor:
+    def _explicit(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, flow: Flow) -> Tensor:
         group_size = q.shape[1] // k.shape[1]  # query heads that share one key/value head
         k, v = k.repeat_interleave(group_size, dim=1), v.repeat_interleave(group_size, dim=1)  # [B, H, S, E]
         keep = mask.dense(q.shape[2], k.shape[2], q.device)
@@ -180,9 +178,7 @@ class _Attention(Node):
         E = self.spec.E
         # Split first, transpose then: the backward pass joins the gradients by a single copy.
         parts = x.split([count * E for count in counts], dim=-1)
-        return tuple(
-            part.unflatten(-1, (count, E)).transpose(1, 2) for part, count in zip(parts, counts, strict=True)
-        )
+        return tuple(part.unflatten(-1, (count, E)).transpose(1, 2) for part, count in zip(parts, counts, strict=True))
 
 
 class Attention(_Attention):
@@ -209,9 +205,7 @@ class Attention(_Attention):
         self.qkv = nn.Linear(spec.width, (spec.heads + 2 * spec.K) * spec.E, bias=spec.bias)
         self.q_norm = self.k_norm = None
         if spec.qk_norm is not None:
-            share = (
-                spec.K if spec.qk_norm.width > spec.E else spec.heads
-            )  # there are fewer keys to norm together
+            share = spec.K if spec.qk_norm.width > spec.E else spec.heads  # there are fewer keys to norm together
             self.q_norm = make_norm(spec.qk_norm)
             self.k_norm = make_norm(replace(spec.qk_norm, width=spec.qk_norm.width * share // spec.heads))
 
@@ -256,9 +250,7 @@ class Attention(_Attention):
         """Attention of one row in which several texts lie end to end. [1, H, T, E]"""
         T = q.shape[2]
         if flow.keep is not None or flow.cache is not None:
-            raise ConfigError(
-                "packing goes with neither keep nor cache; a packed row has no padding and no past"
-            )
+            raise ConfigError("packing goes with neither keep nor cache; a packed row has no padding and no past")
         if (len(q), T) != (1, packing.tokens):
             raise ConfigError(
                 f"packing holds {packing.tokens} tokens in one row, x is {len(q)} × {T}; they must be equal"
@@ -332,9 +324,5 @@ class CrossAttention(_Attention):
             return k, v
 
         q = self.tap(flow, "q", self.split_heads(self.q(x), self.spec.heads)[0])
-        k, v = (
-            flow.cache.encoder_keys_values(self, keys_and_values)
-            if flow.cache is not None
-            else keys_and_values()
-        )
+        k, v = flow.cache.encoder_keys_values(self, keys_and_values) if flow.cache is not None else keys_and_values()
         return q, self.tap(flow, "k", k), self.tap(flow, "v", v)

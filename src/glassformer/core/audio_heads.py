@@ -72,9 +72,7 @@ class CTCHead(Head):
         """Number of rows: each has one loss for all its letters."""
         return {"loss": len(single_tensor(labels))}
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         refuse_smoothing(smoothing, "letters are not aligned to frames")
         logits, labels = not_none(output.logits), single_tensor(labels)
         V = logits.shape[-1]
@@ -125,9 +123,7 @@ class MeanPoolingClassifier(Head):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         return Output(logits=self.classifier(mean_token(self.projection(x), flow)))
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         return {"loss": summed_cross_entropy(not_none(output.logits), single_tensor(labels), smoothing)}
 
 

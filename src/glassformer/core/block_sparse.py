@@ -209,9 +209,7 @@ class BlockSparseAttention(Attention):
             raise ConfigError(
                 "block-sparse attention goes with neither cache nor bias; it sees a whole text, at no distance"
             )
-        packing = (
-            flow.packing
-        )  # packed texts of equal length come here as a batch, so S is the length of each
+        packing = flow.packing  # packed texts of equal length come here as a batch, so S is the length of each
         lengths = (S,) if packing is None or packing.tokens != S else packing.lengths
         if all(map(self.pattern.is_dense, lengths)):
             return super().attend(q, k, v, mask, bias, flow)
@@ -224,9 +222,7 @@ class BlockSparseAttention(Attention):
             return self._dense(q, k, v, mask, lengths, flow)
         return self._sparse(q, k, v, mask.keep)
 
-    def _dense(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, lengths: Sequence[int], flow: Flow
-    ) -> Tensor:
+    def _dense(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, lengths: Sequence[int], flow: Flow) -> Tensor:
         """All scores of texts that lie end to end, with the hidden ones -inf, for a tape. [B, H, T, E]"""
         multiplicity = self._key_multiplicity(lengths).to(q.device)
         keep = multiplicity > 0
@@ -263,9 +259,7 @@ class BlockSparseAttention(Attention):
 
         plan = self.plan(T)
         blocks = plan.blocks.to(q.device)  # [H or 1, N - 2, G]
-        log_multiplicity = (
-            plan.multiplicity.double().log().to(q)[..., None]
-        )  # -inf where a block counts 0 times
+        log_multiplicity = plan.multiplicity.double().log().to(q)[..., None]  # -inf where a block counts 0 times
         visible = keep.expand(B, 1, 1, -1).unflatten(-1, (N, block))[:, 0, 0]  # [B, N, block]
         queries = q.unflatten(2, (N, block))[:, :, 1:-1]  # [B, H, N - 2, block, E]
         keys, values = (x.unflatten(2, (N, block)).flatten(1, 2) for x in (k, v))  # [B, H · N, block, E]
@@ -284,9 +278,7 @@ class BlockSparseAttention(Attention):
                 queries[:, :, some].flatten(0, 1),  # [B · H, Q, block, E]
                 keys.index_select(1, indices).view(shape),  # [B · H, Q, G · block, E]
                 values.index_select(1, indices).view(shape),
-                bias.flatten(3)
-                .expand(-1, H, -1, -1)
-                .flatten(0, 1)[:, :, None],  # from [B, H or 1, Q, G, block]
+                bias.flatten(3).expand(-1, H, -1, -1).flatten(0, 1)[:, :, None],  # from [B, H or 1, Q, G, block]
                 scale=self.scale,
             )
             parts.append(part.unflatten(0, (B, H)).flatten(2, 3))
@@ -304,9 +296,7 @@ def random_blocks(N: int, block: int, random: int, heads: int, seed: int, longes
     """
     bits = _random_bits(seed)
     if N * block in PAPER_LENGTHS:
-        return tuple(
-            _paper_rows(max(longest // block, N), block, random, bits)[: N - 2] for _ in range(heads)
-        )
+        return tuple(_paper_rows(max(longest // block, N), block, random, bits)[: N - 2] for _ in range(heads))
     rows = [[_random_row(i, 2 * random + 5, random, bits) for _ in range(heads)] for i in range(1, N - 1)]
     return tuple(zip(*rows, strict=True))
 

@@ -91,9 +91,7 @@ class Residual(Node):
         self.dropout = nn.Dropout(spec.dropout)
         self.on_residual = make_norm(spec.on_residual)
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
         y = self.after(sublayer(self.before(x)))
         normed: Tensor = self.on_residual(x + (self.dropout(y) if self.training else y))
         return normed

@@ -43,9 +43,7 @@ class KeyValueCache:
         total = self.length + k.shape[2]
         buffers = self._buffers.get(layer)
         if buffers is not None and len(buffers[0]) != len(k):
-            raise ConfigError(
-                f"the cache holds {len(buffers[0])} texts, the batch {len(k)}; make one cache a batch"
-            )
+            raise ConfigError(f"the cache holds {len(buffers[0])} texts, the batch {len(k)}; make one cache a batch")
         if buffers is None or buffers[0].shape[2] < total:
             buffers = (
                 self._grown(buffers and buffers[0], k, total),
@@ -85,9 +83,7 @@ class KeyValueCache:
 
         self._buffers = {layer: (selected(k), selected(v)) for layer, (k, v) in self._buffers.items()}
         if sources is not None:
-            self._encoder_buffers = {
-                layer: (k[sources], v[sources]) for layer, (k, v) in self._encoder_buffers.items()
-            }
+            self._encoder_buffers = {layer: (k[sources], v[sources]) for layer, (k, v) in self._encoder_buffers.items()}
 
     def copy_rows(self, targets: Tensor, rows: Tensor, start: int = 0) -> None:
         """Overwrite the rows `targets` by copies of `rows`, from token `start` on, in place. [n] each
@@ -116,9 +112,7 @@ class KeyValueCache:
     @property
     def nbytes(self) -> int:
         """Size of all buffers in bytes."""
-        return sum(
-            t.nbytes for pair in (*self._buffers.values(), *self._encoder_buffers.values()) for t in pair
-        )
+        return sum(t.nbytes for pair in (*self._buffers.values(), *self._encoder_buffers.values()) for t in pair)
 
     def __repr__(self) -> str:
         return f"KeyValueCache({self.length} tokens, {len(self._buffers)} layers, {self.nbytes / 1e6:.1f} MB)"

@@ -68,9 +68,7 @@ class Grid:
     rows: int
     columns: int
 
-    def pool_cells(
-        self, x: Float[Tensor, "B T"], how: Literal["mean", "sum", "amax"]
-    ) -> Float[Tensor, "B R C"]:
+    def pool_cells(self, x: Float[Tensor, "B T"], how: Literal["mean", "sum", "amax"]) -> Float[Tensor, "B R C"]:
         """Reduce the numbers of each cell's tokens to one; 0 where a cell has no token."""
         cells = x.new_zeros(len(x), self.rows * self.columns)
         pooled = cells.scatter_reduce(1, self.cell_ids, x, how, include_self=False)
@@ -170,9 +168,7 @@ class CellSelection(Head):
         """Number of tables: each has one loss for all its tokens."""
         return {"loss": len(single_tensor(labels))}
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Labels are 1 for tokens of the cells that answer, 0 for all others. [B, T]"""
         refuse_smoothing(smoothing, "a cell is selected or not")
         assert isinstance(output, CellSelectionOutput)  # from `select`
@@ -196,9 +192,7 @@ class CellSelection(Head):
         losses: Tensor = (by_token * output.visible).sum(dim=-1) / (output.visible.sum(dim=-1) + EPSILON)
         return losses
 
-    def _column_losses(
-        self, output: CellSelectionOutput, targets: Float[Tensor, "B T"]
-    ) -> Float[Tensor, "B"]:
+    def _column_losses(self, output: CellSelectionOutput, targets: Float[Tensor, "B T"]) -> Float[Tensor, "B"]:
         """Loss of the column, plus that of its cells; where no cell is selected, the column is 0 and has no cells."""
         grid = Grid(output.cells, self.spec.rows, self.spec.columns)
         answers = grid.pool_cells(targets, "sum").sum(dim=1)  # [B, C]
@@ -240,13 +234,11 @@ class CellSelectionWithAggregation(CellSelection):
             "operator": self.operator.label_counts(operator)["loss"],
         }
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         cells, operator = self._split_labels(labels)
-        operator_loss = self.operator.output_loss_sums(
-            replace(output, logits=output.logits_aggregation), operator
-        )["loss"]
+        operator_loss = self.operator.output_loss_sums(replace(output, logits=output.logits_aggregation), operator)[
+            "loss"
+        ]
         cell_loss = super().output_loss_sums(output, cells, smoothing=smoothing)["loss"]
         return {"cells": cell_loss, "operator": self.spec.operator_weight * operator_loss}
 

@@ -65,9 +65,7 @@ class SequenceClassifier(Head):
         labels = single_tensor(labels)
         return {"loss": count_labels(labels) if self._problem(labels) == "single" else labels.numel()}
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         logits, labels = not_none(output.logits), single_tensor(labels)
         problem = self._problem(labels)
         if problem == "single":
@@ -103,9 +101,7 @@ class TokenClassifier(Head):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         return Output(logits=self.classifier(self.dropout(x)))
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         return {"loss": summed_cross_entropy(not_none(output.logits), single_tensor(labels), smoothing)}
 
 
@@ -130,13 +126,10 @@ class SpanClassifier(Head):
 
     def label_counts(self, labels: Labels) -> dict[str, int]:
         return {
-            name.removesuffix("_positions"): count_labels(label)
-            for name, label in self._split_labels(labels).items()
+            name.removesuffix("_positions"): count_labels(label) for name, label in self._split_labels(labels).items()
         }
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Half of each summed loss, so that start and end together make one loss."""
         refuse_smoothing(smoothing, "a span is two positions")
         positions = self._split_labels(labels)
@@ -179,11 +172,7 @@ class SpanClassifier(Head):
             raise DataError("a span needs labels={'start_positions': [B], 'end_positions': [B]}")
         for name, label in labels.items():
             if not isinstance(label, Tensor) or label.dtype != torch.int64 or label.dim() != 1:
-                shown = (
-                    f"{label.dtype} of shape {list(label.shape)}"
-                    if isinstance(label, Tensor)
-                    else type(label)
-                )
+                shown = f"{label.dtype} of shape {list(label.shape)}" if isinstance(label, Tensor) else type(label)
                 raise DataError(
                     f"{name} is {shown}; it must be int64 of shape [B], the position of a token in each text"
                 )
@@ -201,7 +190,5 @@ def _position_loss(logits: Float[Tensor, "B T"], positions: Tensor) -> Float[Ten
     logits, positions = logits[counted], positions[counted].clamp(min=0)
     beyond = positions >= logits.shape[1]
     if bool(beyond.any()) or bool(logits.gather(1, positions[:, None]).isneginf().any()):
-        raise DataError(
-            f"an answer stands at {positions.tolist()}, beyond its text's end; a text without one has -100"
-        )
+        raise DataError(f"an answer stands at {positions.tolist()}, beyond its text's end; a text without one has -100")
     return summed_cross_entropy(logits, positions)

@@ -62,9 +62,7 @@ class Router(Node):
         self.experts_per_token = spec.experts_per_token
         self.scores = RouterScores(spec.width, spec.experts, bias=False)
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], flow: Flow
-    ) -> tuple[Int[Tensor, "B T k"], Float[Tensor, "B T k"]]:
+    def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> tuple[Int[Tensor, "B T k"], Float[Tensor, "B T k"]]:
         wide = torch.promote_types(x.dtype, torch.float32)
         probs = self.tap(flow, "probs", torch.softmax(self.scores(x), dim=-1, dtype=wide))  # [B, T, X]
         chosen = self.tap(flow, "chosen", probs.topk(self.experts_per_token).indices)  # [B, T, k]

@@ -96,11 +96,7 @@ class Output:
                 return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
             return f"{len(value)} tensors" if isinstance(value, dict) else str(value)
 
-        return (
-            "Output(\n"
-            + "".join(f"  {name}: {show(value)}\n" for name, value in self.present().items())
-            + ")"
-        )
+        return "Output(\n" + "".join(f"  {name}: {show(value)}\n" for name, value in self.present().items()) + ")"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +153,7 @@ class Flow:
             return self.positions
         if self.packing is not None:
             if self.packing.tokens != T:
-                raise ConfigError(
-                    f"packing holds {self.packing.tokens} tokens, the row {T}; they must be equal"
-                )
+                raise ConfigError(f"packing holds {self.packing.tokens} tokens, the row {T}; they must be equal")
             return self.packing.positions(device)
         if self.keep is not None and self.keep.shape[1] == 1:
             counted = self.keep[:, 0].long().cumsum(-1) - 1  # [B, S]
@@ -253,14 +247,10 @@ class Tape:
             edit = self._edits[name]
             edited = edit.to(x) if isinstance(edit, Tensor) else edit(x)
             if isinstance(edit, Tensor):
-                with suppress(
-                    RuntimeError
-                ):  # a shape that does not broadcast raises just below, with the tap's name
+                with suppress(RuntimeError):  # a shape that does not broadcast raises just below, with the tap's name
                     edited = edited.expand_as(x)
             if edited.shape != x.shape:
-                raise ConfigError(
-                    f"the edit of {name} changed its shape from {list(x.shape)} to {list(edited.shape)}"
-                )
+                raise ConfigError(f"the edit of {name} changed its shape from {list(x.shape)} to {list(edited.shape)}")
             x = edited
         if name in self._listened:
             self.taps[name] = x
@@ -290,9 +280,7 @@ def match(pattern: str, names: Iterable[str]) -> list[str]:
     names = list(names)
     matches = [name for name in names if pattern_matches(pattern, name)]
     if not matches:
-        raise ConfigError(
-            f"no tap matches {pattern!r}{nearest(pattern, names)}; model.taps() lists all {len(names)}"
-        )
+        raise ConfigError(f"no tap matches {pattern!r}{nearest(pattern, names)}; model.taps() lists all {len(names)}")
     return matches
 
 

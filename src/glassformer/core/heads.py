@@ -57,10 +57,7 @@ def first_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D
 def last_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"]:
     """Last-token pooling: the state of each text's last token, padding aside; in a causal model only it saw all."""
     if flow.packing is not None:
-        ends = [
-            start + length - 1
-            for start, length in zip(flow.packing.starts, flow.packing.lengths, strict=True)
-        ]
+        ends = [start + length - 1 for start, length in zip(flow.packing.starts, flow.packing.lengths, strict=True)]
         return x[0, torch.tensor(ends, device=x.device)]
     if flow.keep is None:
         return x[:, -1]
@@ -115,9 +112,7 @@ class Head(Node):
         warn_former("Head.counts", "Head.label_counts")
         return self.label_counts(labels)
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Summed loss over the labels that count, by loss, from the head's output.
 
         Args:

@@ -56,9 +56,7 @@ class TokenPrediction(Head):
     def label_counts(self, labels: Labels) -> dict[str, int]:
         return {"loss": count_labels(self.align_labels(single_tensor(labels)))}
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         logits = not_none(output.logits)
         labels = self.align_labels(shaped_labels(single_tensor(labels), logits.shape))
         return {"loss": summed_cross_entropy(logits, labels, smoothing)}
@@ -70,9 +68,7 @@ class TokenPrediction(Head):
         labels = checked_labels(self.align_labels(shaped_labels(single_tensor(labels), shape)), shape)
         counted = labels != IGNORE_INDEX
         states = self.transform_states(x[counted])  # [N, D]
-        total = linear_cross_entropy(
-            states, self.decoder.weight, self.bias(), labels[counted], smoothing=smoothing
-        )
+        total = linear_cross_entropy(states, self.decoder.weight, self.bias(), labels[counted], smoothing=smoothing)
         return {"loss": total}
 
 
@@ -131,9 +127,7 @@ class NextSentenceHead(Head):
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         return Output(logits=self.classifier(self.pooler.pooled(x, flow)))
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         return {"loss": summed_cross_entropy(not_none(output.logits), single_tensor(labels), smoothing)}
 
 
@@ -160,9 +154,7 @@ class PreTrainingHead(Head):
             "next": self.next_sentence.label_counts(order)["loss"],
         }
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         words, order = self._split_labels(labels)
         masked = self.masked.output_loss_sums(
             replace(output, logits=output.prediction_logits), words, smoothing=smoothing

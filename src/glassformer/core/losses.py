@@ -147,17 +147,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # create_graph=True
-            raise RuntimeError(
-                "linear_cross_entropy has no second derivative; use summed_cross_entropy on the logits"
-            )
+            raise RuntimeError("linear_cross_entropy has no second derivative; use summed_cross_entropy on the logits")
         if ctx.grads is None:
-            raise RuntimeError(
-                "linear_cross_entropy keeps its gradients for one backward pass, which has already run"
-            )
+            raise RuntimeError("linear_cross_entropy keeps its gradients for one backward pass, which has already run")
         grads, ctx.grads = ctx.grads, None
         scaled = [
-            None if grad is None else grad.mul_(above).to(dtype)
-            for grad, dtype in zip(grads, ctx.dtypes, strict=True)
+            None if grad is None else grad.mul_(above).to(dtype) for grad, dtype in zip(grads, ctx.dtypes, strict=True)
         ]
         return (*scaled, None, None, None, None)
 
@@ -208,9 +203,7 @@ def refuse_smoothing(smoothing: float, what: str) -> None:
     Raises: ConfigError: smoothing is not 0.
     """
     if smoothing:
-        raise ConfigError(
-            f"smoothing is {smoothing}, but {what}; only labels that name a class can be smoothed"
-        )
+        raise ConfigError(f"smoothing is {smoothing}, but {what}; only labels that name a class can be smoothed")
 
 
 def _at_least_fp32(dtype: torch.dtype) -> torch.dtype:

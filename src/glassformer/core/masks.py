@@ -93,13 +93,9 @@ class Mask:
         """
         if keep is not None:
             if keep.dtype != torch.bool:
-                raise ConfigError(
-                    f"keep is {keep.dtype}; it must be bool, True = may attend (from_additive makes one)"
-                )
+                raise ConfigError(f"keep is {keep.dtype}; it must be bool, True = may attend (from_additive makes one)")
             if keep.dim() != 3 or keep.shape[-1] != S or keep.shape[1] not in (1, T):
-                raise ConfigError(
-                    f"keep has shape {list(keep.shape)}; it must broadcast to [B, T, S] = [B, {T}, {S}]"
-                )
+                raise ConfigError(f"keep has shape {list(keep.shape)}; it must broadcast to [B, T, S] = [B, {T}, {S}]")
             keep = keep[:, None]  # one for all heads
         pattern = pattern.mask_pattern
         # A single query stands at the end of the keys: there is nothing later to hide from it.

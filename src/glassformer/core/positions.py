@@ -84,9 +84,7 @@ class RotarySpec(Spec):
 
     def validate(self) -> None:
         if self.width % 2:
-            raise ConfigError(
-                f"RotarySpec.width is {self.width}; it must be even, since numbers are rotated in pairs"
-            )
+            raise ConfigError(f"RotarySpec.width is {self.width}; it must be even, since numbers are rotated in pairs")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,9 +137,7 @@ class LearnedPositions(nn.Embedding):
         super().__init__(spec.count + spec.offset, width)
         self.offset = spec.offset
 
-    def forward(
-        self, positions: Int[Tensor, "B T"], dtype: torch.dtype | None = None
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype | None = None) -> Float[Tensor, "B T D"]:
         return super().forward(positions + self.offset if self.offset else positions)
 
 
@@ -212,9 +208,7 @@ class ConvolvedPositions(nn.Module):
         weight = self.direction * (self.gain / self._lengths())
         half = self.spec.kernel // 2
         mixed = F.conv1d(x.transpose(1, 2), weight, self.bias, padding=half, groups=self.spec.groups)
-        activated: Tensor = self.activation(
-            mixed[..., : x.shape[1]]
-        )  # an even kernel gives one frame too many
+        activated: Tensor = self.activation(mixed[..., : x.shape[1]])  # an even kernel gives one frame too many
         return activated.transpose(1, 2)
 
     def _lengths(self) -> Tensor:
@@ -252,12 +246,8 @@ class Rotary(nn.Module):
 
 def _llama3_frequencies(frequencies: Tensor, scaling: Llama3Scaling) -> Tensor:
     """RoPE scaling of Llama 3: high frequencies stay, low ones are divided by the factor, those between are blended."""
-    turns = (
-        scaling.original_positions * frequencies / (2 * math.pi)
-    )  # how often a wave turns in the old context
-    unscaled = (turns - scaling.low_frequency_factor) / (
-        scaling.high_frequency_factor - scaling.low_frequency_factor
-    )
+    turns = scaling.original_positions * frequencies / (2 * math.pi)  # how often a wave turns in the old context
+    unscaled = (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor)
     unscaled = unscaled.clamp(0, 1)
     return unscaled * frequencies + (1 - unscaled) * frequencies / scaling.factor
 

@@ -169,9 +169,7 @@ class VisualAnswerHead(CrossModalHead):
         scores: Tensor = self.classifier(self.norm(self.activation(self.dense(pooled))))
         return scores
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Labels are indices of answers. [B]"""
         if not isinstance(labels, Tensor):
             raise DataError("this head takes labels as one tensor [B], the indices of the answers")
@@ -193,9 +191,7 @@ class RegionPredictionHead(nn.Module):
         self.norm = make_norm(norm)
         sizes = {"obj": spec.objects, "attr": spec.attributes, "feat": spec.features}
         # `asked` is a weight name: saved optimizer states and adapters know it.
-        self.asked = nn.ModuleDict(
-            {name: nn.Linear(norm.width, size) for name, size in sizes.items() if size}
-        )
+        self.asked = nn.ModuleDict({name: nn.Linear(norm.width, size) for name, size in sizes.items() if size})
 
     def forward(self, x: Float[Tensor, "B R D"]) -> dict[str, Tensor]:
         x = self.norm(self.activation(self.transform(x)))
@@ -247,9 +243,7 @@ class VisualPreTrainingHead(CrossModalHead):
         regions = trained.get("obj_labels") or {}
         return counts | {name: confidence.numel() for name, (_, confidence) in regions.items()}
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Losses of the objectives that have labels and are trained.
 
         labels [B, T] words · matched_label [B], 1 where the text fits · ans [B] indices of answers
@@ -301,9 +295,7 @@ class VisualPreTrainingHead(CrossModalHead):
         return sums
 
 
-def _target_and_confidence(
-    name: str, pair: object, prediction: Float[Tensor, "B R kinds"]
-) -> tuple[Tensor, Tensor]:
+def _target_and_confidence(name: str, pair: object, prediction: Float[Tensor, "B R kinds"]) -> tuple[Tensor, Tensor]:
     """Labels of regions, and the detector's confidence in them.
 
     Raises: DataError: no pair of tensors of the shapes that fit the prediction.

@@ -53,9 +53,7 @@ class SpecAugment(nn.Module):
         self.spec = spec
         self.vector = nn.Parameter(torch.zeros(spec.width))
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], keep: Bool[Tensor, "B 1 T"] | None = None
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "B T D"], keep: Bool[Tensor, "B 1 T"] | None = None) -> Float[Tensor, "B T D"]:
         if not self.training:
             return x
         B, T, D = x.shape

@@ -29,19 +29,13 @@ class StackSpec(Spec):
 
     def validate(self) -> None:
         if not self.blocks:
-            raise ConfigError(
-                "StackSpec.blocks is empty; a stack has at least one (config.json: num_hidden_layers)"
-            )
+            raise ConfigError("StackSpec.blocks is empty; a stack has at least one (config.json: num_hidden_layers)")
         widths = {block.attention.width for block in self.blocks}
         if len(widths) > 1:
-            raise ConfigError(
-                f"StackSpec.blocks have widths {sorted(widths)}; the residual stream has one width"
-            )
+            raise ConfigError(f"StackSpec.blocks have widths {sorted(widths)}; the residual stream has one width")
         if self.rotary and self.rotary.width > min(block.attention.E for block in self.blocks):
             narrowest = min(block.attention.E for block in self.blocks)
-            raise ConfigError(
-                f"RotarySpec.width {self.rotary.width} is larger than the head width {narrowest}"
-            )
+            raise ConfigError(f"RotarySpec.width {self.rotary.width} is larger than the head width {narrowest}")
         heads = {block.attention.heads for block in self.blocks}
         if self.bias and heads != {self.bias.heads}:
             raise ConfigError(
@@ -107,9 +101,7 @@ class Stack(Node):
         B, T, device = x.shape[0], x.shape[1], x.device
         S = flow.past + T
         if flow.keep is not None and flow.keep.shape[0] not in (1, B):
-            raise ConfigError(
-                f"keep has {flow.keep.shape[0]} rows, the batch {B}; give a row a text, or one for all"
-            )
+            raise ConfigError(f"keep has {flow.keep.shape[0]} rows, the batch {B}; give a row a text, or one for all")
         if flow.packing is None:
             patterns = {block.attn.pattern for block in self}
             flow = replace(flow, masks={p: Mask.combine(p, flow.keep, T, S, device) for p in patterns})
@@ -121,8 +113,4 @@ class Stack(Node):
 
     def with_rotation(self, x: Tensor, flow: Flow) -> Flow:
         """The flow with the rotary angles of these tokens, which is all that q, k and v need."""
-        return (
-            flow
-            if self.rotary is None
-            else replace(flow, rotation=self.rotary(flow.token_positions(x), x.dtype))
-        )
+        return flow if self.rotary is None else replace(flow, rotation=self.rotary(flow.token_positions(x), x.dtype))

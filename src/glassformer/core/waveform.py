@@ -138,9 +138,7 @@ class TimeConvolution(nn.Module):
 
     def __init__(self, spec: TimeConvolutionSpec) -> None:
         super().__init__()
-        self.conv = nn.Conv1d(
-            spec.channels, spec.width, kernel_size=spec.kernel, stride=spec.stride, bias=spec.bias
-        )
+        self.conv = nn.Conv1d(spec.channels, spec.width, kernel_size=spec.kernel, stride=spec.stride, bias=spec.bias)
         self.norm = TimeNorm(spec.norm) if isinstance(spec.norm, TimeNormSpec) else make_norm(spec.norm)
         self.activation = make_activation(spec.activation)
 
@@ -198,9 +196,7 @@ class WaveformEncoder(Node):
                 "begins where its row begins: pad on the right"
             )
         shortest = int(lengths.argmin())
-        self._check_length(
-            f"row {shortest} of input_values has, without its padding,", int(lengths[shortest])
-        )
+        self._check_length(f"row {shortest} of input_values has, without its padding,", int(lengths[shortest]))
         frames = torch.arange(self.frames(keep.shape[-1]), device=keep.device)
         return (frames < self.frames(lengths)[:, None])[:, None]
 

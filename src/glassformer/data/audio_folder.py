@@ -65,9 +65,7 @@ class AudioFolderRows(RowView):
             try:
                 status = Path(row["file"]).stat()
             except OSError as problem:
-                raise DataError(
-                    f"{self._rows.where(index)}: {row['file']}: {error_reason(problem)}"
-                ) from problem
+                raise DataError(f"{self._rows.where(index)}: {row['file']}: {error_reason(problem)}") from problem
             digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
         self.columns, self.kinds, self.fingerprint = schema.columns, schema.kinds, digest.hexdigest()
 
@@ -75,9 +73,7 @@ class AudioFolderRows(RowView):
         return self.name
 
     def where(self, index: int) -> str:
-        return (
-            self._rows.where(index) if self._has_table else str(self._full_row(self._rows.row(index))["file"])
-        )
+        return self._rows.where(index) if self._has_table else str(self._full_row(self._rows.row(index))["file"])
 
     def _change(self, row: Row) -> Row:
         return self._project(self._full_row(row))
@@ -94,16 +90,12 @@ def is_audio_folder(folder: Path) -> bool:
 
 def _listing(folder: Path) -> RowSequence:
     """The audio files of a folder in order; those of a subfolder have its name as their label."""
-    files = sorted(
-        path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS
-    )
+    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in AUDIO_EXTENSIONS)
     if not files:
         raise DataError(f"{folder}: holds no audio; files must end in {', '.join(AUDIO_EXTENSIONS)}")
     flat = [path for path in files if len(path.parts) == 1]
     if flat and len(flat) < len(files):
-        raise DataError(
-            f"{folder}: {flat[0]} lies beside folders of labels; put it into one, or write a metadata.csv"
-        )
+        raise DataError(f"{folder}: {flat[0]} lies beside folders of labels; put it into one, or write a metadata.csv")
     rows = [{"path": str(path)} | ({} if flat else {"label": path.parts[0]}) for path in files]
     return InMemoryRows(rows, name=str(folder))
 

@@ -50,9 +50,7 @@ class ParquetFile(RowSource):
 
     def open(self, columns: ColumnNames) -> tuple[Any, ArrowColumns]:
         """Open the file, and check that it has the required columns."""
-        stream, _ = open_regular_file(
-            self.path, DataError
-        )  # a clear error for a missing file, a folder or a pipe
+        stream, _ = open_regular_file(self.path, DataError)  # a clear error for a missing file, a folder or a pipe
         stream.close()
         with self.errors():
             file = import_pyarrow("pyarrow.parquet").ParquetFile(self.path, memory_map=True)
@@ -180,9 +178,7 @@ def rows_of_frame(frame: Any, columns: ColumnNames = None) -> RowSequence:
     names = list(map(str, frame.columns))
     check_unique("the frame", names)
     objects = frame.set_axis(names, axis="columns").astype(object)
-    return InMemoryRows(
-        objects.where(objects.notna(), None).to_dict("records"), columns=columns, name="the frame"
-    )
+    return InMemoryRows(objects.where(objects.notna(), None).to_dict("records"), columns=columns, name="the frame")
 
 
 def check_unique(name: str, columns: list[str]) -> None:

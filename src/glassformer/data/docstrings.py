@@ -81,11 +81,7 @@ def _definitions(tree: ast.AST, parents: tuple[str, ...] = ()) -> Iterator[tuple
 def _without_docstring(lines: list[bytes], node: Definition) -> str:
     """The text of a definition, from its first decorator to its end; `ast` columns count UTF-8 bytes."""
     docstring, statement = node.body[0], node.body[1]
-    assert (
-        docstring.end_lineno is not None
-        and docstring.end_col_offset is not None
-        and node.end_lineno is not None
-    )
+    assert docstring.end_lineno is not None and docstring.end_col_offset is not None and node.end_lineno is not None
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     text = {number: lines[number - 1] for number in range(first, node.end_lineno + 1)}
     head, tail = (

@@ -36,9 +36,7 @@ class FindingCollector:
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._locations: dict[tuple[str, ...], list[str]] = defaultdict(list)
 
-    def update(
-        self, name: str, rows: RowSequence, index: int, text: str, labels: tuple[str, ...] | None
-    ) -> None:
+    def update(self, name: str, rows: RowSequence, index: int, text: str, labels: tuple[str, ...] | None) -> None:
         here = rows.where(index)
         described = f"{here}: {_short(text)}"
         if labels is not None and not labels:
@@ -61,9 +59,7 @@ class FindingCollector:
             conflict = f"{first}: {_joined(first_labels)} · {here}: {_joined(labels)} · {_short(text)}"
             self._add(conflict, "conflict")
         for file in self._files[key]:
-            self._add(
-                f"{first} · {here} · {_short(text)}", *(["repeat"] if file == name else ["leak", file, name])
-            )
+            self._add(f"{first} · {here} · {_short(text)}", *(["repeat"] if file == name else ["leak", file, name]))
         if name not in self._files[key]:
             self._files[key] += (name,)
 

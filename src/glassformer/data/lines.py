@@ -173,9 +173,7 @@ class LineReader:
         try:
             return data.decode("utf-8-sig" if self.lines_read == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{self.name}: line {self.lines_read} is not UTF-8 text; save the file as UTF-8"
-            ) from error
+            raise DataError(f"{self.name}: line {self.lines_read} is not UTF-8 text; save the file as UTF-8") from error
 
     def begin_row(self) -> None:
         """Mark the current position as the beginning of a row."""
@@ -196,9 +194,7 @@ class LineReader:
         try:
             self._stream.seek(offset)
         except READ_ERRORS as problem:
-            raise DataError(
-                f"{self.name}: cannot be read at byte {offset}: {error_reason(problem)}"
-            ) from problem
+            raise DataError(f"{self.name}: cannot be read at byte {offset}: {error_reason(problem)}") from problem
         self.offset, self.lines_read = offset, lines_read
         self.begin_row()
 
@@ -272,9 +268,7 @@ class IndexedRows(RowSequence):
     Raises: DataError: what is wrong with a row, with the file and its line.
     """
 
-    def __init__(
-        self, path: Path, format: Format, *, columns: ColumnNames = None, limit: int = MAX_ROW_BYTES
-    ) -> None:
+    def __init__(self, path: Path, format: Format, *, columns: ColumnNames = None, limit: int = MAX_ROW_BYTES) -> None:
         self.name, self._file, self._format, self._limit = str(path), DataFile(path), format, limit
         schema, digest = Schema(columns), hashlib.sha256(repr((format, columns)).encode())
         self._starts, self._sizes, self._lines = array("q"), array("I"), array("I")

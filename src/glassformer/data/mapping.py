@@ -127,9 +127,7 @@ def _function_parts(value: Any) -> list[Any]:
     if isinstance(value, MethodType):
         return [value.__func__, value.__self__]
     code = value.__code__
-    globals_used = [
-        (name, value.__globals__[name]) for name in sorted(_names(code)) if name in value.__globals__
-    ]
+    globals_used = [(name, value.__globals__[name]) for name in sorted(_names(code)) if name in value.__globals__]
     closure = [cell.cell_contents for cell in value.__closure__ or ()]
     return [code, value.__defaults__, value.__kwdefaults__, closure, globals_used]
 

@@ -73,9 +73,7 @@ def permute_sentences(sentences: Sequence[TokenIds], rng: np.random.Generator) -
     return [sentences[index] for index in rng.permutation(len(sentences))]
 
 
-def infill(
-    ids: TokenIds, rng: np.random.Generator, *, mask: int, rate: float = 0.3, mean: float = 3.0
-) -> TokenIds:
+def infill(ids: TokenIds, rng: np.random.Generator, *, mask: int, rate: float = 0.3, mean: float = 3.0) -> TokenIds:
     """Text infilling: spans of lengths from Poisson(mean), each replaced by one mask; an empty span inserts a mask.
 
         infill([5, 6, 7, 8, 9], rng, mask=0, rate=0.6)        5 0 9
@@ -115,9 +113,7 @@ def corrupt_spans(
     Raises: ConfigError: fewer than two sentinels, or numbers out of range. DataError: fewer than two tokens.
     """
     if len(ids) < 2:
-        raise DataError(
-            f"a text of {len(ids)} tokens leaves nothing to read beside what is cut out; give at least 2"
-        )
+        raise DataError(f"a text of {len(ids)} tokens leaves nothing to read beside what is cut out; give at least 2")
     if len(sentinels) < 2 or not 0 < rate < 1 or mean < 1:
         raise ConfigError(
             f"span corruption got {len(sentinels)} sentinels, rate {rate}, mean {mean}; it needs at least 2 sentinels, "
@@ -125,9 +121,7 @@ def corrupt_spans(
         )
     count = min(max(sample_count(len(ids), rate, rng), 1), len(ids) - 1)
     spans = min(max(round(count / mean), 1), len(sentinels) - 1, len(ids) - count)
-    cuts = (
-        np.sort(rng.choice(count - 1, spans - 1, replace=False)) + 1
-    )  # count = the sum of `spans` lengths ≥ 1
+    cuts = np.sort(rng.choice(count - 1, spans - 1, replace=False)) + 1  # count = the sum of `spans` lengths ≥ 1
     lengths = np.diff(np.concatenate([[0], cuts, [count]]))
     source: list[TokenIds] = []
     target: list[TokenIds] = []
@@ -142,9 +136,7 @@ def corrupt_spans(
     return np.concatenate(source).astype(np.int64), np.concatenate(target).astype(np.int64)
 
 
-def _place_spans(
-    count: int, lengths: np.ndarray, rng: np.random.Generator
-) -> list[tuple[slice, slice | None]]:
+def _place_spans(count: int, lengths: np.ndarray, rng: np.random.Generator) -> list[tuple[slice, slice | None]]:
     """Place spans of these lengths at random in `count` tokens: (tokens before it, span) for each; then the rest.
 
     No two spans touch: each takes another of the gaps around the unchanged tokens, uniformly.
@@ -167,9 +159,7 @@ def rouge1(a: TokenIds, b: TokenIds) -> float:
     return 2 * common / (len(a) + len(b)) if common else 0.0
 
 
-def gap_sentences(
-    sentences: Sequence[TokenIds], *, mask: int, rate: float = 0.3
-) -> tuple[TokenIds, TokenIds]:
+def gap_sentences(sentences: Sequence[TokenIds], *, mask: int, rate: float = 0.3) -> tuple[TokenIds, TokenIds]:
     """Gap sentence generation: the sentences most similar to the rest are masked; they are the target, in order.
 
         gap_sentences([[5, 6], [5, 6, 7, 8], [7, 9]], mask=0)        5 6 · 0 · 7 9   →   5 6 7 8
@@ -183,9 +173,7 @@ def gap_sentences(
     Raises: DataError: fewer than two sentences.
     """
     if len(sentences) < 2:
-        raise DataError(
-            f"a text of {len(sentences)} sentences leaves none to read beside the target; give at least 2"
-        )
+        raise DataError(f"a text of {len(sentences)} sentences leaves none to read beside the target; give at least 2")
     count = min(max(round(len(sentences) * rate), 1), len(sentences) - 1)
     scores = [
         rouge1(sentence, np.concatenate([*sentences[:index], *sentences[index + 1 :]]))

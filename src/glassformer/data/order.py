@@ -42,9 +42,7 @@ class ShuffledOrder:
         """The indices of the examples at these positions of an epoch. [n] int64"""
         requested = np.asarray(positions, dtype=np.int64)
         if requested.size and not 0 <= int(requested.min()) <= int(requested.max()) < self.count:
-            raise DataError(
-                f"positions go from 0 to {self.count - 1}; got {requested.min()} to {requested.max()}"
-            )
+            raise DataError(f"positions go from 0 to {self.count - 1}; got {requested.min()} to {requested.max()}")
         if not self.shuffled:
             return requested
         keys = np.random.SeedSequence([self.seed, epoch]).generate_state(ROUNDS, np.uint64)

@@ -120,9 +120,7 @@ class ParallelFiles(RowSource):
     """Parallel files: line n of each makes a row, a column a file."""
 
     def __init__(self, files: Mapping[str, str | Path]) -> None:
-        self._files = {
-            name: LineFile(Path(path), PlainText(name=name, blank=True)) for name, path in files.items()
-        }
+        self._files = {name: LineFile(Path(path), PlainText(name=name, blank=True)) for name, path in files.items()}
         self.name = next(iter(self._files.values())).name
 
     def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
@@ -175,6 +173,4 @@ class ParallelRows(RowSequence):
 
 
 def _unequal_lengths(shorter: str, where: str) -> DataError:
-    return DataError(
-        f"{where} has no counterpart: {shorter} ends before it; files of pairs have as many lines"
-    )
+    return DataError(f"{where} has no counterpart: {shorter} ends before it; files of pairs have as many lines")

@@ -51,8 +51,7 @@ class Lengths:
         if not len(self.values):
             return {}
         quantiles = {
-            f"{share:.0%}": float(np.quantile(self.values, share, method="inverted_cdf"))
-            for share in QUANTILES
+            f"{share:.0%}": float(np.quantile(self.values, share, method="inverted_cdf")) for share in QUANTILES
         }
         ends = {"mean": float(self.values.mean()), "most": float(self.values.max())}
         return {"least": float(self.values.min()), **quantiles, **ends}
@@ -64,9 +63,7 @@ class Lengths:
 
     def cells(self) -> list[str]:
         """The quantiles as text, for a table."""
-        return [
-            f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in self.quantiles().items()
-        ]
+        return [f"{value:,.1f}" if name == "mean" else f"{value:,.0f}" for name, value in self.quantiles().items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +165,7 @@ def inspect_rows(
     if not files:
         raise DataError("there is no file to look at; name one")
     collector = FindingCollector()
-    reports = tuple(
-        _file_report(name, rows, text, label, tokens, limit, collector) for name, rows in files.items()
-    )
+    reports = tuple(_file_report(name, rows, text, label, tokens, limit, collector) for name, rows in files.items())
     findings = [
         *collector.findings(list(files)),
         *label_findings({report.name: report.classes for report in reports}),

@@ -92,9 +92,7 @@ def _tiles(report: DataReport) -> str:
     lengths = report.files[0].lengths[report.unit].quantiles()
     tiles.append((f"{lengths['50%']:,.0f}", f"{report.unit} in the median text"))
     tiles.append((f"{lengths['most']:,.0f}", f"{report.unit} in the longest"))
-    cells = (
-        f'<div class="tile"><b>{number}</b><span>{escape(label)}</span></div>' for number, label in tiles
-    )
+    cells = (f'<div class="tile"><b>{number}</b><span>{escape(label)}</span></div>' for number, label in tiles)
     return f'<div class="tiles">{"".join(cells)}</div>'
 
 
@@ -155,9 +153,7 @@ def _columns(report: DataReport) -> str:
         for file in report.files
         for name, kind in file.columns.items()
     ]
-    return "<h2>Columns</h2>" + scroll_region(
-        "columns", html_table(["file", "column", "holds"], rows), "scroll words"
-    )
+    return "<h2>Columns</h2>" + scroll_region("columns", html_table(["file", "column", "holds"], rows), "scroll words")
 
 
 def _folded(values: Mapping[str, T], label: str, plot: Callable[[Mapping[str, T]], str]) -> str:
@@ -176,9 +172,7 @@ def bars(values: Mapping[str, Sequence[int]], totals: Sequence[int], series: Seq
 
     Args: values: class → its rows in each file · totals: rows of each file · series: their names
     """
-    shares = {
-        name: [n / max(t, 1) for n, t in zip(counts, totals, strict=True)] for name, counts in values.items()
-    }
+    shares = {name: [n / max(t, 1) for n, t in zip(counts, totals, strict=True)] for name, counts in values.items()}
     largest = max((share for row in shares.values() for share in row), default=1) or 1
     thick, gap = (16, 8) if len(series) == 1 else (13, 10)
     pitch = thick * len(series) + gap
@@ -206,9 +200,7 @@ def scale(lengths: Sequence[np.ndarray]) -> tuple[int, int]:
     return step, end // step + 1
 
 
-def histogram(
-    values: np.ndarray, unit: str, number: int, step: int, count: int, limit: int | None = None
-) -> str:
+def histogram(values: np.ndarray, unit: str, number: int, step: int, count: int, limit: int | None = None) -> str:
     """Histogram of text lengths, in `count` bins of `step` lengths each."""
     counts = np.bincount(np.minimum(values // step, count), minlength=count + 1)
     beyond, counts, largest = int(counts[count]), counts[:count], int(values.max(initial=0))
@@ -238,9 +230,7 @@ def histogram(
 
 def boxes(values: Mapping[str, np.ndarray], unit: str) -> str:
     """Box plot of lengths by class: quartiles as a box, a line at the median, whiskers from 5% to 95%."""
-    quantiles = {
-        name: np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95]) for name, lengths in values.items()
-    }
+    quantiles = {name: np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95]) for name, lengths in values.items()}
     largest = max((float(five[-1]) for five in quantiles.values()), default=1) or 1
     pitch, right = 24, WIDTH - 24
     height = len(quantiles) * pitch
@@ -253,9 +243,7 @@ def boxes(values: Mapping[str, np.ndarray], unit: str) -> str:
     for row, (name, five) in enumerate(quantiles.items()):
         y = row * pitch + pitch / 2
         low, first, middle, third, high = map(x_of, five)
-        label = (
-            f"{name}: half of the texts have {five[1]:.0f} to {five[3]:.0f} {unit}, the median {five[2]:.0f}"
-        )
+        label = f"{name}: half of the texts have {five[1]:.0f} to {five[3]:.0f} {unit}, the median {five[2]:.0f}"
         elements += [
             _name(y, name),
             _line(low, y, first, y, "axis"),

@@ -44,9 +44,7 @@ from glassformer.files import error_reason, safe_repr
 
 __all__ = ["Row", "RowSequence", "Source", "read_rows", "write_rows"]
 
-Source: TypeAlias = (
-    "str | Path | Sequence[str | Path] | Mapping[str, str | Path] | Iterable[Mapping[str, Any]]"
-)
+Source: TypeAlias = "str | Path | Sequence[str | Path] | Mapping[str, str | Path] | Iterable[Mapping[str, Any]]"
 """A path, a pattern, several of them; column → file of lines; a list of dicts, a `datasets` Dataset, a pandas frame."""
 
 LINE_FORMATS: dict[str, tuple[type[Format], dict[str, Any]]] = {
@@ -278,15 +276,11 @@ def output_format(path: Path) -> str:
     """The output format of a file name. Raises: ConfigError: an unknown extension."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in OUTPUT_FORMATS:
-        raise ConfigError(
-            f"{path}: rows are written as {', '.join(OUTPUT_FORMATS)}; let its name end in one of them"
-        )
+        raise ConfigError(f"{path}: rows are written as {', '.join(OUTPUT_FORMATS)}; let its name end in one of them")
     return kind
 
 
-def _write_table(
-    path: Path, file: Any, kind: str, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
-) -> None:
+def _write_table(path: Path, file: Any, kind: str, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     tabs: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
     table = csv.writer(file, lineterminator="\n", **(tabs if kind == "tsv" else {}))
     table.writerow(columns)

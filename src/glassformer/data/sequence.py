@@ -74,9 +74,7 @@ class Schema:
     """
 
     def __init__(self, columns: ColumnNames = None, kinds: Mapping[str, str] | None = None) -> None:
-        if columns is not None and (
-            isinstance(columns, str) or not columns or len(set(columns)) < len(columns)
-        ):
+        if columns is not None and (isinstance(columns, str) or not columns or len(set(columns)) < len(columns)):
             raise ConfigError(f"columns is {columns!r}; give the names of one or more columns, each once")
         self._required = None if columns is None else tuple(columns)
         self.kinds = dict(kinds or {})
@@ -329,9 +327,7 @@ def _json_default(value: Any) -> Any:
         return [str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
     if isinstance(value, np.generic):
         return value.item()
-    return (
-        hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else f"{type(value).__name__} {value}"
-    )
+    return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else f"{type(value).__name__} {value}"
 
 
 def shorten(value: Any, size: int) -> str:

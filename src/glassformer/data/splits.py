@@ -229,9 +229,7 @@ def _label_counts(kinds: np.ndarray, kind_of: np.ndarray) -> np.ndarray:
     return counts
 
 
-def _stratified(
-    kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, target: np.ndarray, seed: int
-) -> np.ndarray:
+def _stratified(kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, target: np.ndarray, seed: int) -> np.ndarray:
     """Iterative stratification: the part of each row.
 
     The rarest remaining label goes first, as it has the least freedom; each of its rows goes to the part with the

@@ -62,9 +62,7 @@ class ExampleStore:
         self.lengths = self._example_lengths()
 
     @classmethod
-    def make(
-        cls, examples: Iterable[Mapping[str, Any]], path: Path | None = None, key: str = ""
-    ) -> ExampleStore:
+    def make(cls, examples: Iterable[Mapping[str, Any]], path: Path | None = None, key: str = "") -> ExampleStore:
         """Store examples; where `path` holds those of this key already, the iterable is not consumed.
 
         Args:
@@ -79,9 +77,7 @@ class ExampleStore:
             columns, digests = _write(examples, lambda name: buffers.setdefault(name, io.BytesIO()))
             return cls(columns, _arrays(columns, lambda name, _: buffers[name].getbuffer()), digests)
         if not key:
-            raise DataError(
-                "a store in a folder is found again by its key: everything the examples depend on"
-            )
+            raise DataError("a store in a folder is found again by its key: everything the examples depend on")
         folder = path / hashlib.sha256(key.encode()).hexdigest()[:32]
         if (cached := cls._open(folder, key)) is not None:
             return cached
@@ -96,8 +92,7 @@ class ExampleStore:
                 part.rename(folder)
         except OSError as problem:
             raise DataError(
-                f"{path}: examples cannot be stored there: {error_reason(problem)}; "
-                "make room, or name another folder"
+                f"{path}: examples cannot be stored there: {error_reason(problem)}; make room, or name another folder"
             ) from problem
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -157,8 +152,7 @@ class ExampleStore:
             if metadata["version"] != VERSION or metadata["key"] != key:
                 return None
             columns = [
-                RaggedColumn(name, dtype, ragged, tuple(shape))
-                for name, dtype, ragged, shape in metadata["columns"]
+                RaggedColumn(name, dtype, ragged, tuple(shape)) for name, dtype, ragged, shape in metadata["columns"]
             ]
             return cls(columns, _arrays(columns, mapped), metadata["digests"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -314,9 +308,7 @@ def _numbers(value: Any, name: str, where: str) -> np.ndarray:
     except ValueError:  # rows of different lengths
         array = np.asarray(None)
     if array.dtype.kind not in NUMBERS:
-        raise DataError(
-            f"{where}: {name!r} is {safe_repr(value)}; it must be a number, or an array of numbers"
-        )
+        raise DataError(f"{where}: {name!r} is {safe_repr(value)}; it must be a number, or an array of numbers")
     return array
 
 

@@ -42,12 +42,8 @@ class Table(Format):
     types: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not (
-            isinstance(self.delimiter, str) and len(self.delimiter) == 1 and self.delimiter not in '"\r\n'
-        ):
-            raise ConfigError(
-                f"delimiter is {self.delimiter!r}; it must be one character, such as ',' or ';'"
-            )
+        if not (isinstance(self.delimiter, str) and len(self.delimiter) == 1 and self.delimiter not in '"\r\n'):
+            raise ConfigError(f"delimiter is {self.delimiter!r}; it must be one character, such as ',' or ';'")
         if self.header == bool(self.names):
             raise ConfigError("a table has a header, or header=False and names=(…): give one of them")
         if unknown := [kind for kind in self.types.values() if kind not in TYPES]:
@@ -93,9 +89,7 @@ class Table(Format):
                     yield fields
                 lines.begin_row()
         except csv.Error as error:
-            raise DataError(
-                f"{lines.name}: line {lines.row_line} cannot be read as a row: {error}"
-            ) from error
+            raise DataError(f"{lines.name}: line {lines.row_line} cannot be read as a row: {error}") from error
 
 
 def _parse_number(value: str, name: str, kind: str, lines: LineReader) -> Any:

@@ -90,18 +90,12 @@ def encode(
                 advance(len(indices))
             advance(sum(not text for text in ids))  # a text without a token; its vector stays 0
     if truncated:
-        warnings.warn(
-            f"{truncated} of {len(texts)} texts were cut to {settings.max_tokens} tokens", stacklevel=3
-        )
+        warnings.warn(f"{truncated} of {len(texts)} texts were cut to {settings.max_tokens} tokens", stacklevel=3)
     return vectors
 
 
-def _settings(
-    network: Network, folder: Path | PoolingSettings | None, pooling: str | None
-) -> PoolingSettings:
-    settings = (
-        folder if isinstance(folder, PoolingSettings) else read_pooling_settings(folder, network.POOLING)
-    )
+def _settings(network: Network, folder: Path | PoolingSettings | None, pooling: str | None) -> PoolingSettings:
+    settings = folder if isinstance(folder, PoolingSettings) else read_pooling_settings(folder, network.POOLING)
     if pooling is not None:
         settings = replace(settings, poolings=(check_pooling(pooling),), normalise=False)
     limits = (settings.max_tokens, network.max_tokens)
@@ -142,9 +136,7 @@ def _check_texts(texts: object) -> list[str]:
     listed = list(texts)
     for index, text in enumerate(listed):
         if not isinstance(text, str):
-            raise DataError(
-                f"text {index} is {safe_repr(text)}, {type(text).__name__}; each text must be a string"
-            )
+            raise DataError(f"text {index} is {safe_repr(text)}, {type(text).__name__}; each text must be a string")
     return listed
 
 
@@ -154,9 +146,7 @@ def final_states(network: Network, ids: Sequence[Sequence[int]]) -> tuple[Tensor
     Adjacent texts of equal length share one attention call: sort them.
     """
     packing = Packing(tuple(map(len, ids)))
-    row = torch.tensor(
-        [[number for text in ids for number in text]], device=next(network.parameters()).device
-    )
+    row = torch.tensor([[number for text in ids for number in text]], device=next(network.parameters()).device)
     return network.states(Batch(input_ids=row), Flow(packing=packing)), packing
 
 

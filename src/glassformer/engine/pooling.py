@@ -73,9 +73,7 @@ class PoolingSettings:
 def check_pooling(name: str) -> str:
     """Validate the name of a pooling mode. Raises: ConfigError: an unknown one."""
     if name not in POOLINGS:
-        raise ConfigError(
-            f"pooling is {safe_repr(name)}{nearest(str(name), POOLINGS)}; allowed: {', '.join(POOLINGS)}"
-        )
+        raise ConfigError(f"pooling is {safe_repr(name)}{nearest(str(name), POOLINGS)}; allowed: {', '.join(POOLINGS)}")
     return name
 
 
@@ -103,9 +101,7 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
     settings = read_json_object(own, ConfigError) if own.is_file() else {}
     limit = settings.get("max_seq_length")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ConfigError(
-            f"{own}: max_seq_length is {safe_repr(limit)}; it must be a whole number from 1 up, or null"
-        )
+        raise ConfigError(f"{own}: max_seq_length is {safe_repr(limit)}; it must be a whole number from 1 up, or null")
     lower = settings.get("do_lower_case")
     if lower is not None and not isinstance(lower, bool):
         raise ConfigError(f"{own}: do_lower_case is {safe_repr(lower)}; it must be true, false or null")
@@ -148,9 +144,7 @@ def _poolings(path: Path) -> tuple[str, ...]:
         chosen = modes if isinstance(modes, list) else [modes]
     else:
         prefix = "pooling_mode_"
-        flags = [
-            key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on is True
-        ]
+        flags = [key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on is True]
         names = {
             "cls_token": "cls",
             "mean_tokens": "mean",

@@ -162,8 +162,7 @@ class PackedLinear(nn.Linear):
                 raise ConfigError(
                     f"this network is prepared for inference in {self.precision}, but "
                     + (
-                        "gradients are asked for; wrap the call in torch.inference_mode(), or train after "
-                        "unprepare()"
+                        "gradients are asked for; wrap the call in torch.inference_mode(), or train after unprepare()"
                         if differentiable
                         else "its weights have changed since; call prepare() again"
                     )
@@ -184,9 +183,7 @@ class PackedLinear(nn.Linear):
         self._product = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_packed_from"} | {
-            "_product": None
-        }
+        return {name: value for name, value in self.__dict__.items() if name != "_packed_from"} | {"_product": None}
 
 
 def _warn_of_slow_products(precision: str, device: torch.device) -> None:

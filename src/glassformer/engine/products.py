@@ -114,9 +114,7 @@ def _int8_for_step(weight: Tensor, bias: Tensor | None) -> Product:
     bias = None if bias is None else bias.float()
     with _fbgemm_packing():
         steps = _steps(weight.float()).flatten().double()
-        levels = torch.quantize_per_channel(
-            weight.float(), steps, torch.zeros(len(steps)).long(), 0, torch.qint8
-        )
+        levels = torch.quantize_per_channel(weight.float(), steps, torch.zeros(len(steps)).long(), 0, torch.qint8)
         weights = torch.ops.quantized.linear_prepack(levels, None)
     linear = torch.ops.quantized.linear_dynamic.default
     full_range = torch.zeros(1, weight.shape[1])
@@ -177,9 +175,7 @@ def _quantise(x: Tensor) -> tuple[Tensor, Tensor]:
     else:  # in chunks that stay in the cache: up to twice as fast
         levels, step = torch.empty(x.shape, dtype=torch.int8), torch.empty(len(x), 1)
         rows = max(1, IN_CACHE // x.shape[-1])
-        for part, part_levels, part_step in zip(
-            x.split(rows), levels.split(rows), step.split(rows), strict=True
-        ):
+        for part, part_levels, part_step in zip(x.split(rows), levels.split(rows), step.split(rows), strict=True):
             rounded, steps = _rounded(part)
             part_levels.copy_(rounded)
             part_step.copy_(steps)
@@ -207,9 +203,7 @@ def _bf16(x: Any) -> Any:
 
 def kernels(precision: str) -> bool:
     """Whether this build of torch has the packed product, and this processor the instructions for it."""
-    available = hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(
-        torch.ops.onednn, "qlinear_pointwise"
-    )
+    available = hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(torch.ops.onednn, "qlinear_pointwise")
     if not (available and torch.backends.mkldnn.is_available() and torch.cpu._is_avx2_supported()):
         return False
     if precision == "fp16":

@@ -257,13 +257,8 @@ class EvaluationReport:
         if self.classes is None:
             return None
         # the best F1 first, and last the classes without one
-        classes = sorted(
-            self.classes.scores.items(), key=lambda x: (x[1].get("f1") is None, -(x[1].get("f1") or 0.0))
-        )
-        rows = [
-            [name, *(_score(scores.get(column), column) for column in CLASS_COLUMNS)]
-            for name, scores in classes
-        ]
+        classes = sorted(self.classes.scores.items(), key=lambda x: (x[1].get("f1") is None, -(x[1].get("f1") or 0.0)))
+        rows = [[name, *(_score(scores.get(column), column) for column in CLASS_COLUMNS)] for name, scores in classes]
         if len(rows) > MAX_CLASSES:
             gap = ["…", *[""] * len(CLASS_COLUMNS)]
             rows = [*rows[:CLASSES_PER_END], gap, *rows[-CLASSES_PER_END:]]
@@ -280,9 +275,7 @@ class EvaluationReport:
                 "metric": self.metric,
                 "method": self.methods.get(self.metric),
                 "rows": self.data.get("rows"),
-                "systems": {
-                    name: {key: x and asdict(x) for key, x in row.items()} for name, row in systems.items()
-                },
+                "systems": {name: {key: x and asdict(x) for key, x in row.items()} for name, row in systems.items()},
             }
         )
         return comparison
@@ -290,9 +283,7 @@ class EvaluationReport:
     def __str__(self) -> str:
         tables = (self.systems_table(), self.other_metrics_table(), self.class_table())
         notes = "\n".join([self.method, *(f"note: {note}" for note in self.notes)])
-        return "\n\n".join(
-            [self.caption, *(text_table(*table) for table in tables if table is not None), notes]
-        )
+        return "\n\n".join([self.caption, *(text_table(*table) for table in tables if table is not None), notes])
 
     __repr__ = __str__
 
@@ -327,10 +318,7 @@ def _nan_from_null(value: Any) -> Any:
     """What `null_for_nan` wrote, with the values that JSON has no number for as NaN again."""
     if isinstance(value, Mapping):
         was_nan = set(value) == {"value", "low", "high"} and value["value"] is None
-        return {
-            name: math.nan if was_nan and name == "value" else _nan_from_null(item)
-            for name, item in value.items()
-        }
+        return {name: math.nan if was_nan and name == "value" else _nan_from_null(item) for name, item in value.items()}
     return [_nan_from_null(item) for item in value] if isinstance(value, list) else value
 
 

@@ -183,9 +183,7 @@ def _visible_rows(x: Tensor, keep: Tensor) -> Tensor:
     return x[keep] if x.shape[:2] == keep.shape else x
 
 
-def _stage_modules(
-    network: Network, reference: nn.Module, names: WeightNames
-) -> list[tuple[str, nn.Module, bool]]:
+def _stage_modules(network: Network, reference: nn.Module, names: WeightNames) -> list[tuple[str, nn.Module, bool]]:
     """(our tap, their module, whether it is its input), in the order of computation."""
     prefixed = bool(names.prefix) and hasattr(reference, names.prefix)
     taps, paths = set(network.taps()), {path for path, _ in network.named_modules()}

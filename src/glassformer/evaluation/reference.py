@@ -63,9 +63,7 @@ def reference_model(
         raise MissingExtraError("transformers", "reference", "comparing with the reference library") from None
     kind = getattr(transformers, architecture, None)
     if kind is None:
-        raise UnsupportedError(
-            f"transformers {transformers.__version__} has no class {architecture!r} to compare with"
-        )
+        raise UnsupportedError(f"transformers {transformers.__version__} has no class {architecture!r} to compare with")
     safe = {key: value for key, value in config.items() if key not in EXTERNAL_CODE_KEYS and key[:1] != "_"}
     with _quiet(transformers.utils.logging):
         settings = kind.config_class.from_dict(safe)

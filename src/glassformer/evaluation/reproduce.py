@@ -333,9 +333,7 @@ def unavailable(_: DataFolders, explanation: str) -> float:
 OURS: Mapping[str, Callable[..., float | Mean]] = {
     **{function.__name__: function for function in (run_score, baseline_score, model_size, run_latency)},
     **{function.__name__: function for function in (majority_accuracy, review_count, bleu_part, entity_f1)},
-    "tweet_count": lambda folders, split: len(
-        _read_emotion(folders.data)[split]
-    ),  # 0 = training, 1 = validation
+    "tweet_count": lambda folders, split: len(_read_emotion(folders.data)[split]),  # 0 = training, 1 = validation
     "tweet_classes": lambda folders: len({row["label"] for row in _read_emotion(folders.data)[0]}),
     "row_count": lambda folders, file: len(read_rows(str(folders.data / file))),
     "query_count": lambda folders, *splits: sum(len(_read_intents(folders.data)[split]) for split in splits),

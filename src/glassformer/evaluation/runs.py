@@ -76,9 +76,7 @@ class TrainedRun:
     def evaluation_folder(self, split: str = VALIDATION) -> Path:
         """The folder of an evaluation. Raises: ConfigError: the name cannot be that of a folder."""
         if Path(split).name != split or split in ("", ".", ".."):
-            raise ConfigError(
-                f"{safe_repr(split)} cannot name an evaluation; take the name of a folder, such as test"
-            )
+            raise ConfigError(f"{safe_repr(split)} cannot name an evaluation; take the name of a folder, such as test")
         return self.folder / EVALUATION / split
 
     def is_evaluated(self, split: str = VALIDATION) -> bool:
@@ -111,15 +109,11 @@ class TrainedRun:
         columns_of(usual, self.columns)  # roles are checked before any file is read
         if files is not None:
             options = data.format if format is None else dict(format)
-            rows = replace(data, folder="", format=options, columns={**data.columns, **self.columns}).read(
-                files
-            )
+            rows = replace(data, folder="", format=options, columns={**data.columns, **self.columns}).read(files)
         elif (held_out := self.splits[1]) is not None:
             rows = held_out
         else:
-            raise DataError(
-                f"{self.folder}: was trained without validation rows; give files to evaluate it on"
-            )
+            raise DataError(f"{self.folder}: was trained without validation rows; give files to evaluate it on")
         own = columns_of(usual, data.columns)
         names = {name: own[role] for role, name in self.columns.items() if name != own[role]}
         return RenamedColumns(rows, names) if names else rows
@@ -183,9 +177,7 @@ def open_run(
     """
     path = Path(folder)
     if not (path / CONFIG).is_file():
-        raise ConfigError(
-            f"{folder}: holds no run; a run folder is written by `glassformer train`, with its {CONFIG}"
-        )
+        raise ConfigError(f"{folder}: holds no run; a run folder is written by `glassformer train`, with its {CONFIG}")
     config = parse_config(read_config(path / CONFIG))
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
 

@@ -117,9 +117,7 @@ def _static(name: str, content: bytes) -> Endpoint:
     return endpoint
 
 
-def _view(
-    runs: SessionRuns, answer: Callable[..., bytes], read: Callable[[Query], dict[str, Any]]
-) -> Endpoint:
+def _view(runs: SessionRuns, answer: Callable[..., bytes], read: Callable[[Query], dict[str, Any]]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         query = Query(request.query_params.multi_items())
         id, parameters = query.text("s"), read(query)
@@ -189,9 +187,7 @@ def generation_routes(runs: SessionRuns, traces: TraceStore, default_text: str) 
 
     async def write(request: Request) -> Response:
         fields = await http.body(request)
-        stored, job = await run_in_threadpool(
-            _begin if "w" not in fields else _branch, traces, fields, default_text
-        )
+        stored, job = await run_in_threadpool(_begin if "w" not in fields else _branch, traces, fields, default_text)
         return http.stream(request, _lines(stored, job))
 
     async def stop(request: Request) -> Response:
@@ -244,18 +240,14 @@ def _begin(traces: TraceStore, fields: dict[str, Any], default_text: str) -> tup
 
 def _branch(traces: TraceStore, fields: dict[str, Any], default_text: str) -> tuple[StoredTrace, TraceJob]:
     """Start generation from a node of a stored trace, with forced tokens first."""
-    fields = _check_fields(
-        {"options": None, **fields}, w=str, node=int, tokens=list, options=(dict, type(None))
-    )
+    fields = _check_fields({"options": None, **fields}, w=str, node=int, tokens=list, options=(dict, type(None)))
     stored = traces.get(fields["w"])
     after, tokens = fields["node"], fields["tokens"]
     options = stored.options
     if fields["options"] is not None:
         options = stored.trace.resolve_options(**check_options(fields["options"]))
     if len(tokens) > OPTION_LIMITS["max_new_tokens"]:
-        raise DataError(
-            f"{len(tokens):,} forced tokens; at most {OPTION_LIMITS['max_new_tokens']:,} are allowed"
-        )
+        raise DataError(f"{len(tokens):,} forced tokens; at most {OPTION_LIMITS['max_new_tokens']:,} are allowed")
     stored.trace.check_branch(after, tokens)
     return stored, traces.write(stored, options, after=after, tokens=tokens)
 

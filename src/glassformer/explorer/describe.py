@@ -90,9 +90,7 @@ def session_id(revision: str, texts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps([revision, *texts]).encode()).hexdigest()[:16]
 
 
-def describe(
-    session: Session, facts: ModelFacts, texts: Sequence[str], id: str | None = None
-) -> dict[str, Any]:
+def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str | None = None) -> dict[str, Any]:
     """A session as a JSON object.
 
     Args:

@@ -64,9 +64,7 @@ class Guard:
     def _refusal(self, headers: Headers, api: bool) -> JSONResponse | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not _HERE.fullmatch(host):
-            return refusal(
-                403, "this server answers to 127.0.0.1 and localhost only; open the printed address"
-            )
+            return refusal(403, "this server answers to 127.0.0.1 and localhost only; open the printed address")
         if origin is not None and origin.lower() != f"http://{host}".lower():
             return refusal(403, "a page of another origin asks; open the printed address instead")
         authorization = headers.get("authorization", "")
@@ -168,9 +166,7 @@ async def frame(request: Request, make: Callable[[], bytes]) -> Response:
 
     def compute() -> tuple[bytes, bool]:
         content = make()
-        packed = (
-            gzip.compress(content, 4, mtime=0) if use_gzip and len(content) >= MIN_GZIP_BYTES else content
-        )
+        packed = gzip.compress(content, 4, mtime=0) if use_gzip and len(content) >= MIN_GZIP_BYTES else content
         return (packed, True) if len(packed) < 0.9 * len(content) else (content, False)
 
     content, packed = await run_in_threadpool(compute)
@@ -237,9 +233,7 @@ async def body(request: Request) -> dict[str, Any]:
         elif size > MAX_DRAINED_BYTES:
             break
     if size > MAX_BODY_BYTES:
-        raise HTTPException(
-            413, f"the text is too long: at most {MAX_BODY_BYTES:,} bytes are taken; give a part of it"
-        )
+        raise HTTPException(413, f"the text is too long: at most {MAX_BODY_BYTES:,} bytes are taken; give a part of it")
     try:
         fields = json.loads(bytes(received))
     except (ValueError, RecursionError) as error:

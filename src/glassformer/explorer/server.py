@@ -82,9 +82,7 @@ class Server:
     def wait(self) -> None:
         """Block until the server ends, or Ctrl-C (KeyboardInterrupt)."""
         while self.running:
-            self._thread.join(
-                0.5
-            )  # in short waits: Windows delivers no Ctrl-C to a thread that waits without limit
+            self._thread.join(0.5)  # in short waits: Windows delivers no Ctrl-C to a thread that waits without limit
 
     def close(self) -> None:
         """Stop the server and wait for its thread."""

@@ -170,9 +170,7 @@ class SessionRuns:
 
     def _check_running(self) -> None:
         if self._stopped:
-            raise PassStopped(
-                "the forward pass was cancelled: its program has ended, or its server was closed"
-            )
+            raise PassStopped("the forward pass was cancelled: its program has ended, or its server was closed")
 
     def _evict(self) -> None:
         """Evict the least recently used sessions until the rest fits; running passes stay."""

@@ -159,9 +159,7 @@ class StandalonePage:
         steps = len(layers_and_maps) * 2
         for step, (layer, name) in enumerate(layers_and_maps):
             progress(step, steps)
-            yield _frame(
-                f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True)
-            )
+            yield _frame(f"overview/{name}/{layer}", views.overview(self.session, map=name, layer=layer, exact=True))
         self.exact_layers = {attention_map.name: [] for attention_map in maps}
         size = 0
         layers_and_maps.sort(key=lambda pair: pair[0] != self.first)  # stable: the others stay in order
@@ -242,9 +240,7 @@ def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
         },
     )
     path = {0, *tree.path(node)}
-    node_ids = sorted(
-        (choice.at for choice in step.choices), key=lambda node_id: (node_id not in path, node_id)
-    )
+    node_ids = sorted((choice.at for choice in step.choices), key=lambda node_id: (node_id not in path, node_id))
     for node_id in node_ids[:MAX_DISTRIBUTIONS]:
         frame = distribution(stored.trace, w=stored.id, node=node_id, count=MAX_LISTED_TOKENS)
         yield _frame(f"distribution/{node_id}", frame)
@@ -270,9 +266,7 @@ def check_html_path(path: str | Path) -> Path:
     except OSError as error:  # a name too long
         raise DataError(f"{str(path)[:200]!r}: cannot be the name of a file: {error}") from error
     if not os.access(folder, os.W_OK):
-        raise DataError(
-            f"{folder}: this folder cannot be written to; choose another folder for {target.name}"
-        )
+        raise DataError(f"{folder}: this folder cannot be written to; choose another folder for {target.name}")
     return target
 
 

@@ -208,9 +208,7 @@ class TraceStore:
         job = TraceJob()
         with self._lock:
             if sum(len(entry.running) for entry in self._stored.values()) >= MAX_RUNNING:
-                raise DataError(
-                    f"{MAX_RUNNING} texts are being generated; stop one, or wait until one is done"
-                )
+                raise DataError(f"{MAX_RUNNING} texts are being generated; stop one, or wait until one is done")
             stored.running.add(job)
             thread = threading.Thread(
                 target=self._run_job,

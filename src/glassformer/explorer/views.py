@@ -260,9 +260,7 @@ def _check_query(query: int, head: AttentionHead) -> None:
 
 def _check_span(name: str, span: Span, size: int, what: str) -> None:
     if not 0 <= span[0] < span[1] <= size:
-        raise DataError(
-            f"{name} is {span[0]}:{span[1]}; there are {size} {what}, so give a:b with 0 ≤ a < b ≤ {size}"
-        )
+        raise DataError(f"{name} is {span[0]}:{span[1]}; there are {size} {what}, so give a:b with 0 ≤ a < b ≤ {size}")
 
 
 def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:

@@ -71,9 +71,7 @@ def flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def disk_errors(
-    path: Path | str, error: type[GlassformerError] = WeightsError, what: str = ""
-) -> Iterator[None]:
+def disk_errors(path: Path | str, error: type[GlassformerError] = WeightsError, what: str = "") -> Iterator[None]:
     """Raise errors of the operating system while atomic files are written as `error`, with the path.
 
     Args: what: is written, such as "the page"

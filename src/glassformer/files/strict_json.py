@@ -45,9 +45,7 @@ STRICT: dict[str, Any] = {"object_pairs_hook": _unique_keys, "parse_constant": _
 """Options of Python's JSON decoder that refuse what RFC 8259 does not define: duplicate keys, NaN and infinities."""
 
 
-def parse_json_object(
-    data: bytes, where: str, error: type[GlassformerError] = WeightsError
-) -> dict[str, Any]:
+def parse_json_object(data: bytes, where: str, error: type[GlassformerError] = WeightsError) -> dict[str, Any]:
     """Parse one JSON object, strictly.
 
     Args:

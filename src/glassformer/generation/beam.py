@@ -189,14 +189,10 @@ class _BeamSearch:
             allowed = logit_filter(self._rows.filter_ids, allowed)
         count, width = len(self._groups[0].open), self._groups[0].width
         raw, allowed = raw.unflatten(0, (count, -1)), allowed.unflatten(0, (count, -1))  # [N, beams, V]
-        counts = torch.zeros_like(
-            allowed[:, 0]
-        )  # number of beams of earlier groups that chose each token. [N, V]
+        counts = torch.zeros_like(allowed[:, 0])  # number of beams of earlier groups that chose each token. [N, V]
         parts = list[BeamStep]()
         for group, scores in zip(self._groups, allowed.split(width, dim=1), strict=True):
-            part = group.step(
-                raw, scores - self._diversity_penalty * counts[:, None] if parts else scores, last
-            )
+            part = group.step(raw, scores - self._diversity_penalty * counts[:, None] if parts else scores, last)
             counts.scatter_add_(1, part.tokens, torch.ones_like(part.scores))
             parts.append(part)
         return BeamStep(*(torch.cat(column, dim=1) for column in zip(*parts, strict=True)))
@@ -205,9 +201,7 @@ class _BeamSearch:
 # ------------------------------------------------------------------------------------------------------------- checks
 
 
-def _check_sizes(
-    num_beams: int, max_new_tokens: int, num_return_sequences: int, num_beam_groups: int
-) -> None:
+def _check_sizes(num_beams: int, max_new_tokens: int, num_return_sequences: int, num_beam_groups: int) -> None:
     sizes = {
         "num_beams": num_beams,
         "max_new_tokens": max_new_tokens,

@@ -43,9 +43,7 @@ class SearchRules:
 class EndCondition:
     """Stop tokens and stop strings of beams, and the rows of beams."""
 
-    def __init__(
-        self, rows: Rows, beams: int, stop_ids: Sequence[int], stop_strings: StopStringMatcher | None
-    ) -> None:
+    def __init__(self, rows: Rows, beams: int, stop_ids: Sequence[int], stop_strings: StopStringMatcher | None) -> None:
         device = rows.ids.device
         self.rows = rows
         self._first = torch.arange(0, len(rows), beams, device=device)[:, None]  # each prompt's first row

@@ -75,9 +75,7 @@ def json_schema(schema: Mapping[str, Any] | str) -> Grammar:
     try:
         parsed = json.loads(schema) if isinstance(schema, str) else dict(schema)
         if not isinstance(parsed, dict):
-            raise ConfigError(
-                f"json_schema is {safe_repr(parsed)}; a schema is an object such as {{'type': 'number'}}"
-            )
+            raise ConfigError(f"json_schema is {safe_repr(parsed)}; a schema is an object such as {{'type': 'number'}}")
         text = json.dumps({"x-guidance": AS_DUMPS, **parsed})
     except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"json_schema is invalid JSON: {error}") from None
@@ -124,9 +122,7 @@ class Constraint:
         stop_ids: Sequence[int],
     ) -> None:
         if not stop_ids:
-            raise ConfigError(
-                f"{grammar.name} needs an end token, and the model's files name none; give eos_token_id"
-            )
+            raise ConfigError(f"{grammar.name} needs an end token, and the model's files name none; give eos_token_id")
         guidance = _guidance()
         self._grammar = grammar
         self._table = _token_table(tokenizer, vocabulary)
@@ -139,9 +135,7 @@ class Constraint:
             raise self._error(matcher)
         start = _MatchState(matcher)
         if not bool(self._allowed(start).any()):
-            raise ConfigError(
-                f"no text that {grammar.name} allows can begin with a token of this model; change it"
-            )
+            raise ConfigError(f"no text that {grammar.name} allows can begin with a token of this model; change it")
         self._states = PrefixStates(start, self._advance, prompt_length=prompt_length)
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:

@@ -117,9 +117,7 @@ class Multinomial:
         self._generators = [Random(f"{seed} {row}") for row in range(rows)]
 
     def __call__(self, logits: Tensor) -> Tensor:
-        return inverse_cdf(
-            logits.double().softmax(-1), [generator.random() for generator in self._generators]
-        )
+        return inverse_cdf(logits.double().softmax(-1), [generator.random() for generator in self._generators])
 
 
 def inverse_cdf(weights: Tensor, uniforms: Sequence[float]) -> Tensor:
@@ -295,14 +293,10 @@ def _token_logprobs(tokens: Tensor, logprobs: Tensor, active: Tensor) -> Tensor:
     return logprobs.gather(-1, tokens[:, None])[:, 0].masked_fill(~active, 0.0)
 
 
-def no_token_error(
-    rows: Rows | LookaheadRows, raw: Tensor, active: Tensor, who: str = "the model"
-) -> Exception:
+def no_token_error(rows: Rows | LookaheadRows, raw: Tensor, active: Tensor, who: str = "the model") -> Exception:
     """The error of rows without a possible next token: NaN logits, or filters that ban every token."""
     invalid = raw.isnan() | (raw == torch.inf)
-    return (
-        invalid_logits_error(rows, who) if bool((invalid.any(-1) & active).any()) else all_banned_error(rows)
-    )
+    return invalid_logits_error(rows, who) if bool((invalid.any(-1) & active).any()) else all_banned_error(rows)
 
 
 def invalid_logits_error(rows: Rows | LookaheadRows, who: str = "the model") -> WeightsError:

@@ -32,9 +32,7 @@ def resolve_options(model: PretrainedModel, options: Mapping[str, Any]) -> Gener
     return GenerationOptions.resolve(options, generation_defaults(model))
 
 
-def generate(
-    model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]
-) -> Any:
+def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]) -> Any:
     """Generate from texts, conversations, sounds or ids; `Model.generate` documents it."""
     resolved = resolve_options(model, options)
     texts = None if isinstance(prompt, Tensor) else prompts_of(prompt)
@@ -103,9 +101,7 @@ def greedy_search(
         filters: logit filters, applied before the most likely token is taken.
     Returns: prompts and their continuations. [B, T + new], new ≤ max_new_tokens
     """
-    rows = Rows(
-        network, ids, keep=keep, encoder_batch=encoder_batch, encoder_keep=encoder_keep, cached=cached
-    )
+    rows = Rows(network, ids, keep=keep, encoder_batch=encoder_batch, encoder_keep=encoder_keep, cached=cached)
     stop = StoppingCriteria(len(rows), ids=stop_ids, device=ids.device)
     return Decoding(rows, max_new_tokens=max_new_tokens, stop=stop, pad_id=pad_id, filters=filters).run().ids
 
@@ -169,11 +165,7 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
         able = "text-generation" in model.family.tasks
         raise UnsupportedError(
             f"generate needs a language-model head; this model was loaded for {model.task!r}; "
-            + (
-                "load it with task='text-generation'"
-                if able
-                else f"no {model.family.model_type!r} model has one"
-            )
+            + ("load it with task='text-generation'" if able else f"no {model.family.model_type!r} model has one")
         )
     draft: PretrainedModel | None = options.assistant_model
     if draft is not None:

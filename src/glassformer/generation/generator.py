@@ -130,9 +130,7 @@ class Generator:
             check_prompts_end(keep)
         return self._truncated(ids, keep, options) if options.truncation else (ids, keep)
 
-    def _truncated(
-        self, ids: Tensor, keep: Tensor | None, options: GenerationOptions
-    ) -> tuple[Tensor, Tensor | None]:
+    def _truncated(self, ids: Tensor, keep: Tensor | None, options: GenerationOptions) -> tuple[Tensor, Tensor | None]:
         """Ids and their mask [B, 1, T], truncated to the context length."""
         lengths = [self.network.max_tokens or self.defaults.context]
         if not self.is_encoder_decoder:
@@ -196,9 +194,7 @@ class Generator:
             result.append(filters.suppress(stop_ids, before=prompt_length + options.min_new_tokens))
         if (grammar := options.grammar()) is not None:
             size, text = defaults.vocabulary, self.tokenizer()
-            result.append(
-                Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids)
-            )
+            result.append(Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids))
         result += defaults.filters() if self.is_encoder_decoder else ()
         # A forced end would contradict a grammar, which allows the end only where the text matches.
         if (last := defaults.token_ids("forced_eos_token_id")) and grammar is None:
@@ -267,9 +263,7 @@ class Generator:
 
         def speculative(propose: PromptLookup | DraftModel, num_tokens: int) -> SpeculativeRows:
             columns, pad_id = rows.ids.shape[1] + inputs.new_tokens, self.defaults.pad_id
-            return SpeculativeRows(
-                rows, propose, num_tokens=num_tokens, max_columns=columns, stop=stop, pad_id=pad_id
-            )
+            return SpeculativeRows(rows, propose, num_tokens=num_tokens, max_columns=columns, stop=stop, pad_id=pad_id)
 
         if options.prompt_lookup_num_tokens is not None:
             source = inputs.source

@@ -41,9 +41,7 @@ def check_combinations(options: GenerationOptions, vocabulary: int) -> None:
     _check_sampling_and_beams(options, given, vocabulary)
     _check_lengths(options, given)
     if len(constraints := [name for name in CONSTRAINTS if name in given]) > 1:
-        raise ConfigError(
-            f"{' and '.join(constraints)} are given; one text matches one of them: leave the others out"
-        )
+        raise ConfigError(f"{' and '.join(constraints)} are given; one text matches one of them: leave the others out")
 
 
 def _check_sampling_and_beams(options: GenerationOptions, given: set[str], vocabulary: int) -> None:
@@ -54,9 +52,7 @@ def _check_sampling_and_beams(options: GenerationOptions, given: set[str], vocab
             f"{unused[0]} changes the sampling distribution, and greedy search does not sample; add do_sample=True"
         )
     if options.num_beams == 1 and (unused := [name for name in BEAMS if name in given]):
-        raise ConfigError(
-            f"{unused[0]} compares beams, and num_beams is 1; ask for more, such as num_beams=4"
-        )
+        raise ConfigError(f"{unused[0]} compares beams, and num_beams is 1; ask for more, such as num_beams=4")
     if options.num_beams > max(1, vocabulary):
         raise ConfigError(
             f"num_beams is {options.num_beams}, and the vocabulary has {vocabulary} tokens; ask for fewer beams"
@@ -66,9 +62,7 @@ def _check_sampling_and_beams(options: GenerationOptions, given: set[str], vocab
             f"num_beam_groups is {options.num_beam_groups}, and num_beams is {options.num_beams}; it must be a multiple"
         )
     if options.num_beams > 1 and options.top:
-        raise UnsupportedError(
-            f"top shows the choice of one row, and num_beams is {options.num_beams}; leave one out"
-        )
+        raise UnsupportedError(f"top shows the choice of one row, and num_beams is {options.num_beams}; leave one out")
     limit = options.num_beams if options.num_beams > 1 else math.inf if options.do_sample else 1
     if options.num_return_sequences > limit:
         raise ConfigError(
@@ -115,9 +109,7 @@ def _check_methods(options: GenerationOptions, given: set[str]) -> None:
         f"num_beams={options.num_beams}": options.num_beams > 1 or None,
     }
     if len(chosen := [name for name, value in methods.items() if value is not None]) > 1:
-        raise UnsupportedError(
-            f"{chosen[0]} does not go with {chosen[1]}: they are two methods; leave one out"
-        )
+        raise UnsupportedError(f"{chosen[0]} does not go with {chosen[1]}: they are two methods; leave one out")
     if options.penalty_alpha is not None and options.do_sample:
         raise UnsupportedError(
             "penalty_alpha does not go with do_sample=True: contrastive search does not sample; leave one out"

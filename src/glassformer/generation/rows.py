@@ -48,14 +48,10 @@ class Rows:
         self.ids = ids
         # None = no prompt is padded. [R, columns of the prompts]
         self._keep = None if keep is None or bool(keep.all()) else keep
-        self._memory = (
-            None if encoder_batch is None else network.memory(encoder_batch, Flow(keep=encoder_keep))
-        )
+        self._memory = None if encoder_batch is None else network.memory(encoder_batch, Flow(keep=encoder_keep))
         self._cache = KeyValueCache() if cached else None
         self._read = 0  # how many columns of `ids` the cache holds
-        self._prompt = torch.arange(
-            len(ids), device=ids.device
-        )  # index of the prompt that a row continues. [R]
+        self._prompt = torch.arange(len(ids), device=ids.device)  # index of the prompt that a row continues. [R]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -128,9 +124,7 @@ class Rows:
             sources = self._sources(rows)
             if self._memory is not None and sources is not None:
                 keep = self._memory.keep
-                self._memory = EncoderOutput(
-                    self._memory.states[sources], None if keep is None else keep[sources]
-                )
+                self._memory = EncoderOutput(self._memory.states[sources], None if keep is None else keep[sources])
             if self._cache is not None:
                 self._cache.reorder_rows(rows, sources)
         self.ids, self._prompt = ids, prompt

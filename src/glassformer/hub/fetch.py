@@ -52,9 +52,7 @@ def fetch(request: HubRequest, *, offline: bool) -> Path:
             raise DataError(f"{request.name}: the repository itself lacks {listed}; it cannot be loaded")
         SnapshotRecord(folder).mark_complete(names, allow_pickle=request.allow_pickle)
         return folder
-    raise _damaged_error(
-        request, damaged, "fetched twice and damaged twice; try again later, or pass a local folder"
-    )
+    raise _damaged_error(request, damaged, "fetched twice and damaged twice; try again later, or pass a local folder")
 
 
 def _cached_snapshot(request: HubRequest) -> Path | None:
@@ -114,9 +112,7 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
     from huggingface_hub import HfApi, snapshot_download
 
     try:
-        siblings = (
-            HfApi(endpoint=request.endpoint).model_info(request.name, revision=request.revision).siblings
-        )
+        siblings = HfApi(endpoint=request.endpoint).model_info(request.name, revision=request.revision).siblings
         names = [sibling.rfilename for sibling in siblings or []]
         selected = model_files(names, allow_pickle=request.allow_pickle)
         _require_weights(request, names)

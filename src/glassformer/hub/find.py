@@ -90,9 +90,7 @@ def _model_folder(folder: Path) -> Path:
         return subfolder
     if candidates := sorted(str(path.parent.parent) for path in folder.glob(f"*/model/{CONFIG}")):
         more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
-        raise DataError(
-            f"{folder}: holds no model itself; name one of those in it: {', '.join(candidates[:3])}{more}"
-        )
+        raise DataError(f"{folder}: holds no model itself; name one of those in it: {', '.join(candidates[:3])}{more}")
     return folder
 
 
@@ -111,9 +109,7 @@ def _package_folder(name: str) -> Path:
 
 def _expand(name_or_folder: str | Path) -> Path:
     if not os.fspath(name_or_folder):
-        raise DataError(
-            "the name of the model is empty; give a folder, or a name on the Hub such as org/name"
-        )
+        raise DataError("the name of the model is empty; give a folder, or a name on the Hub such as org/name")
     if "\0" in os.fspath(name_or_folder):
         raise DataError(f"{os.fspath(name_or_folder)!r}: a path cannot hold a NUL character")
     try:
@@ -121,9 +117,7 @@ def _expand(name_or_folder: str | Path) -> Path:
         path.exists()
     except (OSError, RuntimeError) as problem:  # a name too long, a user that ~ does not know
         text = os.fspath(name_or_folder)
-        raise DataError(
-            f"{text[:100]!r}: cannot be a folder: {getattr(problem, 'strerror', problem)}"
-        ) from problem
+        raise DataError(f"{text[:100]!r}: cannot be a folder: {getattr(problem, 'strerror', problem)}") from problem
     return path
 
 

@@ -67,10 +67,7 @@ def family_table(families: Iterable[Family] = FAMILIES.values()) -> list[FamilyR
 def as_markdown(table: Sequence[FamilyRow]) -> str:
     """The table in Markdown, for docs/families.md."""
     headings = ["family", "reads", "norms", "positions", "attention", "feed-forward", "its own"]
-    rows = (
-        (f"`{x.family}`", x.reads, x.norms, x.positions, x.attention, x.feed_forward, x.distinction)
-        for x in table
-    )
+    rows = ((f"`{x.family}`", x.reads, x.norms, x.positions, x.attention, x.feed_forward, x.distinction) for x in table)
     return markdown_table(headings, rows)
 
 
@@ -84,16 +81,10 @@ def _family_row(family: Family) -> FamilyRow:
         norms=_joined({stream: list(map(_norms, layers)) for stream, layers in blocks.items()}),
         positions=", ".join(dict.fromkeys(_positions(network))) or "none",
         attention=_joined(
-            {
-                stream: [_attention(block, stacks[stream]) for block in layers]
-                for stream, layers in blocks.items()
-            }
+            {stream: [_attention(block, stacks[stream]) for block in layers] for stream, layers in blocks.items()}
         ),
         feed_forward=_joined(
-            {
-                stream: [_feed_forward(block.feed_forward) for block in layers]
-                for stream, layers in blocks.items()
-            }
+            {stream: [_feed_forward(block.feed_forward) for block in layers] for stream, layers in blocks.items()}
         ),
         distinction=family.distinction,
         tasks=family.tasks,

@@ -154,9 +154,7 @@ class GenerationTrace:
             return self._result(recorder.decode(node, self._generator.decode(inputs, settings)), began)
         # All beams, of which the best are the same.
         all_beams = replace(settings, num_return_sequences=settings.num_beams)
-        ended = recorder.search(
-            node, lambda on_beams: self._generator.search(inputs, all_beams, on_step=on_beams)
-        )
+        ended = recorder.search(node, lambda on_beams: self._generator.search(inputs, all_beams, on_step=on_beams))
         return self._result(ended[: settings.num_return_sequences], began, ended)
 
     def _inputs_at(self, node: int, options: GenerationOptions) -> tuple[GenerationInputs, LogitsProbe]:
@@ -168,12 +166,8 @@ class GenerationTrace:
         probe = LogitsProbe(inputs.filters, sampling_filters, beams=options.num_beams > 1)
         return replace(inputs, filters=probe.filters), probe
 
-    def _result(
-        self, leaves: Sequence[Leaf], began: float, ended: tuple[Leaf, ...] | None = None
-    ) -> TraceResult:
-        answers = tuple(
-            TracedText(leaf.node, leaf.score, leaf.reason, self.text(leaf.node)) for leaf in leaves
-        )
+    def _result(self, leaves: Sequence[Leaf], began: float, ended: tuple[Leaf, ...] | None = None) -> TraceResult:
+        answers = tuple(TracedText(leaf.node, leaf.score, leaf.reason, self.text(leaf.node)) for leaf in leaves)
         return TraceResult(answers, best_first(leaves) if ended is None else ended, perf_counter() - began)
 
     # ---------------------------------------------------------------------------------------------------- inspection
@@ -220,9 +214,7 @@ class GenerationTrace:
         tokens = [*self.prefix, *map(_as_token, path)]
         batch, streams = self._inputs.batch, {**self._inputs.streams, self.stream: tokens}
         if self._generator.is_encoder_decoder:
-            return SessionInput(
-                (self.prompt, self.text(node)), replace(batch, decoder_input_ids=ids), streams
-            )
+            return SessionInput((self.prompt, self.text(node)), replace(batch, decoder_input_ids=ids), streams)
         text = self.prompt + "".join(node.text for node in path)
         return SessionInput((text,), replace(batch, input_ids=ids), streams)
 
@@ -249,9 +241,7 @@ class GenerationTrace:
         """
         for token in tokens:
             if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < self.vocabulary:
-                raise DataError(
-                    f"there is no token {safe_repr(token)}; the vocabulary has 0 to {self.vocabulary - 1}"
-                )
+                raise DataError(f"there is no token {safe_repr(token)}; the vocabulary has 0 to {self.vocabulary - 1}")
         return self._check_goes_on(after)
 
     def _check_goes_on(self, node: int) -> int:
@@ -272,15 +262,11 @@ class GenerationTrace:
 
     def _check_node(self, node: int) -> None:
         if isinstance(node, bool) or not isinstance(node, int) or not (node == 0 or node in self.nodes):
-            raise DataError(
-                f"there is no node {node!r}; the tree has nodes 0 (the prompt) to {len(self.nodes)}"
-            )
+            raise DataError(f"there is no node {node!r}; the tree has nodes 0 (the prompt) to {len(self.nodes)}")
 
 
 def _as_token(node: TokenNode) -> Token:
-    return Token(
-        node.text.strip() or node.piece, node.piece, node.token, None if node.special else 0, node.special
-    )
+    return Token(node.text.strip() or node.piece, node.piece, node.token, None if node.special else 0, node.special)
 
 
 __getattr__ = former_names(__name__)

@@ -170,9 +170,7 @@ class AttentionHead:
         side = TILE << level
         rows, columns = -(-T // side), -(-S // side)
         if not (0 <= row < rows and 0 <= column < columns):
-            raise DataError(
-                f"there is no tile ({row}, {column}) at level {level}; it has {rows} × {columns} of them"
-            )
+            raise DataError(f"there is no tile ({row}, {column}) at level {level}; it has {rows} × {columns} of them")
         key = ("stripe", self.map, self.layer, self.head, level, row)
         (stripe,) = self.cache.get(key, lambda: (self._stripe(level, row),))
         return stripe[:, column * TILE : (column + 1) * TILE]
@@ -195,9 +193,7 @@ class AttentionHead:
         indices = torch.as_tensor([rows] if isinstance(rows, int) else rows, device=self.q.device)
         invalid = indices[(indices < 0) | (indices >= len(self.q))]
         if len(invalid):
-            raise DataError(
-                f"there is no query {int(invalid[0])}; the pass has queries 0 to {len(self.q) - 1}"
-            )
+            raise DataError(f"there is no query {int(invalid[0])}; the pass has queries 0 to {len(self.q) - 1}")
         return indices if len(indices) else indices.long()  # an empty list becomes a float tensor
 
     def _key_positions(self, rows: RowSelection) -> Tensor:

@@ -78,9 +78,7 @@ def open_inputs(model: PretrainedModel, texts: Sequence[str], fields: Mapping[st
         )
     else:
         kinds = model.network.token_types
-        opened = text_input(
-            model.tokenizer, texts, token_types=kinds if isinstance(kinds, int) else 0, limit=limit
-        )
+        opened = text_input(model.tokenizer, texts, token_types=kinds if isinstance(kinds, int) else 0, limit=limit)
     if fields:
         opened = with_fields(opened, fields, model.network)
     check_read(opened.batch, model.network.READS, model.family.model_type)
@@ -117,9 +115,7 @@ def _open_media(model: PretrainedModel, texts: Sequence[str]) -> SessionInput:
     reads_text = "input_ids" in model.network.READS and "input_ids" not in features
     if not (len(texts) == 1 + reads_text or (decodes and len(texts) == 2)):
         allowed = f"the file of a {model.family.modality}" + " and a text" * reads_text
-        raise DataError(
-            f"this model is inspected on {allowed}{' (and a text)' * decodes}; got {safe_repr(texts)}"
-        )
+        raise DataError(f"this model is inspected on {allowed}{' (and a text)' * decodes}; got {safe_repr(texts)}")
     media = _features_input(model, str(texts[0]), features)
     limit = model.network.max_tokens
     if decodes:
@@ -163,9 +159,7 @@ def text_input(
         raise DataError("the text is empty, and the tokenizer adds nothing to it; give at least one word")
     check_length(len(ids), "text", limit)
     types = encoding.get("token_type_ids") if token_types else None
-    batch = Batch(
-        input_ids=torch.tensor([ids]), token_type_ids=None if types is None else torch.tensor([types])
-    )
+    batch = Batch(input_ids=torch.tensor([ids]), token_type_ids=None if types is None else torch.tensor([types]))
     encoded = (first,) if second is None else (first, second)
     return SessionInput(tuple(texts), batch, {"text": tokens_of(tokenizer, encoding, encoded)})
 
@@ -212,9 +206,7 @@ def source_input(tokenizer: Tokenizer, source: str, *, limit: int | None) -> Ses
     if not ids.numel():
         raise DataError("the source is empty, and the tokenizer adds nothing to it; give at least one word")
     check_length(ids.shape[1], "source", limit)
-    return SessionInput(
-        (source,), Batch(input_ids=ids), {"source": tokens_of(tokenizer, encoding, (source,))}
-    )
+    return SessionInput((source,), Batch(input_ids=ids), {"source": tokens_of(tokenizer, encoding, (source,))})
 
 
 def with_target(
@@ -270,9 +262,7 @@ def with_fields(inputs: SessionInput, extra: Mapping[str, Tensor], network: Netw
     names = [field.name for field in fields(Batch)]
     for name in extra:
         if name not in names:
-            raise DataError(
-                f"inspect takes no {safe_repr(name)}{nearest(name, names)}; a batch has {', '.join(names)}"
-            )
+            raise DataError(f"inspect takes no {safe_repr(name)}{nearest(name, names)}; a batch has {', '.join(names)}")
     batch = replace(inputs.batch, **dict(extra))
     media = media_input("", batch, network.token_labels(batch))
     return SessionInput(inputs.texts, batch, {**inputs.streams, **media.streams})

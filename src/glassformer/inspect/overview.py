@@ -93,9 +93,7 @@ def _sampling(T: int) -> tuple[int, int]:
     return step, step * (SAMPLED_ROWS // THUMBNAIL)
 
 
-def _sums(
-    probs: Tensor, visible: Tensor, rows: Tensor, special: Tensor, same_stream: bool
-) -> dict[str, Tensor]:
+def _sums(probs: Tensor, visible: Tensor, rows: Tensor, special: Tensor, same_stream: bool) -> dict[str, Tensor]:
     """Sums of the statistics over queries. probs [H, R, S], visible: number of keys of each query [R] → [H] each"""
     log = torch.where(probs > 0, probs, 1.0).log2()
     sums = {

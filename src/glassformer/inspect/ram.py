@@ -75,10 +75,7 @@ class RamEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, for JSON."""
-        uses = {
-            name: getattr(self, name)
-            for name in ("training", "mixed", "inference", "recomputed", "offloaded")
-        }
+        uses = {name: getattr(self, name) for name in ("training", "mixed", "inference", "recomputed", "offloaded")}
         return {
             "batch": self.batch,
             "tokens": self.tokens,
@@ -159,9 +156,7 @@ def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool
         for inner, child in module.named_children()
         if not _shares_input(module, inner)
     ]
-    return ActivationCount(
-        sum((k.plain for k in counts), Fraction(0)), sum((k.wide for k in counts), Fraction(0))
-    )
+    return ActivationCount(sum((k.plain for k in counts), Fraction(0)), sum((k.wide for k in counts), Fraction(0)))
 
 
 def _shares_input(module: nn.Module, inner: str) -> bool:

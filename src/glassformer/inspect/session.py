@@ -108,9 +108,7 @@ class Session:
                     else f"this model reads {', '.join(network.READS)}: give them all, inspect(text, visual_feats=…)"
                 )
             )
-        self.maps = {
-            name: _map(name, group, len(self.streams[group.keys])) for name, group in self._attention.items()
-        }
+        self.maps = {name: _map(name, group, len(self.streams[group.keys])) for name, group in self._attention.items()}
         room = limit_bytes - self._check_room(limit_bytes)
         self.cache = LRUCache(room // 2)  # the other half is for temporary tensors
         self._batch = _on_device(inputs.batch, network)
@@ -273,8 +271,7 @@ def _map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
         causal=first.pattern.causal,
         windows=tuple(attention.pattern.window for attention in layers),
         rotary=stack is not None and stack.rotary is not None,
-        biased=(stack is not None and stack.bias is not None)
-        or first.pattern.bias(torch.arange(1), keys) is not None,
+        biased=(stack is not None and stack.bias is not None) or first.pattern.bias(torch.arange(1), keys) is not None,
     )
 
 

@@ -157,9 +157,7 @@ class ModelSummary:
         )
 
 
-def summary(
-    network: Node, *, tokens: int = 128, theirs: Callable[[str], list[str]] | None = None
-) -> ModelSummary:
+def summary(network: Node, *, tokens: int = 128, theirs: Callable[[str], list[str]] | None = None) -> ModelSummary:
     """Summarise a network: modules, parameters, and FLOPs of one forward pass over a text.
 
         a linear layer [out, in]     2 · in · out                      a token
@@ -186,9 +184,7 @@ def summary(
     for name, parameter in network.named_parameters():
         names[id(parameter)] = name
         stored = () if theirs is None else tuple(theirs(name))
-        tensors.append(
-            TensorRow(name=name, theirs=stored, shape=tuple(parameter.shape), dtype=_dtype(parameter))
-        )
+        tensors.append(TensorRow(name=name, theirs=stored, shape=tuple(parameter.shape), dtype=_dtype(parameter)))
     return ModelSummary(
         root=_module_node(type(network).__name__, "", network, names, tokens, Fraction(tokens)),
         tokens=tokens,
@@ -202,8 +198,7 @@ def summary(
 def active_parameters(network: nn.Module) -> int:
     """Number of parameters that run for a token: without experts that the router does not choose for it."""
     idle = sum(
-        sum(parameter.numel() for parameter in module.experts.parameters())
-        * (1 - input_ratio(module, "experts"))
+        sum(parameter.numel() for parameter in module.experts.parameters()) * (1 - input_ratio(module, "experts"))
         for module in network.modules()
         if isinstance(module, Experts)
     )

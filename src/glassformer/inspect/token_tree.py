@@ -245,9 +245,7 @@ class TokenTree:
         detokenizer = self._detokenizers[at].copy()
         text, special = detokenizer.add(token), token in self._tokenizer.special_ids
         logprobs = (_finite(distribution.model[token]), _finite(distribution.filtered[token]))
-        return Candidate(
-            token, text, vocabulary_entry(self._tokenizer, token), special, *logprobs
-        ), detokenizer
+        return Candidate(token, text, vocabulary_entry(self._tokenizer, token), special, *logprobs), detokenizer
 
 
 def best_first(leaves: Iterable[Leaf]) -> tuple[Leaf, ...]:

@@ -140,9 +140,7 @@ class TraceRecorder:
 
         def record_step(partial: Generated) -> None:
             nonlocal live
-            read = {
-                node: self.probe.distribution(beam) for beam, node in enumerate(beams) if node is not None
-            }
+            read = {node: self.probe.distribution(beam) for beam, node in enumerate(beams) if node is not None}
             record = _StepRecord(self, read)
             ended[:] = record.hypotheses(at, partial)
             leaves = record.extend(beams, partial)
@@ -172,8 +170,7 @@ class _StepRecord:
         self._chosen: Chosen = chosen
         self._nodes: list[TokenNode] = []
         self._choices: list[Choice] = [
-            recorder.tree.record(node, distribution, recorder.options)
-            for node, distribution in distributions.items()
+            recorder.tree.record(node, distribution, recorder.options) for node, distribution in distributions.items()
         ]
 
     def child(self, parent: int, token: int) -> int:

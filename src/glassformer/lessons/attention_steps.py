@@ -36,9 +36,7 @@ class LessonStep:
             small = tensor.dim() > 1 and max(tensor.shape[-2:]) <= 8 and tensor.numel() <= 64
             if small:  # enough to be read
                 number = "{:7.3f}" if tensor.is_floating_point() else "{:7d}"
-                rows += [
-                    "        " + " ".join(map(number.format, row)) for row in tensor.flatten(0, -2).tolist()
-                ]
+                rows += ["        " + " ".join(map(number.format, row)) for row in tensor.flatten(0, -2).tolist()]
         return "\n".join([*rows, fill(self.notice, 100, initial_indent="    → ", subsequent_indent="      ")])
 
 

@@ -120,9 +120,7 @@ def accuracy(model: Model, rows: Tensor) -> float:
     """Exact-match accuracy: the share of rows that are copied without a mistake, the end included."""
     model.eval()
     generated = greedy_copies(model, rows)
-    correct = (generated == rows[:, : generated.shape[1]]).all(-1) & (
-        rows[:, generated.shape[1] :] == PAD
-    ).all(-1)
+    correct = (generated == rows[:, : generated.shape[1]]).all(-1) & (rows[:, generated.shape[1] :] == PAD).all(-1)
     return float(correct.double().mean())
 
 
@@ -180,9 +178,7 @@ def train_copying(
     sizes = {"norm_first": norm_first, "encoder_layers": layers, "decoder_layers": layers}
     model = Model.from_config({**CONFIG, **sizes}).train()
     batches = islice(training_batches(batch, held_out, generator), steps)
-    optimiser = torch.optim.Adam(
-        model.parameters(), lr=learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True
-    )
+    optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: learning_rate_factor(step, steps, warm_up_share)
     )

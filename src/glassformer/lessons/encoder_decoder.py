@@ -59,9 +59,7 @@ class TinyEncoderDecoder(Transformer):
         norm = LayerNormSpec(width=model_dim)
         block = BlockSpec(
             attention=AttentionSpec(width=model_dim, heads=num_heads, head_width=key_dim),
-            feed_forward=FeedForwardSpec(
-                width=model_dim, hidden=hidden_dim or 4 * model_dim, activation="relu"
-            ),
+            feed_forward=FeedForwardSpec(width=model_dim, hidden=hidden_dim or 4 * model_dim, activation="relu"),
             before=norm if pre_norm else None,
             on_residual=None if pre_norm else norm,
             dropout=dropout,

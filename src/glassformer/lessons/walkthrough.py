@@ -55,9 +55,7 @@ def lesson_model(seed: int = 0, **changes: int) -> Model:
     return Model.from_config({**BERT_BASE, **changes}, task="text-classification").eval()
 
 
-def walk(
-    model: Model | None = None, text: str | None = None, *, ids: Sequence[int] | None = None
-) -> list[LessonStep]:
+def walk(model: Model | None = None, text: str | None = None, *, ids: Sequence[int] | None = None) -> list[LessonStep]:
     """All steps in order.
 
     Args:
@@ -78,9 +76,7 @@ def walk(
     else:
         tokenizer = model.tokenizer
         if tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
-            raise UnsupportedError(
-                "the classifier reads [CLS]; this tokenizer has no [CLS] or no [SEP] token"
-            )
+            raise UnsupportedError("the classifier reads [CLS]; this tokenizer has no [CLS] or no [SEP] token")
         cls_id, sep_id = tokenizer.cls_token_id, tokenizer.sep_token_id
         text_ids = tokenizer.encode(text, add_special_tokens=False)
         first_step = tokens(text_ids, tokenizer.convert_ids_to_tokens(text_ids))
@@ -125,9 +121,7 @@ def embeddings(embed: Embedding, ids: Tensor) -> LessonStep:
     """Token embeddings: a row of the embedding table for each id. rows, x [1, T, D]"""
     table = embed.tokens.weight
     if not 0 <= int(ids.min()) <= int(ids.max()) < table.shape[0]:
-        raise DataError(
-            f"ids are {ids[0].tolist()}; allowed: 0 to {table.shape[0] - 1}, the rows of the table"
-        )
+        raise DataError(f"ids are {ids[0].tolist()}; allowed: 0 to {table.shape[0] - 1}, the rows of the table")
     one_hot = F.one_hot(ids, table.shape[0]).to(table.dtype)  # [1, T, V]
     return LessonStep(
         name="embeddings",
@@ -289,9 +283,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m glassformer.lessons.walkthrough", description="One sentence from ids to a label."
     )
-    parser.add_argument(
-        "--model", help="a BERT-like model with its tokenizer: a folder, or a name on the Hub"
-    )
+    parser.add_argument("--model", help="a BERT-like model with its tokenizer: a folder, or a name on the Hub")
     parser.add_argument("--text", help="needs --model")
     options = parser.parse_args()
     if options.text is not None and options.model is None:

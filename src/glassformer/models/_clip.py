@@ -159,9 +159,7 @@ def stack_names(spec: StackSpec, ours: str, theirs: str) -> dict[str, str | Rule
     ours, theirs = f"{ours}blocks.{{i}}", f"{theirs}encoder.layers.{{i}}"
     return {
         f"{ours}.attn_residual.before": f"{theirs}.layer_norm1",
-        f"{ours}.attn.qkv": Fused(
-            tuple(f"{theirs}.self_attn.{part}_proj" for part in "qkv"), (spec.width,) * 3
-        ),
+        f"{ours}.attn.qkv": Fused(tuple(f"{theirs}.self_attn.{part}_proj" for part in "qkv"), (spec.width,) * 3),
         f"{ours}.attn.out": f"{theirs}.self_attn.out_proj",
         f"{ours}.ffn_residual.before": f"{theirs}.layer_norm2",
         f"{ours}.ffn.up": f"{theirs}.mlp.fc1",

@@ -52,9 +52,7 @@ class CrossModalityBlock(Block):
 class ModalityEncoder(Node):
     """The encoder of text or of image regions: embedding, blocks, and blocks that attend to the other modality."""
 
-    def __init__(
-        self, embed: Embedding | RegionEmbedding, blocks: StackSpec, crossed: tuple[BlockSpec, ...]
-    ) -> None:
+    def __init__(self, embed: Embedding | RegionEmbedding, blocks: StackSpec, crossed: tuple[BlockSpec, ...]) -> None:
         super().__init__()
         self.embed = embed
         self.blocks = Stack(blocks)

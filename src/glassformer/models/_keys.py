@@ -140,9 +140,7 @@ class Keys:
 
     def extend(self, *, fixed: Mapping[str, Any] | None = None, unused: str = "", **keys: Any) -> Keys:
         """The keys of a sibling family: these, with others added or in their place."""
-        return Keys(
-            fixed={**self.fixed, **(fixed or {})}, unused=f"{self.unused} {unused}", **{**self.keys, **keys}
-        )
+        return Keys(fixed={**self.fixed, **(fixed or {})}, unused=f"{self.unused} {unused}", **{**self.keys, **keys})
 
     def read(self, reader: ConfigReader) -> Values:
         """Read a config.

@@ -98,8 +98,7 @@ class Network(Node):
         """The groups of attention layers, by name: self-attention of each stream, cross-attention between them."""
         stacks = self.stacks()
         return {
-            "self" if len(stacks) == 1 else stream: self_attention(stack, stream)
-            for stream, stack in stacks.items()
+            "self" if len(stacks) == 1 else stream: self_attention(stack, stream) for stream, stack in stacks.items()
         }
 
     def token_labels(self, batch: Batch) -> dict[str, list[str]]:
@@ -121,9 +120,7 @@ class Network(Node):
         x = self.tap(flow, "final", self.states(batch, flow))
         return self.apply_head(x, flow)
 
-    def loss_sums(
-        self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def loss_sums(self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         """Σ of the losses of the labels that count, by loss: for training, which needs no output. See `Head.loss_sums`.
 
         Raises: ConfigError: there is no head, or it has no loss. DataError: labels that do not fit.
@@ -148,9 +145,7 @@ class Network(Node):
         Raises: ConfigError: the network has none.
         """
         if self.head is None:
-            raise ConfigError(
-                "labels need a head, and this model has none; load it with a task that has labels"
-            )
+            raise ConfigError("labels need a head, and this model has none; load it with a task that has labels")
         return self.head
 
     def apply_head(self, x: Tensor, flow: Flow) -> Output:

@@ -35,9 +35,7 @@ def rotary_spec(
         for section in (reader, rope):
             section.fixed("partial_rotary_factor", 1.0)
     else:
-        share = rope.number(
-            "partial_rotary_factor", default=reader.number("partial_rotary_factor", default=share)
-        )
+        share = rope.number("partial_rotary_factor", default=reader.number("partial_rotary_factor", default=share))
         width = int(share * head_width)
         if not 2 <= width <= head_width or width % 2:
             raise ConfigError(

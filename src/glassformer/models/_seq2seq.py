@@ -203,9 +203,7 @@ class EncoderDecoder(Network):
         assert flow.memory is not None  # `run_encoder` sets it
         return replace(super().forward(batch, flow), encoder_last_hidden_state=flow.memory.states)
 
-    def loss_sums(
-        self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def loss_sums(self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         return super().loss_sums(*self.run_encoder(batch, flow), labels, smoothing=smoothing)
 
     def run_encoder(self, batch: Batch, flow: Flow) -> tuple[Batch, Flow]:
@@ -215,9 +213,7 @@ class EncoderDecoder(Network):
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         if batch.decoder_input_ids is None:
-            raise ConfigError(
-                "this model needs decoder_input_ids [B, T], beginning with the start token; got none"
-            )
+            raise ConfigError("this model needs decoder_input_ids [B, T], beginning with the start token; got none")
         memory = self.memory(batch, flow) if flow.memory is None else flow.memory
         # A new flow: keep, positions and packing of the given one belong to the source.
         decoder_flow = Flow(

@@ -57,9 +57,7 @@ class Encoder(TextModel):
             case "pre-training":
                 return PreTrainingHead(self.make_masked_head(spec), NextSentenceHead(width))
             case "text-classification":
-                return SequenceClassifier(
-                    width, spec.labels, dropout=spec.classifier_dropout, problem=spec.problem
-                )
+                return SequenceClassifier(width, spec.labels, dropout=spec.classifier_dropout, problem=spec.problem)
             case "token-classification":
                 return TokenClassifier(width, spec.labels, spec.classifier_dropout)
         return SpanClassifier(width) if task == "question-answering" else None

@@ -133,9 +133,7 @@ def encoder_decoder_spec(c: Values, positions: LearnedPositionsSpec | Sinusoidal
 def block_spec(c: Values, stream: str, norm: LayerNormSpec) -> BlockSpec:
     """One block of the encoder, with the fields of `stream` ("encoder" or "decoder")."""
     return BlockSpec(
-        attention=AttentionSpec(
-            width=c.width, heads=getattr(c, f"{stream}_heads"), dropout=c.attention_dropout
-        ),
+        attention=AttentionSpec(width=c.width, heads=getattr(c, f"{stream}_heads"), dropout=c.attention_dropout),
         feed_forward=FeedForwardSpec(
             **c("width activation"), hidden=getattr(c, f"{stream}_hidden"), dropout=c.activation_dropout
         ),
@@ -241,9 +239,7 @@ NAMES = NameTable(
     """,
     prefix="model",
     ignored=("encoder.embed_tokens.weight", "encoder.version", "decoder.version"),
-    renamed={
-        "encoder.embed_tokens.weight": "shared.weight"
-    },  # for files that hold the table under this name alone
+    renamed={"encoder.embed_tokens.weight": "shared.weight"},  # for files that hold the table under this name alone
     zero_if_missing=("head.constant.values",),
 )
 

@@ -111,9 +111,7 @@ class BigBird(Encoder):
         assert norm is not None and isinstance(block.feed_forward, FeedForwardSpec)  # spec() sets them
         if task == "text-classification":
             pooler = Pooler(width, spec.activation, dropout)
-            return SequenceClassifier(
-                width, spec.labels, pooler=pooler, dropout=dropout, problem=spec.problem
-            )
+            return SequenceClassifier(width, spec.labels, pooler=pooler, dropout=dropout, problem=spec.problem)
         if task == "question-answering":
             return FeedForwardSpanClassifier(block.feed_forward, norm, spec.embed.dropout)
         return super().make_head(spec, task)
@@ -143,25 +141,17 @@ class BigBirdQuestionAnswering(BigBird):
         output: Output = self.head(x, flow)
         _, question = self._question(require_ids(batch), flow)
         assert output.start_logits is not None and output.end_logits is not None  # the head sets both
-        start, end = (
-            logits - QUESTION_PENALTY * question for logits in (output.start_logits, output.end_logits)
-        )
+        start, end = (logits - QUESTION_PENALTY * question for logits in (output.start_logits, output.end_logits))
         return self.tap_output(replace(output, start_logits=start, end_logits=end), x, flow)
 
-    def loss_sums(
-        self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def loss_sums(self, batch: Batch, flow: Flow, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         return self.head.output_loss_sums(
             self.head.one_text_per_row(self(batch, flow), flow), labels, smoothing=smoothing
         )
 
-    def _question(
-        self, ids: Int[Tensor, "B T"], flow: Flow
-    ) -> tuple[Bool[Tensor, "B T"], Bool[Tensor, "B T"]]:
+    def _question(self, ids: Int[Tensor, "B T"], flow: Flow) -> tuple[Bool[Tensor, "B T"], Bool[Tensor, "B T"]]:
         """Masks of the first token of each text, and of the other tokens of its question."""
-        visible = (
-            torch.ones_like(ids, dtype=torch.bool) if flow.keep is None else flow.keep[:, -1].expand_as(ids)
-        )
+        visible = torch.ones_like(ids, dtype=torch.bool) if flow.keep is None else flow.keep[:, -1].expand_as(ids)
         lengths = [ids.shape[1]] if flow.packing is None else list(flow.packing.lengths)
         firsts, questions = [], []
         for ids_of_text, shown in zip(ids.split(lengths, dim=1), visible.split(lengths, dim=1), strict=True):

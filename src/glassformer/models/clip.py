@@ -159,9 +159,7 @@ class ContrastiveHead(Head):
     def label_counts(self, labels: Labels) -> dict[str, int]:
         raise ConfigError(NEEDS_WHOLE_BATCH)
 
-    def output_loss_sums(
-        self, output: Output, labels: Labels, *, smoothing: float = 0.0
-    ) -> dict[str, Tensor]:
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         raise ConfigError(NEEDS_WHOLE_BATCH)
 
     def loss(self, output: Output, labels: Labels) -> Tensor:
@@ -175,11 +173,7 @@ class ContrastiveHead(Head):
         # The labels must be a permutation: the loss over images uses its inverse.
         N, integral = len(scores), labels.dtype in (torch.int64, torch.int32)
         pairs = torch.arange(N, device=labels.device)
-        if (
-            scores.shape != (N, N)
-            or not integral
-            or not torch.equal(labels.flatten().sort().values, pairs.to(labels))
-        ):
+        if scores.shape != (N, N) or not integral or not torch.equal(labels.flatten().sort().values, pairs.to(labels)):
             raise DataError(
                 f"labels are {labels.dtype} of shape {list(labels.shape)}, for {N} texts and {scores.shape[1]} "
                 "images; each text must have an image of its own: whole numbers from 0, each of them once"
@@ -245,9 +239,7 @@ class Clip(Network):
         Raises: ConfigError: it has neither.
         """
         if batch.input_ids is None and batch.pixel_values is None:
-            raise ConfigError(
-                "this model reads input_ids [B, T], pixel_values [B, C, H, W], or both; got none"
-            )
+            raise ConfigError("this model reads input_ids [B, T], pixel_values [B, C, H, W], or both; got none")
         texts = None if batch.input_ids is None else self.text(batch.input_ids, flow)
         images = None if batch.pixel_values is None else self.vision(batch.pixel_values, flow)
         return texts, images
@@ -268,9 +260,7 @@ class ClipClassifier(ImageEncoder):
         self.embed = Patches(spec.vision.embed)
         self.blocks = Stack(spec.vision.blocks)
         self.final_norm = make_norm(spec.vision.final_norm)
-        self.head = MeanPatchClassifier(
-            spec.vision.blocks.width, spec.labels, pooling="mean", problem=spec.problem
-        )
+        self.head = MeanPatchClassifier(spec.vision.blocks.width, spec.labels, pooling="mean", problem=spec.problem)
         self.name_nodes()
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:

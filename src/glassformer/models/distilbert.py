@@ -79,9 +79,7 @@ class DistilBert(Encoder):
         match task:
             case "text-classification":
                 pooler, dropout = Pooler(width, "relu"), spec.classifier_dropout
-                return SequenceClassifier(
-                    width, spec.labels, pooler=pooler, dropout=dropout, problem=spec.problem
-                )
+                return SequenceClassifier(width, spec.labels, pooler=pooler, dropout=dropout, problem=spec.problem)
             case "token-classification":
                 return TokenClassifier(width, spec.labels, spec.embed.dropout)
             case "question-answering":

@@ -15,9 +15,7 @@ from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Values, flag
 from glassformer.models._speech import SpeechEncoderSpec, build, initialise
 
-KEYS = wav2vec2.KEYS.extend(
-    projection_norm=flag("feat_proj_layer_norm", True), fixed={"conv_pos_batch_norm": False}
-)
+KEYS = wav2vec2.KEYS.extend(projection_norm=flag("feat_proj_layer_norm", True), fixed={"conv_pos_batch_norm": False})
 
 
 @KEYS.spec

@@ -38,9 +38,7 @@ class ImageGpt(Decoder):
     def make_head(self, spec: TextSpec, task: str) -> Head | None:
         width = spec.blocks.width
         if task == "text-generation":
-            return CausalLMHead(
-                width, spec.embed.vocabulary - 1
-            )  # the last id, the start token, is never next
+            return CausalLMHead(width, spec.embed.vocabulary - 1)  # the last id, the start token, is never next
         if task == "image-classification":
             return SequenceClassifier(width, spec.labels, pooling="mean", bias=False, problem=spec.problem)
         return None

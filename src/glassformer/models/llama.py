@@ -62,9 +62,7 @@ def block_spec(c: Values) -> BlockSpec:
 
 def decoder_spec(c: Values, blocks: tuple[BlockSpec, ...]) -> TextSpec:
     """The spec of a decoder: embedding without positions, blocks, final norm, and what heads need."""
-    rotary = rotary_spec(
-        c.reader, blocks[0].attention.E, share=c.rotary_share, longest=c.longest, theta=c.theta
-    )
+    rotary = rotary_spec(c.reader, blocks[0].attention.E, share=c.rotary_share, longest=c.longest, theta=c.theta)
     return TextSpec(
         embed=EmbeddingSpec(**c("vocabulary width")),
         blocks=StackSpec(blocks=blocks, rotary=rotary),

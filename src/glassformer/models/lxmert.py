@@ -225,9 +225,7 @@ def modality_lines(modality: str, layers: str, their: str) -> str:
     ours = f"{modality}.crossed.{{i}}"
     return (
         own
-        + BLOCK.format(
-            ours=ours, attention=f"{crossed}_self_att", up=f"{crossed}_inter", down=f"{crossed}_output"
-        )
+        + BLOCK.format(ours=ours, attention=f"{crossed}_self_att", up=f"{crossed}_inter", down=f"{crossed}_output")
         + CROSS.format(ours=ours, i=i)
     )
 

@@ -79,9 +79,7 @@ NAMES = llama.NAMES.extend(
         "layers.{i}.mlp.experts.gate_up_proj": StackedExperts(
             tuple(f"layers.{{i}}.block_sparse_moe.experts.{{j}}.{w}.weight" for w in ("w1", "w3"))
         ),
-        "layers.{i}.mlp.experts.down_proj": StackedExperts(
-            ("layers.{i}.block_sparse_moe.experts.{j}.w2.weight",)
-        ),
+        "layers.{i}.mlp.experts.down_proj": StackedExperts(("layers.{i}.block_sparse_moe.experts.{j}.w2.weight",)),
     },
 )
 
@@ -96,7 +94,5 @@ FAMILY = Family(
     spec=spec,
     build=Decoder,
     names=NAMES,
-    tiny=KEYS.tiny(
-        "mixtral", num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, **llama.TINY
-    ),
+    tiny=KEYS.tiny("mixtral", num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, **llama.TINY),
 )

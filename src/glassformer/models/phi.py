@@ -40,18 +40,14 @@ def spec(c: Values) -> TextSpec:
     """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
     block = ParallelBlockSpec(
-        attention=AttentionSpec(
-            **c("width heads kv_heads head_width"), dropout=c.attention_dropout, causal=True
-        ),
+        attention=AttentionSpec(**c("width heads kv_heads head_width"), dropout=c.attention_dropout, causal=True),
         feed_forward=FeedForwardSpec(**c("width hidden activation")),
         norm=norm,
         dropout=c.dropout,
     )
     return TextSpec(
         embed=EmbeddingSpec(**c("vocabulary width"), dropout=c.embedding_dropout),
-        blocks=StackSpec(
-            blocks=(block,) * c.layers, rotary=rotary_spec(c.reader, block.attention.E, share=0.5)
-        ),
+        blocks=StackSpec(blocks=(block,) * c.layers, rotary=rotary_spec(c.reader, block.attention.E, share=0.5)),
         final_norm=norm,
         head_bias=True,
         **c("tied labels problem classifier_dropout init_std"),

@@ -102,9 +102,7 @@ def _qwen2(
     )  # fmt: skip
 
 
-def _bart(
-    family: str, name: str, layers: int, width: int, heads: int, vocabulary: int, **more: Any
-) -> dict[str, Any]:
+def _bart(family: str, name: str, layers: int, width: int, heads: int, vocabulary: int, **more: Any) -> dict[str, Any]:
     sizes = {
         f"{stream}_{key}": value
         for stream in ("encoder", "decoder")

@@ -48,9 +48,7 @@ def resolve_task(family: Family, config: Mapping[str, Any], requested: str | Non
     Raises: UnsupportedError: the family has no head for the task.
     """
     architectures = config.get("architectures") or [next(iter(family.architectures))]
-    first = (
-        architectures[0] if isinstance(architectures, list) and isinstance(architectures[0], str) else None
-    )
+    first = architectures[0] if isinstance(architectures, list) and isinstance(architectures[0], str) else None
     own = None if first is None else family.architectures.get(family.former_architectures.get(first, first))
     if requested is not None:
         return family.task(requested), own
@@ -70,9 +68,7 @@ def body_task(task: str | None) -> str:
     Raises: ConfigError: a task was given as well.
     """
     if task is not None:
-        raise ConfigError(
-            f"task={task!r} and head=… were both given; a head of your own says what it does itself"
-        )
+        raise ConfigError(f"task={task!r} and head=… were both given; a head of your own says what it does itself")
     return "feature-extraction"
 
 

@@ -68,9 +68,7 @@ NAMES = llama.NAMES.extend(
 FAMILY = Family(
     model_type="starcoder2",
     distinction="Llama's rotary positions and grouped queries, GPT-2's norms, biases and feed-forward layer",
-    architectures=architectures(
-        "Starcoder2", "Model ForCausalLM ForSequenceClassification ForTokenClassification"
-    ),
+    architectures=architectures("Starcoder2", "Model ForCausalLM ForSequenceClassification ForTokenClassification"),
     spec=spec,
     build=Decoder,
     names=NAMES,

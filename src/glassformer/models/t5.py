@@ -227,9 +227,7 @@ NAMES = NameTable(
         # the first release's cross-attention had a bias of which no number was used
         "decoder.block.{i}.layer.{j}.EncDecAttention.relative_attention_bias.weight",
     ),
-    renamed={
-        "encoder.embed_tokens.weight": "shared.weight"
-    },  # for files that hold the table under this name alone
+    renamed={"encoder.embed_tokens.weight": "shared.weight"},  # for files that hold the table under this name alone
 )
 GATED = """
     encoder.blocks.{i}.ffn.gate    encoder.block.{i}.layer.1.DenseReluDense.wi_0

@@ -123,9 +123,7 @@ class Tapas(Encoder):
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         ids, types = require_ids(batch), self.types_of(batch)
-        positioned = (
-            flow if flow.positions is not None else replace(flow, positions=self.positions(types, flow))
-        )
+        positioned = flow if flow.positions is not None else replace(flow, positions=self.positions(types, flow))
         vectors = [table(types[..., i]) for i, table in enumerate(self._tables())]
         x: Tensor = self.embed(ids, positioned, extra=torch.stack(vectors).sum(dim=0))
         x = self.blocks(x, flow)

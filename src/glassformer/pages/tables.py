@@ -31,9 +31,7 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], caption: 
     """
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
-        f'<tr><th scope="row">{_cell(row[0])}</th>'
-        + "".join(f"<td>{_cell(x)}</td>" for x in row[1:])
-        + "</tr>"
+        f'<tr><th scope="row">{_cell(row[0])}</th>' + "".join(f"<td>{_cell(x)}</td>" for x in row[1:]) + "</tr>"
         for row in rows
     )
     named = f"<caption>{escape(caption)}</caption>" if caption else ""

@@ -44,16 +44,13 @@ def chart_svg(chart: CurveChart, runs: Sequence[RunHistory], last: int) -> str:
         for y in ticks(low, high, ROWS)
     )
     x_labels = "".join(
-        f'<text x="{across(x) / 10:.2f}%" y="100%" dy="18">{number(x)}</text>'
-        for x in ticks(0, right, COLUMNS)
+        f'<text x="{across(x) / 10:.2f}%" y="100%" dy="18">{number(x)}</text>' for x in ticks(0, right, COLUMNS)
     )
     marks = ""
     if chart.name == "loss":
         skipped = "".join(f"M{across(at['step']):.1f} 0V{SIZE}" for run in runs for at in run.skipped)
         saved = "".join(
-            f"M{across(step):.1f} {SIZE}v-25"
-            for run in runs
-            for step in run.checkpoints[-MAX_CHECKPOINT_MARKS:]
+            f"M{across(step):.1f} {SIZE}v-25" for run in runs for step in run.checkpoints[-MAX_CHECKPOINT_MARKS:]
         )
         marks = f'<path class="skip" d="{skipped}"/><path class="saved" d="{saved}"/>'
     paths = []
@@ -110,9 +107,7 @@ def line_colour(line: CurveLine, runs: Sequence[RunHistory]) -> str:
 
 def css_classes(line: CurveLine, chart: CurveChart, runs: Sequence[RunHistory]) -> str:
     """The CSS classes of a line, see `static/page.css`."""
-    return (
-        f"{line_colour(line, runs)} {line.kind} {'under' if is_raw_behind_smooth(line, chart) else 'alone'}"
-    )
+    return f"{line_colour(line, runs)} {line.kind} {'under' if is_raw_behind_smooth(line, chart) else 'alone'}"
 
 
 def line_label(line: CurveLine, runs: Sequence[RunHistory]) -> str:
@@ -202,9 +197,7 @@ def charts(runs: Sequence[RunHistory], points: int) -> list[CurveChart]:
                         )
                     )
             if name in run.validation:
-                lines.append(
-                    CurveLine(number, "points", "validation", *downsample(*run.validation[name], points))
-                )
+                lines.append(CurveLine(number, "points", "validation", *downsample(*run.validation[name], points)))
         if lines:
             result.append(CurveChart(name, TITLES.get(name, name), lines))
     return result

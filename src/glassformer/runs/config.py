@@ -248,9 +248,7 @@ class RunConfig:
                 "{size: 5000} to train one on the training rows"
             )
         if isinstance(self.data.validation, float) and not 0 < self.data.validation < 1:
-            raise ConfigError(
-                f"data.validation is {self.data.validation}; it is a share between 0 and 1, or a file"
-            )
+            raise ConfigError(f"data.validation is {self.data.validation}; it is a share between 0 and 1, or a file")
         if self.data.validation_format and isinstance(self.data.validation, float | None):
             raise ConfigError("data.validation_format is for files, and data.validation names none")
         limits = self.data.limit if isinstance(self.data.limit, list) else [self.data.limit]

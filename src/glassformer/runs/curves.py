@@ -65,11 +65,7 @@ def curves_page(runs: Sequence[RunHistory]) -> str:
         f'<div class="charts">{"".join(_chart_html(chart, runs, last, i) for i, chart in enumerate(shown))}</div>',
         f'<p class="dim key">{_mark_legend(runs)}'
         f"<span>{_smoothing_note(runs)}{_downsampling_note(runs, points)}</span></p>",
-        *(
-            [f'<p class="dim">Not drawn: {escape(", ".join(x.title for x in left_out))}.</p>']
-            if left_out
-            else []
-        ),
+        *([f'<p class="dim">Not drawn: {escape(", ".join(x.title for x in left_out))}.</p>'] if left_out else []),
         "<h2>Figures</h2>" + scroll_region("figures", html_table(*metrics_table(runs))),
         *_skipped_steps_section(runs),
         *_validation_tables(runs),
@@ -84,9 +80,7 @@ def _subtitle(runs: Sequence[RunHistory]) -> str:
     if len(runs) > MAX_NAMED_RUNS:
         return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}"
     ends = ("" if run.ended else ", not at its end" for run in runs)
-    return " · ".join(
-        f"{run.last:,} steps in {clock(run.seconds)}{end}" for run, end in zip(runs, ends, strict=True)
-    )
+    return " · ".join(f"{run.last:,} steps in {clock(run.seconds)}{end}" for run, end in zip(runs, ends, strict=True))
 
 
 def _smoothing_note(runs: Sequence[RunHistory]) -> str:

@@ -26,9 +26,7 @@ def read_splits(config: RunConfig, kind: type[Task]) -> tuple[RowSequence, RowSe
     _warn_of_unused_renames(data, parts)
     train = _concatenated(parts)
     if isinstance(data.limit, list):
-        train = _concatenated(
-            [_sampled(part, size, seed) for part, size in zip(parts, data.limit, strict=True)]
-        )
+        train = _concatenated([_sampled(part, size, seed) for part, size in zip(parts, data.limit, strict=True)])
     validation: RowSequence | None = None
     if isinstance(data.validation, float):
         train, validation = _hold_out(config, kind, train, data.validation)
@@ -79,9 +77,7 @@ def _warn_of_unused_renames(data: DataConfig, parts: Sequence[RowSequence]) -> N
         )
 
 
-def drop_leaked_rows(
-    config: RunConfig, kind: type[Task], train: RowSequence, validation: RowSequence
-) -> RowSequence:
+def drop_leaked_rows(config: RunConfig, kind: type[Task], train: RowSequence, validation: RowSequence) -> RowSequence:
     """Leave out validation rows whose inputs are in the training rows too (data leakage)."""
     names = {role: config.data.columns.get(role, name) for role, name in kind.COLUMNS.items()}
     read = [name for role, name in names.items() if role not in kind.TARGETS and name in train.columns]
@@ -104,9 +100,7 @@ def drop_leaked_rows(
     return validation.select(number for number in range(len(validation)) if number not in leaked)
 
 
-def _hold_out(
-    config: RunConfig, kind: type[Task], train: RowSequence, share: float
-) -> tuple[RowSequence, RowSequence]:
+def _hold_out(config: RunConfig, kind: type[Task], train: RowSequence, share: float) -> tuple[RowSequence, RowSequence]:
     """Hold out a share of the training rows; the rest, and the share."""
     data = config.data
     if data.held_out == "last":
@@ -144,9 +138,7 @@ def check_columns(rows: RowSequence, objective: Task, ignored: Sequence[str]) ->
             f"{', '.join(rows.columns)}"
         )
     read = objective.columns.values()
-    unused = [
-        name for name in rows.columns if name not in read and name not in ignored and "*" not in ignored
-    ]
+    unused = [name for name in rows.columns if name not in read and name not in ignored and "*" not in ignored]
     if unused:
         roles = ", ".join(f"{role}={name}" for role, name in objective.columns.items())
         raise ConfigError(

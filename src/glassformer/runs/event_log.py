@@ -139,25 +139,17 @@ def read_event_log(path: str | Path) -> Iterator[dict[str, Any]]:
             if line.endswith(b"\n"):
                 yield _record(line, f"{path}: line {number}")
             elif len(line) == MAX_LINE_BYTES:
-                raise DataError(
-                    f"{path}: line {number} is longer than {MAX_LINE_BYTES} bytes: this is no event log"
-                )
+                raise DataError(f"{path}: line {number} is longer than {MAX_LINE_BYTES} bytes: this is no event log")
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as problem:
-        raise DataError(
-            f"{where} is invalid JSON, so the log is damaged: {problem}; delete that line"
-        ) from None
+        raise DataError(f"{where} is invalid JSON, so the log is damaged: {problem}; delete that line") from None
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         raise DataError(f'{where} is no record of a log: an object with a text "event"; delete that line')
-    return (
-        record
-        if record["event"] == "begin"
-        else {name: _parse_nonfinite(value) for name, value in record.items()}
-    )
+    return record if record["event"] == "begin" else {name: _parse_nonfinite(value) for name, value in record.items()}
 
 
 def _parse_nonfinite(value: Any) -> Any:
@@ -238,9 +230,7 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
     """
     path = Path(folder) if Path(folder).is_file() else event_log_path(Path(folder))
     if not path.is_file():
-        raise DataError(
-            f"{folder}: holds no run: {path.name} is missing; give the folder that a training wrote"
-        )
+        raise DataError(f"{folder}: holds no run: {path.name} is missing; give the folder that a training wrote")
     options: dict[str, Any] = {}
     rows: dict[int, list[float]] = {}
     validations: dict[int, tuple[Mapping[str, float], bool]] = {}

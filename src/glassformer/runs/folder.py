@@ -214,14 +214,9 @@ class RunLock:
         by_name = self._folder.exists()
         holder = self._names() if by_name else [self.path.read_text("utf-8", "replace")]
         match = re.fullmatch(_NAME, holder[0]) if len(holder) == 1 else None
-        who = (
-            f"process {match['pid']} on {match['host']} since {match['since']}"
-            if match
-            else "another process"
-        )
-        return (
-            f"{self.path.parent}: is in use by {who}; wait for it to end, stop it, or use another folder"
-            + (f"; if it is gone, delete {self._folder}" if by_name else "")
+        who = f"process {match['pid']} on {match['host']} since {match['since']}" if match else "another process"
+        return f"{self.path.parent}: is in use by {who}; wait for it to end, stop it, or use another folder" + (
+            f"; if it is gone, delete {self._folder}" if by_name else ""
         )
 
 

@@ -108,9 +108,7 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
             f'<li class="c{i % COLOURS}"><span class="swatch"></span>{escape(line.name)}, {largest:,} rows '
             f"<b>{line.points[largest]}</b></li>"
         )
-    description = f"{results.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(
-        results.crossings()
-    )
+    description = f"{results.metric} on {curve.judge} over rows of {curve.over}. " + " ".join(results.crossings())
     return (
         f'<div class="charts"><figure class="chart wide"><figcaption><h2>{escape(results.metric)} on '
         f"{escape(curve.judge)}</h2></figcaption>"

@@ -100,9 +100,7 @@ class StudyPlan:
         if chosen.of and len(chosen.of) > 1:
             for other in chosen.of:
                 if self.train[other].rows is not None and not isinstance(self.train[other].files, str):
-                    raise ConfigError(
-                        f"{path}: {other} draws rows of several files; name a set for each file"
-                    )
+                    raise ConfigError(f"{path}: {other} draws rows of several files; name a set for each file")
         if any(size < 1 for size in chosen.sizes) or (isinstance(chosen.rows, list) and not chosen.rows):
             raise ConfigError(f"{path}.rows is {safe_repr(chosen.rows)}; it holds whole numbers from 1 up")
         if len(set(chosen.sizes)) < len(chosen.sizes):
@@ -111,9 +109,7 @@ class StudyPlan:
         if len(growing) > 1:
             raise ConfigError(f"{path}: {' and '.join(growing)} both grow; only one set of several may")
         if chosen.of and chosen.sizes and not growing:
-            raise ConfigError(
-                f"{path}.rows: none of {', '.join(chosen.of)} grows; name the rows there, as a list"
-            )
+            raise ConfigError(f"{path}.rows: none of {', '.join(chosen.of)} grows; name the rows there, as a list")
 
     def _check_curve(self, curve: CurveOptions) -> None:
         growing = [name for name in self.train if self.growing_set(name) == name]
@@ -146,16 +142,12 @@ class StudyPlan:
         """The name of a run: `fr-250` where its set has several sizes, else `de+fr`."""
         return f"{name}-{size}" if isinstance(self.train[name].rows, list) else name
 
-    def files_and_limits(
-        self, name: str, size: int | None
-    ) -> tuple[list[str], int | list[int | None] | None]:
+    def files_and_limits(self, name: str, size: int | None) -> tuple[list[str], int | list[int | None] | None]:
         """The files of a set, and the sample size of all of them, or of each."""
         chosen = self.train[name]
         if not chosen.of:
             files = [chosen.files] if isinstance(chosen.files, str) else chosen.files
-            return files, size if size is not None else (
-                chosen.rows if isinstance(chosen.rows, int) else None
-            )
+            return files, size if size is not None else (chosen.rows if isinstance(chosen.rows, int) else None)
         files, limits = [], []
         for other in chosen.of:
             its_files, limit = self.files_and_limits(other, size if self.growing_set(other) else None)

@@ -289,8 +289,7 @@ class StudyRunner:
     def _evaluate(self, run: StudyRun, facts: Mapping[str, Any]) -> TrainedModel:
         trained = open_run(run.folder)
         reports = {
-            name: self._evaluation_report(trained, run, name, rows)
-            for name, rows in self.study.test_rows.items()
+            name: self._evaluation_report(trained, run, name, rows) for name, rows in self.study.test_rows.items()
         }
         metric = next(iter(reports.values())).metric
         baselines = {
@@ -308,9 +307,7 @@ class StudyRunner:
             baselines=baselines,
         )
 
-    def _evaluation_report(
-        self, trained: TrainedRun, run: StudyRun, name: str, rows: RowSequence
-    ) -> EvaluationReport:
+    def _evaluation_report(self, trained: TrainedRun, run: StudyRun, name: str, rows: RowSequence) -> EvaluationReport:
         """The report on a test set; one that is there already is read, where its rows are the same."""
         path = trained.evaluation_folder(name) / REPORT
         if path.is_file():

@@ -319,9 +319,7 @@ def task_class(name: str) -> type[Task]:
     entry = TASKS[name]
     if isinstance(entry, str):
         module, _, class_name = entry.rpartition(".")
-        TASKS[name] = entry = cast(
-            "type[Task]", getattr(import_module(f"glassformer.tasks.{module}"), class_name)
-        )
+        TASKS[name] = entry = cast("type[Task]", getattr(import_module(f"glassformer.tasks.{module}"), class_name))
     return entry
 
 

@@ -47,9 +47,7 @@ class FeatureExtraction(PackedPipeline):
         super().check(options)
         pooling = options.get("pooling")
         if pooling is not None and pooling not in POOLINGS:
-            raise ConfigError(
-                f"pooling is {safe_repr(pooling)}; it must be None, or one of: {', '.join(POOLINGS)}"
-            )
+            raise ConfigError(f"pooling is {safe_repr(pooling)}; it must be None, or one of: {', '.join(POOLINGS)}")
 
     def in_words(self, answer: Any) -> str:
         return " × ".join(map(str, answer.shape)) + " numbers"

@@ -110,11 +110,7 @@ FLOAT_FIELDS = ("input_values", "input_features", "pixel_values")
 
 def packed_texts(examples: Sequence[Example]) -> tuple[Batch, Flow]:
     """Texts in one row; an example that holds several documents says so in `documents`, their lengths."""
-    lengths = [
-        int(length)
-        for example in examples
-        for length in example.get("documents", [len(example["input_ids"])])
-    ]
+    lengths = [int(length) for example in examples for length in example.get("documents", [len(example["input_ids"])])]
     ids, types = [e["input_ids"] for e in examples], _types(examples)
     batch = Batch(input_ids=joined(ids), token_type_ids=None if types is None else joined(types))
     return batch, Flow(packing=Packing(tuple(lengths)))

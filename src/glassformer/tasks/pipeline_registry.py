@@ -117,9 +117,7 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
     """Load a model with the head of a task, once it is known that its family has one."""
     finding = {key: loading[key] for key in ("revision", "allow_pickle", "offline") if key in loading}
     if not isinstance(model, (str, Path)):
-        raise DataError(
-            f"the model is {safe_repr(model)}; give a folder, a name on the Hub, or a loaded Model"
-        )
+        raise DataError(f"the model is {safe_repr(model)}; give a folder, a name on the Hub, or a loaded Model")
     folder = resolve(model, check=read_file_header, **finding)
     if (folder / "config.json").is_file():  # `load` says what to do where there is none
         family = find_family(read_json_object(folder / "config.json", ConfigError), folder)

@@ -60,9 +60,7 @@ class Pipeline(ABC):
         """Raises: ConfigError: options that this task does not know, or does not take so."""
         for name in options:
             if name not in self.OWN:
-                raise ConfigError(
-                    f"the task {self.task!r} takes no {safe_repr(name)}{nearest(name, self.OWN)}"
-                )
+                raise ConfigError(f"the task {self.task!r} takes no {safe_repr(name)}{nearest(name, self.OWN)}")
         top_k = options.get("top_k")  # None = as many results as there usually are, or all
         if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
             raise ConfigError(f"top_k is {safe_repr(top_k)}; it must be a whole number from 1 up")

@@ -49,9 +49,7 @@ class SentenceWindows:
         self.lengths = windows.lengths
         self.fingerprint = windows.fingerprint
         if len({int(windows[index]["document"]) for index in (0, len(windows) - 1)}) < 2:
-            raise DataError(
-                "all sentences are of one document; a sentence that does not follow needs another one"
-            )
+            raise DataError("all sentences are of one document; a sentence that does not follow needs another one")
 
     def __len__(self) -> int:
         return len(self._windows)

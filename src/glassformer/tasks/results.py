@@ -157,8 +157,7 @@ class Results(list[Item]):
     def _repr_html_(self) -> str:
         if not all(isinstance(item, Result) for item in self):
             return "".join(
-                item._repr_html_() if isinstance(item, Results) else f"<p>{escape(str(item))}</p>"
-                for item in self
+                item._repr_html_() if isinstance(item, Results) else f"<p>{escape(str(item))}</p>" for item in self
             )
         if not self:
             return "<p>no results</p>"
@@ -166,10 +165,7 @@ class Results(list[Item]):
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
         rows = "".join(
             "<tr>"
-            + "".join(
-                f'<td style="text-align: left">{_cell(item[name], name in item.SHARES)}</td>'
-                for name in names
-            )
+            + "".join(f'<td style="text-align: left">{_cell(item[name], name in item.SHARES)}</td>' for name in names)
             + "</tr>"
             for item in self
             if isinstance(item, Result)
@@ -188,9 +184,7 @@ def _bar(share: float) -> str:
 
 def _cell(value: Any, share: bool) -> str:
     if isinstance(value, float):
-        return (
-            f'<span style="white-space: nowrap">{_bar(value)}{value:.4f}</span>' if share else f"{value:.4f}"
-        )
+        return f'<span style="white-space: nowrap">{_bar(value)}{value:.4f}</span>' if share else f"{value:.4f}"
     if isinstance(value, list):  # a conversation
         return "<br>".join(f"<b>{escape(str(m['role']))}</b> {escape(str(m['content']))}" for m in value)
     return escape(str(value)).replace("\n", "<br>")

@@ -312,9 +312,7 @@ def _listed(value: object, name: str) -> list[Any]:
 
 def _placed_answer(text: object, start: object, context: str) -> tuple[int, int]:
     if not isinstance(text, str) or not text:
-        raise DataError(
-            f"an answer is {safe_repr(text)}; it must be a text, and where there is none, nothing"
-        )
+        raise DataError(f"an answer is {safe_repr(text)}; it must be a text, and where there is none, nothing")
     try:
         first = int(start)  # type: ignore[call-overload]  # a number, or its letters from a table
     except (TypeError, ValueError):

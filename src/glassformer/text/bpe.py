@@ -70,9 +70,7 @@ def byte_level_pipeline(model: models.BPE, family: str, *, prefix: bool) -> toke
     engine = tokenizers.Tokenizer(model)
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     engine.decoder = decoders.ByteLevel()
-    engine.post_processor = processors.ByteLevel(
-        add_prefix_space=prefix, trim_offsets=family in TRIMS_OFFSETS
-    )
+    engine.post_processor = processors.ByteLevel(add_prefix_space=prefix, trim_offsets=family in TRIMS_OFFSETS)
     return engine
 
 
@@ -108,9 +106,7 @@ def _openai_gpt(
     return engine
 
 
-def _word_final_bpe(
-    path: Path, vocabulary: dict[str, int], merges: list[tuple[str, str]], unknown: str
-) -> models.BPE:
+def _word_final_bpe(path: Path, vocabulary: dict[str, int], merges: list[tuple[str, str]], unknown: str) -> models.BPE:
     """A BPE model in which subwords at the end of a word differ from those within one: `er</w>`, `er`."""
     if unknown not in vocabulary:
         raise DataError(f"{path} lacks {unknown!r}, the unknown token; check the file")
@@ -131,8 +127,6 @@ def _read_merges(path: Path) -> list[tuple[str, str]]:
             continue
         parts = line.split(" ")
         if len(parts) != 2 or not all(parts):
-            raise DataError(
-                f"{path}, line {number}: a merge is two tokens with one space between, got {line!r:.60}"
-            )
+            raise DataError(f"{path}, line {number}: a merge is two tokens with one space between, got {line!r:.60}")
         merges.append((parts[0], parts[1]))
     return merges

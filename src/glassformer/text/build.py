@@ -76,9 +76,7 @@ def wordpiece_pipeline(model: models.WordPiece, **normalisation: Any) -> tokeniz
     return engine
 
 
-WORDPIECE_FAMILIES = frozenset(
-    "bert bigbird convbert distilbert electra layoutlm lxmert mobilebert tapas".split()
-)
+WORDPIECE_FAMILIES = frozenset("bert bigbird convbert distilbert electra layoutlm lxmert mobilebert tapas".split())
 
 READERS = (
     TokenizerReader(("vocab.txt",), WORDPIECE_FAMILIES, build_wordpiece, assumed="bert"),
@@ -150,9 +148,7 @@ def _find_reader(folder: Path, settings: TokenizerSettings) -> tuple[TokenizerRe
 
     The tokenizer class that the files name decides, else the family of the model.
     """
-    candidates = [
-        (reader, folder / name) for reader in READERS for name in reader.files if (folder / name).exists()
-    ]
+    candidates = [(reader, folder / name) for reader in READERS for name in reader.files if (folder / name).exists()]
     for reader, path in candidates:
         if (settings.family or reader.assumed) in reader.families:
             return reader, path

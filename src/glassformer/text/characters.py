@@ -39,8 +39,7 @@ def build(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
     vocabulary = read_json_object(path)
     if vocabulary and all(isinstance(part, dict) for part in vocabulary.values()):
         raise UnsupportedError(
-            f"{path} holds a vocabulary for each of {len(vocabulary)} languages; "
-            "put the one you need in its place"
+            f"{path} holds a vocabulary for each of {len(vocabulary)} languages; put the one you need in its place"
         )
     check_ids(vocabulary, str(path))
     check_unique_ids(vocabulary, str(path))
@@ -78,9 +77,7 @@ def build(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
     return engine
 
 
-def _check_special_tokens(
-    path: Path, vocabulary: dict[str, int], roles: dict[str, str], delimiter: str
-) -> None:
+def _check_special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str], delimiter: str) -> None:
     needed = {
         roles["unk"]: "the unknown token",
         roles["pad"]: "the CTC blank",
@@ -94,6 +91,4 @@ def _check_special_tokens(
 def _upper_case(vocabulary: dict[str, int]) -> dict[str, str]:
     """Letter → upper case, where the vocabulary holds that, or it is several letters: ß is SS."""
     pairs = ((letter, letter.upper()) for letter in map(chr, range(sys.maxunicode + 1)))
-    return {
-        lower: upper for lower, upper in pairs if lower != upper and (len(upper) > 1 or upper in vocabulary)
-    }
+    return {lower: upper for lower, upper in pairs if lower != upper and (len(upper) > 1 or upper in vocabulary)}

@@ -120,9 +120,7 @@ class ChatTemplates:
                 path.unlink(missing_ok=True)
         for path, text in texts.items():
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(
-                text.encode("utf-8")
-            )  # as bytes: text mode would change the line ends on Windows
+            path.write_bytes(text.encode("utf-8"))  # as bytes: text mode would change the line ends on Windows
 
 
 def render(
@@ -208,9 +206,7 @@ def _sandbox() -> Sandbox:
 @lru_cache(maxsize=16)
 def _compiled_template(source: str) -> Template:
     if len(source) > MAX_TEMPLATE_LENGTH:
-        raise DataError(
-            f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_LENGTH} are allowed"
-        )
+        raise DataError(f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_LENGTH} are allowed")
     return _sandbox().template(source)
 
 

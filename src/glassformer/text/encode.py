@@ -23,9 +23,7 @@ TENSORS = (None, "np", "pt")
 SIDES = ("left", "right")
 
 
-@dataclass(
-    slots=True, kw_only=True
-)  # not frozen: one is made for each call, and a frozen one takes twice as long
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each call, and a frozen one takes twice as long
 class EncodeRequest:
     """The options of one call, as given; `resolve` validates them and makes them:
 
@@ -73,15 +71,11 @@ class EncodeRequest:
             if max_length is None:
                 raise ConfigError("this tokenizer has no model_max_length; give max_length, in tokens")
         if truncation == "only_second" and not pairs:
-            raise ConfigError(
-                "truncation='only_second' needs pairs; use 'only_first' or True for single texts"
-            )
+            raise ConfigError("truncation='only_second' needs pairs; use 'only_first' or True for single texts")
         if truncation is not None and max_length is not None:
             _check_window(max_length, self.stride, special_count)
         if self.overflow and truncation is None:
-            raise ConfigError(
-                "return_overflowing_tokens=True needs truncation; add truncation=True or a strategy"
-            )
+            raise ConfigError("return_overflowing_tokens=True needs truncation; add truncation=True or a strategy")
         self.padding, self.truncation, self.max_length = padding, truncation, max_length
         return self
 
@@ -144,11 +138,7 @@ def encode_rows(
     try:
         rows_by_text = _rows_by_text(engine, first, second, request)
     except DataError as error:
-        if (
-            request.truncation in ("only_first", "only_second")
-            and second is not None
-            and _is_too_short(error)
-        ):
+        if request.truncation in ("only_first", "only_second") and second is not None and _is_too_short(error):
             raise DataError(
                 f"truncation={request.truncation!r} cannot bring every pair to max_length={request.max_length}: "
                 "the other text leaves too few tokens (for the stride); give more, or use truncation=True"
@@ -166,10 +156,7 @@ def _rows_by_text(
     if max(map(len, texts), default=0) > MAX_UNSPLIT_CHARS:
         bare = request.engine_for(engine, bare=True)
         inputs = [(text,) for text in first] if second is None else list(zip(first, second, strict=True))
-        return [
-            call_engine(list(parts), _FAILURE, _encode_long, configured, bare, parts, request)
-            for parts in inputs
-        ]
+        return [call_engine(list(parts), _FAILURE, _encode_long, configured, bare, parts, request) for parts in inputs]
     batch = first if second is None else list(zip(first, second, strict=True))
     encodings = call_engine(
         texts, _FAILURE, configured.encode_batch, batch, add_special_tokens=request.add_special_tokens
@@ -203,9 +190,7 @@ def pad_rows(rows: list[EncodedRow], request: EncodeRequest, pad_id: int, pad_to
         row.pad(length, direction=request.padding_side, pad_id=pad_id, pad_token=pad_token)
 
 
-def refuse_special_ids(
-    engine: tokenizers.Tokenizer, rows: list[EncodedRow], special_ids: frozenset[int]
-) -> None:
+def refuse_special_ids(engine: tokenizers.Tokenizer, rows: list[EncodedRow], special_ids: frozenset[int]) -> None:
     """Check that no text was encoded to a special token, where special tokens are to be read as text.
 
     It can be, where the vocabulary holds a special token as an ordinary one too.

@@ -114,8 +114,7 @@ def pair_template(engine: tokenizers.Tokenizer) -> tuple[list[list[int]], list[l
     first, second = (encoding.sequence_ids.index(text) for text in (0, 1))
     boundaries = (0, first, first + 1, second, second + 1, len(encoding.ids))
     ids, types = (
-        [column[start:end] for start, end in pairwise(boundaries)]
-        for column in (encoding.ids, encoding.type_ids)
+        [column[start:end] for start, end in pairwise(boundaries)] for column in (encoding.ids, encoding.type_ids)
     )
     return ids[::2], types
 
@@ -147,9 +146,7 @@ def check_unique_ids(vocabulary: dict[str, int], source: str) -> None:
     owner: dict[int, str] = {}
     for token, number in vocabulary.items():
         if owner.setdefault(number, token) != token:
-            raise DataError(
-                f"{source}: {owner[number]!r} and {token!r} both have the id {number}; check the file"
-            )
+            raise DataError(f"{source}: {owner[number]!r} and {token!r} both have the id {number}; check the file")
 
 
 class EncodedRow(Protocol):
@@ -210,9 +207,7 @@ def as_texts(texts: str | Iterable[str]) -> list[str]:
     return strings
 
 
-def as_pairs(
-    texts: str | Iterable[str], pairs: str | Iterable[str] | None
-) -> tuple[list[str], list[str] | None]:
+def as_pairs(texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> tuple[list[str], list[str] | None]:
     """The first and the second texts of pairs; the second are None for single texts.
 
     Raises: DataError: something that is not text, or not one second text for each first.

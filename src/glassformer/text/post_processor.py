@@ -26,9 +26,7 @@ T5 = ("A eos", "A eos B eos")
 PEGASUS = ("A eos", "A B eos")
 
 TEMPLATES = {
-    **dict.fromkeys(
-        "albert bert bigbird convbert distilbert electra layoutlm lxmert mobilebert tapas".split(), BERT
-    ),
+    **dict.fromkeys("albert bert bigbird convbert distilbert electra layoutlm lxmert mobilebert tapas".split(), BERT),
     **dict.fromkeys("bart data2vectext led longformer roberta xlmroberta".split(), ROBERTA),
     **dict.fromkeys(("clip", "clipseg"), CLIP),
     **dict.fromkeys("t5 mt5 longt5".split(), T5),
@@ -50,11 +48,7 @@ def add_post_processor(engine: tokenizers.Tokenizer, settings: TokenizerSettings
     if settings.family in TEMPLATES:
         single, pair = TEMPLATES[settings.family]
     elif settings.family in BOS_BY_DEFAULT:
-        before = (
-            "bos"
-            if option(config, "add_bos_token", bool, BOS_BY_DEFAULT[settings.family], config_path)
-            else ""
-        )
+        before = "bos" if option(config, "add_bos_token", bool, BOS_BY_DEFAULT[settings.family], config_path) else ""
         after = "eos" if option(config, "add_eos_token", bool, False, config_path) else ""
         single = f"{before} A {after}"
         pair = f"{single} {before and 'bos:1'} B:1 {after and 'eos:1'}"

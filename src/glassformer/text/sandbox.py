@@ -152,9 +152,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     concat = staticmethod(_charged_output)
 
     def __init__(self) -> None:
-        super().__init__(
-            trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, LoopControlExtension]
-        )
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, LoopControlExtension])
         self.filters["tojson"] = to_json
         self.filters = {name: _charged(name, function) for name, function in self.filters.items()}
         # Names with spaces: no template can call these filters itself.
@@ -176,9 +174,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             if loop.recursive:
                 raise TemplateRuntimeError("it has a recursive loop, whose iterations cannot be counted")
             loop.iter = self._filtered(loop.iter, "charged iterations")
-        _replace_nodes(
-            tree, nodes.Concat, lambda node: self._filtered(nodes.List(node.nodes), "charged concat")
-        )
+        _replace_nodes(tree, nodes.Concat, lambda node: self._filtered(nodes.List(node.nodes), "charged concat"))
         return Template.from_code(self, self.compile(tree), self.make_globals(None))
 
     def _filtered(self, node: nodes.Node, name: str) -> nodes.Node:
@@ -223,9 +219,7 @@ def to_json(
     """The filter `tojson`, without the HTML escapes of Jinja's own."""
     if indent is not None and _size(indent) > 16:
         raise SecurityError("the indent of tojson is more than 16")
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def raise_exception(message: str) -> NoReturn:

@@ -82,9 +82,7 @@ def build(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
 # ── from pieces to a model ───────────────────────────────────────────────────────────────────────────────
 
 
-def _model(
-    path: Path, file: SentencePieceModel, pieces: Sequence[VocabularyPiece], unknown: int
-) -> models.Model:
+def _model(path: Path, file: SentencePieceModel, pieces: Sequence[VocabularyPiece], unknown: int) -> models.Model:
     doing = f"{path} is not usable"
     if file.algorithm == "unigram":
         scored = [(piece.text, piece.score) for piece in pieces]
@@ -151,9 +149,7 @@ def _set_text_pipeline(
         prepend = [normalizers.Prepend(SPACE_MARKER)] if prefix else []
         steps = [*steps, *prepend, normalizers.Replace(" ", SPACE_MARKER)]
     else:
-        engine.pre_tokenizer = pre_tokenizers.Metaspace(
-            SPACE_MARKER, "first" if prefix else "never", split=False
-        )
+        engine.pre_tokenizer = pre_tokenizers.Metaspace(SPACE_MARKER, "first" if prefix else "never", split=False)
     if steps:
         engine.normalizer = normalizers.Sequence(steps)
     decoding = [decoders.Replace(SPACE_MARKER, " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -189,9 +185,7 @@ def _albert_normalizers(path: Path, settings: TokenizerSettings) -> list[normali
 
 # ── ids of pieces, by family ─────────────────────────────────────────────────────────────────────────────
 
-PieceLayout = Callable[
-    [Path, Sequence[VocabularyPiece], dict[str, str], TokenizerSettings], list[VocabularyPiece]
-]
+PieceLayout = Callable[[Path, Sequence[VocabularyPiece], dict[str, str], TokenizerSettings], list[VocabularyPiece]]
 
 
 def _file_order(
@@ -301,9 +295,7 @@ def _check_dropped(path: Path, pieces: Sequence[VocabularyPiece], count: int) ->
     """Check that the pieces left out are special tokens; else the file is not of this family."""
     if any(piece.kind not in (CONTROL, UNKNOWN) for piece in pieces[:count]):
         names = " ".join(piece.text for piece in pieces[:count])
-        raise DataError(
-            f"{path} begins with {names!r:.80} where {count} special tokens must be; check the file"
-        )
+        raise DataError(f"{path} begins with {names!r:.80} where {count} special tokens must be; check the file")
 
 
 LAYOUTS: dict[str, PieceLayout] = {

@@ -83,9 +83,7 @@ def read_settings(folder: Path, model_type: str | None) -> TokenizerSettings:
     for token in _unassigned_special_tokens(config, special, path):
         tokens.setdefault(token.content, token)
     for role in ROLES:
-        value = next(
-            (source[f"{role}_token"] for source in (config, special) if source.get(f"{role}_token")), None
-        )
+        value = next((source[f"{role}_token"] for source in (config, special) if source.get(f"{role}_token")), None)
         if value is not None:
             token = _added_token(value, f"{role}_token", path)
             roles[role] = token.content
@@ -96,18 +94,14 @@ def read_settings(folder: Path, model_type: str | None) -> TokenizerSettings:
         kind=kind,
         model_type=model_type,
         token_types=_uses_token_types(config, kind, model_type, path),
-        padding_side=_read_side(
-            config, "padding_side", "left" if kind in LEFT_PADDED_CLASSES else "right", path
-        ),
+        padding_side=_read_side(config, "padding_side", "left" if kind in LEFT_PADDED_CLASSES else "right", path),
         truncation_side=_read_side(config, "truncation_side", "right", path),
         model_max_length=_read_max_length(config, path),
         config=config,
     )
 
 
-def option(
-    config: Mapping[str, Any], key: str, kind: type[Value], default: Default, path: Path
-) -> Value | Default:
+def option(config: Mapping[str, Any], key: str, kind: type[Value], default: Default, path: Path) -> Value | Default:
     """The value of one key of a configuration file; null counts as absent.
 
     Raises: DataError: the value is of another type than `kind`.
@@ -120,9 +114,7 @@ def option(
     return value
 
 
-def _unassigned_special_tokens(
-    config: Mapping[str, Any], special: Mapping[str, Any], path: Path
-) -> list[AddedToken]:
+def _unassigned_special_tokens(config: Mapping[str, Any], special: Mapping[str, Any], path: Path) -> list[AddedToken]:
     """Special tokens without a role: by id in `added_tokens_decoder`, then the lists of additional ones."""
     by_id = option(config, "added_tokens_decoder", dict, {}, path)
     try:
@@ -147,11 +139,7 @@ def _added_token(value: object, key: str, path: Path) -> AddedToken:
     content = value
     if isinstance(value, dict):
         content = value.get("content")
-        flags = {
-            name: bool(value[name])
-            for name in ("lstrip", "rstrip", "single_word", "normalized")
-            if name in value
-        }
+        flags = {name: bool(value[name]) for name in ("lstrip", "rstrip", "single_word", "normalized") if name in value}
     if not isinstance(content, str) or not content:
         raise DataError(
             f'{path} or special_tokens_map.json: {key} must be text or {{"content": text}}, got {value!r:.60}'

@@ -106,9 +106,7 @@ def _add_ordinary_text(
         words.append(WordStage(word, start + first, start + last))
 
 
-def _token_stages(
-    encoding: tokenizers.Encoding, added: dict[int, tokenizers.AddedToken]
-) -> tuple[TokenStage, ...]:
+def _token_stages(encoding: tokenizers.Encoding, added: dict[int, tokenizers.AddedToken]) -> tuple[TokenStage, ...]:
     columns = zip(encoding.tokens, encoding.ids, encoding.offsets, encoding.word_ids, strict=True)
     return tuple(
         TokenStage(token, number, start, end, word, number in added and added[number].content == token)

@@ -49,9 +49,7 @@ def token_bytes(tokenizer: Tokenizer, count: int) -> TokenBytes:
     first = engine.decode_batch([[number] for number in ids])
     anchor = next((n for n in ids if first[n].isascii() and first[n].isalnum()), None)
     if anchor is None:
-        raise UnsupportedError(
-            "no token of this tokenizer is a plain word, so the bytes of its tokens cannot be found"
-        )
+        raise UnsupportedError("no token of this tokenizer is a plain word, so the bytes of its tokens cannot be found")
     # Tokens may drop a leading space at the beginning of a text; behind the anchor none does.
     before = len(first[anchor])
     later = [text[before:] for text in engine.decode_batch([[anchor, number] for number in ids])]
@@ -60,8 +58,7 @@ def token_bytes(tokenizer: Tokenizer, count: int) -> TokenBytes:
     padding = [b""] * (count - len(ids))
     return TokenBytes(
         *(
-            [_bytes_of_token(name, text, byte_level) for name, text in zip(names, texts, strict=True)]
-            + padding
+            [_bytes_of_token(name, text, byte_level) for name, text in zip(names, texts, strict=True)] + padding
             for texts in (first, later)
         )
     )
@@ -82,9 +79,7 @@ def _bytes_of_token(name: str, text: str, byte_level: bool) -> bytes:
         return text.encode()
     if byte_level:
         return (
-            bytes(BYTE_OF_CHARACTER[char] for char in name)
-            if set(name) <= BYTE_OF_CHARACTER.keys()
-            else text.encode()
+            bytes(BYTE_OF_CHARACTER[char] for char in name) if set(name) <= BYTE_OF_CHARACTER.keys() else text.encode()
         )
     byte = re.fullmatch("<0x([0-9A-F]{2})>", name)
     return bytes.fromhex(byte[1]) if byte else text.encode()

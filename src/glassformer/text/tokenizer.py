@@ -281,9 +281,7 @@ class Tokenizer(TokenizerVocabulary):
             encoded = self([" ".join(as_texts(words)) for words in batch], add_special_tokens=False).rows
             for words, row in zip(batch, encoded, strict=True):
                 indices = word_indices(words, row.offsets)
-                rows.append(
-                    assemble_words(row.ids, indices, self._prefix_and_suffix, limit, self.truncation_side)
-                )
+                rows.append(assemble_words(row.ids, indices, self._prefix_and_suffix, limit, self.truncation_side))
         return rows
 
     def in_language(self, code: str) -> Tokenizer:
@@ -345,6 +343,4 @@ class Tokenizer(TokenizerVocabulary):
                 (folder / name).write_text(text, encoding="utf-8")
             self._chat_templates.save(folder)
         except OSError as error:
-            raise DataError(
-                f"the tokenizer cannot be written to {folder}: {error.strerror or error}"
-            ) from error
+            raise DataError(f"the tokenizer cannot be written to {folder}: {error.strerror or error}") from error

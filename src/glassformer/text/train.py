@@ -68,9 +68,7 @@ def train_tokenizer(
     """
     if like is not None:
         if kind or family or lower:
-            raise ConfigError(
-                "like= already determines kind, family and lower=; leave them out, or leave out like="
-            )
+            raise ConfigError("like= already determines kind, family and lower=; leave them out, or leave out like=")
         untrained = untrained_like(Path(like))
     else:
         untrained = untrained_for_family(kind or "byte-bpe", family, lower)
@@ -185,9 +183,7 @@ def _pre_tokenizing_engine(untrained: UntrainedTokenizer, model: dict[str, Any])
     bare.normalizer = untrained.engine.normalizer
     pre_tokenizer = untrained.engine.pre_tokenizer
     # Some tokenizers (Llama's) run on unsplit texts; they are trained on words all the same.
-    if pre_tokenizer is None or (
-        isinstance(pre_tokenizer, pre_tokenizers.Metaspace) and not pre_tokenizer.split
-    ):
+    if pre_tokenizer is None or (isinstance(pre_tokenizer, pre_tokenizers.Metaspace) and not pre_tokenizer.split):
         pre_tokenizer = pre_tokenizers.Split(SPACE_MARKER, "merged_with_next")
     bare.pre_tokenizer = pre_tokenizer
     return bare

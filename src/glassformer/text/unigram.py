@@ -157,13 +157,9 @@ class _Lattice:
         return scores
 
 
-def _depth_groups(
-    order: np.ndarray, targets: np.ndarray, depths: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _depth_groups(order: np.ndarray, targets: np.ndarray, depths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Edges in `order`, grouped by depth; and in each group, where the edges of each target begin."""
     if not len(order):
         return []
     boundaries = np.flatnonzero(np.diff(depths[order])) + 1
-    return [
-        (edges, np.flatnonzero(np.diff(targets[edges], prepend=-1))) for edges in np.split(order, boundaries)
-    ]
+    return [(edges, np.flatnonzero(np.diff(targets[edges], prepend=-1))) for edges in np.split(order, boundaries)]

@@ -86,19 +86,13 @@ def untrained_for_family(kind: str, family: str | None, lower: bool) -> Untraine
     if kind != "byte-bpe" and "unk" not in order:
         raise ConfigError(f"{kind} needs an unknown token, which {family!r} does not have; use byte-bpe")
     tokens = tuple(
-        AddedToken(
-            roles[role], special=True, normalized=False, lstrip=role == "mask" and family in MASK_TAKES_SPACE
-        )
+        AddedToken(roles[role], special=True, normalized=False, lstrip=role == "mask" and family in MASK_TAKES_SPACE)
         for role in order
     )
-    settings = TokenizerSettings(
-        roles=dict(roles), token_types=family in TOKEN_TYPE_FAMILIES and kind == "wordpiece"
-    )
+    settings = TokenizerSettings(roles=dict(roles), token_types=family in TOKEN_TYPE_FAMILIES and kind == "wordpiece")
     sentinels = tuple(f"<extra_id_{i}>" for i in reversed(range(SENTINEL_COUNT.get(family, 0))))
     engine = PIPELINES[kind](roles, lower, family)
-    return UntrainedTokenizer(
-        engine=engine, added_tokens=tokens, settings=settings, family=family, sentinels=sentinels
-    )
+    return UntrainedTokenizer(engine=engine, added_tokens=tokens, settings=settings, family=family, sentinels=sentinels)
 
 
 def _byte_bpe(roles: Any, lower: bool, family: str) -> tokenizers.Tokenizer:

@@ -45,9 +45,7 @@ class TokenizerVocabulary:
         self._special_ids = frozenset(
             number for number, token in engine.get_added_tokens_decoder().items() if token.special
         )
-        self._prefix_and_suffix = guarded(
-            "the tokenizer's post-processor does not work", prefix_and_suffix, engine
-        )
+        self._prefix_and_suffix = guarded("the tokenizer's post-processor does not work", prefix_and_suffix, engine)
 
     def __len__(self) -> int:
         """The number of tokens, added ones included."""
@@ -111,9 +109,7 @@ class TokenizerVocabulary:
         """
         number = self.pad_token_id if self.pad_token_id is not None else self.eos_token_id
         if number is None:
-            raise ConfigError(
-                "this tokenizer has neither a pad nor an eos token, so it cannot pad; encode one by one"
-            )
+            raise ConfigError("this tokenizer has neither a pad nor an eos token, so it cannot pad; encode one by one")
         return number
 
     def token_of(self, role: str) -> str | None:
@@ -135,9 +131,7 @@ class TokenizerVocabulary:
 
     def __repr__(self) -> str:
         kind = type(self._engine.model).__name__
-        return (
-            f"Tokenizer({kind}, {len(self)} tokens, special: {' '.join(dict.fromkeys(self._roles.values()))})"
-        )
+        return f"Tokenizer({kind}, {len(self)} tokens, special: {' '.join(dict.fromkeys(self._roles.values()))})"
 
     def convert_ids_to_tokens(self, ids: Any) -> Any:
         """The vocabulary entry of one id, or of each of many.

@@ -64,18 +64,14 @@ class BatchSampler:
 
     def _starts(self, epoch: int) -> np.ndarray:
         """Where the steps of an epoch begin, and end: each as full as `batch_tokens` allows; cached for an epoch."""
-        cached = (
-            self._cached_starts
-        )  # once: the thread that makes steps ahead asks for the next epoch meanwhile
+        cached = self._cached_starts  # once: the thread that makes steps ahead asks for the next epoch meanwhile
         if cached[0] != epoch:
             budget = self.options.batch_tokens or 0
             ends = np.cumsum(self.lengths[self.order.at(epoch, range(self.order.count))])
             starts, filled = [0], 0
             while starts[-1] < len(ends):
                 fits = int(np.searchsorted(ends, filled + budget, side="right"))
-                starts.append(
-                    max(fits, starts[-1] + 1)
-                )  # an example longer than the budget is a step of its own
+                starts.append(max(fits, starts[-1] + 1))  # an example longer than the budget is a step of its own
                 filled = int(ends[starts[-1] - 1])
             self._cached_starts = cached = (epoch, np.asarray(starts, dtype=np.int64))
         return cached[1]
@@ -88,9 +84,7 @@ class BatchLoader:
         share: (rank, world size): every world-size-th example of a batch is this process's
     """
 
-    def __init__(
-        self, task: Task, examples: Examples, batch_sampler: BatchSampler, share: tuple[int, int]
-    ) -> None:
+    def __init__(self, task: Task, examples: Examples, batch_sampler: BatchSampler, share: tuple[int, int]) -> None:
         self.task = task
         self.examples = examples
         self.batch_sampler = batch_sampler
@@ -110,11 +104,7 @@ class BatchLoader:
             if self._prefetched is not None and self._prefetched[0] == key
             else self._load(*key)
         )
-        after = (
-            (epoch, position + 1)
-            if position + 1 < self.batch_sampler.steps_per_epoch(epoch)
-            else (epoch + 1, 0)
-        )
+        after = (epoch, position + 1) if position + 1 < self.batch_sampler.steps_per_epoch(epoch) else (epoch + 1, 0)
         following = (*after, tokens, size or 0)
         self._executor = self._executor or ThreadPoolExecutor(1, thread_name_prefix="batch-loader")
         self._prefetched = (following, self._executor.submit(self._load, *following))
@@ -133,7 +123,5 @@ class BatchLoader:
     def _load(self, epoch: int, position: int, tokens: int, size: int) -> list[MicroBatch]:
         chosen = self.batch_sampler.batch_indices(epoch, position)[self.rank :: self.world_size]
         seed = self.batch_sampler.options.seed
-        augmented = [
-            self.task.augment(self.examples[int(i)], example_generator(seed, epoch, int(i))) for i in chosen
-        ]
+        augmented = [self.task.augment(self.examples[int(i)], example_generator(seed, epoch, int(i))) for i in chosen]
         return micro_batches(self.task, augmented, chosen.tolist(), tokens, size or None)

@@ -201,9 +201,7 @@ def _data_facts(examples: Examples | None, source: object) -> dict[str, Any] | N
     if isinstance(source, float):
         files = [f"{source:g} of the training rows, held out"]
     else:
-        files = [
-            str(_without_paths(each)) for each in (source if isinstance(source, list) else [source]) if each
-        ]
+        files = [str(_without_paths(each)) for each in (source if isinstance(source, list) else [source]) if each]
     return {"files": files, "examples": len(examples), "fingerprint": examples.fingerprint}
 
 

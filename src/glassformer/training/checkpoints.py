@@ -131,9 +131,7 @@ class Checkpoints:
         try:
             json.dumps(dict(about), allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as problem:
-            raise ConfigError(
-                f"the metadata (about) of step {step} cannot be written as JSON: {problem}"
-            ) from problem
+            raise ConfigError(f"the metadata (about) of step {step} cannot be written as JSON: {problem}") from problem
         with self._report_refusal(step):
             self.folder.mkdir(exist_ok=True)
             with RunLock(self.folder / "lock", wait=LOCK_TIMEOUT):

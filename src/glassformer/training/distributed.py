@@ -191,14 +191,10 @@ class FSDP(DDP):
         return distribute_tensor(tensor.to(self.device), like.device_mesh, like.placements)
 
     def full_model(self, model: Model) -> Model:
-        copy = type(model).from_config(
-            model.config, task=model.task, tokenizer=model._tokenizer, device="meta"
-        )
+        copy = type(model).from_config(model.config, task=model.task, tokenizer=model._tokenizer, device="meta")
         for name, x in model.network.named_parameters(remove_duplicate=False):
             stem, _, leaf = name.rpartition(".")
-            setattr(
-                copy.network.get_submodule(stem), leaf, nn.Parameter(self.full_tensor(x), requires_grad=False)
-            )
+            setattr(copy.network.get_submodule(stem), leaf, nn.Parameter(self.full_tensor(x), requires_grad=False))
         return copy
 
 

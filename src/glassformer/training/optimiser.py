@@ -79,9 +79,7 @@ class Schedule:
         if self.name in ("inverse-sqrt", "noam") and self.warmup_steps < 1:
             raise ConfigError(f"the schedule {self.name!r} falls from the end of its warm-up on: give warmup")
         if not 0 <= self.floor <= (0 if self.name == "noam" else 1):
-            raise ConfigError(
-                f"floor is {self.floor}; it is a share of the learning rate, from 0 to 1; noam has none"
-            )
+            raise ConfigError(f"floor is {self.floor}; it is a share of the learning rate, from 0 to 1; noam has none")
         if self.name == "noam" and (self.width is None or self.width < 1):
             raise ConfigError("the schedule 'noam' needs width, the model's D")
 
@@ -94,9 +92,7 @@ class Schedule:
         if step < 0:
             raise ConfigError(f"step is {step}; updates count from 1")
         if self.name == "noam":
-            return float(
-                (self.width or 1) ** -0.5 * min(max(step, 1) ** -0.5, step * self.warmup_steps**-1.5)
-            )
+            return float((self.width or 1) ** -0.5 * min(max(step, 1) ** -0.5, step * self.warmup_steps**-1.5))
         if step < self.warmup_steps:
             return step / self.warmup_steps
         return self.floor + (1 - self.floor) * DECAY[self.name](self, step)
@@ -223,9 +219,7 @@ def make_optimiser(
     Source: AdamW: Loshchilov and Hutter 2019; Adafactor: Shazeer and Stern 2018.
     """
     if name not in OPTIMISERS:
-        raise ConfigError(
-            f"optimiser is {name!r}; allowed: {', '.join(OPTIMISERS)}{nearest(str(name), OPTIMISERS)}"
-        )
+        raise ConfigError(f"optimiser is {name!r}; allowed: {', '.join(OPTIMISERS)}{nearest(str(name), OPTIMISERS)}")
     for which, value in (("beta1", beta1), ("beta2", beta2)):
         if not 0 <= value < 1:
             raise ConfigError(f"{which} is {value}; it must be from 0 up to, but not including, 1")

@@ -47,9 +47,7 @@ def capture() -> dict[str, Tensor]:
         "python": torch.tensor(words, dtype=torch.int64),
         "python.gauss": torch.tensor([] if gauss is None else [gauss], dtype=torch.float64),
         "numpy": torch.tensor([*of_numpy["state"]["key"].tolist(), of_numpy["state"]["pos"]]),
-        "numpy.gauss": torch.tensor(
-            [of_numpy["gauss"]] if of_numpy["has_gauss"] else [], dtype=torch.float64
-        ),
+        "numpy.gauss": torch.tensor([of_numpy["gauss"]] if of_numpy["has_gauss"] else [], dtype=torch.float64),
         "torch": torch.get_rng_state(),
     }
     device = torch.accelerator.current_accelerator(check_available=True)

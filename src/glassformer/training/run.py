@@ -57,9 +57,7 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
         task,
         config.training,
         train=task.encode(train, cache=cache and cache / "train"),
-        validation=None
-        if validation is None
-        else task.encode(validation, cache=cache and cache / "validation"),
+        validation=None if validation is None else task.encode(validation, cache=cache and cache / "validation"),
         folder=config.output,
         callbacks=[SaveConfig(config), *callbacks],
         adapters=adapters,
@@ -95,9 +93,7 @@ def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     known = {name: number for name, number in special.items() if number is not None}
     sized = {**config_json, "vocab_size": tokenizer.largest_id + 1, **known}
-    return Model.from_config(
-        fitted(sized, own=False), task=kind.HEAD, tokenizer=tokenizer, device=config.device
-    )
+    return Model.from_config(fitted(sized, own=False), task=kind.HEAD, tokenizer=tokenizer, device=config.device)
 
 
 def _tokenizer(config: RunConfig, kind: type[Task], rows: RowSequence, model_type: str) -> Tokenizer:
@@ -111,9 +107,7 @@ def _tokenizer(config: RunConfig, kind: type[Task], rows: RowSequence, model_typ
         return train_tokenizer(texts, **asdict(config.tokenizer))
     tokenizer = Tokenizer.find(Path(config.tokenizer), model_type=model_type)
     if tokenizer is None:
-        raise ConfigError(
-            f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train"
-        )
+        raise ConfigError(f"{config.tokenizer}: holds no tokenizer; make one with: glassformer tokenizer train")
     return tokenizer
 
 

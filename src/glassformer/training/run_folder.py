@@ -93,9 +93,7 @@ class RunFolder:
                 f"{name} was {safe_repr(theirs.get(name))}, is now {safe_repr(identity.get(name))}"
                 for name in changed[:5]
             )
-            raise ConfigError(
-                f"{self.path}: holds a run of another configuration: {what}; choose another folder"
-            )
+            raise ConfigError(f"{self.path}: holds a run of another configuration: {what}; choose another folder")
         return read_state(checkpoint.folder)
 
     def save_state(

@@ -141,17 +141,13 @@ def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str
         error = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
     finally:  # also after Ctrl-C: a trial without an error that failed counts for nothing, and is tried again
         seconds = time.perf_counter() - start
-        trial.set_user_attr(
-            "told", json_value({"figures": watch.metrics, "error": error, "seconds": seconds})
-        )
+        trial.set_user_attr("told", json_value({"figures": watch.metrics, "error": error, "seconds": seconds}))
         study.tell(trial, value, state=state)
 
 
 def _metric_value(metrics: Mapping[str, float], metric: str) -> float:
     if metric not in metrics:
-        raise _MissingMetricError(
-            f"a trial gives no metric {metric!r}; it gives {', '.join(metrics) or 'none'}"
-        )
+        raise _MissingMetricError(f"a trial gives no metric {metric!r}; it gives {', '.join(metrics) or 'none'}")
     return float(metrics[metric])
 
 

@@ -34,9 +34,7 @@ from glassformer.weights.write import check_storable, write_tensors
 _TAGS = ("float", "tuple", "object")
 
 
-def write_state(
-    folder: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any], *, name: str = "state"
-) -> None:
+def write_state(folder: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any], *, name: str = "state") -> None:
     """Write `NAME.safetensors` and `NAME.json`, to be read back exactly.
 
     They are not flushed to the disk here: `Checkpoints.save` flushes all files of a checkpoint.
@@ -133,9 +131,7 @@ def optimiser_tensors(
         {
             "members": {name_of[parameter]: list(parameter.shape) for parameter in group["params"]},
             # A learning rate may be a tensor of one number.
-            "options": {
-                key: x.item() if isinstance(x, Tensor) else x for key, x in group.items() if key != "params"
-            },
+            "options": {key: x.item() if isinstance(x, Tensor) else x for key, x in group.items() if key != "params"},
         }
         for group in optimizer.param_groups
     ]
@@ -170,9 +166,7 @@ def restore_optimiser(
         counts_on_device = group.get("fused") or group.get("capturable")
         for parameter in group["params"]:
             optimizer.state[parameter] = {
-                slot: x.to(parameter.device)
-                if isinstance(x, Tensor) and (slot != "step" or counts_on_device)
-                else x
+                slot: x.to(parameter.device) if isinstance(x, Tensor) and (slot != "step" or counts_on_device) else x
                 for slot, x in state[name_of[parameter]].items()
             }
 
@@ -190,9 +184,7 @@ def _names_of(optimizer: Optimizer, names: Iterable[tuple[str, nn.Parameter]]) -
     return {parameter: known[parameter] for parameter in parameters}
 
 
-def _check_same(
-    groups: list[dict[str, Any]], optimizer: Optimizer, name_of: Mapping[nn.Parameter, str]
-) -> None:
+def _check_same(groups: list[dict[str, Any]], optimizer: Optimizer, name_of: Mapping[nn.Parameter, str]) -> None:
     """Raises: WeightsError: the state is of other parameters, or of the same in other groups."""
     saved = {name: shape for group in groups for name, shape in group["members"].items()}
     here = {name: list(parameter.shape) for parameter, name in name_of.items()}
@@ -319,9 +311,7 @@ def restore_state(
     for name, target in _named_tensors(network):
         whole = tensors.get(f"weights.{name}")
         if whole is None or whole.shape != target.shape:
-            raise WeightsError(
-                f"the checkpoint does not hold {name} {list(target.shape)}; it is of another model"
-            )
+            raise WeightsError(f"the checkpoint does not hold {name} {list(target.shape)}; it is of another model")
         with torch.no_grad():
             target.copy_(distributed.shard_like(whole, target))
     parameters = dict(network.named_parameters())

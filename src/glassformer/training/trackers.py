@@ -163,9 +163,7 @@ def by_name(names: Iterable[str]) -> list[Callback]:
     """
     for name in (names := list(names)):
         if name not in TRACKERS:
-            raise ConfigError(
-                f"no tracker {name!r}; there are {', '.join(TRACKERS)}{nearest(name, TRACKERS)}"
-            )
+            raise ConfigError(f"no tracker {name!r}; there are {', '.join(TRACKERS)}{nearest(name, TRACKERS)}")
     return [TRACKERS[name]() for name in dict.fromkeys(names)]
 
 

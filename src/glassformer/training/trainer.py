@@ -147,15 +147,11 @@ class Trainer:
         while self.state.epoch == epoch and self.state.step < self.steps and not self._patience_exhausted:
             self.train_step()
             ended = self.state.epoch > epoch or self.state.step == self.steps
-            if self.validation_examples is not None and _due(
-                self.state.step, self.options.validate_every, ended
-            ):
+            if self.validation_examples is not None and _due(self.state.step, self.options.validate_every, ended):
                 self._validate_and_keep_best()
             stop_requested = self.distributed.all_reduce_max(int(stop is not None and bool(stop.requested)))
             # Not between skipped steps: a rollback shall go to before them.
-            if stop_requested or (
-                not self.state.skipped and _due(self.state.step, self.options.save_every, ended)
-            ):
+            if stop_requested or (not self.state.skipped and _due(self.state.step, self.options.save_every, ended)):
                 self.save()
             if stop_requested:
                 raise TrainingStopped(

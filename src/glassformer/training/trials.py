@@ -127,9 +127,7 @@ def trials_page(results: SearchResult) -> str:
     """The page as one self-contained HTML file without a script."""
     done = [trial for trial in results.trials if math.isfinite(trial.metrics.get(results.metric, math.nan))]
     best = results.best
-    counts = {
-        state: sum(t.state == state for t in results.trials) for state in ("complete", "pruned", "failed")
-    }
+    counts = {state: sum(t.state == state for t in results.trials) for state in ("complete", "pruned", "failed")}
     counted = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     names = list(dict.fromkeys(name for trial in results.trials for name in trial.settings))
     settings: dict[str, Callable[[Trial], Any]] = {"trial": lambda trial: trial.number}

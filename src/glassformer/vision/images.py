@@ -69,9 +69,7 @@ def open_rgb(image: ImageInput) -> Image:
         return _from_array(image)
     if isinstance(image, pillow().Image):
         return _decode("the image", image, _opaque)
-    raise DataError(
-        f"an image is {type(image).__name__}; give a path, a PIL image, or an array of bytes [H, W, 3]"
-    )
+    raise DataError(f"an image is {type(image).__name__}; give a path, a PIL image, or an array of bytes [H, W, 3]")
 
 
 def check_pixels(what: str, height: int, width: int) -> None:

@@ -80,9 +80,7 @@ class ImageProcessor:
         Returns: {"pixel_values": [N, 3, H, W] float32}, or {"input_ids": [N, H · W] int64} with colour clusters.
         Raises: DataError: not an image, a damaged or too large one; the file is named. MissingExtraError: no Pillow.
         """
-        arrays = [
-            self._normalised(self._resized_and_cropped(open_rgb(image))) for image in as_image_list(images)
-        ]
+        arrays = [self._normalised(self._resized_and_cropped(open_rgb(image))) for image in as_image_list(images)]
         sizes = sorted({array.shape[1:] for array in arrays})
         if len(sizes) > 1:
             raise DataError(

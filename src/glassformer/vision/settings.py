@@ -179,9 +179,7 @@ def _colours(value: Any) -> np.ndarray:
     if value is None:
         raise ConfigError(f"{_PREFIX}has no clusters, the colours to which pixels are quantised")
     rows = value if isinstance(value, (list, tuple)) else []
-    if not 1 <= len(rows) <= MAX_COLOURS or not all(
-        isinstance(row, (list, tuple)) and len(row) == 3 for row in rows
-    ):
+    if not 1 <= len(rows) <= MAX_COLOURS or not all(isinstance(row, (list, tuple)) and len(row) == 3 for row in rows):
         raise _value_error("clusters", value, f"1 to {MAX_COLOURS} colours of three numbers")
     return np.array([[_number("clusters", number) for number in row] for row in rows])
 

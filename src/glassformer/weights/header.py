@@ -96,9 +96,7 @@ def read_header(stream: BinaryIO, file_bytes: int, path: Path) -> Header:
     if len(start) < 8:
         raise WeightsError(f"{path}: has {file_bytes} bytes, too few for a safetensors file; fetch it again")
     if start == b"version ":
-        raise WeightsError(
-            f"{path}: is a Git LFS pointer, not the weights themselves; fetch them with: git lfs pull"
-        )
+        raise WeightsError(f"{path}: is a Git LFS pointer, not the weights themselves; fetch them with: git lfs pull")
     header_bytes = int.from_bytes(start, "little")
     if header_bytes > MAX_HEADER_BYTES:
         raise WeightsError(
@@ -154,9 +152,7 @@ def _tensor(name: str, entry: object, path: Path) -> tuple[TensorInfo, int]:
     if dtype is None:
         raise refuse(f"dtype {safe_repr(dtype_name)} is not one of {', '.join(DTYPES)}")
     if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS or not all(map(_is_size, shape)):
-        raise refuse(
-            f"shape {safe_repr(shape)} must be at most {MAX_DIMENSIONS} whole numbers from 0 to 2^63 - 1"
-        )
+        raise refuse(f"shape {safe_repr(shape)} must be at most {MAX_DIMENSIONS} whole numbers from 0 to 2^63 - 1")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
         raise refuse(f"data_offsets {safe_repr(offsets)} must be two whole numbers from 0 to 2^63 - 1")
     # Zeros are left out here: strides are products of sizes, and overflow beside a zero just the same.
@@ -182,9 +178,7 @@ def _check_spans(spans: list[tuple[int, int, str]], data_bytes: int, path: Path)
         if begin < filled:
             raise WeightsError(f"{path}: tensor {safe_repr(name)} overlaps tensor {safe_repr(previous)}")
         if begin > filled:
-            raise WeightsError(
-                f"{path}: {begin - filled} bytes before tensor {safe_repr(name)} belong to no tensor"
-            )
+            raise WeightsError(f"{path}: {begin - filled} bytes before tensor {safe_repr(name)} belong to no tensor")
         filled, previous = end, name
     if filled > data_bytes:
         raise WeightsError(

@@ -44,9 +44,7 @@ def find_weights(folder: Path, *, allow_pickle: bool = False) -> CheckpointLayou
         return _sharded(folder, INDEX, ".safetensors", pickled=False)
     pickles = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
     if not pickles:
-        raise WeightsError(
-            f"{folder}: holds no weights: looked for {SINGLE} and {INDEX}; {_describe_contents(names)}"
-        )
+        raise WeightsError(f"{folder}: holds no weights: looked for {SINGLE} and {INDEX}; {_describe_contents(names)}")
     if not allow_pickle:
         raise WeightsError(
             f"{folder}: holds only pickled weights ({safe_repr(pickles[0])}), refused because a "

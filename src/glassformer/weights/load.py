@@ -175,8 +175,7 @@ def _match(
             absent = wrong
         if not absent:
             plan.misshapen += [
-                f"{name} is {list(tensors[name].shape)}, the config asks for {list(shapes[name])}"
-                for name in wrong
+                f"{name} is {list(tensors[name].shape)}, the config asks for {list(shapes[name])}" for name in wrong
             ]
             plan.integers += [
                 f"{name} is {str(tensors[name].dtype).removeprefix('torch.')}"

@@ -88,9 +88,7 @@ def table_mistakes(names: WeightNames, ours: Sequence[str], theirs: Iterable[str
     unnamed = [name for name in ours if not names.has_rule(name)]
     if not unnamed:
         return ""
-    named = {
-        their for name in ours if names.has_rule(name) for their in names.find(name, prefixed=prefixed)[1]
-    }
+    named = {their for name in ours if names.has_rule(name) for their in names.find(name, prefixed=prefixed)[1]}
     left = [name for name in theirs if name not in named and not names.is_ignored(name)]
     return (
         f"the recipe's table of weight names has no line for {len(unnamed)} parameters: {', '.join(unnamed)}; "

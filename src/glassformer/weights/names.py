@@ -202,9 +202,7 @@ class StackedExperts:
 
     def write(self, parts: Sequence[Tensor]) -> Tensor:
         count = len(self.theirs)  # of an expert
-        return torch.stack(
-            [torch.cat(list(parts[start : start + count])) for start in range(0, len(parts), count)]
-        )
+        return torch.stack([torch.cat(list(parts[start : start + count])) for start in range(0, len(parts), count)])
 
 
 MAX_EXPERTS = 1024

@@ -82,9 +82,7 @@ def convert(source: Path, target: Path, *, timeout_s: float | None = None) -> No
     except subprocess.TimeoutExpired:
         raise WeightsError(f"{source}: was not read within {timeout_s:.0f} s; given up") from None
     except (OSError, ValueError) as problem:
-        raise WeightsError(
-            f"{source}: the process to read it cannot be started: {error_reason(problem)}"
-        ) from problem
+        raise WeightsError(f"{source}: the process to read it cannot be started: {error_reason(problem)}") from problem
     if child.returncode != 0 or not target.exists():
         raise WeightsError(f"{source}: {_failure(child.returncode, child.stderr)}")
 
@@ -146,9 +144,7 @@ def _explain(problem: BaseException) -> str:
     if refused:
         return f"is refused: it asks for {refused[1] or refused[2]}, which plain tensors do not need"
     first_line = str(problem).strip().splitlines()[:1] or [""]
-    return (
-        f"cannot be read as plain tensors, so it is refused ({type(problem).__name__}: {first_line[0][:200]})"
-    )
+    return f"cannot be read as plain tensors, so it is refused ({type(problem).__name__}: {first_line[0][:200]})"
 
 
 def _sandbox(source: Path, target: Path, seconds: int) -> None:
@@ -281,9 +277,7 @@ def _state_dict(loaded: object) -> dict[str, Tensor]:
                 break
     if not isinstance(loaded, Mapping) or not loaded:
         raise WeightsError(f"must hold a dict of tensors, holds {type(loaded).__name__}")
-    others = [
-        name for name, value in loaded.items() if not isinstance(name, str) or not isinstance(value, Tensor)
-    ]
+    others = [name for name, value in loaded.items() if not isinstance(name, str) or not isinstance(value, Tensor)]
     if others:
         raise WeightsError(
             f"must hold tensors by name; {len(others)} entries are something else: "

@@ -74,8 +74,7 @@ def _open_pickled(layout: CheckpointLayout) -> WeightFiles:
             convert(path, converted)
             header = read_file_header(converted)
             locations = {
-                name: _Location(converted, name, replace(info, file=path))
-                for name, info in header.tensors.items()
+                name: _Location(converted, name, replace(info, file=path)) for name, info in header.tensors.items()
             }
             for name, first in read_ties(header.metadata, path).items():
                 if first not in locations:
@@ -99,9 +98,7 @@ class _Location:
     info: TensorInfo
 
 
-def _indexed(
-    layout: CheckpointLayout, stored: Mapping[Path, Mapping[str, _Location]]
-) -> dict[str, _Location]:
+def _indexed(layout: CheckpointLayout, stored: Mapping[Path, Mapping[str, _Location]]) -> dict[str, _Location]:
     """The tensors of the checkpoint: all of a single file, or those that the index names, each from its shard."""
     if layout.weight_map is None:
         return dict(stored[layout.files[0]])
@@ -110,9 +107,7 @@ def _indexed(
     locations: dict[str, _Location] = {}
     for name, path in layout.weight_map.items():
         if name not in stored[path]:
-            raise WeightsError(
-                f"{path}: does not hold tensor {safe_repr(name)}, which the index says it does"
-            )
+            raise WeightsError(f"{path}: does not hold tensor {safe_repr(name)}, which the index says it does")
         locations[name] = stored[path][name]
     return locations
 
@@ -166,9 +161,7 @@ class WeightFiles:
                 f"{self.files[0].parent}: the checkpoint is closed; open it again to read {safe_repr(name)}"
             )
         if name not in self._locations:
-            raise WeightsError(
-                f"{self.files[0].parent}: has no tensor {safe_repr(name)}; see WeightFiles.tensors"
-            )
+            raise WeightsError(f"{self.files[0].parent}: has no tensor {safe_repr(name)}; see WeightFiles.tensors")
         location = self._locations[name]
         info = location.info
         try:
@@ -180,9 +173,7 @@ class WeightFiles:
         if tuple(tensor.shape) != info.shape or tensor.dtype != info.dtype:
             raise WeightsError(f"{info.file}: tensor {safe_repr(name)} changed while the checkpoint was open")
         if tensor.dtype == torch.bool and tensor.numel() and int(tensor.view(torch.uint8).max()) > 1:
-            raise WeightsError(
-                f"{info.file}: tensor {safe_repr(name)} is BOOL but holds bytes other than 0 and 1"
-            )
+            raise WeightsError(f"{info.file}: tensor {safe_repr(name)} is BOOL but holds bytes other than 0 and 1")
         # The format allows unaligned offsets; kernels may not.
         return tensor if tensor.data_ptr() % tensor.element_size() == 0 else tensor.clone()
 

@@ -72,9 +72,7 @@ class LoadReport:
             lines.append(f"{kind:<8} {sum(g.tensors for g in groups):>5} tensors  {meaning}")
             rows = [(printable(g.name), f"{g.tensors:,}", printable(g.shape)) for g in groups[:MAX_LINES]]
             first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-            lines += [
-                f"  {name:<{first}}  {count:>{second}}  {shape}".rstrip() for name, count, shape in rows
-            ]
+            lines += [f"  {name:<{first}}  {count:>{second}}  {shape}".rstrip() for name, count, shape in rows]
             lines += [f"  {line}" for line in omitted_line(groups)]
         return "\n".join(lines + [f"warning  {printable(warning)}" for warning in self.warnings])
 
@@ -83,9 +81,7 @@ class LoadReport:
         for kind, meaning in MEANINGS.items():
             groups = self.groups(kind)
             for i, group in enumerate(groups[:MAX_LINES]):
-                rows.append(
-                    _html_row("" if i else kind, group.name, group.tensors, group.shape, "" if i else meaning)
-                )
+                rows.append(_html_row("" if i else kind, group.name, group.tensors, group.shape, "" if i else meaning))
             rows += [_html_row("", line, None, "", "") for line in omitted_line(groups)]
         rows += [_html_row("warning", warning, None, "", "") for warning in self.warnings]
         head = "".join(f"<th>{name}</th>" for name in ("", "name", "tensors", "shapes", ""))

@@ -132,9 +132,7 @@ def write_tensors(stream: BinaryIO, tensors: Mapping[str, Tensor], metadata: Map
         raise WeightsError(f"a name or metadata is not valid Unicode: {problem}") from None
     text += b" " * (-len(text) % 8)  # the data begins at a multiple of 8 bytes, as the format asks for
     if len(text) > MAX_HEADER_BYTES:
-        raise WeightsError(
-            f"the names and metadata need {len(text)} bytes, at most {MAX_HEADER_BYTES} fit a header"
-        )
+        raise WeightsError(f"the names and metadata need {len(text)} bytes, at most {MAX_HEADER_BYTES} fit a header")
     stream.write(len(text).to_bytes(8, "little"))
     stream.write(text)
     for name in order:
@@ -154,9 +152,7 @@ def check_storable(name: str, tensor: Tensor) -> None:
     if name == "__metadata__":
         raise WeightsError("no tensor can be named '__metadata__': the format uses that name itself")
     if tensor.dtype not in DTYPE_NAMES:
-        raise WeightsError(
-            f"tensor {safe_repr(name)} is {tensor.dtype}; a checkpoint holds {', '.join(DTYPES)}"
-        )
+        raise WeightsError(f"tensor {safe_repr(name)} is {tensor.dtype}; a checkpoint holds {', '.join(DTYPES)}")
     if tensor.layout != torch.strided or tensor.is_quantized:
         raise WeightsError(
             f"tensor {safe_repr(name)} is sparse or quantised; make it dense first: to_dense(), dequantize()"

@@ -115,9 +115,7 @@ def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     (row,) = json.loads(out)
     assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["figure"]["value"] <= 1
     data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
-    code, out, err = typed(
-        capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2
-    )
+    code, out, err = typed(capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2)
     assert code == 0 and "30 rows, 2 of them timed" in out and "model in fp32" in err
     for words, message in (
         ((run, "--task", "tag"), "is a run of 'classify'"),
@@ -139,6 +137,4 @@ def test_evaluating_a_part_of_the_rows(run: Path) -> None:
         opened.evaluate(sample_rows(opened.read_rows(), 6, seed), baselines=False) for seed in (42, 42, 1)
     )
     assert len(few.predictions) == 6 and few.report.data["rows"] == 6
-    assert (
-        few.report.data["fingerprint"] == again.report.data["fingerprint"] != other.report.data["fingerprint"]
-    )
+    assert few.report.data["fingerprint"] == again.report.data["fingerprint"] != other.report.data["fingerprint"]

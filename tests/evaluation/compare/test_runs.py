@@ -73,9 +73,7 @@ def test_an_evaluation_is_a_place_too(two: list[Path]) -> None:
     assert "accuracy" in found.systems[1].differences
 
 
-def test_a_run_that_was_not_evaluated_is_evaluated_first(
-    two: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_not_evaluated_is_evaluated_first(two: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     place = two[1] / "evaluation" / "validation"
     kept = place.rename(place.with_name("kept"))
 
@@ -99,9 +97,7 @@ def test_what_cannot_be_compared(two: list[Path], tmp_path: Path) -> None:
         typed_compare(["lead-3"])
 
 
-def test_on_the_screen_and_as_a_page(
-    two: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_the_screen_and_as_a_page(two: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evil = two[1].rename(tmp_path / "<b>\x1b[31m")
     path = tmp_path / "page.html"
     typed_compare([str(two[0]), str(evil)], html=path)

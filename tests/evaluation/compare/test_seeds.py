@@ -33,9 +33,7 @@ stats = pytest.importorskip("scipy.stats", reason="needs scipy: pip install 'gla
 @pytest.fixture
 def three(tmp_path: Path) -> Path:
     for seed, right in enumerate((15, 16, 18)):
-        make_run(
-            tmp_path / "mood" / f"seed-{seed}", [i < right for i in range(20)], seed=seed, seconds=60.0 + seed
-        )
+        make_run(tmp_path / "mood" / f"seed-{seed}", [i < right for i in range(20)], seed=seed, seconds=60.0 + seed)
     return tmp_path / "mood"
 
 
@@ -74,9 +72,7 @@ def test_a_folder_of_seeds(three: Path) -> None:
 
 def test_seeds_of_several_machines_add_up(three: Path, tmp_path: Path) -> None:
     found = summarise_seeds(three)
-    other = [
-        load_seed_run(open_run(make_run(tmp_path / f"run-{seed}", [True] * 20, seed=seed))) for seed in (2, 9)
-    ]
+    other = [load_seed_run(open_run(make_run(tmp_path / f"run-{seed}", [True] * 20, seed=seed))) for seed in (2, 9)]
     merged = found.merged(SeedSummary(name="elsewhere", runs=other))
     assert merged.name == "mood" and merged.seeds == [0, 1, 2, 9]
     assert [run.report.metrics["accuracy"].value for run in merged.runs] == [0.75, 0.8, 1.0, 1.0]
@@ -105,9 +101,7 @@ def test_rows_that_differ_from_seed_to_seed_are_told(three: Path) -> None:
     assert "each seed was evaluated on other rows" in str(summarise_seeds(three))
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"), [("3", [0, 1, 2]), ("0,5", [0, 5]), ("7,", [7]), (" 1 , 2 ", [1, 2])]
-)
+@pytest.mark.parametrize(("text", "numbers"), [("3", [0, 1, 2]), ("0,5", [0, 5]), ("7,", [7]), (" 1 , 2 ", [1, 2])])
 def test_seeds_as_they_are_typed(text: str, numbers: list[int]) -> None:
     assert parse_seeds(text) == numbers
 
@@ -124,9 +118,7 @@ def test_latencies_are_summed() -> None:
     assert str(found).startswith("25.0 ± 11.2 ms")
 
 
-def test_one_command_for_several_seeds(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_command_for_several_seeds(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("train", config, "--column", "label=mood", "--seeds")
     code, out, err = typed(capsys, *words, "2", "-q")
     assert code == 0 and "2 seeds" in out and "seed 1" in out, err
@@ -160,9 +152,7 @@ def test_the_table_of_results_is_made_again_from_what_is_kept(three: Path, tmp_p
     docs = tmp_path / "docs"
     docs.mkdir()
     page = docs / "results.md"
-    places = [
-        f"{script.BEGIN.format(name)}\nold\n{script.END.format(name)}" for name in ("results", "transfer")
-    ]
+    places = [f"{script.BEGIN.format(name)}\nold\n{script.END.format(name)}" for name in ("results", "transfer")]
     page.write_text("\n".join(["before", *places, "after\n"]))
     three.rename(emotion := tmp_path / "emotion")
     study = tmp_path / "transfer"
@@ -180,9 +170,7 @@ def test_the_table_of_results_is_made_again_from_what_is_kept(three: Path, tmp_p
     assert "2: 0.900 [" in line and "&lt;most> frequent 0.250" in line and "| 2.0 |" in line
     assert "| CLINC150, within scope | MiniLM, fine-tuned | accuracy ≥ 0.95 | not run yet |" in text
 
-    assert (
-        "| de | 5,000 | 0.688 [0.661, 0.714] |\n| fr-125 | 125 |  |\n\nAlready.\n<!-- /transfer -->" in text
-    )
+    assert "| de | 5,000 | 0.688 [0.661, 0.714] |\n| fr-125 | 125 |  |\n\nAlready.\n<!-- /transfer -->" in text
 
     again = page.read_text()
     list(script.take(emotion, docs / "results"))  # the same seeds once more change nothing

@@ -135,9 +135,7 @@ def test_memory_does_not_grow_with_the_texts() -> None:
 
 def test_the_result_is_readable_and_data() -> None:
     found = compare(ROWS, LEADS)
-    assert (
-        "ROUGE-Lsum" in repr(found) and "differences are to lead-3" in repr(found) and "pysbd" in repr(found)
-    )
+    assert "ROUGE-Lsum" in repr(found) and "differences are to lead-3" in repr(found) and "pysbd" in repr(found)
     assert "difference" not in repr(compare(ROWS, LEADS[:1]))
     data = json.loads(json.dumps(found.to_dict()))
     assert data["systems"][1]["figures"]["ROUGE-1 f"]["value"] == found.systems[1].metrics["ROUGE-1 f"].value

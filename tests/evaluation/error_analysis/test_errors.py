@@ -40,9 +40,7 @@ def test_words_that_are_tagged() -> None:
 
 def test_several_labels_numbers_and_texts() -> None:
     first = classified(1)[0]
-    several = analyse_errors(
-        [replace(first, label=["bug", "docs"], predicted=["docs"], correct=False, details={})]
-    )
+    several = analyse_errors([replace(first, label=["bug", "docs"], predicted=["docs"], correct=False, details={})])
     assert {g.name: g.wrong for g in several.labels} == {"bug": 1, "docs": 0}
     assert analyse_errors([replace(first, label=3.5, predicted=2.0, correct=None)]).kind == "number"
     texts = [
@@ -56,9 +54,7 @@ def test_several_labels_numbers_and_texts() -> None:
         )
         for i in range(3)
     ]
-    assert [x.index for x in analyse_errors(texts).worst] == [0, 1, 2], (
-        "without a loss the lowest figure comes first"
-    )
+    assert [x.index for x in analyse_errors(texts).worst] == [0, 1, 2], "without a loss the lowest figure comes first"
 
 
 def test_texts_steer_neither_terminal_nor_notebook() -> None:

@@ -44,9 +44,7 @@ def lines_of(path: Path) -> list[Line]:
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
 
 
-def write(
-    path: Path, lines: list[Line], delimiter: str = ",", encoding: str = "utf-8", end: str = "\r\n"
-) -> None:
+def write(path: Path, lines: list[Line], delimiter: str = ",", encoding: str = "utf-8", end: str = "\r\n") -> None:
     with path.open("w", encoding=encoding, newline="") as file:
         table = csv.DictWriter(file, list(lines[0]), delimiter=delimiter, lineterminator=end)
         table.writeheader()
@@ -85,9 +83,7 @@ def test_there_and_back(sheet: Path, delimiter: str, encoding: str, end: str) ->
     assert found.comments == [(records[first].where, "=what(1)")]
     rows = [{"text": x.row["text"], "label": x.label, "id": x.index} for x in records]
     new = list(apply_corrections(rows, records, found, "label"))
-    assert new == [
-        row | ({"label": "love"} if row["id"] == first else {}) for row in rows if row["id"] != dropped
-    ]
+    assert new == [row | ({"label": "love"} if row["id"] == first else {}) for row in rows if row["id"] != dropped]
 
 
 def test_words_there_and_back(tmp_path: Path) -> None:
@@ -101,12 +97,9 @@ def test_words_there_and_back(tmp_path: Path) -> None:
     found = read_sheet(place, tagged(), ["O", "B-PER", "B-LOC"])
     assert found.labels == {0: ["B-PER", "O", "B-PER"]} and found.pairs.total() == 1
     numbered = [
-        {"tokens": x.row["tokens"], "tags": [["O", "B-PER", "B-LOC"].index(t) for t in x.label]}
-        for x in tagged()
+        {"tokens": x.row["tokens"], "tags": [["O", "B-PER", "B-LOC"].index(t) for t in x.label]} for x in tagged()
     ]
-    assert next(apply_corrections(numbered, tagged(), found, "tags"))["tags"] == [1, 0, 1], (
-        "by number, as they were"
-    )
+    assert next(apply_corrections(numbered, tagged(), found, "tags"))["tags"] == [1, 0, 1], "by number, as they were"
 
 
 @pytest.mark.parametrize(
@@ -120,9 +113,7 @@ def test_words_there_and_back(tmp_path: Path) -> None:
         ("1", "0", "0", 1, 0),
     ],
 )
-def test_other_labels(
-    tmp_path: Path, label: Any, said: Any, correction: str, value: Any, written: Any
-) -> None:
+def test_other_labels(tmp_path: Path, label: Any, said: Any, correction: str, value: Any, written: Any) -> None:
     first = replace(classified(1)[0], label=label, predicted=said)
     other = replace(classified(2)[1], label="0", predicted="0") if label == "1" else None
     records = [first, *([other] if other else [])]
@@ -218,17 +209,13 @@ def test_the_whole_way(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert code == 0 and "1 labels corrected in 1 rows" in out and "→ love" in out
     assert f"--validation {new}" in out and "--data" not in out
     before, after = ([json.loads(x) for x in text.splitlines()] for text in (original, new.read_bytes()))
-    assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [
-        int(lines[0]["index"])
-    ]
+    assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [int(lines[0]["index"])]
     assert (tmp_path / "val.jsonl").read_bytes() == original
     code, _, err = run(capsys, "review", "in", judged, sheet, "-o", tmp_path / "val.jsonl")
     assert code == 2 and "already exists" in err and (tmp_path / "val.jsonl").read_bytes() == original
 
 
-def test_rows_of_a_file_of_their_own(
-    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_a_file_of_their_own(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They can be looked at without it; written with corrections they cannot."""
     shutil.copytree(judged / "evaluation" / "validation", judged / "evaluation" / "new")
     sheet, part = tmp_path / "sheet.csv", ["--part", "new", "--data", tmp_path / "val.jsonl"]
@@ -253,9 +240,7 @@ def test_rows_of_a_file_of_their_own(
     assert json.loads(corrected.read_text().splitlines()[0]) == json.loads(own.splitlines()[0])
 
 
-def test_data_that_were_changed_since(
-    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_that_were_changed_since(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sheet = tmp_path / "sheet.csv"
     run(capsys, "review", "out", judged, sheet)
     with (tmp_path / "val.jsonl").open("a") as file:
@@ -264,9 +249,7 @@ def test_data_that_were_changed_since(
     assert code == 2 and "its rows are not those that were evaluated" in err
 
 
-def test_errors_in_the_terminal_and_as_json(
-    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_in_the_terminal_and_as_json(judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "errors", judged, "--print", "--top", 2)
     assert code == 0 and "30 rows, 4 of them wrong" in out and "true \\ predicted" in out
     code, out, _ = run(capsys, "errors", judged, "--json")
@@ -312,9 +295,7 @@ def test_a_share_that_was_held_out_is_mended_in_its_file(tmp_path: Path) -> None
     ) and "--validation" not in retrain_command(part, written)
 
 
-def test_a_part_of_a_file_is_mended_into_files_of_their_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_of_a_file_is_mended_into_files_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is suggested then has to read them: in no part of them, whatever the run's own files were."""
     rows = [{"text": f"t {i}", "label": NAMES[i % 3]} for i in range(30)]
     parts = {"train": [[*row.values()] for row in rows], "val": [[*row.values()] for row in rows]}

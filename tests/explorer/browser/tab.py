@@ -49,9 +49,7 @@ class Tab:
         allow: the one host that may be asked.
     """
 
-    def __init__(
-        self, browser: Any, *, expect: str | None = None, allow: str = "127.0.0.1", **options: Any
-    ) -> None:
+    def __init__(self, browser: Any, *, expect: str | None = None, allow: str = "127.0.0.1", **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         self.context.set_default_timeout(PATIENCE)
         self.errors: list[str] = []
@@ -159,9 +157,7 @@ class Tab:
 
     def wait_for_colours(self, selector: str, colours: int) -> None:
         """Wait until a canvas has at least so many colours; it is drawn a frame after its numbers are there."""
-        self.until(
-            f"(c => c && c.width && new Set({PIXELS}).size >= {colours})(document.querySelector(x))", selector
-        )
+        self.until(f"(c => c && c.width && new Set({PIXELS}).size >= {colours})(document.querySelector(x))", selector)
 
     def brightest(self, selector: str) -> list[int]:
         """The brightest pixel of each canvas, by its place; -1 where a pixel is clear."""

@@ -178,9 +178,7 @@ def test_arrow_keys_speak_in_the_head_view(tab: Tabs, served: Look) -> None:
     page.locator(".head-tokens.query [tabindex='0']").focus()
     for position in (1, 2, 3):
         page.keyboard.press("ArrowDown")
-        one.wait_for_announcement(
-            rf"layer 4 head 11, from “{tokens[position]}” to .* rank 1 of {len(tokens)}"
-        )
+        one.wait_for_announcement(rf"layer 4 head 11, from “{tokens[position]}” to .* rank 1 of {len(tokens)}")
 
 
 def test_arrow_keys_speak_in_the_matrix_view(tab: Tabs, served: Look) -> None:

@@ -92,8 +92,7 @@ def test_the_script_draws_what_stood_there(tab: Tabs, pages: dict[str, Path]) ->
     for selector in (".y text", ".x text"):
         assert still.locator(selector).all_text_contents() == alive.locator(selector).all_text_contents()
     last = [
-        [float(x.replace(",", "")) for x in page.locator(".legend b").all_text_contents()]
-        for page in (still, alive)
+        [float(x.replace(",", "")) for x in page.locator(".legend b").all_text_contents()] for page in (still, alive)
     ]
     assert last[0] == pytest.approx(last[1], rel=3e-4)
 
@@ -136,9 +135,7 @@ def test_the_keyboard_does_all_of_it(tab: Tabs, pages: dict[str, Path]) -> None:
     page.keyboard.press("Home")
     assert plot.get_attribute("aria-valuenow") == "1"
     page.keyboard.press("ArrowRight")
-    assert re.match(
-        r"step 2: training [\d.]+, training, smoothed [\d.]+", plot.get_attribute("aria-valuetext")
-    )
+    assert re.match(r"step 2: training [\d.]+, training, smoothed [\d.]+", plot.get_attribute("aria-valuetext"))
     for _ in range(98):
         page.keyboard.press("ArrowRight")
     assert plot.get_attribute("aria-valuenow") == "101"  # step 100 was not applied

@@ -106,8 +106,7 @@ def test_what_cannot_be_written_is_a_sentence(tab: Tabs, translation: Look) -> N
     spoken_text = page.get_by_role("alert")
     spoken_text.wait_for()
     assert (
-        re.search(r"num_beams is 32.*vocabulary", spoken_text.inner_text())
-        and "Error" not in spoken_text.inner_text()
+        re.search(r"num_beams is 32.*vocabulary", spoken_text.inner_text()) and "Error" not in spoken_text.inner_text()
     )
     for name, number in (("new tokens", "5"), ("beams", "2")):
         field = page.get_by_role("spinbutton", name=name)
@@ -298,9 +297,7 @@ def test_the_tree_of_beams(tab: Tabs, story: Look, teller: Model) -> None:
     marks = page.locator(".gen-chip b")
     assert sorted(marks.all_inner_texts()) == ["1", "2", "3", "4"]
     assert page.locator(".gen-chip.dead").count() > 4, "beams that were given up"
-    positions = page.locator(".gen-chip").evaluate_all(
-        "all => all.map(e => `${e.style.left} ${e.style.top}`)"
-    )
+    positions = page.locator(".gen-chip").evaluate_all("all => all.map(e => `${e.style.left} ${e.style.top}`)")
     assert len(positions) == len(set(positions)), "no two in one place"
     texts.nth(2).get_by_role("button").first.click()
     assert joined(text_of(one)) == joined(result.texts[2])
@@ -342,9 +339,7 @@ def test_where_it_looked(tab: Tabs, story: Look, teller: Model) -> None:
     assert page.locator(OPTIONS).count() == N
 
 
-def test_an_encoder_decoder_answers_what_it_reads(
-    tab: Tabs, translation: Look, models: dict[str, Model]
-) -> None:
+def test_an_encoder_decoder_answers_what_it_reads(tab: Tabs, translation: Look, models: dict[str, Model]) -> None:
     one = tab()
     page = write(one, translation, at=2, shades="mean", map="cross")
     one.until("document.querySelector('.gen-key') !== null")
@@ -367,9 +362,7 @@ def test_a_token_may_be_a_script(tab: Tabs, look: Callable[..., Look], models: d
     page = write(one, look(model, "time flies"), path=number, at=1)
     one.until("document.querySelector('.gen-hand') !== null")
     assert page.locator(".gen-word.gen-hand").inner_text() == "<script>"
-    assert (
-        page.locator(".gen-paper script, .gen-tree script, .gen-bars script, .gen-texts script").count() == 0
-    )
+    assert page.locator(".gen-paper script, .gen-tree script, .gen-bars script, .gen-texts script").count() == 0
 
 
 def test_pictures_and_tables(tab: Tabs, story: Look) -> None:
@@ -417,9 +410,7 @@ def test_one_file_holds_what_was_written(
     for one in (served, offline):
         one.until("document.querySelector('.gen-key') !== null")
     spoken_text = ".gen-shades .gen-said"
-    offline.until(
-        f"document.querySelector('{spoken_text}').innerText === x", other.locator(spoken_text).inner_text()
-    )
+    offline.until(f"document.querySelector('{spoken_text}').innerText === x", other.locator(spoken_text).inner_text())
 
     page.locator(".gen-bar:not([aria-current])").nth(1).click()
     page.get_by_role("status").filter(has_text="glassformer look").wait_for()
@@ -437,9 +428,7 @@ def test_a_file_without_a_writing_says_how_to_add_it(offline: Tab, teller: Model
     assert "--view generate" in spoken_text.inner_text()
 
 
-def test_the_page_saves_what_is_written_into_one_file(
-    tab: Tabs, offline: Tab, story: Look, tmp_path: Path
-) -> None:
+def test_the_page_saves_what_is_written_into_one_file(tab: Tabs, offline: Tab, story: Look, tmp_path: Path) -> None:
     one = tab(accept_downloads=True)
     write(one, story)
     path = tmp_path / "saved.html"

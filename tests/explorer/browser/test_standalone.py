@@ -97,9 +97,7 @@ def test_its_numbers_are_the_served_ones(
     here, there = listed(offline, tmp_path / "page.html", state), listed(online, look, state)
     assert len(here) == len(there)
     for mine, theirs in zip(here, there, strict=True):
-        assert numbers(mine) == pytest.approx(
-            numbers(theirs), rel=2e-4, abs=1e-9
-        )  # the last of four digits may differ
+        assert numbers(mine) == pytest.approx(numbers(theirs), rel=2e-4, abs=1e-9)  # the last of four digits may differ
         assert words(mine) == words(theirs)
 
 

@@ -161,9 +161,7 @@ def test_a_paste_of_four_megabytes_is_refused_kindly(tab: Tabs, tiny: Look) -> N
     assert page.get_by_role("button", name="Run", exact=True).is_enabled()
 
 
-def test_a_pass_that_fails_midway_shows_why(
-    tab: Tabs, folders: dict[str, Path], serve: Callable[..., Look]
-) -> None:
+def test_a_pass_that_fails_midway_shows_why(tab: Tabs, folders: dict[str, Path], serve: Callable[..., Look]) -> None:
     model = glassformer.load(folders["bert"])
     look = serve(model=model)
     one = tab()

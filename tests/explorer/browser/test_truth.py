@@ -272,9 +272,7 @@ def test_the_arithmetic_adds_up(tab: Tabs, truth: tuple[Look, dict[str, Any]]) -
 
 def test_every_head_of_the_model_view_says_what_the_session_says(tab: Tabs, served: Look) -> None:
     page = tab().open(served)
-    names = [
-        cell.get_attribute("aria-label") for cell in page.locator(".model-view").get_by_role("gridcell").all()
-    ]
+    names = [cell.get_attribute("aria-label") for cell in page.locator(".model-view").get_by_role("gridcell").all()]
     expected = [
         f"layer {layer} · head {head}: {summary}"
         for layer in range(6)

@@ -135,9 +135,7 @@ def test_each_word_of_a_long_map_has_a_row_that_can_be_read(tab: Tabs, lecture: 
     width, height = float(plot.get("width", 0)), float(plot.get("height", 0))
     assert height == 24 * queries
     assert 24 * keys > width > 5 * keys, "a row is higher than a column is wide"
-    labels = [
-        text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("text-anchor") == "end"
-    ]
+    labels = [text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("text-anchor") == "end"]
     assert [float(label.get("y", 0)) for label in labels] == [24 * row + 12 for row in range(queries)]
 
 
@@ -314,9 +312,7 @@ def test_pictures_drawings_and_tables(tab: Tabs, served: Look, view: str) -> Non
     assert len(rows) == len(about["rows"])
     for row, same in zip(rows, about["rows"], strict=True):
         for column, cell in same.items():
-            assert (
-                row[column].removeprefix("'") == cell if isinstance(cell, str) else float(row[column]) == cell
-            )
+            assert row[column].removeprefix("'") == cell if isinstance(cell, str) else float(row[column]) == cell
     check_numbers(view, about["rows"], session)
 
 
@@ -326,9 +322,7 @@ def check_numbers(view: str, rows: list[dict[str, Any]], session: Any) -> None:
         assert len(rows) == 72
         for row in rows[::7]:
             overview = session.overview(row["layer"])
-            assert row["entropy_bits"] == pytest.approx(
-                float(overview.stats["entropy_bits"][row["head"]]), abs=1e-5
-            )
+            assert row["entropy_bits"] == pytest.approx(float(overview.stats["entropy_bits"][row["head"]]), abs=1e-5)
             assert row["summary"] == overview.summaries[row["head"]]
         return
     head = session.head(4, 11)

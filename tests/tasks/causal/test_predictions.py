@@ -94,8 +94,7 @@ def test_windows_say_what_a_plain_loop_says(model: Model, stride: int) -> None:
 def test_texts_are_judged_as_they_were_trained(model: Model) -> None:
     """Joined texts see what stands before them; isolated ones are as if each were the only one."""
     joined, isolated = (
-        list(Causal(model, isolated=isolated).for_evaluation().predict(rows_of(SHORT)))
-        for isolated in (False, True)
+        list(Causal(model, isolated=isolated).for_evaluation().predict(rows_of(SHORT))) for isolated in (False, True)
     )
     only = list(Causal(model).for_evaluation().predict(rows_of(SHORT[1:2])))
     assert isolated[1].details["nats"] == pytest.approx(only[0].details["nats"], rel=1e-5)

@@ -79,9 +79,7 @@ def test_isolated_texts_have_the_losses_that_they_have_alone() -> None:
         ids = torch.tensor([[*ids_of(ROWS[row]["text"]), EOS]])
         loss = model.network.head.loss(model.network(Batch(input_ids=ids), Flow()), ids)
         total, count = total + float(loss) * (ids.shape[1] - 1), count + ids.shape[1] - 1
-    assert float(loss_of(objective, objective.collate([together[0]]))) == pytest.approx(
-        total / count, rel=1e-5
-    )
+    assert float(loss_of(objective, objective.collate([together[0]]))) == pytest.approx(total / count, rel=1e-5)
     joined = Causal(model, block=30, isolated=False)
     whole = joined.collate([joined.encode(ROWS)[0]])
     assert float(loss_of(joined, whole)) != pytest.approx(total / count, rel=1e-3), "they do see each other"
@@ -178,9 +176,7 @@ def test_a_long_prompt_loses_its_beginning() -> None:
 def test_a_token_across_the_seam_is_of_the_answer(prompt: str, answer: str) -> None:
     """GPT-2's words begin with their space, on whichever side it was written."""
     words = ["the", "\u0120cat", "\u0120sat", "\u0120on", "\u0120", "sat"]
-    engine = tokenizers.Tokenizer(
-        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="the")
-    )
+    engine = tokenizers.Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="the"))
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     model = tiny("gpt2", "text-generation", "none", tokenizer=Tokenizer(engine))
     examples = Answers(model).encode(Listed({"prompt": prompt, "answer": answer}))

@@ -62,9 +62,7 @@ def asked_of(rows: RowSequence, roles: Sequence[str] = ("text",)) -> list[Predic
     ]
 
 
-def found_of(
-    train: RowSequence, records: Sequence[Prediction], body: Any = None, **named: Any
-) -> dict[str, Baseline]:
+def found_of(train: RowSequence, records: Sequence[Prediction], body: Any = None, **named: Any) -> dict[str, Baseline]:
     objective: Any = SimpleNamespace(kind=labels_of(train, "label", **named), columns=COLUMNS)
     return {each.name: each for each in class_baselines(objective, train, records, body)}
 
@@ -95,9 +93,7 @@ def test_classes(body: Model) -> None:
     assert said(found["bag of words"]) == learner.predict(bag.transform(new)).tolist()
     likely = dict(zip(learner.classes_, learner.predict_proba(bag.transform(new[:1]))[0], strict=True))
     first = found["bag of words"].predictions[0]
-    assert first.loss == pytest.approx(-math.log(likely[true[0]])) and first.correct == (
-        first.predicted == true[0]
-    )
+    assert first.loss == pytest.approx(-math.log(likely[true[0]])) and first.correct == (first.predicted == true[0])
     assert first.details == {"scores": pytest.approx(likely)} and first.row == records[0].row
     assert "scikit-learn" in found["bag of words"].about
 
@@ -197,9 +193,7 @@ TAGGED = [
 
 def tagged(pairs: Sequence[tuple[list[str], list[str]]], train: RowSequence | None) -> Iterator[Baseline]:
     rows = read_rows([{"tokens": words, "tags": tags} for words, tags in TAGGED])
-    objective: Any = SimpleNamespace(
-        kind=tags_of(train or rows), columns={"tokens": "tokens", "tags": "tags"}
-    )
+    objective: Any = SimpleNamespace(kind=tags_of(train or rows), columns={"tokens": "tokens", "tags": "tags"})
     records = [
         Prediction(index=i, where="", row={"tokens": words}, label=tags, predicted=[])
         for i, (words, tags) in enumerate(pairs)
@@ -259,9 +253,7 @@ def test_the_state_of_the_first_token(body: Model) -> None:
 def test_vectors_of_pairs(body: Model) -> None:
     u, v = body.encode(TEXTS[:3]), body.encode(TEXTS[3:6])
     pairs = list(zip(TEXTS[:3], TEXTS[3:6], strict=True))
-    np.testing.assert_allclose(
-        vectors(body, pairs), np.concatenate((u, v, np.abs(u - v), u * v), axis=1), atol=1e-6
-    )
+    np.testing.assert_allclose(vectors(body, pairs), np.concatenate((u, v, np.abs(u - v), u * v), axis=1), atol=1e-6)
 
 
 def test_what_a_classifier_refuses(body: Model) -> None:

@@ -93,9 +93,7 @@ def test_rows_that_cannot_be_learned(labels: list[Any], options: dict[str, Any],
 
 
 def test_options_that_there_are_not() -> None:
-    with pytest.raises(
-        ConfigError, match="problem is 'binary'; it must be one of: single, multi, regression"
-    ):
+    with pytest.raises(ConfigError, match="problem is 'binary'; it must be one of: single, multi, regression"):
         labels_of(rows_of("a", "b"), "label", problem="binary")
     with pytest.raises(ConfigError, match="separator"):
         labels_of(rows_of("a", "b"), "label", problem="single", separator="|")
@@ -120,9 +118,7 @@ def test_a_config_alone_says_the_same() -> None:
 
 def test_a_label_that_no_training_row_has() -> None:
     kind = SingleLabel(["anger", "joy"])
-    with pytest.raises(
-        DataError, match=r"the label 'jou' is none of the 2 .* nearest: 'joy': anger, joy; correct"
-    ):
+    with pytest.raises(DataError, match=r"the label 'jou' is none of the 2 .* nearest: 'joy': anger, joy; correct"):
         kind.read("jou")
 
 

@@ -44,9 +44,7 @@ def place(folder_of: Folders) -> Callable[..., Path]:
 
 def theirs_of(folder: Path) -> Any:
     transformers = pytest.importorskip("transformers", reason="needs the reference library")
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(
-        folder, dtype=torch.float32
-    ).eval()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     return transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
 
@@ -85,24 +83,16 @@ def test_the_head_gives_logits(place: Callable[..., Path]) -> None:
 def test_what_comes_back(place: Callable[..., Path]) -> None:
     classify = glassformer.pipeline("sentiment-analysis", place())
     one = classify("time flies")
-    assert (
-        len(one) == 1
-        and isinstance(one[0], Label)
-        and one[0] == {"label": one[0].label, "score": one[0]["score"]}
-    )
+    assert len(one) == 1 and isinstance(one[0], Label) and one[0] == {"label": one[0].label, "score": one[0]["score"]}
     everything = classify("time flies", top_k=None)
     scores = [result.score for result in everything]
     assert scores == sorted(scores, reverse=True) and everything[0] == one[0] and len(scores) == 4
     assert classify.texts(TEXTS) == [answer[0].label for answer in classify(TEXTS)]
     html = everything._repr_html_()
-    assert (
-        html.count("currentColor") == 4 and "&lt;b&gt;" in html and f"width: {100 * scores[0]:.1f}%" in html
-    )
+    assert html.count("currentColor") == 4 and "&lt;b&gt;" in html and f"width: {100 * scores[0]:.1f}%" in html
     # pairs in all their forms; only within a list are two texts a pair
     pair, alone = classify({"text": "a", "text_pair": "fruit"}, top_k=None), classify("a", top_k=None)
-    found = classify(
-        [("a", "fruit"), ["a", "fruit"], {"text": "a"}, {"text": "a", "text_pair": None}], top_k=None
-    )
+    found = classify([("a", "fruit"), ["a", "fruit"], {"text": "a"}, {"text": "a", "text_pair": None}], top_k=None)
     for mine, other in zip(found, (pair, pair, alone, alone), strict=True):
         close(mine, other)
     assert len(classify(("a", "fruit"))) == 2
@@ -148,9 +138,7 @@ def test_long_texts_are_cut_and_counted(place: Callable[..., Path]) -> None:
         close(classify(long), found[1])  # another batch: equal but for rounding
     with pytest.warns(UserWarning, match="1 of 1 texts were cut"):
         next(iter(classify(iter([long, "a"]), batch_size=1)))  # who stops early hears it, too
-    with pytest.raises(
-        DataError, match=r"^texts 0 to 1: 1 of 2 texts have more than 64 tokens; .* truncation=True"
-    ):
+    with pytest.raises(DataError, match=r"^texts 0 to 1: 1 of 2 texts have more than 64 tokens; .* truncation=True"):
         classify(["a", long], truncation=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -213,16 +201,12 @@ def test_a_text_without_a_token(tmp_path: Path) -> None:
 
 def test_models_without_the_head(folder_of: Folders, tmp_path: Path) -> None:
     body = folder_of("bert", "BertModel")
-    with pytest.raises(
-        WeightsError, match="holds no head for 'text-classification', so its answers would be drawn"
-    ):
+    with pytest.raises(WeightsError, match="holds no head for 'text-classification', so its answers would be drawn"):
         glassformer.pipeline("classify", body)
     # A tagger's head has the names and, here, the shape of a classifier's.
     with pytest.raises(WeightsError, match=r"drawn at random .*head\.classifier\.weight"):
         glassformer.pipeline("classify", folder_of("bert", "BertForTokenClassification"))
-    with pytest.raises(
-        UnsupportedError, match="loaded for 'token-classification'; for 'text-classification' load it"
-    ):
+    with pytest.raises(UnsupportedError, match="loaded for 'token-classification'; for 'text-classification' load it"):
         glassformer.pipeline("classify", glassformer.load(folder_of("bert", "BertForTokenClassification")))
     with pytest.raises(UnsupportedError, match="a 'vit' model cannot do 'text-classification'"):
         glassformer.pipeline("classify", make_folder(tmp_path / "vit", "vit"))

@@ -76,9 +76,7 @@ def test_the_same_score_at_any_batch_size(kind: str) -> None:
 
 def test_labels_that_do_not_match_the_head() -> None:
     task = task_of(rows_of(CLASSES))
-    with pytest.raises(
-        DataError, match=r"row 1: the label 'd' is none of the 3 that the model knows.*a, b, c"
-    ):
+    with pytest.raises(DataError, match=r"row 1: the label 'd' is none of the 3 that the model knows.*a, b, c"):
         list(task.predict(read_rows([{"text": "time", "label": "a"}, {"text": "time", "label": "d"}])))
     with pytest.raises(DataError, match="a class is a text or a whole number"):
         list(task.predict(read_rows([{"text": "time", "label": 0.5}])))

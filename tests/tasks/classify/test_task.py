@@ -88,12 +88,8 @@ def test_a_pair_is_read_where_rows_have_one() -> None:
     learned.encode(rows)
     with pytest.raises(DataError, match="there is no column 'text_pair'"):
         learned.encode(rows_of())  # the other part, in which there is no pair
-    objective = Classify(
-        tiny_model("bert", HEAD, labels_of(rows, "label").config()), columns={"pair": "second"}
-    )
-    with pytest.raises(
-        DataError, match="there is no column 'second'; there are: 'text', 'label', 'text_pair'"
-    ):
+    objective = Classify(tiny_model("bert", HEAD, labels_of(rows, "label").config()), columns={"pair": "second"})
+    with pytest.raises(DataError, match="there is no column 'second'; there are: 'text', 'label', 'text_pair'"):
         objective.encode(rows)
     with pytest.raises(ConfigError, match="no column for 'txt'; nearest: 'text'"):
         Classify(objective.model, columns={"txt": "text"})

@@ -43,9 +43,7 @@ def first_words(texts: Sequence[str]) -> list[str]:
 
 
 @given(
-    st.lists(
-        st.sampled_from(["He ran. ", "Why? ", "\n", "äöü€🙂", " ", "a" * 40, "Mr. Smith left. "]), max_size=30
-    ),
+    st.lists(st.sampled_from(["He ran. ", "Why? ", "\n", "äöü€🙂", " ", "a" * 40, "Mr. Smith left. "]), max_size=30),
     st.integers(8, 60),
 )
 @settings(max_examples=80, deadline=None)
@@ -101,16 +99,14 @@ def test_rounds_until_it_fits() -> None:
         seen.extend(texts)
         return [text[:20].strip() + "." for text in texts]
 
-    merged = ChunkAndMerge(
-        summarise, BYTES, room=100, batch=4, progress=lambda *step: steps.append(step)
-    ).merge(document)
+    merged = ChunkAndMerge(summarise, BYTES, room=100, batch=4, progress=lambda *step: steps.append(step)).merge(
+        document
+    )
     assert len(merged.rounds) >= 2
     assert "".join(merged.rounds[0].chunks) == document
     for before, after in zip(merged.rounds, merged.rounds[1:], strict=False):
         assert "".join(after.chunks) == "\n".join(before.summaries)
-    assert seen == [chunk for made in merged.rounds for chunk in made.chunks] + [
-        "\n".join(merged.rounds[-1].summaries)
-    ]
+    assert seen == [chunk for made in merged.rounds for chunk in made.chunks] + ["\n".join(merged.rounds[-1].summaries)]
     assert merged.summary == seen[-1][:20].strip() + "."
     number = len(merged.rounds[0].chunks)
     assert steps[0] == (1, 4, number) and (1, number, number) in steps and steps[-1][0] == len(merged.rounds)
@@ -152,9 +148,7 @@ def test_a_summariser_that_says_nothing() -> None:
 def test_blank_parts_are_no_texts_to_summarise() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a sentence that is cut, and of summaries as long as the text
-        found = ChunkAndMerge(first_words, BYTES, room=20).merge(
-            "One two three." + " " * 60 + "Four five six."
-        )
+        found = ChunkAndMerge(first_words, BYTES, room=20).merge("One two three." + " " * 60 + "Four five six.")
     assert all(summary != "." for summary in found.rounds[0].summaries)
     assert "".join(found.rounds[0].chunks) == "One two three." + " " * 60 + "Four five six."
 

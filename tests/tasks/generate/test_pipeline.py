@@ -126,9 +126,7 @@ def test_a_stream_of_texts_is_answered_as_it_comes(gpt2: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"max_length": 26}, {"min_length": 24, "max_length": 28}])
-def test_no_text_depends_on_its_neighbours(
-    gpt2: Path, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_text_depends_on_its_neighbours(gpt2: Path, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     write = glassformer.pipeline("text-generation", gpt2, **(asked or {"max_new_tokens": 6}))
     generate, lengths = write.model.generate, list[int]()
 
@@ -145,9 +143,7 @@ def test_no_text_depends_on_its_neighbours(
 
 
 def test_draws_belong_to_texts_not_to_batches(gpt2: Path) -> None:
-    write = glassformer.pipeline(
-        "text-generation", gpt2, max_new_tokens=6, do_sample=True, temperature=9.0, seed=4
-    )
+    write = glassformer.pipeline("text-generation", gpt2, max_new_tokens=6, do_sample=True, temperature=9.0, seed=4)
     assert write(TEXTS) == write(TEXTS, batch_size=2) == list(write(iter(TEXTS), batch_size=1))
     assert write(TEXTS)[0] == write(TEXTS[0]) and write(TEXTS) != write(TEXTS, seed=5)
     assert len({answer[0].text for answer in write([TEXTS[0]] * 4)}) > 1
@@ -172,32 +168,22 @@ def test_conversations(llama: Path, folder_of: Folders) -> None:
         (mine,) = ours(chat)
         expected = theirs(chat, do_sample=False, max_new_tokens=9)[0]["generated_text"]
         assert [m["role"] for m in mine.generated_text] == [m["role"] for m in expected]
-        said, others = (
-            messages[-1]["content"].replace(" ", "") for messages in (mine.generated_text, expected)
-        )
+        said, others = (messages[-1]["content"].replace(" ", "") for messages in (mine.generated_text, expected))
         assert said == others and mine.text == mine["generated_text"][-1]["content"]
         new = ours(chat, return_full_text=False)[0].generated_text
         assert isinstance(new, str) and mine.text.endswith(new)
         assert list(ours.stream(chat)) == list(model.stream(chat, max_new_tokens=9))
-        assert (
-            new.strip()[:2] == model.generate(chat, max_new_tokens=9).strip()[:2]
-        )  # then bytes of no characters
+        assert new.strip()[:2] == model.generate(chat, max_new_tokens=9).strip()[:2]  # then bytes of no characters
     assert ours(CHATS) == [ours(chat) for chat in CHATS]
-    assert model.generate(CHATS, max_new_tokens=9) == [
-        model.generate(chat, max_new_tokens=9) for chat in CHATS
-    ]
+    assert model.generate(CHATS, max_new_tokens=9) == [model.generate(chat, max_new_tokens=9) for chat in CHATS]
     assert CHATS[1][-1]["content"] == "a tape"  # what was given is not changed
 
     # The template writes all special tokens: none is put around its text.
-    ids = torch.tensor(
-        [model.tokenizer.apply_chat_template(CHATS[0], add_generation_prompt=True)["input_ids"]]
-    )
+    ids = torch.tensor([model.tokenizer.apply_chat_template(CHATS[0], add_generation_prompt=True)["input_ids"]])
     bos = model.tokenizer.bos_token_id
     assert bos not in ids[0] and bos == model.tokenizer.encode("a")[0]
     new_ids = model.generate(ids, max_new_tokens=9)[0, ids.shape[1] :]
-    assert model.tokenizer.decode(new_ids, skip_special_tokens=True) == model.generate(
-        CHATS[0], max_new_tokens=9
-    )
+    assert model.tokenizer.decode(new_ids, skip_special_tokens=True) == model.generate(CHATS[0], max_new_tokens=9)
     for wrong in (["text", CHATS[0]], [CHATS[0], "text"]):
         with pytest.raises(DataError):
             model.generate(wrong, max_new_tokens=2)
@@ -267,11 +253,7 @@ def test_how_far_without_a_word_about_it(bart: Path) -> None:
 
 
 def test_a_fixed_prefix_and_lengths_of_a_folder(folder_of: Folders) -> None:
-    own = {
-        "task_specific_params": {
-            "text-generation": {"max_length": 10, "prefix": "a vector ", "do_sample": True}
-        }
-    }
+    own = {"task_specific_params": {"text-generation": {"max_length": 10, "prefix": "a vector ", "do_sample": True}}}
     place = folder_of("openai-gpt", "OpenAIGPTLMHeadModel", beside=own, n_positions=128)
     write = glassformer.pipeline("text-generation", place, seed=1)
     plain = glassformer.pipeline("text-generation", place, seed=1, prefix="")

@@ -31,9 +31,7 @@ def test_from_labelled_rows() -> None:
     drawn = [FewShot.from_rows(ROWS, text="text", label="label", shots=2, seed=seed) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2] and len({*drawn[0].examples}) == 6
     assert sorted(answer for _, answer in drawn[2].examples) == ["0", "0", "1", "1", "2", "2"]
-    assert FewShot.from_rows(iter(ROWS[:1]), text="text", label="label", names={0: "a"}).examples == (
-        ("text 0", "a"),
-    )
+    assert FewShot.from_rows(iter(ROWS[:1]), text="text", label="label", names={0: "a"}).examples == (("text 0", "a"),)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +73,7 @@ def test_tldr() -> None:
 
 def test_t5() -> None:
     assert T5["summarization"]("x") == "summarize: x"
-    assert (
-        T5["translation_en_to_de"]("x")
-        == translate("English", "German")("x")
-        == "translate English to German: x"
-    )
+    assert T5["translation_en_to_de"]("x") == translate("English", "German")("x") == "translate English to German: x"
     assert T5["cola"]("x") == "cola sentence: x"
     assert T5["stsb"]("A man.", "A dog.") == "stsb sentence1: A man. sentence2: A dog."
     assert T5["summarization"].read(" a ") == "a"

@@ -94,9 +94,7 @@ def test_what_comes_back(bert: Any) -> None:
     assert bert(["[MASK] flies"]) == [bert("[MASK] flies")]  # a list gives a list, of one too
     assert "<th>token_str</th>" in several._repr_html_()
     everything = bert("time [MASK]", top_k=10**6)
-    assert len(everything) == len(bert.model.tokenizer) and sum(r.score for r in everything) == pytest.approx(
-        1
-    )
+    assert len(everything) == len(bert.model.tokenizer) and sum(r.score for r in everything) == pytest.approx(1)
 
 
 def test_targets_that_are_no_token(bert: Any) -> None:
@@ -152,9 +150,7 @@ def test_a_decoder_is_refused_and_told_why(tmp_path: Path) -> None:
 
 def test_a_body_without_a_head_is_refused(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "bert", "bert", task="feature-extraction")
-    with pytest.raises(
-        WeightsError, match="holds no head for 'fill-mask', so its answers would be drawn at random"
-    ):
+    with pytest.raises(WeightsError, match="holds no head for 'fill-mask', so its answers would be drawn at random"):
         glassformer.pipeline("fill-mask", folder)
 
 

@@ -18,9 +18,7 @@ from glassformer.tasks.metrics.entities import EntityMetric, marks_entities
 from glassformer.tasks.microbatch import MicroBatch, joined, padded
 
 NAMES = ["O", "B-PER", "I-PER", "E-PER", "S-PER", "B-LOC", "I-LOC", "B-a-b", "I-a-b"]
-TEXTS = st.lists(
-    st.lists(st.tuples(*[st.integers(0, len(NAMES) - 1)] * 2), min_size=1), min_size=1, max_size=5
-)
+TEXTS = st.lists(st.lists(st.tuples(*[st.integers(0, len(NAMES) - 1)] * 2), min_size=1), min_size=1, max_size=5)
 
 Text = list[tuple[int, int]]
 

@@ -63,9 +63,7 @@ def check_additive(make: Make, logits: Tensor, labels: Tensor, cuts: list[int]) 
         first = judged(make(), logits[:middle], labels[:middle])
         second = judged(make(), logits[middle:], labels[middle:])
         idle = make()  # a process that had nothing to do
-        assert {name: x.shape for name, x in idle.state.items()} == {
-            name: x.shape for name, x in first.state.items()
-        }
+        assert {name: x.shape for name, x in idle.state.items()} == {name: x.shape for name, x in first.state.items()}
         for metric in (second, idle):
             for name in first.state:
                 first.state[name] += metric.state[name]
@@ -96,9 +94,7 @@ def test_classification(count: int, classes: int, seed: int, cuts: list[int]) ->
     each = per_class(names, *judged(ClassificationMetric(head, names), logits, labels).counts())  # type: ignore[attr-defined]
     table = metrics.precision_recall_fscore_support(true, said, labels=range(classes), zero_division=0)
     for i, name in enumerate(names):
-        assert [x or 0.0 for x in each[name].values()] == pytest.approx(
-            [float(column[i]) for column in table]
-        )
+        assert [x or 0.0 for x in each[name].values()] == pytest.approx([float(column[i]) for column in table])
 
 
 def test_a_class_that_never_occurs_is_left_out_and_one_never_said_has_0() -> None:
@@ -136,9 +132,7 @@ def test_several_labels(count: int, classes: int, seed: int, cuts: list[int]) ->
     each = per_class(names, *judged(MultiLabelMetric(head, names), torch.from_numpy(logits), labels).counts())  # type: ignore[attr-defined]
     table = metrics.precision_recall_fscore_support(true, said, average=None, zero_division=0)
     for i, name in enumerate(names):
-        assert [x or 0.0 for x in each[name].values()] == pytest.approx(
-            [float(column[i]) for column in table]
-        )
+        assert [x or 0.0 for x in each[name].values()] == pytest.approx([float(column[i]) for column in table])
 
 
 @settings(max_examples=40, deadline=None)
@@ -228,9 +222,7 @@ def drawn(seed: int, kind: str) -> Bootstrap:
     if kind == "labels":
         return MultiLabelScores(list("abcdefg"[:classes]), *(draw.random((2, rows, classes)) < draw.random()))
     if kind == "numbers":
-        return RegressionScores(
-            draw.integers(0, classes, rows), draw.normal(size=rows).round(int(draw.integers(3)))
-        )
+        return RegressionScores(draw.integers(0, classes, rows), draw.normal(size=rows).round(int(draw.integers(3))))
     lengths = draw.integers(1, 6, rows)
     true, said = ([[TAGS[i] for i in draw.integers(0, len(TAGS), n)] for n in lengths] for _ in range(2))
     return EntityScores(TAGS, true, said)
@@ -243,9 +235,7 @@ def test_ours_are_those_of_the_packages(seed: int, kind: str) -> None:
     judged = drawn(seed, kind)
     values = judged.values()
     assert set(values) == set(judged.methods)
-    nothing = isinstance(judged, EntityScores) and all(
-        row["f1"] is None for row in judged.per_class().values()
-    )
+    nothing = isinstance(judged, EntityScores) and all(row["f1"] is None for row in judged.per_class().values())
     # seqeval has no macro mean where there is no entity at all
     assert set(judged.reference_scores()) == set(values) - ({"f1_macro"} if nothing else set())
     draw = np.random.default_rng(seed)
@@ -293,15 +283,10 @@ def test_partly_found_is_not_found() -> None:
 def test_many_classes_take_seconds_and_agree_with_a_plain_loop() -> None:
     draw = np.random.default_rng(0)
     true, said = draw.integers(0, 151, (2, 3_000))
-    judged = ClassificationScores(
-        [str(i) for i in range(151)], true, np.where(draw.random(3_000) < 0.8, true, said)
-    )
+    judged = ClassificationScores([str(i) for i in range(151)], true, np.where(draw.random(3_000) < 0.8, true, said))
     found = intervals(judged, resamples=200)["f1_weighted"]
     samples = [draw.integers(0, 3_000, 3_000) for _ in range(60)]
-    loop = [
-        metrics.f1_score(judged.true[p], judged.predicted[p], average="weighted", zero_division=0)
-        for p in samples
-    ]
+    loop = [metrics.f1_score(judged.true[p], judged.predicted[p], average="weighted", zero_division=0) for p in samples]
     assert found.low is not None and found.high is not None and found.low < found.value < found.high
     assert found.high - found.low == pytest.approx(2 * 1.96 * np.std(loop), rel=0.35)
 
@@ -314,17 +299,13 @@ def test_numbers_that_do_not_vary() -> None:
     ranks = RegressionScores(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 10.0, 100.0, 1e6]))
     assert ranks.values()["spearman"] == 1 > ranks.values()["pearson"]
     tied = np.array([1.0, 1.0, 2.0, 5.0])
-    assert (
-        RegressionScores(tied, tied[::-1]).values()["spearman"] == scipy.stats.spearmanr(tied, tied[::-1])[0]
-    )
+    assert RegressionScores(tied, tied[::-1]).values()["spearman"] == scipy.stats.spearmanr(tied, tied[::-1])[0]
 
 
 def test_differences_are_of_the_same_rows() -> None:
     draw = np.random.default_rng(1)
     hard = draw.random(400)
-    mine, theirs = (
-        BootstrapMeans({"score": (hard < share).astype(float)}, {"score": "ours"}) for share in (0.55, 0.5)
-    )
+    mine, theirs = (BootstrapMeans({"score": (hard < share).astype(float)}, {"score": "ours"}) for share in (0.55, 0.5))
     found = differences(mine, theirs, 300)["score"]
     alone = intervals(mine, 300)["score"]
     assert found.leaves_out_zero and found.high - found.low < alone.high - alone.low  # type: ignore[operator]

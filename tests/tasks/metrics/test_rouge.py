@@ -123,8 +123,6 @@ def test_nothing_is_fetched() -> None:
         "texts = ['The cats ran. It rained.'], ['A cat ran.']\n"
         "print(rouge(*texts, stemming=True), bleu(*texts), chrf(*texts))\n"
     )
-    done: Any = subprocess.run(
-        [sys.executable, "-c", BLOCKED + program], capture_output=True, text=True, timeout=120
-    )
+    done: Any = subprocess.run([sys.executable, "-c", BLOCKED + program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "ROUGE-Lsum" in done.stdout, done.stderr
     assert done.stderr == ""

@@ -40,14 +40,10 @@ def test_the_fewest_errors(rows: list[tuple[str, str]]) -> None:
     if all(said):
         assert found.wer.value == pytest.approx(jiwer.wer(said, heard))
     for utterance in found.utterances:
-        assert (
-            " ".join(filter(None, (word for word, _, _ in utterance.alignment))) == utterance.reference_text
-        )
+        assert " ".join(filter(None, (word for word, _, _ in utterance.alignment))) == utterance.reference_text
         assert " ".join(filter(None, (word for _, word, _ in utterance.alignment))) == utterance.hypothesis
         assert sum(bool(mark) for _, _, mark in utterance.alignment) == utterance.errors
-        assert utterance.hits + utterance.substitutions + utterance.deletions == len(
-            utterance.reference_text.split()
-        )
+        assert utterance.hits + utterance.substitutions + utterance.deletions == len(utterance.reference_text.split())
 
 
 def test_an_utterance_can_be_read() -> None:
@@ -58,10 +54,7 @@ def test_an_utterance_can_be_read() -> None:
         "          S          S",
     ]
     assert found.wer.value == pytest.approx(2 / 6) and found.words == 6
-    assert (
-        str(word_errors(["a cat"], ["a big cat"]).utterances[0])
-        == "said  a *** cat\nheard a big cat\n        I"
-    )
+    assert str(word_errors(["a cat"], ["a big cat"]).utterances[0]) == "said  a *** cat\nheard a big cat\n        I"
 
 
 def test_the_normaliser_belongs_to_the_figure() -> None:

@@ -16,9 +16,7 @@ from glassformer.tasks.seq2seq.generated import ReferenceTask, Summarise, Transl
 from tests.tasks.words import BOS, EOS, judged, loss_of, tiny, words_of
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="needs sacrebleu: pip install 'glassformer[evaluate]'")
-rouge_scorer = pytest.importorskip(
-    "rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'"
-)
+rouge_scorer = pytest.importorskip("rouge_score", reason="needs rouge-score: pip install 'glassformer[evaluate]'")
 
 SOURCES = ["the cat sat on a mat", "time flies", "we saw it and they did not know why", "a dog ran home"]
 TARGETS = ["a dog ran home", "fruit flies like a banana", "yes", "the cat sat"]
@@ -35,9 +33,7 @@ def test_it_writes_as_generate_does_and_in_order(batch: int) -> None:
     objective = learner()
     task = objective.for_evaluation(beams=2, max_new_tokens=6, batch=batch)
     records = list(task.predict(ROWS))
-    assert [r.row["source"] for r in records] == SOURCES and [r.label for r in records] == [
-        [t] for t in TARGETS
-    ]
+    assert [r.row["source"] for r in records] == SOURCES and [r.label for r in records] == [[t] for t in TARGETS]
     for record in records:
         said = objective.model.generate(record.row["source"], num_beams=2, max_new_tokens=6)
         assert record.predicted == said.strip()
@@ -45,9 +41,7 @@ def test_it_writes_as_generate_does_and_in_order(batch: int) -> None:
     wanted = [float(loss_of(objective, objective.collate([examples[i]])).detach()) for i in range(len(ROWS))]
     assert [r.loss for r in records] == pytest.approx(wanted, rel=1e-4)
     perplexity = task.metrics(records).values()["perplexity"]
-    assert perplexity == pytest.approx(
-        judged(objective, [objective.collate(list(examples))])["perplexity"], rel=1e-4
-    )
+    assert perplexity == pytest.approx(judged(objective, [objective.collate(list(examples))])["perplexity"], rel=1e-4)
 
 
 def test_figures_are_those_of_the_package() -> None:

@@ -111,9 +111,7 @@ def test_the_loss_is_the_references(family: str, tmp_path: Path) -> None:
     examples = objective.encode(ROWS)
     item = objective.collate([examples[i] for i in range(3)])
     assert isinstance(item.labels, torch.Tensor) and item.flow.keep is not None
-    said = theirs(
-        input_ids=item.batch.input_ids, attention_mask=item.flow.keep[:, 0].long(), labels=item.labels
-    )
+    said = theirs(input_ids=item.batch.input_ids, attention_mask=item.flow.keep[:, 0].long(), labels=item.labels)
     torch.testing.assert_close(loss_of(objective, item), said.loss, atol=1e-5, rtol=1e-5)
 
 

@@ -74,9 +74,7 @@ def test_as_the_reference_tags_at_any_batch_size(place: Callable[..., Path], fam
             found = tag(texts, aggregation_strategy=strategy, batch_size=size)
             for mine, other in zip(found, wanted, strict=True):
                 key = ("start", "end", field, "index")
-                assert [[one.get(k) for k in key] for one in mine] == [
-                    [one.get(k) for k in key] for one in other
-                ]
+                assert [[one.get(k) for k in key] for one in mine] == [[one.get(k) for k in key] for one in other]
                 assert [one.score for one in mine] == pytest.approx([one["score"] for one in other], abs=1e-5)
 
 
@@ -243,9 +241,7 @@ def test_windows_answer_each_token_once() -> None:
         length, room = draw.randint(0, 90), draw.randint(1, 30)
         starts = set(draw.sample(range(length), draw.randint(0, length)))
         windows = windows_of(length, room, starts)
-        answers = [
-            torch.tensor([[i, window.start, window.stop] for i in window]).view(-1, 3) for window in windows
-        ]
+        answers = [torch.tensor([[i, window.start, window.stop] for i in window]).view(-1, 3) for window in windows]
         found = merged(windows, answers)
         assert found[:, 0].tolist() == list(range(length)) and all(len(window) <= room for window in windows)
         assert len(windows) == 1 or all(window.stop > 0 for window in windows)
@@ -274,14 +270,9 @@ def test_a_long_text_loses_no_entity(place: Callable[..., Path]) -> None:
         for name, weight in model.network.named_parameters():
             if ".attn." in name or ".ffn." in name or "position" in name:
                 weight.zero_()
-    words = random.Random(1).choices(
-        "time flies like an arrow unaffable banana fruit gold find , !".split(), k=400
-    )
+    words = random.Random(1).choices("time flies like an arrow unaffable banana fruit gold find , !".split(), k=400)
     text = " ".join(words)
-    alone = {
-        word: tag({"tokens": [word]}, ignore_labels=[], aggregation_strategy="none")[0].entity
-        for word in words
-    }
+    alone = {word: tag({"tokens": [word]}, ignore_labels=[], aggregation_strategy="none")[0].entity for word in words}
     found = tag(text)
     assert len(model.tokenizer.encode(text)) > 6 * 64 and len(found) > 50
     assert len(set(alone.values())) > 2

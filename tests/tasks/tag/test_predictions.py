@@ -63,9 +63,7 @@ def test_types_and_what_was_taken_for_what() -> None:
     task = task_of(rows_of(ENTITIES))
     said = [["B-PER", "O", "O", "O", "B-ORG", "O"], ["O", "O"], ["O"]]
     records = [
-        Prediction(
-            index=i, where=f"row {i}", row={"tokens": words.split()}, label=tags.split(), predicted=tags_said
-        )
+        Prediction(index=i, where=f"row {i}", row={"tokens": words.split()}, label=tags.split(), predicted=tags_said)
         for i, ((words, tags), tags_said) in enumerate(zip(ENTITIES, said, strict=True))
     ]
     classes = task.metrics(records).report()

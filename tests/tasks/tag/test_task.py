@@ -26,14 +26,10 @@ SENTENCES = [
 
 
 def rows_of(*sentences: tuple[str, str]) -> RowSequence:
-    return read_rows(
-        [{"tokens": words.split(), "tags": tags.split()} for words, tags in sentences or SENTENCES]
-    )
+    return read_rows([{"tokens": words.split(), "tags": tags.split()} for words, tags in sentences or SENTENCES])
 
 
-def tagger(
-    family: str = "bert", rows: RowSequence | None = None, limit: int | None = None, **options: Any
-) -> Tag:
+def tagger(family: str = "bert", rows: RowSequence | None = None, limit: int | None = None, **options: Any) -> Tag:
     return Tag(tiny_model(family, HEAD, tags_of(rows or rows_of()).config(), limit=limit), **options)
 
 
@@ -47,10 +43,7 @@ def test_every_family_learns_tags(family: str) -> None:
 def test_the_padded_layout_has_the_same_losses(family: str) -> None:
     packed, padded = tagger(family), tagger(family)
     padded.packs = False
-    items = [
-        objective.collate([objective.encode(rows_of())[i] for i in range(3)])
-        for objective in (packed, padded)
-    ]
+    items = [objective.collate([objective.encode(rows_of())[i] for i in range(3)]) for objective in (packed, padded)]
     assert items[0].batch.input_ids.shape == (1, 16)  # type: ignore[union-attr]
     assert items[1].batch.input_ids.shape == (3, 9)  # type: ignore[union-attr]
     losses = [
@@ -126,9 +119,7 @@ def test_files_of_words(tmp_path: Path) -> None:
     rows = read_rows(path)
     assert tags_of(rows).names == ("O", "B-PER", "I-PER")
     path.write_text("an\tO\n\njeff\tB-PERS\n")
-    with pytest.raises(
-        DataError, match=r"train\.conll: line 3: the label 'B-PERS' is none of .*nearest: 'B-PER'"
-    ):
+    with pytest.raises(DataError, match=r"train\.conll: line 3: the label 'B-PERS' is none of .*nearest: 'B-PER'"):
         tagger().encode(read_rows(path))
 
 
@@ -160,9 +151,7 @@ def test_numbers_of_tags_are_taken_as_such() -> None:
 
 def test_the_number_0_is_no_letter_o() -> None:
     rows = rows_of(("jeff works", "B-PER 0"), ("jeff works", "B-PER O"))
-    with pytest.raises(
-        DataError, match="row 0: the tag '0' is none of entities, as 'B-PER' is; the letter O"
-    ):
+    with pytest.raises(DataError, match="row 0: the tag '0' is none of entities, as 'B-PER' is; the letter O"):
         tags_of(rows)
     with pytest.raises(DataError, match="every tag of 'tags' is 'O'; there is nothing to learn"):
         tags_of(rows_of(("an arrow", "O O")))

@@ -125,9 +125,7 @@ class Comparison(ABC):
             "parameters": lambda one: _formatted(one.cost.parameters, ",d"),
             "MB": lambda one: "" if one.cost.bytes is None else f"{one.cost.bytes / 1e6:,.1f}",
             "ms a row": lambda one: (
-                ""
-                if one.words is not None
-                else _formatted(one.seconds_a_row and 1000 * one.seconds_a_row, ".3g")
+                "" if one.words is not None else _formatted(one.seconds_a_row and 1000 * one.seconds_a_row, ".3g")
             ),
             "ms alone": lambda one: "" if (x := one.latency) is None else f"{x.mean:.1f} ± {x.deviation:.1f}",
             "median, p95": lambda one: "" if (x := one.latency) is None else f"{x.median:.1f}, {x.p95:.1f}",

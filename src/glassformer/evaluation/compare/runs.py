@@ -189,9 +189,7 @@ def _compared_system(side: _LoadedSide, first: _LoadedSide, resamples: int, late
     )
 
 
-def _differences(
-    side: _LoadedSide, first: _LoadedSide, resamples: int
-) -> tuple[dict[str, Interval], str | None]:
+def _differences(side: _LoadedSide, first: _LoadedSide, resamples: int) -> tuple[dict[str, Interval], str | None]:
     """The differences of its metrics to the first; or the reason why there are none."""
     if len(side.rows | first.rows) > 1:
         return {}, OTHER_ROWS
@@ -249,7 +247,5 @@ def _notes(sides: Sequence[_LoadedSide]) -> list[str]:
                 notes.append(f"{name} was computed otherwise: {first.name} by {other}; {side.name} by {how}")
         processors = [x.report.environment.get("processor") for x in (first, side)]
         if processors[0] != processors[1]:
-            notes.append(
-                f"{first.name} and {side.name} were evaluated on other machines: do not compare their times"
-            )
+            notes.append(f"{first.name} and {side.name} were evaluated on other machines: do not compare their times")
     return [*notes, *(f"{side.name}: {note}" for side in sides for note in side.seeds.notes)]

@@ -110,9 +110,7 @@ class SeedSummary:
             raise ConfigError(f"{self.name}: no run of any seed")
         numbers = [run.seed for run in self.runs]
         if len(set(numbers)) < len(numbers):
-            raise ConfigError(
-                f"{self.name}: seeds {', '.join(map(str, numbers))}; one of them is there twice"
-            )
+            raise ConfigError(f"{self.name}: seeds {', '.join(map(str, numbers))}; one of them is there twice")
         tasks = {(run.report.task, run.report.metric) for run in self.runs}
         if len(tasks) > 1:
             kinds = " and ".join(sorted(f"{task} by {metric}" for task, metric in tasks))
@@ -169,13 +167,8 @@ class SeedSummary:
         rows = []
         for name, mean in self.means.items():
             per_seed = [run.report.metrics[name].written(digits) for run in self.runs]
-            others = [
-                metrics[name].written(digits) if name in metrics else ""
-                for metrics in self.baselines.values()
-            ]
-            rows.append(
-                [f"{name} *" if name == self.first.metric else name, mean.written(digits), *per_seed, *others]
-            )
+            others = [metrics[name].written(digits) if name in metrics else "" for metrics in self.baselines.values()]
+            rows.append([f"{name} *" if name == self.first.metric else name, mean.written(digits), *per_seed, *others])
         for label, time, field in (
             ("training, minutes", self.seconds, "seconds"),
             ("training, CPU minutes", self.cpu_seconds, "cpu_seconds"),
@@ -205,10 +198,7 @@ class SeedSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Names and values for JSON, without the text of any row. `means` follow from the rest."""
-        runs = [
-            {"report": replace(run.report, classes=None).to_dict(), "cost": asdict(run.cost)}
-            for run in self.runs
-        ]
+        runs = [{"report": replace(run.report, classes=None).to_dict(), "cost": asdict(run.cost)} for run in self.runs]
         return {
             "format": FORMAT,
             "name": self.name,
@@ -223,9 +213,7 @@ class SeedSummary:
         runs = values.get("runs")
         if values.get("format") != FORMAT or not isinstance(runs, list):
             raise ConfigError(f"this is no summary of seeds of format {FORMAT}; evaluate the runs again")
-        return cls(
-            name=str(values.get("name")), runs=[parse_dataclass(SeedRun, _renamed(run)) for run in runs]
-        )
+        return cls(name=str(values.get("name")), runs=[parse_dataclass(SeedRun, _renamed(run)) for run in runs])
 
     def save(self, path: str | Path) -> None:
         write_json(Path(path), self.to_dict())
@@ -261,9 +249,7 @@ def parse_seeds(text: str) -> list[int]:
     raise ConfigError(f"seeds are {text!r}; give how many, such as 3, or which, such as 0,1,2, each once")
 
 
-def load_seed_run(
-    run: TrainedRun, progress: Callable[[int], None] | None = None, split: str | None = None
-) -> SeedRun:
+def load_seed_run(run: TrainedRun, progress: Callable[[int], None] | None = None, split: str | None = None) -> SeedRun:
     """The report and costs of a run.
 
     Args: split: name of an evaluation; None = its validation rows, on which it is evaluated now if it was not

@@ -136,9 +136,7 @@ def compare(
     )
 
 
-def _generated(
-    rows: Iterable[Row], systems: Sequence[_MeasuredSystem], batch: int
-) -> Iterator[list[ExampleRow]]:
+def _generated(rows: Iterable[Row], systems: Sequence[_MeasuredSystem], batch: int) -> Iterator[list[ExampleRow]]:
     """Some rows at a time, with what every system generates for them."""
     if batch < 1:
         raise ConfigError(f"batch is {batch}; a system is given at least 1 row at once")
@@ -146,9 +144,7 @@ def _generated(
     while some := list(islice(waiting, batch)):
         outputs = {one.system.name: one.generate(some) for one in systems}
         yield [
-            ExampleRow(
-                row.line, row.text, row.references, {name: texts[i] for name, texts in outputs.items()}
-            )
+            ExampleRow(row.line, row.text, row.references, {name: texts[i] for name, texts in outputs.items()})
             for i, row in enumerate(some)
         ]
 

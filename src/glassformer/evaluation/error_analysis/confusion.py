@@ -75,9 +75,7 @@ class ConfusionMatrix:
         order = np.argsort(-counts, axis=None, kind="stable")[:top]
         cells = (np.unravel_index(position, counts.shape) for position in order)
         return [
-            (self.names[i], self.names[j], int(counts[i, j]), float(shares[i, j]))
-            for i, j in cells
-            if counts[i, j]
+            (self.names[i], self.names[j], int(counts[i, j]), float(shares[i, j])) for i, j in cells if counts[i, j]
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,9 +96,7 @@ class ConfusionMatrix:
                 lines.append(f"  {count:5,}  {share:4.0%} of {true} as {predicted}")
             return "\n".join(lines)
         names, corner = [_shortened(name) for name in self.names], "true \\ predicted"
-        widths = [
-            max(len(x), len(f"{column.max():,}") + 2) for x, column in zip(names, self.counts.T, strict=True)
-        ]
+        widths = [max(len(x), len(f"{column.max():,}") + 2) for x, column in zip(names, self.counts.T, strict=True)]
         quarters = np.minimum((self.shares("true") * 4).astype(int), 3)
         shades = np.where(self.counts > 0, quarters + 1, 0)
         first = max(map(len, (corner, *names)))
@@ -116,9 +112,7 @@ class ConfusionMatrix:
         return f'<div style="max-width: {_cell_width(len(self.names)) * len(self.names) + 240}px">{self.svg()}</div>'
 
 
-def confusion_matrix(
-    records: Sequence[Prediction], names: Sequence[str] | None = None
-) -> ConfusionMatrix | None:
+def confusion_matrix(records: Sequence[Prediction], names: Sequence[str] | None = None) -> ConfusionMatrix | None:
     """The confusion matrix of predictions, of tokens where these are tagged; None where rows have no one class.
 
     Args: names: of all classes, in order; None = those that occur, sorted

@@ -199,11 +199,7 @@ def _in_form_of(old: Any, new: Any, spellings: Mapping[str, Any], separator: str
     """A label in the form of the one that it replaces: a list, separated text, a text, a number."""
     if isinstance(new, list):
         joined = isinstance(old, str)
-        return (
-            (separator or LABEL_SEPARATOR).join(new)
-            if joined
-            else [spellings.get(name, name) for name in new]
-        )
+        return (separator or LABEL_SEPARATOR).join(new) if joined else [spellings.get(name, name) for name in new]
     if isinstance(new, str):
         return spellings.get(new, new)
     return f"{new:g}" if isinstance(old, str) else new

@@ -172,9 +172,7 @@ def label_text(value: Any) -> str:
 def scored_tokens(record: Prediction) -> Iterable[tuple[str, str, str, float]]:
     """Of a row whose tokens are tagged: each token that has a loss, its true and predicted tag, and the loss."""
     losses = record.details.get("losses") or []
-    for word, tag, answer, loss in zip(
-        record.row["tokens"], record.label, record.predicted, losses, strict=False
-    ):
+    for word, tag, answer, loss in zip(record.row["tokens"], record.label, record.predicted, losses, strict=False):
         if loss is not None and answer is not None:
             yield word, tag, answer, loss
 

@@ -127,9 +127,7 @@ class ErrorsPage:
         names = sorted(report.metrics, key=lambda name: name != report.metric)[:MAX_METRICS]
         systems = [(report.name, "", report.metrics)]
         systems += [(name, one.about, one.metrics) for name, one in report.baselines.items()]
-        ends = {
-            name: _bar_end([metrics[name] for _, _, metrics in systems if name in metrics]) for name in names
-        }
+        ends = {name: _bar_end([metrics[name] for _, _, metrics in systems if name in metrics]) for name in names}
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("system", *names))
         body = "".join(
             f'<tr{" class=model" if row == 0 else ""}><th scope="row">{escape(name)}'
@@ -267,9 +265,7 @@ def _confusion_panel(matrix: ConfusionMatrix, unit: str) -> str:
             for true, predicted, n, share in pairs
         )
         opened = " open" if wide else ""
-        parts.append(
-            f'<details{opened}><summary>Confused most</summary><ol class="pairs">{items}</ol></details>'
-        )
+        parts.append(f'<details{opened}><summary>Confused most</summary><ol class="pairs">{items}</ol></details>')
     return "".join(parts) + "</section>"
 
 

@@ -80,9 +80,7 @@ def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_
                 lines = ({**_line_cells(record, word, roles), "row": row} for word in words)
                 table.writerows([escape_formula(cells.get(name, "")) for name in columns] for cells in lines)
     except FileExistsError:
-        raise DataError(
-            f"{path}: is there already, perhaps with somebody's work in it; name another place"
-        ) from None
+        raise DataError(f"{path}: is there already, perhaps with somebody's work in it; name another place") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error_reason(error)}") from error
     return len(chosen)
@@ -152,9 +150,7 @@ def read_sheet(
 class _SheetReader:
     """Reads a sheet line by line."""
 
-    def __init__(
-        self, path: Path, records: Sequence[Prediction], names: Sequence[str], new_labels: bool
-    ) -> None:
+    def __init__(self, path: Path, records: Sequence[Prediction], names: Sequence[str], new_labels: bool) -> None:
         self.path, self.names, self.new_labels = path, list(names), new_labels
         self.kind = _require_labels(records)
         self.records = {record.index: record for record in records}
@@ -228,9 +224,7 @@ class _SheetReader:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             what = "a spreadsheet file" if content.startswith(b"PK") else "no UTF-8 text"
-            raise DataError(
-                f"{self.path}: is {what}; save it as CSV, with the character set UTF-8"
-            ) from error
+            raise DataError(f"{self.path}: is {what}; save it as CSV, with the character set UTF-8") from error
 
     def _check_columns(self, head: Sequence[str], needed: Sequence[str]) -> None:
         if missing := [name for name in needed if name not in head]:
@@ -280,9 +274,7 @@ class _SheetReader:
             except ValueError:
                 number = math.nan
             if not math.isfinite(number):
-                self._fail(
-                    f"has the correction {safe_repr(correction)}; it must be a number, or {self.delete!r}"
-                )
+                self._fail(f"has the correction {safe_repr(correction)}; it must be a number, or {self.delete!r}")
             return number
         if self.kind == "labels":
             parts = [part.strip() for part in correction.split(LABEL_SEPARATOR)]
@@ -314,9 +306,7 @@ def _delimiter(text: str, columns: Sequence[str]) -> str:
 
 def _whole_number(cell: str) -> int | None:
     text = cell.strip()
-    return (
-        int(text) if text.isascii() and text.isdigit() else None
-    )  # isdigit alone takes ², and int would not
+    return int(text) if text.isascii() and text.isdigit() else None  # isdigit alone takes ², and int would not
 
 
 def _label_at(record: Prediction, word: int) -> Any:

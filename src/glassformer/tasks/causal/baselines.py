@@ -85,9 +85,7 @@ def language_baselines(
     """Uniform probabilities, and with training rows n-grams and compression."""
     vocabulary = task.vocabulary
     uniform = [np.full(len(x.details["ids"]), math.log(vocabulary)) for x in predictions]
-    yield Baseline(
-        "uniform", f"each of {vocabulary:,} tokens is as likely", _with_losses(predictions, uniform)
-    )
+    yield Baseline("uniform", f"each of {vocabulary:,} tokens is as likely", _with_losses(predictions, uniform))
     if train is None:
         return
     table = Ngrams(_first(task.training_ids(train), TRAINING_TOKENS), TRIGRAM, vocabulary)
@@ -97,9 +95,7 @@ def language_baselines(
         ("trigram", TRIGRAM, f"and after the two before it, {counted} (Witten-Bell)"),
     ):
         yield Baseline(name, about, _with_losses(predictions, list(_ngram_losses(table, order, predictions))))
-    about = (
-        "how much longer xz makes the training rows with these behind them; spread evenly over the characters"
-    )
+    about = "how much longer xz makes the training rows with these behind them; spread evenly over the characters"
     yield Baseline("xz", about, _with_losses(predictions, list(_xz_losses(task, train, predictions))))
 
 
@@ -113,9 +109,7 @@ def _ngram_losses(table: Ngrams, order: int, predictions: Sequence[Prediction]) 
         before = [*before, *x.details["ids"]][-TRIGRAM:]
 
 
-def _xz_losses(
-    task: LanguageModelTask, train: Dataset, predictions: Sequence[Prediction]
-) -> Iterator[np.ndarray]:
+def _xz_losses(task: LanguageModelTask, train: Dataset, predictions: Sequence[Prediction]) -> Iterator[np.ndarray]:
     texts = "".join("\n" * (x.details["start"] == 0) + str(x.row[task.SCORED_ROLE]) for x in predictions)
     seen = _last(train, task.columns[task.SCORED_ROLE], TRAINING_CHARACTERS)
     nats = 8 * math.log(2) * compressed(seen, texts)

@@ -140,9 +140,7 @@ class LanguageModelTask(LanguageTask):
         if self.isolated:
             streams = [(document.ids, document.counted) for document in documents]
         else:  # texts that saw each other in training do so here
-            ids, counted = (
-                np.concatenate(x) for x in zip(*((d.ids, d.counted) for d in documents), strict=True)
-            )
+            ids, counted = (np.concatenate(x) for x in zip(*((d.ids, d.counted) for d in documents), strict=True))
             streams = [(ids, counted)]
         windows = [list(self.windows(len(ids))) for ids, _ in streams]
         examples = [
@@ -211,9 +209,7 @@ class LanguageModelTask(LanguageTask):
     def notes(self, predictions: Sequence[Prediction]) -> list[str]:
         notes = []
         if any(r.details["start"] for r in predictions):
-            notes.append(
-                f"long texts are scored in stretches of about {STRETCH:,} characters; intervals resample them"
-            )
+            notes.append(f"long texts are scored in stretches of about {STRETCH:,} characters; intervals resample them")
         unknown = self.model.tokenizer.unk_token_id
         if unknown is not None and unknown != self.model.tokenizer.eos_token_id:
             lost = sum(r.details["ids"].count(unknown) for r in predictions)

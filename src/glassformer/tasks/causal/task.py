@@ -71,12 +71,8 @@ class Causal(LanguageModelTask):
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         tokenizer = self.model.tokenizer
-        documents = encode_texts(
-            rows, self.columns["text"], lambda texts: tokenizer.batch_ids(texts, None)[0]
-        )
-        blocks = pack(
-            documents, self.block, end=tokenizer.eos_token_id, isolated=self.isolated, rest=self.rest
-        )
+        documents = encode_texts(rows, self.columns["text"], lambda texts: tokenizer.batch_ids(texts, None)[0])
+        blocks = pack(documents, self.block, end=tokenizer.eos_token_id, isolated=self.isolated, rest=self.rest)
         return (block for block in blocks if (_labels(block) != IGNORE_INDEX).any())
 
     def collate(self, examples: Sequence[Example], indices: Iterable[int] = ()) -> MicroBatch:
@@ -211,9 +207,7 @@ def _labels(example: Example) -> np.ndarray:
 def _stretches(example: Example) -> list[dict[str, Any]]:
     """The stretches of an example that see each other, each an example of its own."""
     lengths = _lengths(example)
-    parts = {
-        name: split_stretches(example[name], lengths) for name in ("input_ids", "labels") if name in example
-    }
+    parts = {name: split_stretches(example[name], lengths) for name in ("input_ids", "labels") if name in example}
     return [dict(zip(parts, columns, strict=True)) for columns in zip(*parts.values(), strict=True)]
 
 

@@ -69,9 +69,7 @@ def _read(head: TokenPrediction, output: Output, item: MicroBatch) -> list[Token
     counted = labels != IGNORE_INDEX
     logits, true = not_none(output.logits)[counted].float(), labels[counted]
     losses = logits.logsumexp(-1) - logits.gather(-1, true[:, None])[:, 0]
-    of_rows = (
-        list(counted) if item.flow.packing is None else counted[0].split(list(item.flow.packing.lengths))
-    )
+    of_rows = list(counted) if item.flow.packing is None else counted[0].split(list(item.flow.packing.lengths))
     ends = np.cumsum([0, *(int(row.sum()) for row in of_rows)])
     columns = [x.cpu().numpy() for x in (losses.double(), true, logits.argmax(-1))]
     return [TokenLosses(*(column[start:end] for column in columns)) for start, end in pairwise(ends)]

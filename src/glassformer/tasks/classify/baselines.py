@@ -90,9 +90,7 @@ class FeatureClassifier:
         Raises: DataError: not one label a text, or a single class.
         """
         if len(texts) != len(labels):
-            raise DataError(
-                f"there are {len(texts):,} texts and {len(labels):,} labels; give one for each text"
-            )
+            raise DataError(f"there are {len(texts):,} texts and {len(labels):,} labels; give one for each text")
         if len({*map(str, labels)}) < 2:
             raise DataError("every text has the same label; there is nothing to tell apart")
         self.pipeline.fit(self.vectors(texts), np.asarray(labels))
@@ -168,9 +166,7 @@ def class_baselines(
 
     yield Baseline(kind.simplest, f"{kind.simplest_about}{note}", kind.predict_simplest())
     if not (kind.targets != kind.targets[0]).any():
-        warnings.warn(
-            "every training row has the same label; no other baseline can learn from them", stacklevel=2
-        )
+        warnings.warn("every training row has the same label; no other baseline can learn from them", stacklevel=2)
         return
     about = f"{kind.learner}, {by_sklearn()}{note}"
     if (bags := _bags(texts, inputs)) is None:
@@ -237,9 +233,7 @@ class LabelBaselines(ABC):
     simplest_about: str
     learner = "logistic regression"
 
-    def __init__(
-        self, names: Sequence[str], targets: np.ndarray, rows_to_predict: Sequence[Prediction]
-    ) -> None:
+    def __init__(self, names: Sequence[str], targets: np.ndarray, rows_to_predict: Sequence[Prediction]) -> None:
         self.names, self.targets, self.rows_to_predict = list(names), targets, rows_to_predict
 
     @abstractmethod

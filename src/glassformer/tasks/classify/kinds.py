@@ -311,9 +311,7 @@ class RegressionTarget(LabelKind):
         return RegressionScores(*_sides(predictions, float, np.float64))
 
 
-def _sides(
-    predictions: Sequence[Prediction], read: Callable[[Any], Any], dtype: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def _sides(predictions: Sequence[Prediction], read: Callable[[Any], Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """What is true, and what was predicted. [N, …] each"""
     true, predicted = (
         np.array([read(x) for x in side], dtype=dtype)

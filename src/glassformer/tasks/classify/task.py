@@ -109,9 +109,7 @@ def count_names(
     return counts, first
 
 
-def _names(
-    rows: Dataset, column: str, values: list[Any], read: Callable[[Any], list[str]], *, least: int
-) -> list[str]:
+def _names(rows: Dataset, column: str, values: list[Any], read: Callable[[Any], list[str]], *, least: int) -> list[str]:
     """The names of all labels that rows have, in order; at least so many."""
     counts, where = count_names(rows, values, read)
     names = sorted_names(counts)
@@ -146,9 +144,7 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
     names = [numbers[str(number)] for number in range(len(numbers)) if str(number) in numbers]
     if missing or len(set(names)) < len(names):
         what = f"has no name for {missing[0]}" if missing else "gives two numbers one name"
-        raise ConfigError(
-            f"config.json: id2label {what}; it must name 0 to {len(numbers) - 1}, each by its own"
-        )
+        raise ConfigError(f"config.json: id2label {what}; it must name 0 to {len(numbers) - 1}, each by its own")
     return names
 
 
@@ -198,9 +194,7 @@ class ClassificationTask(RowTask):
     TARGETS: ClassVar[tuple[str, ...]] = ("label",)
     kind: LabelKind
 
-    def __init__(
-        self, model: Model, *, columns: Mapping[str, str] | None = None, separator: str | None = None
-    ) -> None:
+    def __init__(self, model: Model, *, columns: Mapping[str, str] | None = None, separator: str | None = None) -> None:
         super().__init__(model, columns)
         self.separator = separator
         self.kind = self.kind_of_config(model.config, separator)

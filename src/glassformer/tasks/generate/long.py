@@ -129,9 +129,7 @@ def check_written(outputs: Any, count: int, who: str) -> list[str]:
     Raises: DataError: something else.
     """
     if not isinstance(outputs, list) or len(outputs) != count or not all(isinstance(x, str) for x in outputs):
-        raise DataError(
-            f"{who} gave {safe_repr(outputs)} for {count} texts; it must give a list of as many texts"
-        )
+        raise DataError(f"{who} gave {safe_repr(outputs)} for {count} texts; it must give a list of as many texts")
     return outputs
 
 

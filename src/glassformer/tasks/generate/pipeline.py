@@ -47,9 +47,7 @@ class Writing(Pipeline):
                 raise ConfigError(f"the task {self.task!r} takes no {safe_repr(name)}{hint}")
         prefix = options.get("prefix")
         if prefix is not None and not isinstance(prefix, str):
-            raise ConfigError(
-                f"prefix is {safe_repr(prefix)}; it must be a text, which stands before each input"
-            )
+            raise ConfigError(f"prefix is {safe_repr(prefix)}; it must be a text, which stands before each input")
 
     def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in over(options, self.options).items() if value is not None}
@@ -224,9 +222,7 @@ class TextGeneration(Writing):
             for row in texts_written[number * each : (number + 1) * each]:
                 whole = tokenizer.decode(prompt + row, skip_special_tokens=True)
                 alone = not whole.startswith(before)  # as where the prompt ends within a character
-                texts.append(
-                    tokenizer.decode(row, skip_special_tokens=True) if alone else whole[len(before) :]
-                )
+                texts.append(tokenizer.decode(row, skip_special_tokens=True) if alone else whole[len(before) :])
             continuations.append(texts)
         return continuations
 

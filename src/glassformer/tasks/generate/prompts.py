@@ -79,9 +79,7 @@ class FewShot:
         pairs = []
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping) or text not in row or label not in row:
-                has = (
-                    f"has {', '.join(map(str, row))}" if isinstance(row, Mapping) else f"is {safe_repr(row)}"
-                )
+                has = f"has {', '.join(map(str, row))}" if isinstance(row, Mapping) else f"is {safe_repr(row)}"
                 raise DataError(f"row {number} {has}; it must have the columns {text!r} and {label!r}")
             pairs.append((str(row[text]), _name(row[label], names)))
             by_label.setdefault(row[label], []).append(pairs[-1])

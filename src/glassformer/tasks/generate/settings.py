@@ -63,9 +63,7 @@ def combined(requested: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, 
 
 def over(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """Options that win over others: a length said in one way also over the same said in the other."""
-    gone = {
-        other for pair in SAME for one, other in (pair, pair[::-1]) if one in options and other not in options
-    }
+    gone = {other for pair in SAME for one, other in (pair, pair[::-1]) if one in options and other not in options}
     return {**{name: value for name, value in others.items() if name not in gone}, **options}
 
 
@@ -116,9 +114,7 @@ def code_of(tokenizer: Tokenizer, language: str) -> str | None:
     """The token that stands for a language, by its full code, or by the part before the country: "de" for "de_DE"."""
     added = _added_tokens(tokenizer)
     for spelled in (language, f"__{language}__", f">>{language}<<"):
-        if spelled in added or (
-            spelled.startswith(">>") and tokenizer.engine.token_to_id(spelled) is not None
-        ):
+        if spelled in added or (spelled.startswith(">>") and tokenizer.engine.token_to_id(spelled) is not None):
             return spelled
     longer = [token for token in added if token.startswith(f"{language}_")]
     return longer[0] if len(longer) == 1 else None
@@ -146,10 +142,7 @@ def direction(model: Model, source: str | None, target: str | None, *, strict: b
     """
     tokenizer = model.tokenizer
     languages = {"src_lang": source, "tgt_lang": target}
-    codes = {
-        name: None if language is None else code_of(tokenizer, language)
-        for name, language in languages.items()
-    }
+    codes = {name: None if language is None else code_of(tokenizer, language) for name, language in languages.items()}
     to = codes["tgt_lang"]
     if to is not None and to.startswith(">>"):
         return Direction(prefix=f"{to} ")  # such models know the source by itself

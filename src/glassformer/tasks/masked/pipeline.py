@@ -119,9 +119,7 @@ class FillMask(Pipeline):
             if number is None:
                 pieces = tokenizer.encode(word, add_special_tokens=False)
                 if not pieces:
-                    raise DataError(
-                        f"the target {safe_repr(word)} is no word that this tokenizer knows; leave it out"
-                    )
+                    raise DataError(f"the target {safe_repr(word)} is no word that this tokenizer knows; leave it out")
                 number = pieces[0]
                 warnings.warn(
                     f"the target {safe_repr(word)} is no token of the vocabulary; its first piece "

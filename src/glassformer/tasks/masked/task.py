@@ -121,9 +121,7 @@ class Masked(LanguageTask):
         super().__init__(model, columns)
         self.masking = Masking.of(model.tokenizer, rate)
         self.whole_words = whole_words
-        self.frame = Frame.within(
-            *prefix_and_suffix(model.tokenizer.engine), max_example_tokens(model, max_tokens)
-        )
+        self.frame = Frame.within(*prefix_and_suffix(model.tokenizer.engine), max_example_tokens(model, max_tokens))
         self.how = {"room": self.frame.room, "whole_words": whole_words}
 
     def make_examples(self, rows: Dataset) -> Iterator[Example]:

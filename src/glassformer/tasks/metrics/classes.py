@@ -56,9 +56,7 @@ def precision_recall_f1(hits: np.ndarray, predicted: np.ndarray, true: np.ndarra
     }
 
 
-def averages(
-    hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, *, seen: np.ndarray
-) -> dict[str, np.ndarray]:
+def averages(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray, *, seen: np.ndarray) -> dict[str, np.ndarray]:
     """Precision, recall and F1 over classes: weighted by support, macro over those `seen`, micro. [..., K] → [...]"""
     of_classes = precision_recall_f1(hits, predicted, true)
     micro = precision_recall_f1(*(counts.sum(-1) for counts in (hits, predicted, true)))

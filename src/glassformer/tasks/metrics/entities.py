@@ -83,16 +83,13 @@ class EntityScores(PrecisionRecallScores):
 
     MEANS = "the macro mean"
 
-    def __init__(
-        self, names: Sequence[str], true: Sequence[list[str]], predicted: Sequence[list[str]]
-    ) -> None:
+    def __init__(self, names: Sequence[str], true: Sequence[list[str]], predicted: Sequence[list[str]]) -> None:
         self.true, self.predicted, self._metrics = true, predicted, seqeval_metrics()
         self.tag_names = list(names)
         number, runs = {name: i for i, name in enumerate(names)}, EntityRuns(names)
         rows = np.repeat(np.arange(len(true)), [len(tags) for tags in true])
         tags, predicted_tags = (
-            np.array([number[tag] for tag in chain.from_iterable(side)], dtype=np.int64)
-            for side in (true, predicted)
+            np.array([number[tag] for tag in chain.from_iterable(side)], dtype=np.int64) for side in (true, predicted)
         )
         super().__init__(runs.types, len(true), "entity", **runs.items(tags, predicted_tags, rows))
         self._confusion = confusion_matrix(tags, predicted_tags, len(names))
@@ -157,10 +154,7 @@ class EntityRuns:
         """
         kinds = self._type[tags]
         joined = (
-            (kinds[1:] == kinds[:-1])
-            & self._goes_on[tags[:-1]]
-            & self._continues[tags[1:]]
-            & (texts[1:] == texts[:-1])
+            (kinds[1:] == kinds[:-1]) & self._goes_on[tags[:-1]] & self._continues[tags[1:]] & (texts[1:] == texts[:-1])
         )
         begins = (kinds >= 0) & np.concatenate(([True], ~joined))[: len(tags)]
         last = np.flatnonzero(np.concatenate((~joined, [True])))

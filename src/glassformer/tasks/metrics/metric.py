@@ -34,9 +34,7 @@ from glassformer.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
 
-LOWER_IS_BETTER = frozenset(
-    {"loss", "perplexity", "bits", "bits_per_character", "bits_per_token", "wer", "cer", "mse"}
-)
+LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits", "bits_per_character", "bits_per_token", "wer", "cer", "mse"})
 """Metrics of which less is better; of all others more is."""
 
 RESAMPLES = 1_000
@@ -170,9 +168,7 @@ class Bootstrap(ABC):
         ours, theirs = {name: float(score[0]) for name, score in whole.items()}, self.reference_scores()
         for name, value in theirs.items():
             if not abs(value - ours[name]) <= AGREEMENT * max(1.0, abs(value)):
-                raise RuntimeError(
-                    f"{name} is {value!r} by {self.methods[name]}, and {ours[name]!r} by our counts"
-                )
+                raise RuntimeError(f"{name} is {value!r} by {self.methods[name]}, and {ours[name]!r} by our counts")
         return {**ours, **theirs}
 
     def report(self) -> PerClassReport | None:

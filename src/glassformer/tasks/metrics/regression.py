@@ -52,9 +52,7 @@ class RegressionMetric(Metric):
     def compute(self) -> dict[str, float]:
         loss = super().compute()  # which says so where nothing was added
         count, x, y, xx, yy, xy, squares = self.state["sums"].tolist()
-        spread_x, spread_y = (
-            max(square - total * total / count, 0.0) for square, total in ((xx, x), (yy, y))
-        )
+        spread_x, spread_y = (max(square - total * total / count, 0.0) for square, total in ((xx, x), (yy, y)))
         constant = spread_x <= ROUNDING * xx or spread_y <= ROUNDING * yy
         r = 0.0 if constant else (xy - x * y / count) / math.sqrt(spread_x * spread_y)
         return {**loss, "mse": squares / count, "pearson": min(max(r, -1.0), 1.0)}
@@ -68,9 +66,7 @@ class RegressionScores(Bootstrap):
         by_scipy = f"scipy {version('scipy')}, 0 where one side is constant"
         self.methods = {"pearson": by_scipy, "spearman": by_scipy, "mse": by_sklearn()}
         self._squares = (self.true - self.predicted) ** 2
-        self._centred = tuple(
-            x - x.mean() if np.ptp(x) else np.zeros_like(x) for x in (self.true, self.predicted)
-        )
+        self._centred = tuple(x - x.mean() if np.ptp(x) else np.zeros_like(x) for x in (self.true, self.predicted))
         self._orders = tuple(Order(x) for x in (self.true, self.predicted))
 
     def __len__(self) -> int:

@@ -81,10 +81,7 @@ class Rouge:
         return html_table(("", *PARTS), self._table(), self._headed())
 
     def _table(self) -> list[list[str]]:
-        return [
-            [kind, *(str(getattr(getattr(self, field), part)) for part in PARTS)]
-            for kind, field in KINDS.items()
-        ]
+        return [[kind, *(str(getattr(getattr(self, field), part)) for part in PARTS)] for kind, field in KINDS.items()]
 
     def _headed(self) -> str:
         how = _method(self.packages, self.stemming)
@@ -127,9 +124,7 @@ class RougeMetric(TextMetric):
     def result(self, resamples: int = RESAMPLES, seed: int = 0) -> Rouge:
         """ROUGE of all rows so far. Args, Raises: as `TextMetric.intervals`."""
         of_scores = self.intervals(resamples, seed)
-        overlaps = {
-            field: Overlap(*(of_scores[f"{kind} {part}"] for part in PARTS)) for kind, field in KINDS.items()
-        }
+        overlaps = {field: Overlap(*(of_scores[f"{kind} {part}"] for part in PARTS)) for kind, field in KINDS.items()}
         return Rouge(
             **overlaps,
             rows=len(self),

@@ -37,9 +37,7 @@ class Lead:
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         spans = (sentence_spans(text, self.language)[: self.sentences] for text in texts)
-        return [
-            text[: first[-1][1]].strip() if first else "" for text, first in zip(texts, spans, strict=True)
-        ]
+        return [text[: first[-1][1]].strip() if first else "" for text, first in zip(texts, spans, strict=True)]
 
 
 class Lexicon:
@@ -70,10 +68,7 @@ class Lexicon:
         # All links of all pairs, each with its kind (a word, and what it becomes) and the target word that it explains.
         kinds = [(r[:, None] * len(self._targets) + s).ravel() for r, s in zip(reads, says, strict=True)]
         firsts = np.cumsum([0, *map(len, says)])
-        places = [
-            np.tile(np.arange(len(s)) + first, len(r))
-            for r, s, first in zip(reads, says, firsts, strict=False)
-        ]
+        places = [np.tile(np.arange(len(s)) + first, len(r)) for r, s, first in zip(reads, says, firsts, strict=False)]
         links_seen, kind = np.unique(np.concatenate([np.zeros(0, np.int64), *kinds]), return_inverse=True)
         place = np.concatenate([np.zeros(0, np.int64), *places])
         origin = links_seen // max(len(self._targets), 1)
@@ -89,9 +84,7 @@ class Lexicon:
 
     def __call__(self, text: str) -> str:
         """A text, its words one for one; one that is not known stays."""
-        target_words = [
-            self._best.get(self._sources.get(word.lower(), -1), word) for word in _WORD.findall(text)
-        ]
+        target_words = [self._best.get(self._sources.get(word.lower(), -1), word) for word in _WORD.findall(text)]
         return _BEFORE.sub("", " ".join(target_words))
 
 

@@ -101,9 +101,7 @@ class Denoising(TwoSided):
             for _, window in sentence_windows(rows, column, self.reader, self.language, room):
                 yield joined_window(window)
         else:  # a text is one sentence
-            for ids in encode_texts(
-                rows, column, lambda texts: ids_without_special_tokens(self.reader, texts)
-            ):
+            for ids in encode_texts(rows, column, lambda texts: ids_without_special_tokens(self.reader, texts)):
                 yield from map(joined_window, windows([np.array(ids, dtype=np.int32)], room))
 
 
@@ -117,9 +115,7 @@ class SpanCorruption(TwoSided):
     CACHE_KEY = "spans"
     REQUIRES = "a text of two tokens at least is needed"
 
-    def __init__(
-        self, model: Model, *, rate: float = 0.15, mean: float = 3.0, **options: Unpack[Sides]
-    ) -> None:
+    def __init__(self, model: Model, *, rate: float = 0.15, mean: float = 3.0, **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
         self.rate, self.mean = rate, mean
         self.sentinels = sentinels_of(model.tokenizer)
@@ -152,9 +148,7 @@ class GapSentences(TwoSided):
     CACHE_KEY = "gaps"
     REQUIRES = "a text of two sentences at least is needed"
 
-    def __init__(
-        self, model: Model, *, rate: float = 0.3, language: str = "en", **options: Unpack[Sides]
-    ) -> None:
+    def __init__(self, model: Model, *, rate: float = 0.3, language: str = "en", **options: Unpack[Sides]) -> None:
         super().__init__(model, **options)
         if not 0 < rate < 1:
             raise ConfigError(f"rate is {rate}; it must be between 0 and 1")

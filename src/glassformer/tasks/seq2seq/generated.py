@@ -128,9 +128,7 @@ class ReferenceTask(SequenceToSequence):
                 },
             )
 
-    def generate(
-        self, sources: Sequence[np.ndarray], progress: Progress | None = None
-    ) -> list[tuple[str, bool]]:
+    def generate(self, sources: Sequence[np.ndarray], progress: Progress | None = None) -> list[tuple[str, bool]]:
         """The text that the model generates for each source, and whether it came to its end there.
 
         The longest are first: rows of like lengths share a batch, and what needs most memory fails at once.
@@ -257,6 +255,4 @@ def perplexity_of_targets(predictions: Sequence[Prediction]) -> BootstrapSums:
 
 def with_texts(predictions: Sequence[Prediction], texts: Sequence[str]) -> list[Prediction]:
     """The same rows with the texts of a baseline."""
-    return [
-        replace(x, predicted=text, loss=None, details={}) for x, text in zip(predictions, texts, strict=True)
-    ]
+    return [replace(x, predicted=text, loss=None, details={}) for x, text in zip(predictions, texts, strict=True)]

@@ -94,9 +94,7 @@ class TwoSided(LanguageTask):
             "target": [asdict(self.target), self.writer.engine.to_str()],
         }
 
-    def example(
-        self, source: Sequence[int] | np.ndarray, target: Sequence[int] | np.ndarray
-    ) -> dict[str, Any]:
+    def example(self, source: Sequence[int] | np.ndarray, target: Sequence[int] | np.ndarray) -> dict[str, Any]:
         """The ids of two texts as an example, each cut to its limit; its length is that of both."""
         source_ids, target_ids = self.source.around(source), self.target.around(target)
         return {"input_ids": source_ids, "labels": target_ids, "length": len(source_ids) + len(target_ids)}

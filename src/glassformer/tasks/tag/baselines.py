@@ -98,17 +98,12 @@ def _fit_and_predict(
         np.array([tag for _, tags_of_row in training for tag in tags_of_row]),
     )
     names = estimator.classes_.tolist()
-    probabilities = estimator.predict_proba(
-        hasher.transform(f for words in sentences for f in _features(words))
-    )
+    probabilities = estimator.predict_proba(hasher.transform(f for words in sentences for f in _features(words)))
     results, start = [], 0
     for prediction, words in zip(predictions, sentences, strict=True):
         rows = probabilities[start : start + len(words)]
         start += len(words)
-        true = [
-            row[names.index(tag)] if tag in names else 0.0
-            for row, tag in zip(rows, prediction.label, strict=True)
-        ]
+        true = [row[names.index(tag)] if tag in names else 0.0 for row, tag in zip(rows, prediction.label, strict=True)]
         losses = nats(np.array(true)).tolist()
         results += _with_tags([prediction], [_whole([names[i] for i in rows.argmax(1)], tags)], [losses])
     return results

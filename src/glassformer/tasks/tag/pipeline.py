@@ -84,9 +84,7 @@ class TokenClassification(PackedPipeline):
             )
         ignored = options.get("ignore_labels", IGNORED)
         if not isinstance(ignored, (list, tuple)) or not all(isinstance(name, str) for name in ignored):
-            raise ConfigError(
-                f"ignore_labels is {safe_repr(ignored)}; it must be a list of tags, such as ['O']"
-            )
+            raise ConfigError(f"ignore_labels is {safe_repr(ignored)}; it must be a list of tags, such as ['O']")
 
     def is_one(self, given: Any) -> bool:
         return isinstance(given, (str, Mapping))

@@ -92,9 +92,7 @@ class Tags(SingleLabel):
         number = {name: i for i, name in enumerate(self.scored_names)}
         for x in predictions:
             if len(x.label) != len(x.predicted):
-                raise DataError(
-                    f"{x.where}: {len(x.label)} tags are true, and {len(x.predicted)} were predicted"
-                )
+                raise DataError(f"{x.where}: {len(x.label)} tags are true, and {len(x.predicted)} were predicted")
             for tag in (*x.label, *x.predicted):
                 if tag not in number:
                     raise DataError(
@@ -123,15 +121,11 @@ def tags_of(rows: Dataset, columns: Mapping[str, str] | None = None) -> Tags:
     """
     columns = columns_of(COLUMNS, columns)
     check_columns(rows, list(columns.values()))
-    counts, where = count_names(
-        rows, iter(rows), lambda row: [name_of(tag) for tag in words_and_tags(row, columns)[1]]
-    )
+    counts, where = count_names(rows, iter(rows), lambda row: [name_of(tag) for tag in words_and_tags(row, columns)[1]])
     names = sorted(sorted_names(counts), key=lambda tag: (tag != "O", tag.partition("-")[2]))
     if len(names) < 2:
         what = f"is {names[0]!r}" if names else "is missing"
-        raise DataError(
-            f"{rows.where(0)}: every tag of {columns['tags']!r} {what}; there is nothing to learn"
-        )
+        raise DataError(f"{rows.where(0)}: every tag of {columns['tags']!r} {what}; there is nothing to learn")
     others = [tag for tag in names if not marks_entities([tag, "B-x"])]
     entities = [tag for tag in names if tag not in others and "-" in tag]
     if others and entities:
@@ -195,9 +189,7 @@ class Tag(ClassificationTask):
         self.how = {"cut": self.max_tokens, "tags": names, "all_tokens": all_tokens}
         within = [f"I{name[1:]}" if name.startswith("B") else name for name in names]
         # Tag → that of what follows within the same word: I-PER for B-PER where there is one, else the same.
-        self._next = np.array(
-            [names.index(name if name in names else names[i]) for i, name in enumerate(within)]
-        )
+        self._next = np.array([names.index(name if name in names else names[i]) for i, name in enumerate(within)])
 
     @staticmethod
     def kind_of_config(config: Mapping[str, Any], separator: str | None) -> Tags:
@@ -285,9 +277,7 @@ class Tag(ClassificationTask):
         if not (unseen := losses.count(None)):
             return []
         counted = f"{OUTSIDE!r}" if self.kind.marks_entities else "the tag that was predicted most often"
-        return [
-            f"{unseen:,} of {len(losses):,} words were cut off, or have no token; each counts as {counted}"
-        ]
+        return [f"{unseen:,} of {len(losses):,} words were cut off, or have no token; each counts as {counted}"]
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
         from glassformer.tasks.tag.baselines import tag_baselines
