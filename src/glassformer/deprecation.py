@@ -21,9 +21,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class")
 
 MODULES: Mapping[str, str] = {
+    "core.block_sparse": "models.big_bird.block_sparse",
+    "core.cells": "models.tapas.cells",
+    "core.regions": "models.lxmert.regions",
     "judging.evaluate": "evaluation.evaluate",
     "judging.judge": "tasks.base",
     "tasks.registry": "tasks.base",
+    "tasks.loop": "tasks.microbatch",
+    "tasks.masked.task": "tasks.masked",
+    "tasks.features": "tasks.pipelines",
+    "evaluation.compare.systems": "evaluation.compare.texts",
     "judging.runs": "evaluation.runs",
     "judging.records": "tasks.predictions",
     "judging.mistakes.errors": "evaluation.error_analysis.errors",
@@ -46,9 +53,10 @@ MODULES: Mapping[str, str] = {
     "training.objectives.classify": "tasks.classify.task",
     "training.objectives.labels": "tasks.classify.task",
     "tasks.classify.labels": "tasks.classify.task",
-    "training.objectives.masked": "tasks.masked.task",
+    "training.objectives.masked": "tasks.masked",
     "training.objectives.sequence": "tasks.seq2seq.task",
     "training.state_files": "training.state",
+    "training.randomness": "training.state",
     "training.schedules": "training.optimiser",
     "training.progress": "training.callbacks",
     "runs.options": "runs.config",
@@ -59,14 +67,14 @@ MODULES: Mapping[str, str] = {
     "tasks.long": "tasks.generate.long",
     "tasks.compare": "evaluation.compare.texts",
     "tasks.generate.compare": "evaluation.compare.texts",
-    "tasks.rows": "evaluation.compare.systems",
-    "tasks.generate.rows": "evaluation.compare.systems",
+    "tasks.rows": "evaluation.compare.texts",
+    "tasks.generate.rows": "evaluation.compare.texts",
     "generation.said": "generation.filters",
     "generation.prefix_states": "generation.filters",
     "generation.stopping": "generation.decoding",
     "generation.beam_pool": "generation.beam_group",
     "generation.inputs": "generation.rows",
-    "generation.defaults": "generation.options",
+    "generation.defaults": "generation.generate",
     "generation.sample": "generation.decoding",
     "inspect.writing": "inspect.generation_trace",
     "inspect.lru_cache": "inspect.head",
@@ -89,9 +97,26 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "read_journal": "read_event_log",
     },
     "studies.results": {"crossing": "crossing_point"},
+    "training": {"Options": "TrainingOptions"},
     "training.card": {"Notes": "CardNotes"},
-    "core": {"Memory": "EncoderOutput", "Pattern": "AttentionPattern", "Segments": "Packing"},
+    "training.state": {"capture": "capture_rng", "restore": "restore_rng"},
+    "core": {
+        "BlockSparseAttention": "models.big_bird.BlockSparseAttention",
+        "BlockSparseAttentionSpec": "models.big_bird.BlockSparseAttentionSpec",
+        "Memory": "EncoderOutput",
+        "Pattern": "AttentionPattern",
+        "Segments": "Packing",
+    },
+    "core.attention": {
+        **{name: f"core.cross_attention.{name}" for name in ("CrossAttention", "CrossAttentionSpec")},
+        **{
+            name: f"core.dot_product.{name}" for name in ("attention_scores", "scaled_dot_product_attention", "softmax")
+        },
+    },
     "core.flow": {"Memory": "EncoderOutput"},
+    "core.positions": {
+        name: f"core.rotary.{name}" for name in ("LinearScaling", "Llama3Scaling", "Rotary", "RotarySpec", "rotate")
+    },
     "core.masks": {"Pattern": "AttentionPattern", "Segments": "Packing"},
     "generation.scorer": {"LanguageModel": "LanguageModelScorer"},
     "generation.options": {"Options": "GenerationOptions"},
@@ -127,7 +152,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "write_records": "write_predictions",
     },
 }
-"""Module, as it is called now → former name → name now, for what the documentation has shown."""
+"""Module, as it is called now → former name → name now, for what the documentation has shown.
+
+A name with dots stands in another module.
+"""
 
 
 def warn_former(name: str, now: str) -> None:
@@ -173,8 +201,9 @@ def former_names(module: str) -> Any:
     def lookup(name: str) -> Any:
         if name not in known:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warn_former(f"{module}.{name}", known[name])
-        return getattr(importlib.import_module(module), known[name])
+        elsewhere, _, now = known[name].rpartition(".")
+        warn_former(f"{module}.{name}", f"glassformer.{known[name]}" if elsewhere else now)
+        return getattr(importlib.import_module(f"glassformer.{elsewhere}" if elsewhere else module), now)
 
     return lookup
 

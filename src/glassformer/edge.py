@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
+from glassformer.core.checks import any_true
 from glassformer.core.flow import Batch, Flow, Tape
 from glassformer.core.heads import first_token
 from glassformer.errors import ConfigError, DataError
@@ -90,7 +91,7 @@ def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = N
         raise DataError(f"{name} has shape {list(ids.shape)}, which holds no token; give at least one")
     if like is not None and (ids.shape[1] != like.shape[1] or ids.shape[0] not in (1, like.shape[0])):
         raise DataError(f"{name} has shape {list(ids.shape)}; it must be that of input_ids, {list(like.shape)}")
-    if ids.numel():
+    if not torch.compiler.is_exporting() and ids.numel():
         smallest, largest = map(int, ids.aminmax())
         if smallest < 0 or (count is not None and largest >= count):
             allowed = "0 or more" if count is None else f"0 to {count - 1}"
@@ -135,12 +136,14 @@ def keep_of(name: str, mask: Tensor | None, ids: Tensor | None, cache: KeyValueC
         got = f"has shape {list(mask.shape)}" if isinstance(mask, Tensor) else f"is {type(mask).__name__}"
         raise ConfigError(f"{name} {got}; it must be a tensor of shape {expected}, past and present tokens")
     keep = mask.bool()
-    if mask.dtype != torch.bool and not bool((mask == keep).all()):
+    if mask.dtype != torch.bool and any_true(mask != keep):
         raise ConfigError(
             f"{name} holds other numbers than 1 (text) and 0 (padding); a mask that is added to scores "
             "becomes one by mask == 0"
         )
-    return None if bool(keep.all()) else keep[:, None]
+    # A program that is exported with a mask must read masks that hide something, too.
+    no_padding = not torch.compiler.is_exporting() and bool(keep.all())
+    return None if no_padding else keep[:, None]
 
 
 FEATURES = {
@@ -211,9 +214,10 @@ def read_call(
 
 
 def _check_inputs(network: Network, family: str, given: Mapping[str, Any]) -> None:
-    for name in ("input_ids", "decoder_input_ids"):
+    vocabularies = {"input_ids": network.vocabulary, "decoder_input_ids": network.target_vocabulary}
+    for name, vocabulary in vocabularies.items():
         if (x := given.get(name)) is not None:
-            check_ids(name, x, network.vocabulary or None)
+            check_ids(name, x, vocabulary or None)
     for name, shape in FEATURES.items():
         if (x := given.get(name)) is not None:
             check_numbers(name, x, shape)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from glassformer.explorer import Look
+    from glassformer.explorer.session_runs import SessionFactory
     from glassformer.inspect.generation_trace import GenerationTrace
     from glassformer.inspect.session import Session
 
@@ -182,11 +183,6 @@ class Model(PretrainedModel):
 
         return stream(self, prompt, attention_mask, options)
 
-    @property
-    def writes(self) -> bool:
-        """Whether it generates text: continues a prompt, or answers it."""
-        return self.is_encoder_decoder or (self.task == "text-generation" and self.family.modality is None)
-
     def inspect(
         self,
         *texts: str,
@@ -233,7 +229,7 @@ class Model(PretrainedModel):
         generator = make_generator(self, resolve_options(self, {}))
         if not self.writes:
             raise UnsupportedError(f"a {self.family.model_type!r} model generates no text that could be traced")
-        return GenerationTrace(generator, open_prompt(self, prompt), self.tokenizer)
+        return GenerationTrace(generator, open_prompt(self, prompt), self.tokenizer.target)
 
     def look(self, texts: str | Sequence[str], **options: Any) -> Look:
         """Visualise the attention of one text, or of two as a pair, in a web browser: the attention explorer.
@@ -256,7 +252,14 @@ class Model(PretrainedModel):
         """
         from glassformer.explorer import look
 
-        return look(self, texts, **options)
+        return look(self.session_factory(), texts, **options)
+
+    def session_factory(self) -> SessionFactory:
+        """Facts about the model, and what makes its sessions: all that the attention explorer knows of it."""
+        from glassformer.explorer.describe import model_facts
+        from glassformer.explorer.session_runs import SessionFactory
+
+        return SessionFactory(model_facts(self), self.inspect, self.writing)
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Pack the weights for fast inference, in a precision: "fp32", "fp16", "bf16" or "int8" (quantization)."""

@@ -14,11 +14,10 @@ import torch
 
 from glassformer.core.heads import Head
 from glassformer.edge import device_of, dtype_of
-from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
+from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
-from glassformer.files import safe_repr
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.files.strict_json import read_json_object
 from glassformer.hub import resolve
 from glassformer.models import ConfigReader, Family, Network
 from glassformer.models.resolve import (
@@ -27,6 +26,7 @@ from glassformer.models.resolve import (
     body_task,
     find_family,
     resolve_task,
+    text_part,
     weight_names,
 )
 from glassformer.text.tokenizer import Tokenizer
@@ -121,7 +121,7 @@ class PretrainedModel:
         """
         to_dtype, to_device = dtype_of(dtype), device_of(device)
         folder = _find_folder(name_or_folder, revision, offline=offline, allow_pickle=allow_pickle)
-        config = {**read_json_object(folder / "config.json", ConfigError), **(overrides or {})}
+        config = text_part(read_json_object(folder / "config.json", ConfigError)) | dict(overrides or {})
         model, stored_task = cls._build(config, task, head, torch.device("meta"), folder=folder)
         with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
             model._load_weights(checkpoint, stored_task, overrides or {}, to_dtype, to_device, strict)
@@ -159,6 +159,7 @@ class PretrainedModel:
         """A model whose weights mean nothing yet, and the task of the head that the config names."""
         family = find_family(config, folder)
         target, stored = resolve_task(family, config, task if head is None else body_task(task))
+        family.check_requirements(target, config)
         reader = ConfigReader(config)
         spec = family.spec(reader)
         meta = device.type == "meta"
@@ -243,6 +244,8 @@ class PretrainedModel:
         )
         if self.generation_config:
             write_json(folder / "generation_config.json", self.generation_config)
+        if bare and isinstance(self.pooling, PoolingSettings):
+            write_pooling_settings(folder, self.pooling, self.network.width)
         for part in (self._tokenizer, self._processor):
             if part is not None:
                 part.save(folder)
@@ -285,6 +288,11 @@ class PretrainedModel:
     def is_encoder_decoder(self) -> bool:
         """Whether it generates an answer to what it reads, instead of continuing it."""
         return self.task in ANSWERING_TASKS and "decoder_input_ids" in self.network.READS
+
+    @property
+    def writes(self) -> bool:
+        """Whether it generates text: continues a prompt, or answers it."""
+        return self.is_encoder_decoder or (self.task == "text-generation" and self.family.modality is None)
 
     @property
     def device(self) -> torch.device:

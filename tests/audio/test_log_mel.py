@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import WhisperFeatureExtractor
 
-from glassformer.audio.log_mel import LogMel, mel_filters, mel_to_hz
+from glassformer.audio.features import LogMel, mel_filters, mel_to_hz
 from glassformer.audio.read import read_audio
 from tests.audio.sounds import RATE_HZ, speech_like
 

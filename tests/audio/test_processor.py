@@ -13,8 +13,7 @@ import torch
 from transformers import Wav2Vec2FeatureExtractor, Wav2Vec2Processor, WhisperFeatureExtractor
 
 from glassformer.audio import AudioProcessor
-from glassformer.audio.log_mel import LogMel
-from glassformer.audio.waveform import Waveform
+from glassformer.audio.features import LogMel, Waveform
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from tests.audio.sounds import RATE_HZ, speech_like
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import Wav2Vec2FeatureExtractor
 
-from glassformer.audio.waveform import Waveform
+from glassformer.audio.features import Waveform
 from tests.audio.sounds import RATE_HZ, speech_like
 
 SOUNDS = [

@@ -208,7 +208,7 @@ def test_as_a_command(bert: str, tmp_path: Path, command: Command) -> None:
         ([GAP], {"all_scores": True, "top_k": 2}, ConfigError, "--all-scores and --top-k 2 were both given"),
         ([GAP], {"plot": True, "json": True}, ConfigError, "--plot draws on the screen"),
         ([GAP], {"aggregation": "none"}, ConfigError, "takes no 'aggregation_strategy'"),
-        ([GAP], {"set": ["a"]}, ConfigError, "must be name=value"),
+        ([GAP], {"set": ["a"]}, ConfigError, "--set takes name=value"),
         ([GAP], {"set": ["num_beams=4"]}, ConfigError, "takes no 'num_beams'"),
         ([GAP], {"output": Path("nowhere/out")}, DataError, "name a file in a folder that exists"),
         ([GAP], {"output": Path("x"), "resume": True, "overwrite": True}, ConfigError, "give one of them"),

@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from glassformer.cli.app import main
+from glassformer.cli.train import Overrides
+from glassformer.runs import KEYS
 from tests.e2e.tiny_models import word_tokenizer
 
 BERT = {
@@ -154,3 +156,13 @@ def test_two_processes(config: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "run" / "model" / "README.md").is_file() and (tmp_path / "run" / "journal-1.jsonl").is_file()
+
+
+def test_the_docs_say_of_each_key_what_help_says() -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
+    for field in Overrides.__dataclass_fields__.values():
+        key = field.metadata["key"] or field.name
+        if key in KEYS:
+            names = field.metadata["names"] or (f"--{field.name.replace('_', '-')}",)
+            assert f"| `{key}` | {' '.join(f'`{name}`' for name in names)} | {KEYS[key]} |" in docs
+            assert field.metadata["info"]["help"] == KEYS[key]

@@ -28,7 +28,7 @@ def saved(model: Model, folder: Path, **options: Any) -> Any:
     return adapters
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "phi3", "t5", "roberta"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "phi3", "t5", "roberta", "albert"])
 def test_saved_and_loaded_they_say_the_same(family: str, tmp_path: Path) -> None:
     task = "translation" if family == "t5" else "text-classification"
     model = tiny(family, task)
@@ -47,6 +47,7 @@ def test_saved_and_loaded_they_say_the_same(family: str, tmp_path: Path) -> None
     ("family", "layer"),
     [
         ("bert", "bert.encoder.layer.1.attention.self.query"),
+        ("albert", "albert.encoder.albert_layer_groups.0.albert_layers.0.attention.query"),
         ("llama", "model.layers.1.self_attn.q_proj"),
     ],
 )
@@ -59,7 +60,8 @@ def test_the_files_speak_of_the_layers_of_the_reference_library(family: str, lay
     saved(model, tmp_path / "adapters", modules_to_save=("head.classifier",))
     config = json.loads((tmp_path / "adapters" / CONFIG).read_text())
     assert config["peft_type"] == "LORA" and (config["r"], config["lora_alpha"]) == (2, 5.0)
-    assert layer in config["target_modules"] and len(config["target_modules"]) == 2 * 3
+    layers = 1 if family == "albert" else 3
+    assert layer in config["target_modules"] and len(config["target_modules"]) == 2 * layers
     reference = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base").eval()
     tensors = load_file(tmp_path / "adapters" / WEIGHTS)
     rest = dict(tensors)

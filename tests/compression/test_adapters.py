@@ -49,7 +49,7 @@ def shaken(adapters: Any) -> None:
             )
 
 
-FAMILIES_HERE = ["bert", "gpt2", "llama", "phi3", "t5", "mixtral"]
+FAMILIES_HERE = ["bert", "gpt2", "llama", "phi3", "t5", "mixtral", "albert"]
 
 
 @pytest.mark.parametrize("family", FAMILIES_HERE)
@@ -91,7 +91,7 @@ def test_an_adapter_is_its_formula_on_the_rows_of_its_own_matrix() -> None:
     torch.testing.assert_close(output[..., adapter.rows], expected[..., adapter.rows] + delta)
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "t5"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "albert"])
 def test_only_adapters_and_what_is_asked_for_learn(family: str) -> None:
     model = tiny(family, "text-classification").train()
     network = model.network
@@ -113,6 +113,27 @@ def test_only_adapters_and_what_is_asked_for_learn(family: str) -> None:
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved and moved <= learning
     assert all(bool(adapter.up.weight.any()) for adapter in adapters.by_target.values())
+
+
+def test_layers_that_share_their_parameters_share_an_adapter() -> None:
+    model = tiny("albert")
+    layers = [model.network.get_submodule(f"blocks.{i}.attn") for i in range(3)]
+    assert {name.split(".")[1] for name in target_modules(model.network) if "blocks" in name} == {"0"}
+    adapters = adapt(model.network, AdapterSpec(target_modules=("q",)))
+    shaken(adapters)
+    assert len(adapters.by_target) == 1
+    for merged in (False, True):
+        adapters.merge() if merged else None
+        x = torch.randn(2, 5, 32)
+        assert all(torch.equal(layer.qkv(x), layers[0].qkv(x)) for layer in layers)
+    adapters.remove()
+    assert len({id(layer.qkv.weight) for layer in layers}) == 1
+    with pytest.raises(ConfigError, match=r"'blocks.1.attn.q'; nearest: 'blocks.0.attn.q'"):
+        adapt(model.network, AdapterSpec(target_modules=("blocks.1.attn.q",)))
+    with pytest.raises(ConfigError, match=r"no module matches 'blocks.1'; nearest: 'blocks.0'"):
+        adapt(model.network, AdapterSpec(modules_to_save=("blocks.1",)))
+    saved = adapt(model.network, AdapterSpec(modules_to_save=("blocks.0.attn.qkv",))).full_parameters
+    assert set(saved) == {f"blocks.0.attn.qkv.{name}" for name in ("weight", "bias")}
 
 
 def test_dropout_is_of_training_alone() -> None:

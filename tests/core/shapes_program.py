@@ -19,21 +19,23 @@ from jaxtyping import TypeCheckError, install_import_hook
 import glassformer.errors  # noqa: F401
 
 typing.TYPE_CHECKING = True
-with install_import_hook("glassformer.core", "beartype.beartype"):
+CHECKED = ("glassformer.core", "glassformer.models.tapas.cells", "glassformer.models.lxmert.regions")
+with install_import_hook(CHECKED, "beartype.beartype"):
     import glassformer.core as core
     from glassformer.core import (
         audio_heads,
-        cells,
         classification_heads,
         heads,
         init,
         language_heads,
         masks,
         positions,
-        regions,
+        rotary,
         spec_augment,
         waveform,
     )
+    from glassformer.models.lxmert import regions
+    from glassformer.models.tapas import cells
 typing.TYPE_CHECKING = False
 
 from tests.core.small import CROSS, STACKS, WIDTH, keeps, perturbed  # noqa: E402
@@ -182,8 +184,8 @@ def parts() -> None:
     masks.from_additive(torch.zeros(1, 1, 5))
     refused(lambda: masks.from_additive(torch.zeros(5, dtype=torch.long)))
     rotation = core.Rotary(core.RotarySpec(width=4))(torch.arange(T)[None], torch.float32)
-    positions.rotate(torch.randn(B, 4, T, 8), rotation)
-    refused(lambda: positions.rotate(X, rotation))
+    rotary.rotate(torch.randn(B, 4, T, 8), rotation)
+    refused(lambda: rotary.rotate(X, rotation))
     refused(lambda: core.Rotary(core.RotarySpec(width=4))(torch.arange(T), torch.float32))
     refused(lambda: core.Sinusoidal(core.SinusoidalSpec(count=9), 8)(torch.arange(T), torch.float32))
     bias = core.BucketedBias(core.BucketedBiasSpec(heads=4))
@@ -240,7 +242,15 @@ def masked() -> language_heads.MaskedLMHead:
 TAGS, ONE = torch.randint(0, 3, (B, T)), torch.tensor([0, 1])
 HEADS: dict[str, tuple[Callable[[], heads.Head], heads.Labels | None]] = {
     "language model": (lambda: language_heads.CausalLMHead(WIDTH, 9), IDS),
+    "capped language model": (
+        lambda: language_heads.CausalLMHead(WIDTH, 9, logit_cap=2.0, logit_scale=0.5),
+        IDS,
+    ),
     "masked language model": (masked, IDS),
+    "transformed language model": (
+        lambda: language_heads.TransformedCausalLMHead(WIDTH, 9, "gelu", core.LayerNormSpec(width=WIDTH)),
+        IDS,
+    ),
     "pooler": (lambda: heads.Pooler(WIDTH), None),
     "next sentence": (lambda: language_heads.NextSentenceHead(WIDTH), ONE),
     "pre-training": (

@@ -12,6 +12,8 @@ import torch
 from hypothesis import settings
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from glassformer.core import (
     AttentionSpec,
@@ -25,6 +27,7 @@ from glassformer.core import (
     LayerNormSpec,
     Node,
     ParallelBlockSpec,
+    ResidualSpec,
     RMSNormSpec,
     RotarySpec,
     Stack,
@@ -34,21 +37,26 @@ from glassformer.core import (
 
 WIDTH = 32
 M = TypeVar("M", bound=nn.Module)
+AnyBlock = TypeVar("AnyBlock", BlockSpec, ParallelBlockSpec)
 
 NORM = LayerNormSpec(width=WIDTH)
 POST = BlockSpec(
     attention=AttentionSpec(width=WIDTH, heads=4),
     feed_forward=FeedForwardSpec(width=WIDTH, hidden=48),
-    on_residual=NORM,
+    residual=ResidualSpec(on_residual=NORM),
 )
-PRE = replace(POST, on_residual=None, before=NORM, attention=AttentionSpec(width=WIDTH, heads=4, causal=True))
+PRE = replace(
+    POST,
+    residual=ResidualSpec(before=NORM),
+    attention=AttentionSpec(width=WIDTH, heads=4, causal=True),
+)
 LLAMA = BlockSpec(
     attention=AttentionSpec(width=WIDTH, heads=4, kv_heads=2, bias=False, out_bias=False, causal=True),
     feed_forward=GatedFeedForwardSpec(width=WIDTH, hidden=48),
-    before=RMSNormSpec(width=WIDTH),
+    residual=ResidualSpec(before=RMSNormSpec(width=WIDTH)),
 )
 MIXTRAL = replace(LLAMA, feed_forward=ExpertsSpec(expert=LLAMA.feed_forward, experts=4, experts_per_token=2))
-SANDWICH = replace(POST, before=NORM, after=NORM)
+SANDWICH = replace(POST, residual=ResidualSpec(before=NORM, after=NORM, on_residual=NORM))
 CROSS = replace(PRE, cross=CrossAttentionSpec(width=WIDTH, heads=4, memory_width=24))
 
 PARALLEL = ParallelBlockSpec(
@@ -62,18 +70,37 @@ def windowed(block: BlockSpec, window: int) -> BlockSpec:
     return replace(block, attention=replace(block.attention, window=window))
 
 
+def turning(block: AnyBlock, width: int, theta: float = 10_000.0) -> AnyBlock:
+    """The block with rotary positions."""
+    rotary = RotarySpec(width=width, theta=theta)
+    return replace(block, attention=replace(block.attention, rotary=rotary))
+
+
+def capped(block: AnyBlock, cap: float) -> AnyBlock:
+    """The block with a soft cap of its scores, low enough to matter."""
+    return replace(block, attention=replace(block.attention, score_cap=cap, scale=2.0))
+
+
 STACKS = {
     "post-norm": StackSpec(blocks=(POST,) * 2),
     "all norm slots": StackSpec(blocks=(SANDWICH,) * 2),
     "windows both ways": StackSpec(blocks=(windowed(POST, 2), POST)),
-    "rotary both ways": StackSpec(blocks=(POST,) * 2, rotary=RotarySpec(width=8)),
+    "rotary both ways": StackSpec(blocks=(turning(POST, 8),) * 2),
     "bucketed": StackSpec(blocks=(POST,) * 2, bias=BucketedBiasSpec(heads=4, buckets=8, max_distance=12)),
     "pre-norm causal": StackSpec(blocks=(PRE,) * 2),
-    "grouped, gated, rotary": StackSpec(blocks=(LLAMA,) * 2, rotary=RotarySpec(width=8)),
-    "experts": StackSpec(blocks=(MIXTRAL,) * 2, rotary=RotarySpec(width=8)),
-    "rotary in part": StackSpec(blocks=(PRE,) * 2, rotary=RotarySpec(width=4)),
-    "side by side": StackSpec(blocks=(PARALLEL,) * 2, rotary=RotarySpec(width=4)),
-    "alternating windows": StackSpec(blocks=(windowed(PRE, 3), PRE), rotary=RotarySpec(width=8)),
+    "grouped, gated, rotary": StackSpec(blocks=(turning(LLAMA, 8),) * 2),
+    "experts": StackSpec(blocks=(turning(MIXTRAL, 8),) * 2),
+    "rotary in part": StackSpec(blocks=(turning(PRE, 4),) * 2),
+    "side by side": StackSpec(blocks=(turning(PARALLEL, 4),) * 2),
+    "alternating windows": StackSpec(blocks=(turning(windowed(PRE, 3), 8), turning(PRE, 8))),
+    "two bases, one layer without": StackSpec(
+        blocks=(turning(windowed(LLAMA, 3), 8), turning(LLAMA, 8, theta=50.0), LLAMA)
+    ),
+    "soft-capped": StackSpec(blocks=(capped(turning(windowed(LLAMA, 3), 8), 1.5), capped(turning(LLAMA, 8), 0.7))),
+    "soft-capped both ways": StackSpec(
+        blocks=(capped(POST, 1.0),) * 2, bias=BucketedBiasSpec(heads=4, buckets=8, max_distance=12)
+    ),
+    "scaled branches": StackSpec(blocks=(replace(PRE, residual=ResidualSpec(before=NORM, scale=0.25)),) * 2),
     "bucketed causal": StackSpec(
         blocks=(PRE,) * 2, bias=BucketedBiasSpec(heads=4, buckets=8, max_distance=12, bidirectional=False)
     ),
@@ -107,12 +134,14 @@ def with_dropout(spec: StackSpec, p: float) -> StackSpec:
 
     def change(block: BlockSpec | ParallelBlockSpec) -> BlockSpec | ParallelBlockSpec:
         ffn = block.feed_forward
-        return replace(
+        changed = replace(
             block,
-            dropout=p,
             attention=replace(block.attention, dropout=p),
             feed_forward=replace(ffn, dropout=p) if isinstance(ffn, FeedForwardSpec) else ffn,
         )
+        if isinstance(changed, ParallelBlockSpec):
+            return replace(changed, dropout=p)
+        return replace(changed, residual=replace(changed.residual, dropout=p))
 
     return replace(spec, blocks=tuple(change(block) for block in spec.blocks))
 
@@ -152,6 +181,20 @@ def keeps(lengths: list[int], size: int, side: str = "right") -> Tensor:
     """The keep-mask of texts padded to `size` on one side. [B, 1, S]"""
     rows = torch.arange(size)[None] < torch.tensor(lengths)[:, None]  # [B, S]
     return (rows if side == "right" else rows.flip(-1))[:, None]
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers of any tensor that is made within."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        out = func(*args, **(kwargs or {}))
+        sizes = [x.untyped_storage().nbytes() // x.element_size() for x in tree_leaves(out) if isinstance(x, Tensor)]
+        self.numbers = max(self.numbers, *sizes, 0)
+        return out
 
 
 @contextmanager

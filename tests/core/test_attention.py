@@ -23,9 +23,11 @@ from glassformer.core import (
     Tape,
     scaled_dot_product_attention,
 )
-from glassformer.core.attention import softmax
+from glassformer.core.attention import SCORES_AT_ONCE
+from glassformer.core.dot_product import softmax
 from glassformer.errors import ConfigError
 from tests.core.small import (
+    Largest,
     assert_all_close,
     assert_close,
     examples,
@@ -67,6 +69,18 @@ def test_cl_03_equals_torch_with_a_mask_a_bias_and_a_scale(scale: float | None) 
     both = bias.masked_fill(~keep, -torch.inf)
     assert_close(z, F.scaled_dot_product_attention(q, k, v, both, scale=scale), 1e-6)
     assert (probs.masked_select(~keep.expand_as(probs)) == 0).all()
+
+
+def test_a_soft_cap_bends_the_scaled_scores_before_bias_and_mask() -> None:
+    q, k, v = (torch.randn(2, 3, n, 8, dtype=torch.float64) for n in (5, 7, 7))
+    bias, keep = 9 * torch.randn(1, 3, 5, 7, dtype=torch.float64), torch.rand(2, 1, 5, 7) < 0.7
+    keep[..., 0] = True
+    capped = 2.5 * ((q @ k.mT) * 0.8 / 2.5).tanh()
+    assert capped.abs().max() < 2.5 < ((q @ k.mT) * 0.8).abs().max(), "the cap matters"
+    probs = (capped + bias).masked_fill(~keep, -torch.inf).softmax(-1)
+    z, weights = scaled_dot_product_attention(q, k, v, keep, bias, 0.8, cap=2.5)
+    assert_close(weights, probs, 1e-12)
+    assert_close(z, probs @ v, 1e-12)
 
 
 @few
@@ -413,6 +427,70 @@ def test_editing_scores_to_minus_infinity_hides_like_a_mask() -> None:
     assert_close(out, layer(x, Flow(keep=keep)))
     (gradient,) = torch.autograd.grad(out.sum(), x)
     assert gradient.isfinite().all()
+
+
+# ── soft-capped scores ───────────────────────────────────────────────────────────────────────────────────
+
+CAPPED = replace(SPEC, kv_heads=2, causal=True, score_cap=0.7, scale=2.0, dropout=0.4)
+
+
+@pytest.mark.parametrize("masked", ["causal", "padded", "every query", "window, bias"])
+@pytest.mark.parametrize("scores_at_once", [1, 2 * 4 * 6 * 4, 2**22])
+def test_soft_capped_attention_a_few_queries_at_a_time_is_all_at_once(
+    masked: str, scores_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = perturbed(Attention(replace(CAPPED, window=3 if "window" in masked else None)))
+    flow = {
+        "causal": {},
+        "padded": {"keep": keeps([6, 4], 6)},
+        "every query": {"keep": torch.rand(2, 6, 6) < 0.6},
+        "window, bias": {"bias": torch.randn(1, 4, 6, 6)},
+    }[masked]
+    x = torch.randn(2, 6, 32, requires_grad=True)
+    weigh = torch.randn(2, 6, 32)
+    whole = layer(x, on_path(layer, "explicit", **flow))
+    expected = gradients(layer, lambda: (layer(x, on_path(layer, "explicit", **flow)) * weigh).sum())
+    monkeypatch.setitem(SCORES_AT_ONCE, "cpu", scores_at_once)
+    with fused_calls(monkeypatch) as calls:
+        assert_close(layer(x, Flow(**flow)), whole, 1e-6)
+        assert_all_close(gradients(layer, lambda: (layer(x, Flow(**flow)) * weigh).sum()), expected)
+    assert calls == [], "the kernel has no soft cap"
+
+
+def test_soft_capped_attention_drops_probabilities_and_its_gradient_drops_the_same() -> None:
+    layer, x = perturbed(Attention(CAPPED)).double().train(), torch.randn(1, 5, 32, dtype=torch.float64)
+    x.requires_grad_()
+
+    def loss(x: Tensor) -> Tensor:
+        torch.manual_seed(11)
+        return layer(x, Flow())
+
+    assert not torch.equal(loss(x), layer.eval()(x, Flow()))
+    layer.train()
+    torch.autograd.gradcheck(loss, (x,), fast_mode=True)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+def test_soft_capped_attention_never_holds_all_scores(training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither does the backward pass: it computes the scores of a few queries once more."""
+    T, stored = 64, {}
+    monkeypatch.setitem(SCORES_AT_ONCE, "cpu", 4 * T * 2)
+    layer, x = perturbed(Attention(CAPPED)).train(training), torch.randn(1, T, 32, requires_grad=True)
+
+    def store(saved: Tensor) -> Tensor:
+        storage = saved.untyped_storage()  # keys and values are stored once for all queries
+        stored[storage.data_ptr()] = (storage, storage.nbytes() // saved.element_size())
+        return saved
+
+    with (
+        torch.set_grad_enabled(training),
+        torch.autograd.graph.saved_tensors_hooks(store, lambda saved: saved),
+        Largest() as seen,
+    ):
+        layer(x, Flow())
+    assert seen.numbers < 4 * T * T / 2 and bool(stored) is training
+    kept = sum(numbers for _, numbers in stored.values())
+    assert kept < 4 * T * T, "the mask and the projections, and nothing for each pair of each head"
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────

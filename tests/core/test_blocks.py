@@ -15,12 +15,11 @@ from glassformer.core import (
     EncoderOutput,
     FeedForwardSpec,
     Flow,
-    LayerNormSpec,
     ParallelBlock,
     ParallelBlockSpec,
     Residual,
+    ResidualSpec,
 )
-from glassformer.core.blocks import make_block
 from glassformer.errors import ConfigError
 from tests.core.small import (
     CROSS,
@@ -65,14 +64,14 @@ def torch_weights(block: Block) -> dict[str, Tensor]:
     return weights
 
 
-def slots(norm_first: bool) -> dict[str, LayerNormSpec | None]:
-    return {"before": NORM, "on_residual": None} if norm_first else {"before": None, "on_residual": NORM}
+def residual_spec(norm_first: bool) -> ResidualSpec:
+    return ResidualSpec(before=NORM) if norm_first else ResidualSpec(on_residual=NORM)
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_cl_13_an_encoder_block_equals_torch(norm_first: bool, path: str) -> None:
-    ours = perturbed(Block(replace(POST, feed_forward=FFN, **slots(norm_first))))
+    ours = perturbed(Block(replace(POST, feed_forward=FFN, residual=residual_spec(norm_first))))
     theirs = nn.TransformerEncoderLayer(32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first).eval()
     theirs.load_state_dict(torch_weights(ours))
     assert_close(ours(X, recording(ours, *PATHS[path])), theirs(X))
@@ -87,7 +86,7 @@ def test_cl_13_an_encoder_block_equals_torch(norm_first: bool, path: str) -> Non
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_cl_16_a_decoder_block_equals_torch(norm_first: bool, path: str) -> None:
     cross = CrossAttentionSpec(width=32, heads=4)
-    ours = perturbed(Block(replace(PRE, cross=cross, feed_forward=FFN, **slots(norm_first))))
+    ours = perturbed(Block(replace(PRE, cross=cross, feed_forward=FFN, residual=residual_spec(norm_first))))
     theirs = nn.TransformerDecoderLayer(32, 4, 48, dropout=0.0, batch_first=True, norm_first=norm_first).eval()
     theirs.load_state_dict(torch_weights(ours))
     memory, keep, memory_keep = torch.randn(2, 9, 32), keeps([6, 4], 6), keeps([9, 5], 9)
@@ -121,7 +120,7 @@ def test_cl_14_the_residual_stream_can_be_read_around_each_sub_layer() -> None:
 
 
 def test_cl_13_and_14_a_residual_with_all_three_norms_is_its_formula() -> None:
-    residual = perturbed(Residual(replace(POST, before=NORM, after=NORM)))
+    residual = perturbed(Residual(SANDWICH.residual))
     expected = residual.on_residual(X + residual.after(residual.before(X).sin()))
     assert_close(residual(X, torch.sin), expected, 1e-6)
     norms = [residual.before, residual.after, residual.on_residual]
@@ -129,8 +128,37 @@ def test_cl_13_and_14_a_residual_with_all_three_norms_is_its_formula() -> None:
     assert not torch.equal(norms[0].weight, norms[1].weight), "each slot has weights of its own"
 
 
+def test_a_factor_weighs_what_the_sub_layer_adds_and_not_the_stream() -> None:
+    residual = perturbed(Residual(ResidualSpec(before=NORM, after=NORM, on_residual=NORM, scale=0.25)))
+    expected = residual.on_residual(X + 0.25 * residual.after(residual.before(X).sin()))
+    assert_close(residual(X, torch.sin), expected, 1e-6)
+    plain, scaled = (Block(replace(CROSS, residual=ResidualSpec(before=NORM, scale=s))) for s in (1.0, 0.5))
+    scaled.load_state_dict(perturbed(plain).state_dict())
+    flow = recording(scaled.eval(), "*", memory=EncoderOutput(torch.randn(2, 9, 24)))
+    out = scaled(X, flow)
+    added = sum(recorded(flow, f"{name}.out") for name in ("attn", "cross", "ffn"))
+    assert_close(out, X + 0.5 * added, 1e-6)
+
+
+def test_a_sub_layer_may_have_a_residual_connection_of_its_own() -> None:
+    own = {
+        "attention_residual": ResidualSpec(dropout=0.1),  # without a norm, as in ModernBERT's first layer
+        "cross_residual": ResidualSpec(on_residual=NORM, scale=2.0),
+        "feed_forward_residual": ResidualSpec(before=NORM, after=NORM, dropout=0.3),
+    }
+    block = Block(replace(CROSS, **own))
+    found = (block.attn_residual, block.cross_residual, block.ffn_residual)
+    for residual, spec in zip(found, own.values(), strict=True):
+        assert residual is not None and (residual.dropout.p, residual.scale) == (spec.dropout, spec.scale)
+        for slot in ("before", "after", "on_residual"):
+            filled = not isinstance(getattr(residual, slot), nn.Identity)
+            assert filled is (getattr(spec, slot) is not None), slot
+    shared = Block(replace(CROSS, feed_forward_residual=own["feed_forward_residual"]))
+    assert not isinstance(shared.attn_residual.before, nn.Identity) and shared.attn_residual.dropout.p == 0
+
+
 def test_cl_13_one_field_of_the_spec_switches_pre_and_post_norm() -> None:
-    pre, post = Block(replace(POST, before=NORM, on_residual=None)), Block(POST)
+    pre, post = Block(replace(POST, residual=residual_spec(norm_first=True))), Block(POST)
     for block in (pre, post):
         perturbed(block)
     post_out = post(100 * X, Flow())
@@ -143,7 +171,7 @@ def test_cl_13_one_field_of_the_spec_switches_pre_and_post_norm() -> None:
 
 @pytest.mark.parametrize("spec", [POST, LLAMA, CROSS])
 def test_cl_24_dropout_on_each_sub_layer_in_training_only(spec: BlockSpec) -> None:
-    block = perturbed(Block(replace(spec, dropout=0.1, before=None, on_residual=None)))
+    block = perturbed(Block(replace(spec, residual=ResidualSpec(dropout=0.1))))
     for name in ("attn", "cross", "ffn"):
         residual = getattr(block, f"{name}_residual")
         if residual is None:
@@ -157,7 +185,7 @@ def test_cl_24_dropout_on_each_sub_layer_in_training_only(spec: BlockSpec) -> No
 
 
 def test_cl_24_the_stream_itself_is_never_dropped() -> None:
-    block = perturbed(Block(replace(PRE, dropout=0.9))).train()
+    block = perturbed(Block(replace(PRE, residual=replace(PRE.residual, dropout=0.9)))).train()
     with torch.no_grad():
         for parameter in (*block.attn.out.parameters(), *block.ffn.down.parameters()):
             parameter.zero_()
@@ -242,7 +270,7 @@ def test_the_two_answers_of_a_parallel_block_are_dropped_at_different_places() -
 
 @pytest.mark.parametrize("spec", [POST, PRE, LLAMA, SANDWICH, PARALLEL])
 def test_every_block_says_what_its_attention_reads(spec: BlockSpec | ParallelBlockSpec) -> None:
-    block = perturbed(make_block(spec))
+    block = perturbed(spec.make())
     read: list[Tensor] = []
     block.attn.register_forward_pre_hook(lambda _, args: read.append(args[0]))
     block(X, Flow())

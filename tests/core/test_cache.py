@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from glassformer.core import EncoderOutput, Flow, KeyValueCache, Stack, StackSpec, Tape
+from glassformer.core.cache import FunctionalCache
 from glassformer.errors import ConfigError
 from tests.core.small import CROSS, assert_close, examples, perturbed, stack
 
@@ -144,3 +145,29 @@ def test_the_newest_tokens_are_dropped() -> None:
     for tokens in (4, -1):
         with pytest.raises(ConfigError, match=f"{tokens} tokens cannot be dropped from a cache of 3"):
             cache.drop_last(tokens)
+
+
+def test_the_functional_cache_gives_the_same_and_writes_nothing() -> None:
+    model, x = stack("alternating windows"), torch.randn(2, 5, 32)
+    written, functional, states = KeyValueCache(), FunctionalCache(), []
+    for part in x.split([2, 1, 2], dim=1):
+        before = [functional.keys_values(block.attn) for block in model] if functional.length else []
+        kept = [(k.clone(), v.clone()) for k, v in before]
+        states.append(model(part, Flow(cache=functional)))
+        assert_close(states[-1], model(part, Flow(cache=written)), 1e-6)
+        assert all(k.equal(a) and v.equal(b) for (k, v), (a, b) in zip(before, kept, strict=True))
+    assert functional.length == written.length == 5
+    functional.drop_last(2)
+    functional.reorder_rows(torch.tensor([1, 1, 0]))
+    again = model(x[[1, 1, 0], 3:], Flow(cache=functional))
+    assert_close(again, states[-1][[1, 1, 0]], 1e-6)
+
+
+def test_gradients_flow_through_several_calls_of_the_functional_cache() -> None:
+    model = stack("alternating windows").double()
+    x = torch.randn(1, 4, 32, dtype=torch.float64, requires_grad=True)
+    cache = FunctionalCache()
+    parts = [model(part, Flow(cache=cache)) for part in x.split(2, dim=1)]
+    (by_parts,) = torch.autograd.grad(torch.cat(parts, dim=1).square().sum(), x)
+    (at_once,) = torch.autograd.grad(model(x, Flow()).square().sum(), x)
+    assert_close(by_parts, at_once, 1e-9)

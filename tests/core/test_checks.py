@@ -13,6 +13,7 @@ from glassformer.core import (
     BlockSpec,
     BucketedBiasSpec,
     CrossAttentionSpec,
+    DynamicScaling,
     EmbeddingSpec,
     ExpertsSpec,
     FeedForwardSpec,
@@ -21,10 +22,13 @@ from glassformer.core import (
     LearnedPositionsSpec,
     LinearScaling,
     Llama3Scaling,
+    LongScaling,
+    ResidualSpec,
     RMSNormSpec,
     RotarySpec,
     SinusoidalSpec,
     StackSpec,
+    YarnScaling,
 )
 from glassformer.errors import ConfigError
 from tests.core.small import CROSS, LLAMA, NORM, PARALLEL, POST
@@ -32,6 +36,12 @@ from tests.core.small import CROSS, LLAMA, NORM, PARALLEL, POST
 
 def experts(number: int, *, experts_per_token: int) -> ExpertsSpec:
     return ExpertsSpec(expert=LLAMA.feed_forward, experts=number, experts_per_token=experts_per_token)
+
+
+def long_scaling(
+    short: tuple[float, ...] = (1.0, 2.0), long: tuple[float, ...] = (2.0, 4.0), original_positions: int = 16
+) -> LongScaling:
+    return LongScaling(short_factors=short, long_factors=long, factor=4.0, original_positions=original_positions)
 
 
 WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
@@ -51,7 +61,7 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "no norm width": (lambda: RMSNormSpec(width=0), ("RMSNormSpec.width", "0")),
     "dropout of all": (lambda: AttentionSpec(width=32, heads=4, dropout=1.0), ("dropout", "1.0", "[0, 1)")),
     "negative dropout": (lambda: FeedForwardSpec(width=32, hidden=4, dropout=-0.1), ("-0.1", "[0, 1)")),
-    "block dropout": (lambda: replace(POST, dropout=2.0), ("BlockSpec.dropout", "2.0")),
+    "block dropout": (lambda: ResidualSpec(dropout=2.0), ("ResidualSpec.dropout", "2.0")),
     "embedding dropout": (lambda: EmbeddingSpec(vocabulary=9, width=8, dropout=7.0), ("EmbeddingSpec.dropout", "7.0")),
     "no neurons": (lambda: FeedForwardSpec(width=32, hidden=0), ("FeedForwardSpec.hidden", "0")),
     "gated dropout": (
@@ -75,12 +85,28 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: replace(POST, feed_forward=FeedForwardSpec(width=16, hidden=4)),
         ("feed_forward", "16", "32"),
     ),
-    "norm width": (lambda: replace(POST, on_residual=LayerNormSpec(width=31)), ("on_residual", "31", "32")),
+    "norm width": (
+        lambda: replace(POST, residual=ResidualSpec(on_residual=LayerNormSpec(width=31))),
+        ("ResidualSpec.on_residual", "31", "32"),
+    ),
     "cross width": (lambda: replace(POST, cross=CrossAttentionSpec(width=64, heads=4)), ("cross", "64", "32")),
     "odd rotation": (lambda: RotarySpec(width=7), ("RotarySpec.width", "7", "even")),
     "rotation wider than a head": (
-        lambda: StackSpec(blocks=(POST,), rotary=RotarySpec(width=16)),
+        lambda: AttentionSpec(width=32, heads=4, rotary=RotarySpec(width=16)),
         ("RotarySpec.width 16", "head width 8"),
+    ),
+    "cross-attention with rotary positions": (
+        lambda: CrossAttentionSpec(width=32, heads=4, rotary=RotarySpec(width=8)),
+        ("CrossAttentionSpec", "rotary", "leave them out"),
+    ),
+    "cap of nothing": (
+        lambda: AttentionSpec(width=32, heads=4, score_cap=0.0),
+        ("AttentionSpec.score_cap", "0.0", "above 0"),
+    ),
+    "no branch at all": (lambda: ResidualSpec(scale=0.0), ("ResidualSpec.scale", "0.0", "above 0")),
+    "own norm of another width": (
+        lambda: replace(POST, feed_forward_residual=ResidualSpec(after=LayerNormSpec(width=16))),
+        ("ResidualSpec.after", "16", "32"),
     ),
     "parallel norm of another width": (
         lambda: replace(PARALLEL, norm=LayerNormSpec(width=16)),
@@ -123,6 +149,36 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "no theta": (lambda: RotarySpec(width=8, theta=0.0), ("RotarySpec.theta", "0.0")),
     "no wave theta": (lambda: SinusoidalSpec(count=8, theta=0.0), ("SinusoidalSpec.theta", "0.0")),
     "no linear factor": (lambda: LinearScaling(factor=0.0), ("LinearScaling.factor", "0.0")),
+    "no dynamic factor": (
+        lambda: DynamicScaling(factor=0.0, original_positions=16),
+        ("DynamicScaling.factor", "0.0"),
+    ),
+    "dynamic of one wave": (
+        lambda: RotarySpec(width=2, scaling=DynamicScaling(factor=2.0, original_positions=16)),
+        ("RotarySpec.width is 2", "4 or more"),
+    ),
+    "yarn the wrong way round": (
+        lambda: YarnScaling(factor=2.0, original_positions=16, beta_fast=1.0, beta_slow=32.0),
+        ("beta_fast 1.0", "beta_slow 32.0"),
+    ),
+    "yarn of base 1": (
+        lambda: RotarySpec(width=8, theta=1.0, scaling=YarnScaling(factor=2.0, original_positions=16)),
+        ("RotarySpec.theta is 1.0", "above 1"),
+    ),
+    "yarn of negative attention": (
+        lambda: YarnScaling(factor=2.0, original_positions=16, attention_factor=-1.0),
+        ("YarnScaling.attention_factor", "-1.0"),
+    ),
+    "longrope without factors": (lambda: long_scaling(short=()), ("LongScaling.short_factors", "each wave")),
+    "longrope with a factor of 0": (lambda: long_scaling(long=(1.0, 0.0)), ("LongScaling.long_factors", "0.0")),
+    "longrope from one position": (
+        lambda: long_scaling(original_positions=1),
+        ("LongScaling.original_positions is 1", "from 2 up"),
+    ),
+    "longrope of other waves": (
+        lambda: RotarySpec(width=8, scaling=long_scaling()),
+        ("LongScaling.short_factors has 2", "4 waves"),
+    ),
     "an empty ramp": (
         lambda: Llama3Scaling(
             factor=8.0, low_frequency_factor=4.0, high_frequency_factor=4.0, original_positions=8192
@@ -145,7 +201,7 @@ def test_a_mistake_is_refused_at_once_and_named(case: str) -> None:
 
 def test_specs_are_frozen_and_keyword_only() -> None:
     with pytest.raises(FrozenInstanceError):
-        POST.dropout = 0.5
+        POST.residual = ResidualSpec()
     with pytest.raises(TypeError):
         AttentionSpec(32, 4)
     assert not hasattr(POST, "__dict__")

@@ -63,6 +63,20 @@ def test_everything_that_is_added_is_added() -> None:
     assert_close(embed(ids, Flow(), segments, others), embed.norm(total + others), 1e-6)
 
 
+def test_a_narrow_table_is_projected_behind_its_norm() -> None:
+    """Factorized embedding: V · E + E · D numbers in place of V · D."""
+    spec = replace(BERT, vocabulary=50, width=8, norm=LayerNormSpec(width=8), projection=32)
+    embed = perturbed(Embedding(spec))
+    assert spec.out_width == 32 and replace(spec, projection=None).out_width == 8
+    ids, plain = torch.randint(0, 50, (2, 7)), Embedding(replace(spec, projection=None))
+    plain.load_state_dict({name: x for name, x in embed.state_dict().items() if "projection" not in name})
+    assert embed.projection is not None and embed.projection.weight.shape == (32, 8)
+    x = plain(ids, Flow()) @ embed.projection.weight.T + embed.projection.bias
+    flow = recording(embed, "out")
+    assert_close(embed(ids, flow), x, 1e-6)
+    assert recorded(flow, "out").shape == (2, 7, 32)
+
+
 def test_sinusoids_are_added_and_not_stored() -> None:
     embed = Embedding(EmbeddingSpec(vocabulary=50, width=8, positions=SinusoidalSpec(count=6)))
     assert list(embed.state_dict()) == ["tokens.weight"]

@@ -13,7 +13,13 @@ from torch.nn import functional as F
 from glassformer.core import Flow, KeyValueCache, LayerNormSpec, Output, Packing, cross_entropy
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.heads import Head, Pooler, first_token, last_token, mean_token
-from glassformer.core.language_heads import CausalLMHead, MaskedLMHead, NextSentenceHead, PreTrainingHead
+from glassformer.core.language_heads import (
+    CausalLMHead,
+    MaskedLMHead,
+    NextSentenceHead,
+    PreTrainingHead,
+    TransformedCausalLMHead,
+)
 from glassformer.errors import ConfigError, DataError
 from tests.core.small import assert_close, keeps, perturbed
 
@@ -91,11 +97,31 @@ def test_language_model_reads_every_position_or_the_last_so_many() -> None:
     assert head(X, Flow(last=1)).logits.shape == (B, 1, V)
 
 
+def test_logits_are_scaled_then_capped() -> None:
+    head = perturbed(CausalLMHead(D, V, bias=True, logit_cap=0.7, logit_scale=3.0))
+    expected = 0.7 * torch.tanh((3.0 * X @ head.decoder.weight.T + head.decoder.bias) / 0.7)
+    logits = head(X, Flow()).logits
+    assert_close(logits, expected, 1e-6)
+    assert_close(head(X, Flow(last=2)).logits, expected[:, -2:], 1e-6)
+    assert float(logits.detach().abs().max()) < 0.7
+
+
 def test_masked_language_model_is_its_formula() -> None:
     head = perturbed(masked_head())
     bent = F.gelu(X @ head.transform.weight.T + head.transform.bias)
     expected = head.norm(bent) @ head.decoder.weight.T + head.decoder.bias
     assert_close(head(X, Flow()).logits, expected)
+
+
+def test_a_transformed_causal_head_gives_the_masked_heads_logits_for_the_next_token() -> None:
+    head = perturbed(TransformedCausalLMHead(D, V, "gelu", LayerNormSpec(width=D)))
+    masked = masked_head()
+    masked.load_state_dict(head.state_dict())
+    logits, labels = head(X, Flow()).logits, ids(B, T)
+    assert_close(logits, masked(X, Flow()).logits, 1e-6)
+    shifted = torch.cat([labels[:, 1:], torch.full((B, 1), -100)], dim=1)
+    assert_close(head.loss(Output(logits=logits), labels), masked.loss(Output(logits=logits), shifted), 1e-6)
+    assert head.label_counts(labels) == {"loss": B * (T - 1)}
 
 
 def test_pooler_and_next_sentence_read_the_first_token() -> None:

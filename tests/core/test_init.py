@@ -15,6 +15,7 @@ from glassformer.core import (
     EmbeddingSpec,
     FeedForwardSpec,
     LayerNormSpec,
+    ResidualSpec,
     Stack,
     StackSpec,
     init,
@@ -26,7 +27,7 @@ WIDE = replace(
     POST,
     attention=AttentionSpec(width=256, heads=4),
     feed_forward=FeedForwardSpec(width=256, hidden=512),
-    on_residual=LayerNormSpec(width=256),
+    residual=ResidualSpec(on_residual=LayerNormSpec(width=256)),
 )
 
 

@@ -12,11 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.core import Flow, LayerNormSpec
 from glassformer.core.classification_heads import SpanClassifier, TokenClassifier
-from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
+from glassformer.core.dot_product import soft_cap
+from glassformer.core.language_heads import CausalLMHead, MaskedLMHead, TransformedCausalLMHead
 from glassformer.core.losses import cross_entropy, linear_cross_entropy, summed_cross_entropy
 from glassformer.errors import ConfigError, DataError
 from glassformer.models._seq2seq import BiasedSeq2SeqLMHead
-from glassformer.models.t5 import ScaledSeq2SeqLMHead
 from tests.core.small import assert_close, gradients, perturbed
 
 N, D, V = 23, 16, 41
@@ -42,15 +42,18 @@ def test_sums_are_torchs(smoothing: float) -> None:
     assert cross_entropy(logits, torch.full((4, 6), -100)).isnan()
 
 
+@pytest.mark.parametrize("cap", [None, 1.5])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("piece", [1, 5 * V, 10**9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_in_pieces_it_is_the_same_loss_with_the_same_gradients(
-    dtype: torch.dtype, piece: int, smoothing: float
+    dtype: torch.dtype, piece: int, smoothing: float, cap: float | None
 ) -> None:
     x, weight, bias, labels = random_inputs(dtype)
-    whole = summed_cross_entropy(x @ weight.T + bias, labels, smoothing) / 7
-    ours = linear_cross_entropy(x, weight, bias, labels, smoothing=smoothing, chunk_logits=piece) / 7
+    logits = x @ weight.T + bias
+    capped = logits if cap is None else cap * torch.tanh(logits / cap)
+    whole = summed_cross_entropy(capped, labels, smoothing) / 7
+    ours = linear_cross_entropy(x, weight, bias, labels, smoothing=smoothing, logit_cap=cap, chunk_logits=piece) / 7
     within = 1e-6 if dtype == torch.float32 else 1e-13
     assert abs(float(ours.detach() - whole.detach())) <= within * float(whole.detach())
     for actual, expected in zip(
@@ -72,11 +75,13 @@ def test_what_asks_for_no_gradient_gets_none() -> None:
     assert none.item() == 0 and weight.grad is not None and not weight.grad.any()
 
 
-def test_under_autocast_it_is_a_narrow_linear_layer_and_a_wide_loss() -> None:
+@pytest.mark.parametrize("cap", [None, 1.5])
+def test_under_autocast_it_is_a_narrow_linear_layer_and_a_wide_loss(cap: float | None) -> None:
     x, weight, bias, labels = random_inputs()
     with torch.autocast("cpu", torch.bfloat16):
-        ours = linear_cross_entropy(x, weight, bias, labels, chunk_logits=5 * V)
-        whole = summed_cross_entropy(F.linear(x, weight, bias), labels)
+        ours = linear_cross_entropy(x, weight, bias, labels, logit_cap=cap, chunk_logits=5 * V)
+        logits = F.linear(x, weight, bias)
+        whole = summed_cross_entropy(logits if cap is None else soft_cap(logits.float(), cap), labels)
     assert ours.dtype == torch.float32
     assert_close(ours, whole, 1e-6)
     grads = [torch.autograd.grad(loss, (x, weight, bias)) for loss in (ours, whole)]
@@ -107,10 +112,19 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def test_logits_are_never_whole() -> None:
+def test_a_soft_cap_is_a_line_near_zero_and_never_passed() -> None:
+    x = torch.tensor([-1e6, -3.0, 0.0, 1e-4, 3.0, 1e6], dtype=torch.float64)
+    capped = soft_cap(x, 2.0)
+    assert capped[2] == 0 and capped[0] == -2 and capped[-1] == 2
+    assert_close(capped[3], x[3], 1e-9)
+    assert_close(capped[4], torch.tensor(2 * 0.905148253644866, dtype=torch.float64), 1e-12)  # tanh 1.5
+
+
+@pytest.mark.parametrize("cap", [None, 1.5])
+def test_logits_are_never_whole(cap: float | None) -> None:
     x, weight, labels = torch.randn(600, 8, requires_grad=True), torch.randn(500, 8), torch.arange(600) % 500
     with Largest() as chunked:
-        linear_cross_entropy(x, weight, None, labels, chunk_logits=20_000).backward()
+        linear_cross_entropy(x, weight, None, labels, logit_cap=cap, chunk_logits=20_000).backward()
     with Largest() as whole:
         summed_cross_entropy(F.linear(x, weight), labels).backward()
     assert chunked.numbers <= 20_000 < 600 * 500 <= whole.numbers
@@ -122,7 +136,10 @@ HEADS = {
     "language model": lambda: CausalLMHead(D, V),
     "with a bias": lambda: CausalLMHead(D, V, bias=True),
     "masked": lambda: MaskedLMHead(D, V, "gelu", LayerNormSpec(width=D)),
-    "scaled": lambda: ScaledSeq2SeqLMHead(D, V),
+    "transformed": lambda: TransformedCausalLMHead(D, V, "gelu", LayerNormSpec(width=D)),
+    "scaled": lambda: CausalLMHead(D, V, logit_scale=0.25),
+    "capped": lambda: CausalLMHead(D, V, logit_cap=1.5),
+    "with all of them": lambda: CausalLMHead(D, V, bias=True, logit_cap=1.5, logit_scale=3.0),
     "with a constant": lambda: BiasedSeq2SeqLMHead(D, V),
 }
 

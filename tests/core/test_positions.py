@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from glassformer.core import (
     BucketedBias,
@@ -15,10 +11,6 @@ from glassformer.core import (
     HalvedSinusoidal,
     HalvedSinusoidalSpec,
     LearnedPositionsSpec,
-    LinearScaling,
-    Llama3Scaling,
-    Rotary,
-    RotarySpec,
     Sinusoidal,
     SinusoidalSpec,
 )
@@ -27,9 +19,8 @@ from glassformer.core.positions import (
     ConvolvedPositionsSpec,
     LearnedPositions,
     make_positions,
-    rotate,
 )
-from tests.core.small import assert_close, examples, perturbed
+from tests.core.small import assert_close, perturbed
 
 CPU = torch.device("cpu")
 
@@ -99,88 +90,6 @@ def test_an_offset_shifts_the_rows_and_makes_room_for_them() -> None:
     table = LearnedPositions(LearnedPositionsSpec(count=10, offset=2), 4)
     assert table.weight.shape == (12, 4)
     assert torch.equal(table(torch.tensor([[0, 9]])), table.weight[[2, 11]][None])
-
-
-# ── rotary ───────────────────────────────────────────────────────────────────────────────────────────────
-
-SCALINGS: dict[str, tuple[LinearScaling | Llama3Scaling | None, dict[str, Any]]] = {
-    "default": (None, {"rope_type": "default", "rope_theta": 10_000.0}),
-    "theta": (None, {"rope_type": "default", "rope_theta": 500_000.0}),
-    "linear": (LinearScaling(factor=4.0), {"rope_type": "linear", "factor": 4.0, "rope_theta": 10_000.0}),
-    "llama3": (
-        Llama3Scaling(factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024),
-        {
-            "rope_type": "llama3",
-            "rope_theta": 500_000.0,
-            "factor": 8.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 1024,
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize("width", [8, 64])
-@pytest.mark.parametrize("kind", SCALINGS)
-def test_cl_22_rotary_equals_the_reference(kind: str, width: int) -> None:
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-
-    scaling, parameters = SCALINGS[kind]
-    config = LlamaConfig(
-        hidden_size=4 * width, num_attention_heads=4, max_position_embeddings=8192, rope_parameters=parameters
-    )
-    positions = torch.stack([torch.arange(64), torch.randint(0, 8192, (64,))])
-    q, k = torch.randn(2, 4, 64, width), torch.randn(2, 2, 64, width)
-    cos, sin = LlamaRotaryEmbedding(config)(q, positions)
-    theirs = apply_rotary_pos_emb(q, k, cos, sin)
-    ours = Rotary(RotarySpec(width=width, theta=parameters["rope_theta"], scaling=scaling))(positions, q.dtype)
-    if kind == "llama3":  # the ramp is the same formula in another order
-        assert_close(ours[0][:, 0], cos)
-        assert_close(ours[1][:, 0], sin)
-    else:
-        assert torch.equal(ours[0][:, 0], cos) and torch.equal(ours[1][:, 0], sin)
-    for x, expected in zip((q, k), theirs, strict=True):
-        assert_close(rotate(x, ours), expected)
-
-
-def test_the_llama3_ramp_keeps_fast_waves_and_stretches_slow_ones() -> None:
-    scaling = Llama3Scaling(factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_positions=1024)
-    one = torch.ones(1, 1, dtype=torch.long)
-    plain = Rotary(RotarySpec(width=64))(one, torch.float64)[1].asin().flatten()[:32]  # the angles at position 1
-    ramped = Rotary(RotarySpec(width=64, scaling=scaling))(one, torch.float64)[1].asin().flatten()[:32]
-    turns = 1024 * plain / (2 * torch.pi)
-    assert_close(ramped[turns > 4], plain[turns > 4], 1e-12)
-    assert_close(ramped[turns < 1], plain[turns < 1] / 8, 1e-12)
-    between = (turns > 1) & (turns < 4)
-    assert between.any() and ((ramped < plain) & (ramped > plain / 8))[between].all()
-
-
-@examples(30)
-@given(st.integers(0, 2000), st.integers(0, 2000), st.integers(0, 2000), st.sampled_from([4, 8]))
-def test_cl_22_scores_depend_on_the_difference_of_positions_alone(a: int, b: int, shift: int, width: int) -> None:
-    rotary = Rotary(RotarySpec(width=width))
-    q, k = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64)
-
-    def score(at: int, to: int) -> torch.Tensor:
-        q_turned = rotate(q, rotary(torch.tensor([[at]]), q.dtype))
-        return (q_turned * rotate(k, rotary(torch.tensor([[to]]), k.dtype))).sum()
-
-    assert_close(score(a, b), score(a + shift, b + shift), 1e-9)
-
-
-def test_a_rotation_keeps_lengths_leaves_position_0_and_what_lies_beyond_its_width() -> None:
-    x = torch.randn(2, 4, 6, 16, dtype=torch.float64)
-    rotary = Rotary(RotarySpec(width=10))
-    turned = rotate(x, rotary(torch.arange(6)[None], x.dtype))
-    assert torch.equal(turned[..., 10:], x[..., 10:])
-    assert_close(turned.norm(dim=-1), x.norm(dim=-1), 1e-12)
-    assert torch.equal(turned[:, :, 0], x[:, :, 0])
-    assert (turned[:, :, 1, :10] != x[:, :, 1, :10]).all()
-    first, second = x[..., 3], x[..., 8]  # pair i with i + width/2
-    angle = torch.arange(6) * 10_000.0 ** -torch.tensor(6 / 10, dtype=torch.float64)
-    assert_close(turned[..., 3], first * angle.cos() - second * angle.sin(), 1e-12)
 
 
 # ── bucketed bias ────────────────────────────────────────────────────────────────────────────────────────

@@ -18,13 +18,17 @@ from glassformer.core import (
     KeyValueCache,
     LayerNormSpec,
     Packing,
+    ResidualSpec,
+    Rotary,
     Stack,
     StackSpec,
 )
 from glassformer.core.masks import Mask
+from glassformer.errors import ConfigError
 from tests.core.small import (
     CAUSAL,
     CROSS,
+    LLAMA,
     POST,
     PRE,
     STACKS,
@@ -38,6 +42,7 @@ from tests.core.small import (
     recorded,
     recording,
     stack,
+    turning,
     windowed,
     with_dropout,
 )
@@ -60,7 +65,7 @@ def test_cl_15_a_stack_keeps_the_shape_and_its_blocks_their_own_weights() -> Non
     block = BlockSpec(
         attention=AttentionSpec(width=768, heads=12),
         feed_forward=FeedForwardSpec(width=768, hidden=3072),
-        on_residual=LayerNormSpec(width=768),
+        residual=ResidualSpec(on_residual=LayerNormSpec(width=768)),
     )
     network = Stack(StackSpec(blocks=(block,) * 2))
     assert network(torch.randn(1, 5, 768), Flow()).shape == (1, 5, 768)
@@ -76,8 +81,7 @@ def test_cl_19_nine_blocks_keep_the_shape_round_trip_and_respect_their_mode() ->
     block = BlockSpec(
         attention=AttentionSpec(width=24, heads=4, head_width=3),
         feed_forward=FeedForwardSpec(width=24, hidden=96, dropout=0.1),
-        before=LayerNormSpec(width=24),
-        dropout=0.1,
+        residual=ResidualSpec(before=LayerNormSpec(width=24), dropout=0.1),
     )
     network, other = Stack(StackSpec(blocks=(block,) * 9)), Stack(StackSpec(blocks=(block,) * 9))
     perturbed(network)
@@ -342,6 +346,46 @@ def test_cl_22_rotary_sees_differences_of_positions_alone() -> None:
         assert_close(run(network, x, positions=positions), counted, 1e-12)
         assert_close(run(network, x, positions=positions + 1000), counted, 1e-9)
         assert (run(network, x, positions=2 * positions) - counted).abs().max() > 1e-3
+
+
+def test_angles_are_computed_once_a_call_for_each_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide, narrow = turning(LLAMA, 8), turning(LLAMA, 8, theta=50.0)
+    network = perturbed(Stack(StackSpec(blocks=(wide, narrow, LLAMA, wide, narrow))))
+    x, calls = torch.randn(2, 7, 32), []
+    forward = Rotary.forward
+    monkeypatch.setattr(Rotary, "forward", lambda self, *args: calls.append(self.spec.theta) or forward(self, *args))
+    out = network(x, Flow())
+    assert sorted(calls) == [50.0, 10_000.0]
+    by_itself = x
+    for block in network:  # outside a stack a layer computes its own
+        by_itself = block(by_itself, Flow())
+    assert_close(out, by_itself, 1e-6)
+    other = Stack(StackSpec(blocks=(wide,) * 5))
+    assert other.state_dict().keys() == network.state_dict().keys(), "positions have no parameters"
+    other.load_state_dict(network.state_dict())
+    assert (other.eval()(x, Flow()) - out).abs().max() > 1e-3, "each layer rotates by its own base"
+
+
+# ── shared parameters ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_blocks_that_share_parameters_are_the_same_block_in_turn() -> None:
+    shared = Stack(StackSpec(blocks=(PRE,) * 4, shared=(0, 1, 0, 1))).eval()
+    own = Stack(StackSpec(blocks=(PRE,) * 2)).eval()
+    assert sum(p.numel() for p in shared.parameters()) == sum(p.numel() for p in own.parameters())
+    own.load_state_dict({name: x for name, x in shared.state_dict().items() if name[0] in "01"})
+    x = torch.randn(2, 5, 32)
+    assert_close(shared(x, Flow()), own(own(x, Flow()), Flow()), 1e-6)
+    flow = recording(shared, "*.attn.probs")
+    shared(x, flow)
+    assert flow.tape is not None
+    assert [name[0] for name in flow.tape.taps] == ["0", "1", "2", "3"], "each has taps of its own"
+
+
+@pytest.mark.parametrize("shared", [(0, 0), (0, 0, 1, 0), (0, 0, 0, 3, 3)])
+def test_blocks_share_with_one_that_has_parameters_of_its_own(shared: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"StackSpec\.shared .* each of the 4 blocks"):
+        StackSpec(blocks=(PRE,) * 4, shared=shared)
 
 
 # ── dropout ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -249,9 +249,11 @@ def one_case(folder: Path, family: str, dice: random.Random) -> str:
     from glassformer import load
     from glassformer.models import FAMILIES
 
+    task = None if dice.random() < 0.7 else dice.choice(FAMILIES[family].tasks)
     model = load(
         folder,
-        task=None if dice.random() < 0.7 else dice.choice(FAMILIES[family].tasks),
+        task=task,
+        overrides=FAMILIES[family].requires.get(task, {}) if task else None,
         dtype=dice.choice([None, None, "float32", "bfloat16"]),
         strict=dice.random() < 0.2,
         offline=True,

@@ -248,7 +248,7 @@ WRONG: list[tuple[dict[str, Any], Error, str]] = [
     ({"hidden_act": "os.system"}, UnsupportedError, "activation 'os.system' is not supported"),
     ({"hidden_act": "gelo"}, UnsupportedError, "nearest: 'gelu'"),
     ({"hidden_act": {"a": 1}}, ConfigError, "hidden_act is {'a': 1}; it must be a string"),
-    ({"is_decoder": True}, UnsupportedError, "is_decoder = True is not supported for a 'bert' model"),
+    ({"is_decoder": "yes"}, UnsupportedError, "is_decoder = 'yes' is not supported for a 'bert' model"),
     ({"position_embedding_type": "relative_key"}, UnsupportedError, "position_embedding_type = 'relative_key'"),
     ({"position_embedding_type": []}, UnsupportedError, "position_embedding_type = []"),
     ({"sliding_window": 128}, UnsupportedError, "sliding_window = 128 changes what a 'bert' model computes"),
@@ -271,15 +271,33 @@ def test_a_wrong_value_in_the_config(bert: Path, values: dict[str, Any], error: 
         refused(error, message, lambda: load(bert))
 
 
+YARN = {"type": "yarn", "factor": 2.0}
+LONG = {"type": "longrope", "short_factor": [1.0] * 2, "long_factor": [2.0] * 2}
 LLAMA: list[tuple[dict[str, Any], Error, str]] = [
     ({"num_key_value_heads": 3}, ConfigError, "heads 2 is not a multiple of kv_heads 3"),
     ({"head_dim": 0}, ConfigError, "head_dim is 0"),
     ({"head_dim": 3}, ConfigError, "it must be even"),
     ({"rope_scaling": 3}, ConfigError, "rope_scaling is 3; it must be an object or null"),
-    ({"rope_scaling": {"type": "yarn"}}, UnsupportedError, "rotary scaling 'yarn' is not supported; supported: d"),
+    ({"rope_scaling": {"type": "yran"}}, UnsupportedError, "rotary scaling 'yran' is not supported; supported: d"),
     ({"rope_scaling": {"type": ["linear"]}}, ConfigError, "rope_scaling: type is ['linear']; it must be a string"),
     ({"rope_scaling": {"type": "linear"}}, ConfigError, "rope_scaling: has no 'factor'"),
     ({"rope_scaling": {"type": "linear", "factor": 0}}, ConfigError, "factor is 0.0; it must be a number above 0"),
+    ({"rope_scaling": {"type": "dynamic"}}, ConfigError, "rope_scaling: has no 'factor'"),
+    ({"rope_scaling": {"type": "dynamic", "factor": True}}, ConfigError, "rope_scaling: factor is True"),
+    ({"rope_scaling": {"type": "yarn"}}, ConfigError, "rope_scaling: has no 'factor'"),
+    ({"rope_scaling": YARN | {"factor": -2}}, ConfigError, "rope_scaling: factor is -2; it must be a number"),
+    ({"rope_scaling": YARN | {"beta_fast": 1, "beta_slow": 2}}, ConfigError, "beta_fast is 1.0 and beta_slow 2.0"),
+    ({"rope_scaling": YARN | {"beta_slow": 0}}, ConfigError, "beta_slow is 0.0; it must be a number above 0"),
+    ({"rope_scaling": YARN | {"truncate": 1}}, ConfigError, "truncate is 1; it must be true or false"),
+    ({"rope_scaling": YARN | {"mscale": "1"}}, ConfigError, "mscale is '1'"),
+    ({"rope_scaling": YARN | {"attention_factor": -1}}, ConfigError, "attention_factor is -1"),
+    ({"rope_scaling": YARN | {"original_max_position_embeddings": 0}}, ConfigError, "position_embeddings is 0"),
+    ({"rope_scaling": YARN, "original_max_position_embeddings": 1.5}, ConfigError, "position_embeddings is 1.5"),
+    ({"rope_scaling": YARN, "rope_theta": 0.5}, ConfigError, "RotarySpec.theta is 0.5"),
+    ({"rope_scaling": {"type": "longrope"}}, ConfigError, "rope_scaling: has no 'short_factor'"),
+    ({"rope_scaling": LONG | {"long_factor": 3}}, ConfigError, "long_factor is 3; it must be a list of"),
+    ({"rope_scaling": LONG | {"long_factor": []}}, ConfigError, "long_factor is []; it must be a list of"),
+    ({"rope_scaling": LONG | {"short_factor": ["1"]}}, ConfigError, "short_factor is ['1']; it must be a list of"),
     ({"rope_theta": 0}, ConfigError, "rope_theta is 0.0; it must be a number above 0"),
     ({"rope_theta": "10000"}, ConfigError, "rope_theta is '10000'"),
     ({"attention_bias": "yes"}, ConfigError, "attention_bias is 'yes'; it must be true or false"),
@@ -326,7 +344,7 @@ def test_a_key_nobody_reads_is_a_warning_of_one_line(bert: Path) -> None:
         (
             {"task": "text-generation"},
             UnsupportedError,
-            "a 'bert' model has no head for 'text-generation'; it has: ",
+            "is_decoder = None is not supported for 'text-generation' with a 'bert' model; it must be True",
         ),
         ({"task": "make coffee"}, UnsupportedError, "no head for 'make coffee'"),
         ({"task": 3}, UnsupportedError, "no head for 3"),
@@ -678,7 +696,11 @@ def test_generate_up_to_the_last_position(models: dict[str, Model]) -> None:
 
 
 def test_generate_without_a_language_model(models: dict[str, Model]) -> None:
-    refused(UnsupportedError, "no 'bert' model has one", lambda: models["bert"].generate(TEXT))
+    refused(
+        UnsupportedError,
+        "load it with task='text-generation', overrides={'is_decoder': True}",
+        lambda: models["bert"].generate(TEXT),
+    )
 
 
 def test_an_encoder_decoder_answers_instead_of_continuing(models: dict[str, Model]) -> None:

@@ -209,7 +209,7 @@ def small_config(family: str, **changes: Any) -> dict[str, Any]:
 
 def main_task(family: str) -> str:
     """The task that shows a family best."""
-    tasks = FAMILIES[family].tasks
+    tasks = [task for task in FAMILIES[family].tasks if task not in FAMILIES[family].requires]
     best = ("text-generation", "translation", "automatic-speech-recognition")
     return next((task for task in best if task in tasks), tasks[0])
 

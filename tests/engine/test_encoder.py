@@ -45,12 +45,24 @@ def one_by_one(network: Network, texts: Sequence[str]) -> np.ndarray:
     return torch.cat([network.states(Batch(input_ids=row), Flow()).mean(1) for row in ids]).numpy()
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5"])
-def test_vectors_equal_one_text_at_a_time(family: str) -> None:
-    network, texts = network_of(family), texts_of([3, 9, 1, 9, 30, 3, 17, 2])
-    vectors = encode(network, Ids(), texts)
+DYNAMIC = {"rotary_scaling_factor": 2.0, "max_trained_positions": 8}
+
+
+@pytest.mark.parametrize("precision", [None, "fp32"])
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        *((family, {}) for family in ("bert", "gpt2", "llama", "t5", "modernbert", "nomic_bert")),
+        ("nomic_bert", DYNAMIC),
+    ],
+    ids=["bert", "gpt2", "llama", "t5", "modernbert", "nomic_bert", "nomic_bert beyond its trained length"],
+)
+def test_vectors_equal_one_text_at_a_time(family: str, changes: dict[str, object], precision: str | None) -> None:
+    network, texts = network_of(family, **changes), texts_of([3, 9, 1, 9, 30, 3, 17, 2])
+    expected = one_by_one(network, texts)
+    vectors = encode(network, Ids(), texts, precision=precision)
     assert vectors.dtype == np.float32 and vectors.shape == (8, network.width)
-    np.testing.assert_allclose(vectors, one_by_one(network, texts), atol=1e-5)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=20), st.integers(1, 100))

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.engine.pooling import POOLINGS, PoolingSettings, read_pooling_settings
+from glassformer.engine.pooling import (
+    POOLINGS,
+    PoolingSettings,
+    read_pooling_settings,
+    write_pooling_settings,
+)
 from glassformer.errors import ConfigError, UnsupportedError
 
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
@@ -38,6 +43,72 @@ def test_all_steps(tmp_path: Path) -> None:
     own = {"max_seq_length": 256, "do_lower_case": True}
     settings = read_pooling_settings(folder_of(tmp_path, [TRANSFORMER, POOLING, NORMALIZE], flags, own))
     assert settings == PoolingSettings(poolings=("cls",), normalise=True, max_tokens=256, lower_case=True)
+
+
+PROMPTS = {"query": "search_query: ", "document": "search_document: "}
+
+
+def with_prompts(folder: Path, config: Any, pooling: dict[str, Any] | None = None) -> Path:
+    folder_of(folder, [TRANSFORMER, POOLING], {"pooling_mode_mean_tokens": True, **(pooling or {})})
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_prompts_by_name(tmp_path: Path) -> None:
+    settings = read_pooling_settings(with_prompts(tmp_path, {"prompts": PROMPTS, "default_prompt_name": None}))
+    assert settings.prompt() == "" and settings.prompt(name="query") == "search_query: "
+    assert settings.prompt("any: ") == "any: "
+
+
+def test_the_default_prompt(tmp_path: Path) -> None:
+    config = {"prompts": PROMPTS, "default_prompt_name": "document"}
+    settings = read_pooling_settings(with_prompts(tmp_path, config))
+    assert settings.prompt() == "search_document: " and settings.prompt("") == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"name": "qeury"},
+            "prompt_name is 'qeury'; nearest: 'query'; the model's prompts: 'query', 'document'",
+        ),
+        ({"text": "a", "name": "query"}, "give one of them"),
+        ({"text": 3}, "prompt is 3; it must be a string"),
+    ],
+)
+def test_a_wrong_prompt(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    settings = read_pooling_settings(with_prompts(tmp_path, {"prompts": PROMPTS}))
+    with pytest.raises(ConfigError) as error:
+        settings.prompt(**options)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "pooling", "message"),
+    [
+        ({"prompts": ["query"]}, {}, "prompts is ['query']; it must be an object"),
+        ({"prompts": {"query": 3}}, {}, "it must be an object of names and texts"),
+        (
+            {"prompts": PROMPTS, "default_prompt_name": "q"},
+            {},
+            "default_prompt_name is 'q'; it must be null or one of",
+        ),
+        ({"default_prompt_name": "q"}, {}, "of which there are none"),
+        ({}, {"include_prompt": "no"}, "include_prompt is 'no'; it must be true"),
+    ],
+)
+def test_wrong_prompts_in_a_folder(tmp_path: Path, config: Any, pooling: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read_pooling_settings(with_prompts(tmp_path, config, pooling))
+    assert message in str(error.value)
+
+
+def test_a_prompt_that_is_not_pooled_is_refused_where_there_is_one(tmp_path: Path) -> None:
+    settings = read_pooling_settings(with_prompts(tmp_path, {"prompts": PROMPTS}, {"include_prompt": False}))
+    assert settings.prompt() == "" and settings.poolings == ("mean",)
+    with pytest.raises(UnsupportedError, match="include_prompt"):
+        settings.prompt(name="query")
 
 
 def test_several_poolings_stand_side_by_side(tmp_path: Path) -> None:
@@ -92,3 +163,23 @@ def test_what_is_not_supported_is_reported(
 ) -> None:
     with pytest.raises(error, match=message):
         read_pooling_settings(folder_of(tmp_path, modules, pooling))
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("pooling", [["cls"], ["lasttoken"], ["weightedmean", "max"], list(POOLINGS)])
+def test_a_saved_copy_pools_as_its_original(tmp_path: Path, pooling: list[str], normalise: bool) -> None:
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.mkdir()
+    modules = [TRANSFORMER, POOLING, *([NORMALIZE] if normalise else [])]
+    folder_of(original, modules, {"pooling_mode": pooling, "include_prompt": False}, {"max_seq_length": 99})
+    (original / "config_sentence_transformers.json").write_text(
+        json.dumps({"prompts": PROMPTS, "default_prompt_name": "query"})
+    )
+    settings = read_pooling_settings(original)
+    write_pooling_settings(copy, settings, width=8)
+    assert read_pooling_settings(copy) == settings
+
+
+def test_a_model_that_had_no_such_files_gets_none(tmp_path: Path) -> None:
+    write_pooling_settings(tmp_path, read_pooling_settings(tmp_path), width=8)
+    assert not list(tmp_path.iterdir())

@@ -266,6 +266,23 @@ def test_a_layer_that_stands_in_two_places_stays_one(path: str) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
+def test_layers_that_share_their_weights_are_packed_once(precision: str, path: str) -> None:
+    network = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    network[1].weight, network[1].bias = network[0].weight, network[0].bias
+    x = torch.randn(3, 8)
+    with torch.inference_mode():
+        expected = network(x)
+        prepare(network, precision)
+        packed = network(x)
+    assert network[0] is not network[1]
+    assert network[0]._product is network[1]._product is not None
+    torch.testing.assert_close(packed.float(), expected, atol=0.05, rtol=0.05)
+    with torch.no_grad():
+        network[0].weight.mul_(2)
+    assert network[0].stale() and network[1].stale()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_checkpoints_do_not_see_it(network: Tiny, precision: str, path: str) -> None:
     before = {name: t.clone() for name, t in network.state_dict().items()}
     count = sum(p.numel() for p in network.parameters())

@@ -34,7 +34,8 @@ families = pytest.mark.parametrize("name", TASKS)
 
 def model_of(name: str, task: str | None = None, **changes: Any) -> Model:
     torch.manual_seed(1)
-    model = Model.from_config({**FAMILIES[name].tiny, **changes}, task=task or TASKS[name]).eval()
+    family, task = FAMILIES[name], task or TASKS[name]
+    model = Model.from_config({**family.tiny, **family.requires.get(task, {}), **changes}, task=task).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += torch.randn_like(parameter) * 0.2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer import ConfigError, DataError
-from glassformer.cli.reproduce import reproduce as typed
+from glassformer.cli.evaluate import reproduce as typed
 from glassformer.evaluation import reproduce as module
 from glassformer.evaluation.reproduce import (
     DataFolders,

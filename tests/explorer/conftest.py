@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,9 @@ def serve(models: dict[str, Model], page_files: Path) -> Iterator[Callable[..., 
 
     def start(model: str | Model, *texts: str, **options: int) -> Client:
         chosen = models[model] if isinstance(model, str) else model
-        look = Look(SessionRuns(chosen, **options), texts)
+        # Looked up at each call, so that a test can put another `inspect` into the class.
+        factory = replace(chosen.session_factory(), inspect=lambda *each, **more: chosen.inspect(*each, **more))
+        look = Look(SessionRuns(factory, **options), texts)
         look.serve()
         looks.append(look)
         return Client(look)

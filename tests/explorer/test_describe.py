@@ -44,7 +44,7 @@ def test_a_pair_of_texts(models: dict[str, Model]) -> None:
         "keys": "text",
         "causal": False,
         "windows": (None, None),
-        "rotary": False,
+        "rotary_bases": (None, None),
         "biased": False,
     }
 

@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from glassformer.errors import DataError
+from glassformer.explorer.describe import model_facts
 from glassformer.explorer.session_runs import MAX_WAITING, PassStopped, SessionGone, SessionRuns
 from glassformer.model import Model
 
 
 class Slow:
-    """Stands in for a model: its passes go on when they are told to."""
+    """Stands in for a session factory: its passes go on when they are told to."""
 
     def __init__(self, model: Model, nbytes: int = 100) -> None:
-        self.__dict__.update(model.__dict__)
-        self.dtype, self.writes = model.dtype, model.writes
-        self.parameters, self.named_parameters = model.parameters, model.named_parameters
+        self.facts, self.trace = model_facts(model), model.writing
         self.go = threading.Event()
         self.begun: list[tuple[str, ...]] = []
         self.at_once = self.most_at_once = 0

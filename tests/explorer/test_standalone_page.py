@@ -19,9 +19,10 @@ from glassformer.explorer.describe import model_facts
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import (
     MAX_LISTED_TOKENS,
+    SCRIPT,
+    STYLE,
     PageMissingError,
     StandalonePage,
-    check_html_path,
     generation_page,
     notebook_iframe,
 )
@@ -29,6 +30,7 @@ from glassformer.explorer.traces import StoredTrace, TraceStore
 from glassformer.explorer.views import distribution
 from glassformer.inspect.session import Session
 from glassformer.model import Model
+from glassformer.pages import check_html_path
 from tests.explorer.conftest import INSPECTABLE, STAND_IN, TEXTS, texts_for
 from tests.explorer.reader import Reader
 
@@ -67,7 +69,8 @@ def test_it_holds_every_overview_and_every_layer(models: dict[str, Model], famil
         )
         assert frame == whole
     found = reader.session()
-    assert found["exact_layers"] == {name: [0, 1] for name in session.maps}
+    exact = {name: [layer for layer in (0, 1) if f"layer/{name}/{layer}" in expected] for name in session.maps}
+    assert found["exact_layers"] == exact
     assert found["texts"] == list(session.texts)
     assert found["command"].endswith("--html page.html")
     assert "start" not in found
@@ -83,6 +86,16 @@ def test_what_a_page_cannot_compute_is_not_in_it(models: dict[str, Model]) -> No
     assert reader.session()["exact_layers"] == {"self": []}
     with pytest.raises(DataError, match=r"layer 1 sees blocks of 1, 1 random, which a page cannot compute"):
         str(page_of(models["big_bird"], text, layers=[1])[1])
+    assert views.row(session, map="self", layer=1, head=0, query=4)
+
+
+def test_a_page_holds_no_bias_that_depends_on_contents(models: dict[str, Model]) -> None:
+    """Disentangled attention: overviews are there, and no layers from which a page would compute other scores."""
+    text = "time flies like an arrow"
+    session, page = page_of(models["deberta-v2"], text)
+    assert Reader(str(page)).session()["exact_layers"] == {"self": []}
+    with pytest.raises(DataError, match=r"layer 1 has a position bias that depends on queries and keys"):
+        str(page_of(models["deberta-v2"], text, layers=[1])[1])
     assert views.row(session, map="self", layer=1, head=0, query=4)
 
 
@@ -258,10 +271,10 @@ def test_in_a_notebook_it_has_a_frame_of_its_own() -> None:
 
 
 def result(model: Model, **options: Any) -> tuple[SessionRuns, StoredTrace, int]:
-    traces = TraceStore(model)
+    traces = TraceStore(model.writing)
     stored = traces.begin(texts_for(model)[0], {"max_new_tokens": 4, "min_new_tokens": 4, **options})
     stored.result = stored.trace.write(stored.options)
-    return SessionRuns(model), stored, stored.result.answers[0].node
+    return SessionRuns(model.session_factory()), stored, stored.result.answers[0].node
 
 
 @pytest.mark.parametrize("family", ["llama", "t5", "whisper"])
@@ -304,3 +317,25 @@ def test_only_so_many_choices_those_of_the_path_first(
 def test_a_page_without_a_writing_names_none(models: dict[str, Model]) -> None:
     _, page = page_of(models["llama"], "time flies")
     assert 'id="trace"' not in str(page) and "generated" not in Reader(str(page)).session()
+
+
+def test_a_page_that_was_not_built_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standalone_page, "FOLDER", tmp_path / "static")
+    for damage in ("missing", "changed", "no list"):
+        (tmp_path / "static").mkdir(exist_ok=True)
+        if damage == "changed":
+            (tmp_path / "static" / "a.js").write_text("")
+            (tmp_path / "static" / "manifest.json").write_text('{"files": {"a.js": "0"}}')
+        elif damage == "no list":
+            (tmp_path / "static" / "manifest.json").write_text("[]")
+        with pytest.raises(PageMissingError, match="npm ci && npm run build"):
+            standalone_page.page_files()
+
+
+def test_the_built_page_can_be_made_into_one_file() -> None:
+    files = standalone_page.page_files()
+    index = files["index.html"].decode()
+    for mark in ("<head>", "</head>", STYLE, SCRIPT):
+        assert index.count(mark) == 1, mark
+    assert "</style" not in files["app.css"].decode().lower()
+    assert not re.search(r"https?://(?!www\.w3\.org/)", files["index.html"].decode() + files["app.css"].decode())

@@ -11,7 +11,7 @@ import pytest
 from glassformer.errors import ConfigError
 from glassformer.explorer.session_runs import SessionGone
 from glassformer.explorer.traces import OPTIONS, TraceJob, TraceStore, check_options, command_line_options
-from glassformer.generation.option_checks import VALUES
+from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.inspect.trace_recorder import StopTrace
@@ -22,7 +22,7 @@ STEP = TreeStep((), (), (), ())
 
 @pytest.fixture
 def traces(models: dict[str, Model]) -> TraceStore:
-    return TraceStore(models["llama"], max_stored=3)
+    return TraceStore(models["llama"].writing, max_stored=3)
 
 
 def done(job: TraceJob) -> list[dict[str, Any]]:
@@ -32,17 +32,17 @@ def done(job: TraceJob) -> list[dict[str, Any]]:
 
 
 def test_lines_come_once_and_in_order() -> None:
-    job = TraceJob()
+    job = TraceJob(lambda on_step: {})
     job.on_step(STEP)
     assert [list(line) for line in job.take()] == [["step"]] and job.take() == [] and not job.finished
     job.on_step(STEP)
-    job.finish({"ready": {}})
+    job.run(job.queue_last_line)
     assert job.finished
     assert [list(line) for line in job.take()] == [["step"], ["ready"]] and job.take() == []
 
 
 def test_a_stop_ends_it_with_its_next_step() -> None:
-    job = TraceJob()
+    job = TraceJob(lambda on_step: {})
     job.stop()
     with pytest.raises(StopTrace):
         job.on_step(STEP)
@@ -104,7 +104,7 @@ def test_two_may_write_in_one_tree(traces: TraceStore) -> None:
 
 
 def test_options_are_those_of_generate() -> None:
-    assert set(OPTIONS) <= VALUES.keys()
+    assert set(OPTIONS) <= GenerationOptions.__dataclass_fields__.keys()
     assert check_options({"num_beams": 2}) == {"max_new_tokens": 40, "num_beams": 2}
     assert check_options({"max_new_tokens": 7}) == {"max_new_tokens": 7}
     for values, message in (({"beams": 2}, "takes no 'beams'"), ({"num_beams": 33}, "at most 32")):

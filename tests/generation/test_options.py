@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from glassformer import ConfigError, DataError, Model, UnsupportedError, load
-from glassformer.generation.options import GenerationDefaults, GenerationOptions
+from glassformer.generation.generate import GenerationDefaults
+from glassformer.generation.options import GenerationOptions
 from glassformer.models import FAMILIES
 
 IDS = torch.tensor([[5, 17, 3, 9]])

@@ -16,7 +16,7 @@ from glassformer import Model
 from tests.parity.families import ROWS, Row
 from tests.parity.sides import PRECISIONS, lifted, load_ours, load_theirs, make
 
-FAMILIES = ("gpt2", "llama", "mixtral", "t5", "bart", "pegasus", "marian")
+FAMILIES = ("gpt2", "granite", "llama", "mixtral", "t5", "bart", "pegasus", "marian")
 ROOMY = {"gpt2": {"n_positions": 128}, "t5": {"num_decoder_layers": 1}}
 """Room for 64 tokens, and what keeps a random network from saying one word over and over."""
 

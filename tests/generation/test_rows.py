@@ -239,6 +239,54 @@ def test_more_than_a_model_was_made_for_is_said(tmp_path: Path) -> None:
         model.generate(ids, max_new_tokens=2, truncation=True)
 
 
+LONGROPE = {
+    "original_max_position_embeddings": 6,
+    "rope_scaling": {
+        **{"type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.0, 2.0, 6.0]},
+        "original_max_position_embeddings": 6,
+    },
+}
+
+
+def longrope_network() -> Network:
+    torch.manual_seed(4)
+    model = Model.from_config({**FAMILIES["phi3"].tiny, **LONGROPE}, task="text-generation").eval()
+    for parameter in model.network.parameters():
+        parameter.data.add_(torch.randn_like(parameter) * 0.2)
+    return model.network.double()
+
+
+def test_rows_that_outgrow_the_trained_length_are_read_anew() -> None:
+    """One row after the other, with beams in between, and back below that length."""
+    network = longrope_network()
+    rows, whole = rows_of(network), rows_of(network, cached=False)
+    for step in range(6):  # lengths 2 and 4 at first
+        torch.testing.assert_close(rows.logits(), whole.logits(), atol=1e-10, rtol=1e-10)
+        tokens = torch.tensor([3 + step, 5 + step])
+        for either in (rows, whole):
+            either.append(tokens)
+            either.pick(torch.tensor([0, 1] if step % 2 else [1, 0]))
+    for either in (rows, whole):
+        either.rewrite(either.ids[:, :5])
+    torch.testing.assert_close(rows.logits(), whole.logits(), atol=1e-10, rtol=1e-10)
+
+
+def test_generation_beyond_the_trained_length_is_the_reference_librarys(tmp_path: Path) -> None:
+    from transformers import Phi3Config, Phi3ForCausalLM
+
+    torch.manual_seed(4)
+    theirs = Phi3ForCausalLM(Phi3Config(**{**FAMILIES["phi3"].tiny, **LONGROPE})).eval()
+    for parameter in theirs.parameters():
+        parameter.data.add_(torch.randn_like(parameter) * 0.2)
+    theirs.save_pretrained(tmp_path)
+    ids = torch.tensor([[7, 2, 61]])
+    expected = theirs.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=98)
+    model = load(tmp_path)
+    for cached in (True, False):
+        ours = model.generate(ids, max_new_tokens=12, eos_token_id=98, use_cache=cached)
+        assert ours.tolist() == expected.tolist()
+
+
 def test_rows_of_a_batch_are_cut_alone(models: dict[str, Model]) -> None:
     model = models["gpt2"]
     with pytest.warns(UserWarning, match="1 of 2 prompts"):

@@ -21,7 +21,7 @@ import pytest
 
 from glassformer.errors import DataError, WeightsError
 from glassformer.hub import resolve
-from glassformer.hub.files import missing_files, model_files
+from glassformer.hub.find import missing_files, model_files
 from tests.hub.hub_server import COMMIT, Fault, HubServer, Repository, Serve
 
 
@@ -99,7 +99,7 @@ def test_only_what_is_needed_is_fetched_and_the_second_time_nothing(serve: Serve
 def test_files_are_read_through_once(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(repository())
     fetch(server, tmp_path)
-    monkeypatch.setattr("glassformer.hub.verify._digest", lambda *_: pytest.fail("read through again"))
+    monkeypatch.setattr("glassformer.hub.fetch._digest", lambda *_: pytest.fail("read through again"))
     fetch(server, tmp_path)
 
 

@@ -19,6 +19,7 @@ from glassformer.core import (
 from glassformer.core.flow import Batch
 from glassformer.inspect import AttentionHead, Session, SessionInput, Token
 from glassformer.models import FAMILIES, ConfigReader, Network
+from glassformer.models._network import Sizes
 from tests.core.small import STACKS, WIDTH, perturbed
 from tests.senses import batch_of
 from tests.senses import network_of as blank
@@ -33,8 +34,8 @@ class Plain(Network):
     """An embedding and a stack, nothing else."""
 
     def __init__(self, spec: StackSpec, positions: int = 64) -> None:
-        super().__init__()
         embed = EmbeddingSpec(vocabulary=99, width=WIDTH, positions=LearnedPositionsSpec(count=positions))
+        super().__init__(Sizes.of_text(embed))
         self.embed = Embedding(embed)
         self.blocks = Stack(spec)
         self.head = None

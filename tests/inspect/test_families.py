@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.core.positions import PositionBias
 from glassformer.inspect.families import MARKS, POSITIONS, as_markdown, family_table, update_page
 from glassformer.models import FAMILIES
 
@@ -58,4 +59,5 @@ def test_every_family_says_what_is_its_own(family: str) -> None:
     line = LINES[family]
     assert line.distinction and len(line.distinction) < 120 and "|" not in line.distinction
     assert line.norms and line.attention and line.feed_forward and line.reads and line.tasks
-    assert line.positions in {"none", *POSITIONS.values()} or "," in line.positions
+    biases = {bias.KIND for bias in PositionBias.__subclasses__()}
+    assert line.positions in {"none", *POSITIONS.values(), *biases} or "," in line.positions

@@ -73,7 +73,10 @@ def test_the_six_steps_recombine_by_hand(kind: str) -> None:
             biases, masked = head.bias(i), head.masked(i)
             bias = [0.0] * len(keys) if biases is None else biases[0].tolist()
             hidden = [False] * len(keys) if masked is None else masked[0].tolist()
-            scores = [-math.inf if hidden[j] else p * head.scale + bias[j] for j, p in enumerate(products)]
+            scaled = [p * head.scale for p in products]
+            if (cap := head.score_cap) is not None:
+                scaled = [cap * math.tanh(s / cap) for s in scaled]
+            scores = [-math.inf if hidden[j] else s + bias[j] for j, s in enumerate(scaled)]
             largest = max(scores)
             powers = [math.exp(score - largest) for score in scores]
             total_power = sum(powers)

@@ -35,7 +35,7 @@ TRANSLATORS = ["bart", "t5", "transformer"]
 def build(family: str, task: str, device: str = "cpu", **changes: Any) -> Network:
     """A tiny network in training mode that drops nothing."""
     record = FAMILIES[family]
-    spec = record.spec(ConfigReader({**record.tiny, **changes}))
+    spec = record.spec(ConfigReader({**record.tiny, **record.requires.get(task, {}), **changes}))
     with torch.device(device):
         network = record.build(spec, task)
     for module in network.modules():

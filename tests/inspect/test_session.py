@@ -19,6 +19,7 @@ from glassformer.engine.prepare import prepare, prepared_precision
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.inspect import Session, SessionInput
 from glassformer.models import FAMILIES, Network
+from glassformer.models._network import Sizes
 from tests.core.small import STACKS, fused_calls
 from tests.e2e.tiny_models import looked_at, make_folder
 from tests.inspect.passes import (
@@ -69,6 +70,20 @@ def test_states_are_the_stream_at_every_block(kind: str) -> None:
 # ------------------------------------------------------------------------------------------------- what it costs
 
 
+@pytest.mark.parametrize(
+    ("kind", "bases"),
+    [
+        ("two bases, one layer without", (10_000.0, 50.0, None)),
+        ("gemma3_text", (10_000.0, 1_000_000.0, 10_000.0)),
+        ("bert", (None, None, None)),
+    ],
+)
+def test_a_map_says_the_rotary_base_of_each_layer(kind: str, bases: tuple[float | None, ...]) -> None:
+    result = session_of(kind).maps["self"]
+    assert result.rotary_bases == bases
+    assert result.rotary is any(bases)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_pass_stays_on_the_fused_kernel_and_runs_no_head(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = network_of(kind)
@@ -82,7 +97,9 @@ def test_the_pass_stays_on_the_fused_kernel_and_runs_no_head(kind: str, monkeypa
     with fused_calls(monkeypatch) as calls:
         session = Session(network, reading_of(kind))
     each = 2 if kind == "big_bird" else 1  # its first and last blocks see all, the others do not
-    assert len(calls) == each * sum(result.layers for result in session.maps.values())
+    layers = [session.attention_layer(i, name) for name, m in session.maps.items() for i in range(m.layers)]
+    fused = [layer for layer in layers if layer.attention.spec.score_cap is None]  # the kernel has no soft cap
+    assert len(calls) == each * len(fused)
     with fused_calls(monkeypatch) as calls:
         session.overview(0, next(iter(session.maps)))
     assert calls == []  # looking does not run the pass again
@@ -297,7 +314,7 @@ class Nothing(Network):
     """A network without attention."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Sizes(width=2))
         self.linear = nn.Linear(2, 2)
         self.head = None
 

@@ -95,11 +95,11 @@ def test_the_letters_are_the_sizes(family: str, task: str) -> None:
             own["T"] = own["S"] = len(reading.streams["image" if tower == "vision" else "text"])
             own["D"] = config.get("hidden_size", 0)
             own["E"], own["F"] = own["D"] // 4, config.get("intermediate_size", 0)
-            own["J"] = tiny["projection_dim"]
         if family == "imagegpt":
             own["V"] -= 1  # its start token is never written
         own |= {"W": tiny["conv_dim"][-1]} if "conv_dim" in tiny else {}
         own |= {"X": 4, "N": 2, "R": row.shape[1]}  # how many tokens an expert gets is what the router says
+        own["J"] = tiny.get("projection_dim", 0)
         own["O"] = tiny.get("num_aggregation_labels", 0)
         own["C"] = 2 if task in ("next-sentence-prediction", "pre-training") else 5
         assert tuple(own[letter] for letter in row.axes) == row.shape, row

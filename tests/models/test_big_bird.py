@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from glassformer import Model, UnsupportedError
-from glassformer.core import Attention, BlockSparseAttention, Tape
+from glassformer.core import Attention, Tape
 from glassformer.inspect import Session
 from glassformer.models import FAMILIES, ConfigReader, big_bird
+from glassformer.models.big_bird import BlockSparseAttention
 from tests.inspect.passes import heard, network_of, reading_of
 from tests.parity.families import ROWS
 from tests.parity.inputs import Inputs

@@ -14,6 +14,7 @@ from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
 from glassformer.models._config import IGNORED_KEYS, KNOWN_FEATURES, MAX_LAYERS
 from glassformer.models._family import TASK_ALIASES
+from glassformer.models._network import Sizes
 from glassformer.weights.names import Slice
 
 families = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -193,7 +194,7 @@ def test_families_are_looked_up_by_model_type() -> None:
 
 def test_a_network_without_states_says_so() -> None:
     with pytest.raises(NotImplementedError, match=r"Network does not implement states\(batch, flow\)"):
-        Network()(Batch(input_ids=torch.ones(1, 1, dtype=torch.long)), Flow())
+        Network(Sizes(width=1))(Batch(input_ids=torch.ones(1, 1, dtype=torch.long)), Flow())
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])

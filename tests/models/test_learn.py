@@ -24,7 +24,7 @@ from tests.parity.inputs import draw_inputs, draw_labels
 
 def build(row: Row, architecture: str) -> tuple[Network, Batch, Flow, Any]:
     """A tiny network in which nothing is dropped, what a call hands it, and labels."""
-    config = {**row.config(**row.no_dropout), "architectures": [architecture]}
+    config = {**row.config(architecture, **row.no_dropout), "architectures": [architecture]}
     torch.manual_seed(0)
     model = Model.from_config(config).train()
     calls: list[tuple[Batch, Flow]] = []

@@ -54,7 +54,8 @@ def test_what_a_bare_config_means() -> None:
     )
     experts = spec.blocks.blocks[0].feed_forward
     assert (experts.experts, experts.experts_per_token) == (8, 2)
-    assert spec.blocks.rotary.theta == 1e6 and spec.final_norm.eps == spec.blocks.blocks[0].before.eps == 1e-5
+    block = spec.blocks.blocks[0]
+    assert block.attention.rotary.theta == 1e6 and spec.final_norm.eps == block.residual.before.eps == 1e-5
     assert spec.blocks.blocks[0].attention.window is None
 
 

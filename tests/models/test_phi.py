@@ -27,10 +27,10 @@ def test_every_block_is_a_parallel_one() -> None:
 
 
 def test_half_of_each_head_is_turned_unless_the_config_says_otherwise() -> None:
-    assert model_of().spec.blocks.rotary.width == 4
-    assert model_of(partial_rotary_factor=0.25).spec.blocks.rotary.width == 2
+    assert model_of().spec.blocks.blocks[0].attention.rotary.width == 4
+    assert model_of(partial_rotary_factor=0.25).spec.blocks.blocks[0].attention.rotary.width == 2
     wide = {"hidden_size": 2560, "num_attention_heads": 32, "partial_rotary_factor": 0.4}  # as in Phi-2
-    assert Model.from_config({**TINY, **wide}, device="meta").spec.blocks.rotary.width == 32
+    assert Model.from_config({**TINY, **wide}, device="meta").spec.blocks.blocks[0].attention.rotary.width == 32
 
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 1.5])

@@ -54,6 +54,9 @@ ROUNDED = {
     # What papers and announcements say, and how near that is.
     "transformer-base": (65e6, 0.03),  # Vaswani et al. 2017, table 3; the vocabulary is "about 37000"
     "transformer-big": (213e6, 0.01),  # the same
+    "modernbert-base": (149e6, 0.01),  # Warner et al. 2024, section 2.1.2, and the next
+    "modernbert-large": (395e6, 0.01),
+    "nomic-embed-text": (137e6, 0.01),  # Nussbaum et al. 2024, abstract
     "gpt3-125m": (125e6, 0.01),  # Brown et al. 2020, table 2.1, and the next five
     "gpt3-350m": (350e6, 0.02),
     "gpt3-760m": (760e6, 0.01),

@@ -60,7 +60,7 @@ def test_rows_up_to_padding_are_no_positions(family: str) -> None:
     [
         ({"max_position_embeddings": 2, "pad_token_id": 1}, ConfigError, "from 3 to"),
         ({"pad_token_id": -1}, ConfigError, r"pad_token_id is -1; it must be a whole number from 0"),
-        ({"is_decoder": True}, UnsupportedError, "is_decoder = True"),
+        ({"is_decoder": "yes"}, UnsupportedError, "is_decoder = 'yes'"),
         ({"add_cross_attention": True}, UnsupportedError, "add_cross_attention = True"),
         ({"tie_word_embeddings": False}, UnsupportedError, "tie_word_embeddings = False"),
         ({"position_embedding_type": "relative_key"}, UnsupportedError, "position_embedding_type"),

@@ -195,7 +195,7 @@ def test_what_a_bare_config_means_is_what_the_reference_means(family: str) -> No
             defaults.mask_time_min_masks,
         )
         block = spec.blocks.blocks[0]
-        assert (block.dropout, block.attention.dropout, block.feed_forward.dropout) == (
+        assert (block.residual.dropout, block.attention.dropout, block.feed_forward.dropout) == (
             defaults.hidden_dropout,
             defaults.attention_dropout,
             defaults.activation_dropout,

@@ -7,7 +7,7 @@ tiny random model of the reference library ─ perturb every parameter ─ save 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,7 @@ class Row:
     inert: those that must not change a number
     lifted: fp64 is compared with `glassformer.evaluation.parity.widened`, which lifts the reference's fp32 steps;
         False where it cannot, and then fp64 is compared at 2e-6
+    by_longest: those that change with the length of a text, which the reference takes from the longest of a batch
     fp32_only: variations that the reference cannot run in fp64 at all
     fp32, reason: a wider tolerance, and why this family needs it
     computed: what files hold beside the parameters: we compute it, or no head reads it, and do not write it
@@ -48,6 +49,7 @@ class Row:
     family: str
     variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     inert: frozenset[str] = frozenset()
+    by_longest: frozenset[str] = frozenset()
     lifted: bool = True
     fp32_only: frozenset[str] = frozenset()
     fp32: float = FP32
@@ -80,7 +82,7 @@ class Row:
 
     @property
     def decodes(self) -> bool:
-        return "text-generation" in self.record.tasks
+        return self.record.architectures[self.main] == "text-generation"
 
     @property
     def translates(self) -> bool:
@@ -117,7 +119,7 @@ class Row:
         """The architecture on which variations are tried: the language model."""
         if self.shows is not None:
             return self.shows
-        writes = ("text-generation", "translation", "fill-mask")
+        writes = ("fill-mask", "text-generation", "translation")
         return self.record.architecture(next(task for task in writes if task in self.record.tasks))
 
     @property
@@ -126,8 +128,10 @@ class Row:
         task = self.record.architectures[self.main]
         return self.record.names(self.record.spec(ConfigReader(self.config())), task).prefix
 
-    def config(self, **changes: Any) -> dict[str, Any]:
-        return {**self.record.tiny, **changes}
+    def config(self, architecture: str | None = None, **changes: Any) -> dict[str, Any]:
+        """The tiny config, with what an architecture requires."""
+        task = self.record.architectures[architecture or self.main]
+        return {**self.record.tiny, **self.record.requires.get(task, {}), **changes}
 
 
 LLAMA3 = {
@@ -136,6 +140,13 @@ LLAMA3 = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
+}
+YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}
+LONGROPE = {
+    "rope_type": "longrope",
+    "short_factor": [1.0, 1.1, 1.3, 1.6],
+    "long_factor": [1.0, 1.7, 4.0, 8.0],
+    "original_max_position_embeddings": 8,
 }
 OLD_LLAMA3 = {key: value for key, value in LLAMA3.items() if key != "rope_type"} | {"type": "llama3"}
 
@@ -233,7 +244,24 @@ CLIP_TOWER: Mapping[str, Mapping[str, Any]] = {
     "one head": {"num_attention_heads": 1},
     "one layer": {"num_hidden_layers": 1},
     "narrow": {"hidden_size": 8, "intermediate_size": 5},
-    "unused keys": {"projection_dim": 7, "initializer_factor": 2.0, "dropout": 0.3},
+    "narrow projection": {"projection_dim": 7},
+    "unused keys": {"initializer_factor": 2.0, "dropout": 0.3},
+}
+
+LIKE_DEBERTA = {
+    "content to position alone": {"pos_att_type": ["c2p"]},
+    "position to content alone": {"pos_att_type": "p2c"},
+    "no terms of positions": {"pos_att_type": []},
+    "no relative positions, and their scale": {"relative_attention": False, "norm_rel_ebd": "none"},
+    "head of the published files": {"legacy": False},
+    "relu": {"hidden_act": "relu"},
+    "large eps": {"layer_norm_eps": 1e-2},
+    "one head": {"num_attention_heads": 1},
+    "one layer": {"num_hidden_layers": 1},
+    "keys of heads": {
+        **{"cls_dropout": 0.3, "pooler_dropout": 0.2, "pooler_hidden_act": "relu"},
+        **{"embedding_size": 32, "pooler_hidden_size": 32},
+    },
 }
 
 ROWS = (
@@ -275,6 +303,13 @@ ROWS = (
                 "add_final_layer_norm": False,
                 "static_position_embeddings": True,
                 "share_encoder_decoder_embeddings": True,
+            },
+            "a table for each side": {"share_encoder_decoder_embeddings": False},
+            "two vocabularies": {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 120},
+            "two vocabularies and a head": {
+                "share_encoder_decoder_embeddings": False,
+                "decoder_vocab_size": 120,
+                "tie_word_embeddings": False,
             },
         },
         inert=frozenset({"scaled embedding", "few positions", "unused keys", "old switches"}),
@@ -355,6 +390,41 @@ ROWS = (
             "narrow": {"hidden_size": 8, "intermediate_size": 5, "num_attention_heads": 2},
             "few positions": {"max_position_embeddings": 12},
         },
+    ),
+    Row(
+        family="albert",
+        variations={
+            "gelu": {"hidden_act": "gelu"},
+            "no second segment": {"type_vocab_size": 1},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "one layer": {"num_hidden_layers": 1},
+            "five layers in two groups": {"num_hidden_layers": 5, "num_hidden_groups": 2},
+            "two blocks a layer": {"num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2},
+            "embedding as wide as the layers": {"embedding_size": 24},
+            "few positions": {"max_position_embeddings": 12},
+            "unused keys": {**{"down_scale_factor": 2, "gap_size": 1, "net_structure_type": 1, "num_memory_blocks": 3}},
+        },
+        inert=frozenset({"unused keys"}),
+        no_dropout={"classifier_dropout_prob": 0.0},
+    ),
+    Row(
+        family="electra",
+        variations={
+            "gelu_new": {"hidden_act": "gelu_new"},
+            "no second segment": {"type_vocab_size": 1},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "one layer": {"num_hidden_layers": 1},
+            "embedding as wide as the layers": {"embedding_size": 24},
+            "output of its own": {"tie_word_embeddings": False},
+            "few positions": {"max_position_embeddings": 12},
+            "unused keys": {
+                **{"summary_type": "mean", "summary_use_proj": False, "summary_activation": "tanh"},
+                "summary_last_dropout": 0.7,
+            },
+        },
+        inert=frozenset({"unused keys"}),
     ),
     Row(
         family="tapas",
@@ -560,8 +630,8 @@ ROWS = (
         },
         inert=frozenset({"unused keys"}),
         no_dropout={},
-        shows="CLIPTextModel",
-        logits="last_hidden_state",
+        shows="CLIPTextModelWithProjection",
+        logits="text_embeds",
         final_is_last=False,
     ),
     Row(
@@ -574,8 +644,8 @@ ROWS = (
         },
         inert=frozenset({"unused keys"}),
         no_dropout={},
-        shows="CLIPVisionModel",
-        logits="pooler_output",
+        shows="CLIPVisionModelWithProjection",
+        logits="image_embeds",
         final_is_last=False,
     ),
     Row(
@@ -635,6 +705,150 @@ ROWS = (
                     **{k: v for k, v in LLAMA3.items() if k != "original_max_position_embeddings"},
                 },
             },
+            "yarn rotary": {"rope_parameters": {"rope_theta": 100.0, **YARN}},
+            "yarn rotary, old": {
+                "rope_theta": 100.0,
+                "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+            },
+            "yarn rotary, ramp and attention given": {
+                "rope_parameters": {
+                    **{"rope_theta": 100.0, **YARN, "beta_fast": 4.0, "beta_slow": 0.5},
+                    **{"truncate": False, "attention_factor": 0.8},
+                }
+            },
+            "yarn rotary, attention of DeepSeek": {
+                "rope_parameters": {"rope_theta": 100.0, **YARN, "mscale": 1.0, "mscale_all_dim": 0.4}
+            },
+            "yarn rotary, factor from the lengths": {"rope_parameters": {"rope_theta": 100.0, **YARN, "factor": None}},
+            "yarn rotary, length beside the section": {
+                "original_max_position_embeddings": 32,
+                "rope_parameters": {"rope_theta": 100.0, **YARN},
+            },
+            "dynamic rotary": {
+                "max_position_embeddings": 8,
+                "rope_parameters": {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 4.0},
+            },
+            "dynamic rotary, old": {
+                "max_position_embeddings": 8,
+                "rope_scaling": {"type": "dynamic", "factor": 2.0},
+            },
+            "dynamic rotary, short text": {
+                "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0}
+            },
+            "longrope rotary, long text": {"rope_parameters": {"rope_theta": 100.0, **LONGROPE}},
+            "longrope rotary, short text": {
+                "rope_parameters": {
+                    **{"rope_theta": 100.0, **LONGROPE},
+                    **{"original_max_position_embeddings": 16, "factor": 2.0},
+                }
+            },
+            "longrope rotary, attention given": {
+                "rope_parameters": {"rope_theta": 100.0, **LONGROPE, "attention_factor": 1.3}
+            },
+        },
+        inert=frozenset({"dynamic rotary, short text"}),
+        by_longest=frozenset({"dynamic rotary", "dynamic rotary, old", "longrope rotary, long text"})
+        | {"longrope rotary, attention given"},
+    ),
+    Row(
+        family="gemma",
+        variations={
+            "exact gelu is its approximation": {"hidden_act": "gelu"},
+            "silu": {"hidden_act": "silu"},
+            "untied": {"tie_word_embeddings": False},
+            "one key head": {"num_key_value_heads": 1},
+            "wide heads": {"head_dim": 16},
+            "biases": {"attention_bias": True},
+            "large eps": {"rms_norm_eps": 1e-2},
+            "slow rotary": {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},
+            "slow rotary, old": {"rope_theta": 500_000.0},
+            "unused keys": {"hidden_activation": "relu", "cache_implementation": "hybrid"},
+        },
+        inert=frozenset({"exact gelu is its approximation", "unused keys"}),
+    ),
+    Row(
+        family="gemma2",
+        variations={
+            "no caps": {"attn_logit_softcapping": None, "final_logit_softcapping": None},
+            "caps as published": {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+            "a cap of logits alone": {"attn_logit_softcapping": None},
+            "a cap of scores alone": {"final_logit_softcapping": None},
+            "scores divided by more": {"query_pre_attn_scalar": 144},
+            "window of one": {"sliding_window": 1},
+            "window longer than the text": {"sliding_window": 4096},
+            "no layer slides": {"layer_types": ["full_attention"] * 3},
+            "two layers slide": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+            "silu": {"hidden_activation": "silu"},
+            "untied": {"tie_word_embeddings": False},
+            "one key head": {"num_key_value_heads": 1},
+            "as many key heads": {"num_key_value_heads": 4},
+            "wide heads": {"head_dim": 16},
+            "biases": {"attention_bias": True},
+            "large eps": {"rms_norm_eps": 1e-2},
+            "slow rotary, old": {"rope_theta": 500_000.0},
+            "unused keys": {"hidden_act": "relu", "cache_implementation": "hybrid"},
+        },
+        inert=frozenset({"unused keys"}),
+        reference_fuses=False,
+    ),
+    Row(
+        family="gemma3_text",
+        variations={
+            "every third layer sees all": {"sliding_window_pattern": 3},
+            "each layer named": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+            "no layer slides": {"layer_types": ["full_attention"] * 3},
+            "scores divided by more": {"query_pre_attn_scalar": 144},
+            "capped logits": {"final_logit_softcapping": 1.5},
+            "window of one": {"sliding_window": 1},
+            "silu": {"hidden_activation": "silu"},
+            "untied": {"tie_word_embeddings": False},
+            "one key head": {"num_key_value_heads": 1},
+            "wide heads": {"head_dim": 16},
+            "biases": {"attention_bias": True},
+            "large eps": {"rms_norm_eps": 1e-2},
+            "other bases, old": {"rope_theta": 100.0, "rope_local_base_freq": 20.0},
+            "scaled without a window, old": {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+            "other bases and scaling": {
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "linear", "rope_theta": 100.0, "factor": 8.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+                }
+            },
+            "one base given": {
+                "rope_local_base_freq": 20.0,
+                "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 100.0}},
+            },
+        },
+    ),
+    Row(
+        family="granite",
+        variations={
+            "no multipliers": {
+                "embedding_multiplier": 1.0,
+                "attention_multiplier": 1.0,
+                "residual_multiplier": 1.0,
+                "logits_scaling": 1.0,
+            },
+            "as published": {
+                "embedding_multiplier": 12,
+                "attention_multiplier": 0.0078125,
+                "residual_multiplier": 0.22,
+                "logits_scaling": 16,
+            },
+            "larger embeddings": {"embedding_multiplier": 12.0},
+            "softer attention": {"attention_multiplier": 0.0625},
+            "a larger residual branch": {"residual_multiplier": 1.5},
+            "larger logits": {"logits_scaling": 0.5},
+            "tied": {"tie_word_embeddings": True},
+            "one key head": {"num_key_value_heads": 1},
+            "as many key heads": {"num_key_value_heads": None},
+            "wide heads": {"head_dim": 16},
+            "biases": {"attention_bias": True, "mlp_bias": True},
+            "gelu": {"hidden_act": "gelu"},
+            "large eps": {"rms_norm_eps": 1e-2},
+            "slow rotary": {"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}},
+            "slow rotary, old": {"rope_theta": 500_000.0},
+            "linear rotary, old": {"rope_theta": 1_000.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
         },
     ),
     Row(
@@ -681,12 +895,77 @@ ROWS = (
         inert=frozenset({"weight of a loss that is off", "no jitter", "nulls"}),
     ),
     Row(
+        family="modernbert",
+        variations={
+            "window of one": {"local_attention": 1},
+            "window of an odd number": {"local_attention": 5},
+            "window longer than the text": {"local_attention": 128},
+            "every second layer global": {"global_attn_every_n_layers": 2},
+            "every layer global": {"global_attn_every_n_layers": 1},
+            "layers by name": {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+            "bases, old": {"global_rope_theta": 100.0, "local_rope_theta": 1_000.0},
+            "bases": {
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "default", "rope_theta": 100.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 1_000.0},
+                }
+            },
+            "base of one kind of layers": {
+                "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}
+            },
+            "yarn in global layers": {
+                "rope_parameters": {
+                    "full_attention": {"rope_theta": 100.0, **YARN},
+                    "sliding_attention": {"rope_type": "default"},
+                }
+            },
+            "linear rotary, old": {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+            "biases": {"attention_bias": True, "mlp_bias": True, "norm_bias": True},
+            "biases of norms alone": {"norm_bias": True},
+            "bias of the transform": {"classifier_bias": True},
+            "no bias of the output": {"decoder_bias": False},
+            "output of its own": {"tie_word_embeddings": False},
+            "relu": {"hidden_activation": "relu"},
+            "relu in the heads": {"classifier_activation": "relu"},
+            "large eps": {"norm_eps": 1e-2},
+            "one layer": {"num_hidden_layers": 1},
+            "unused keys": {
+                **{"sparse_prediction": True, "sparse_pred_ignore_index": -1, "layer_norm_eps": 0.5},
+                **{"deterministic_flash_attn": True, "position_embedding_type": "absolute"},
+                **{"cls_token_id": 5, "initializer_cutoff_factor": 3.0, "repad_logits_with_grad": True},
+                **{"reference_compile": False, "classifier_pooling": "mean", "max_position_embeddings": 9},
+            },
+        },
+        inert=frozenset({"unused keys"}),
+        pools_padding=frozenset({"ModernBertForQuestionAnswering"}),
+    ),
+    Row(
         family="mpnet",
         variations={
             "relu": {"hidden_act": "relu"},
             "large eps": {"layer_norm_eps": 1e-2},
         },
         reference_fuses=False,
+    ),
+    Row(
+        family="nomic_bert",
+        variations={
+            "gelu": {"hidden_act": "gelu"},
+            "wide heads": {"head_dim": 12},
+            "narrow heads": {"head_dim": 4},
+            "one token type": {"type_vocab_size": 1},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one head": {"num_attention_heads": 1},
+            "one layer": {"num_hidden_layers": 1},
+            "slow rotary": {"rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0}},
+            "slow rotary, old": {"rope_theta": 10_000.0},
+            "dynamic rotary": {
+                "max_position_embeddings": 8,
+                "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1_000.0, "factor": 2.0},
+            },
+            "yarn rotary": {"rope_parameters": {"rope_theta": 100.0, **YARN}},
+        },
+        by_longest=frozenset({"dynamic rotary"}),
     ),
     Row(
         family="olmo2",
@@ -706,6 +985,7 @@ ROWS = (
             "no window": {"use_sliding_window": False},
             "window of one": {"sliding_window": 1},
             "layers by name": {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+            "yarn rotary": {"rope_parameters": {"rope_theta": 100.0, **YARN}},
             "slow rotary, old": {"rope_theta": 250_000.0},
             "tied": {"tie_word_embeddings": True},
             "one key head": {"num_key_value_heads": 1},
@@ -748,6 +1028,28 @@ ROWS = (
                 },
             },
             "slow rotary, old": {"rope_theta": 250_000.0},
+            "longrope, long text": {
+                "original_max_position_embeddings": 8,
+                "rope_scaling": {
+                    **{"type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.0, 2.0, 6.0]},
+                    "original_max_position_embeddings": 16,  # that beside the section counts
+                },
+            },
+            "longrope of the first release, short text": {
+                "original_max_position_embeddings": 16,
+                "rope_scaling": {
+                    **{"type": "su", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.0, 2.0, 6.0]},
+                    "original_max_position_embeddings": 16,
+                },
+            },
+            "longrope called yarn, no original length": {
+                "max_position_embeddings": 8192,
+                "rope_scaling": {
+                    "type": "yarn",
+                    "short_factor": [1.0, 1.1, 1.3],
+                    "long_factor": [1.0, 2.0, 6.0],
+                },
+            },
             "tied": {"tie_word_embeddings": True},
             "one key head": {"num_key_value_heads": 1},
             "as many key heads": {"num_key_value_heads": None},
@@ -762,6 +1064,7 @@ ROWS = (
             },
         },
         inert=frozenset({"unused keys"}),
+        by_longest=frozenset({"longrope, long text"}),
     ),
     Row(
         family="qwen2",
@@ -787,10 +1090,63 @@ ROWS = (
             "large eps": {"rms_norm_eps": 1e-2},
             "slow rotary": {"rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0}},
             "slow rotary, old": {"rope_theta": 1_000_000.0},
+            "yarn rotary, old": {
+                "rope_scaling": {"factor": 4.0, "original_max_position_embeddings": 16, "type": "yarn"}
+            },
             "linear rotary, old": {"rope_theta": 1_000.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
         },
         inert=frozenset({"no images"}),
         pools_padding=frozenset({"Qwen2ForQuestionAnswering"}),
+    ),
+    Row(
+        family="deberta",
+        variations={
+            **LIKE_DEBERTA,
+            "two token types": {"type_vocab_size": 2},
+            "as far as there are positions": {"max_relative_positions": -1},
+            "no absolute positions": {"position_biased_input": False},
+            "few relative positions": {"max_relative_positions": 3},
+            "another form of the terms": {"pos_att_type": "p2c|c2p", "talking_head": False},
+            "keys of the second version": {
+                "norm_rel_ebd": "layer_norm",
+                "share_att_key": True,
+                "position_buckets": 8,
+            },
+        },
+        inert=frozenset(
+            {
+                "keys of heads",
+                "another form of the terms",
+                "head of the published files",
+                "keys of the second version",
+            }
+        ),
+        no_dropout={},
+        reference_fuses=False,
+        pools_padding=frozenset({"DebertaForQuestionAnswering"}),
+    ),
+    Row(
+        family="deberta-v2",
+        variations={
+            **LIKE_DEBERTA,
+            "two token types": {"type_vocab_size": 2},
+            "absolute positions": {"position_biased_input": True},
+            "a bucket for each distance": {"position_buckets": -1, "max_relative_positions": 5},
+            "as far as there are positions": {"position_buckets": -1, "max_relative_positions": -1},
+            "four buckets": {"position_buckets": 4},
+            "buckets up to the longest text": {"max_relative_positions": -1},
+            "positions not normed": {"norm_rel_ebd": "none"},
+            "weights of positions": {"share_att_key": False},
+            "weights of content to position": {"share_att_key": False, "pos_att_type": ["c2p"]},
+            "width of a head": {"attention_head_size": 8},
+            "no convolution": {"conv_kernel_size": 0},
+            "wide convolution in groups": {"conv_kernel_size": 5, "conv_groups": 4},
+            "convolution with gelu": {"conv_act": "gelu"},
+        },
+        inert=frozenset({"keys of heads", "width of a head", "head of the published files"}),
+        no_dropout={},
+        reference_fuses=False,
+        pools_padding=frozenset({"DebertaV2ForQuestionAnswering"}),
     ),
     Row(
         family="distilbert",
@@ -898,6 +1254,13 @@ ROWS = (
                 "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 1.0}
             },
             "share in the config, old": {"partial_rotary_factor": 0.8, "rope_theta": 1_000.0},
+            "dynamic rotary": {
+                "max_position_embeddings": 8,
+                "rope_parameters": {
+                    **{"rope_type": "dynamic", "rope_theta": 100.0, "factor": 4.0},
+                    "partial_rotary_factor": 0.5,
+                },
+            },
             "linear rotary": {
                 "rope_parameters": {
                     "rope_type": "linear",
@@ -914,6 +1277,7 @@ ROWS = (
             "llama3 rotary, share not given": {"rope_parameters": {"rope_theta": 100.0, **LLAMA3}},
         },
         inert=frozenset({"nulls"}),
+        by_longest=frozenset({"dynamic rotary"}),
     ),
     Row(
         family="hubert",
@@ -1050,5 +1414,12 @@ ROWS = (
 
 BY_FAMILY = {row.family: row for row in ROWS}
 
+DECODERS = [row for row in ROWS if row.decodes]
+DECODERS += [
+    replace(row, shows=row.record.architecture("text-generation"))
+    for row in ROWS
+    if "text-generation" in row.record.tasks and not row.decodes
+]
+"""The rows of decoders, and of encoders that are used as such."""
 HEADS = [(row, architecture) for row in ROWS for architecture in row.record.architectures]
 VARIATIONS = [(row, name) for row in ROWS for name in row.variations]

@@ -161,6 +161,8 @@ def draw_inputs(config: Mapping[str, Any], padding: str, *, tokens: int = 11, se
     if senses(network) and "decoder_input_ids" not in network.READS:
         return draw_sensed(config, network.READS, padding, tokens)
     ids, keep = draw_texts(config["vocab_size"], padding, tokens, seed)
+    if config["model_type"] == "clip_text_model":  # the state of the highest id represents the text
+        ids = ended(ids.clamp(max=config["vocab_size"] - 2), keep, config["vocab_size"] - 1)
     if "decoder_input_ids" in network.READS:
         task = FAMILIES[config["model_type"]].architectures[config["architectures"][0]]
         if task in ("text-classification", "question-answering"):
@@ -252,6 +254,7 @@ def draw_labels(task: str, inputs: Any, config: Mapping[str, Any], *, seed: int 
         "image-classification": number(kinds, B),
         "audio-classification": number(kinds, B),
         "token-classification": number(kinds, B, T).where(keep, -100),
+        "replaced-token-detection": number(2, B, T).where(keep, -100),
         "visual-question-answering": number(config.get("num_qa_labels", 2), B),
     }
     if task in one:
@@ -283,6 +286,7 @@ def draw_labels(task: str, inputs: Any, config: Mapping[str, Any], *, seed: int 
         return labels, labels
     several = {
         "pre-training": {"labels": words, "next_sentence_label": number(2, B)},
+        "sentence-order-pre-training": {"labels": words, "sentence_order_label": number(2, B)},
         "table-question-answering": {"labels": number(2, B, T) * keep, "aggregation_labels": number(3, B)},
         "question-answering": {"start_positions": number(T, B), "end_positions": torch.tensor([1, T + 3, 0])},
     }

@@ -40,7 +40,7 @@ def make(
     as_written: config.json holds our sparse config in its own spelling, not the library's full one.
     """
     torch.manual_seed(7)
-    config = row.config(**changes)
+    config = row.config(architecture, **changes)
     kind = getattr(transformers, architecture)
     model = kind(kind.config_class.from_dict(dict(config)))
     perturb(model)

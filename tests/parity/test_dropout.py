@@ -16,6 +16,10 @@ from tests.parity.inputs import draw_inputs
 from tests.parity.sides import Folders, close, load_ours, load_theirs
 
 LIKE_BERT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3, "classifier_dropout": 0.4}
+LIKE_DEBERTA = {
+    **{"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
+    **{"pooler_dropout": 0.1, "cls_dropout": 0.4},
+}
 SOUND = {
     "feat_proj_dropout": 0.1,
     "hidden_dropout": 0.2,
@@ -26,17 +30,31 @@ SOUND = {
 DROPOUT: dict[str, dict[str, Any]] = {
     "bert": LIKE_BERT,
     "big_bird": LIKE_BERT,  # of block-sparse attention, neither side drops any
+    "deberta": LIKE_DEBERTA,
+    "deberta-v2": LIKE_DEBERTA,
     "distilbert": {
         "dropout": 0.2,
         "attention_dropout": 0.3,
         "seq_classif_dropout": 0.4,
         "qa_dropout": 0.5,
     },
+    "gemma2": {"attention_dropout": 0.3, "classifier_dropout": 0.4},
     "gpt2": {"embd_pdrop": 0.1, "resid_pdrop": 0.2, "attn_pdrop": 0.3, "classifier_dropout": 0.4},
+    "granite": {"attention_dropout": 0.3, "residual_multiplier": 0.5},
     "hubert": SOUND,
     "imagegpt": {"embd_pdrop": 0.1, "resid_pdrop": 0.2, "attn_pdrop": 0.3},
     "layoutlm": {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
+    "modernbert": {
+        **{"embedding_dropout": 0.1, "attention_dropout": 0.2, "mlp_dropout": 0.3, "classifier_dropout": 0.4}
+    },
+    "albert": {
+        "hidden_dropout_prob": 0.2,
+        "attention_probs_dropout_prob": 0.3,
+        "classifier_dropout_prob": 0.4,
+    },
+    "electra": LIKE_BERT,
     "mpnet": {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
+    "nomic_bert": LIKE_BERT,
     "roberta": LIKE_BERT,
     "starcoder2": {"residual_dropout": 0.2, "attention_dropout": 0.3, "embedding_dropout": 0.1},
     "t5": {"feed_forward_proj": "gated-gelu", "dropout_rate": 0.2, "classifier_dropout": 0.4},

@@ -56,7 +56,8 @@ def test_two_norms_swapped(folders: Folders, row: Row, tmp_path: Path) -> None:
     names = [name for name in tensors if any(part in name.lower() for part in ("norm", "ln_"))]
     gains = [name for name in names if name.endswith("weight")]
     assert len(gains) >= 4
-    one, other = gains[0], gains[1]
+    one = gains[0]
+    other = next(name for name in gains[1:] if tensors[name].shape == tensors[one].shape)
     swapped = tampered(folder, tmp_path / "swapped", {one: tensors[other].clone(), other: tensors[one].clone()})
     inputs = draw_inputs(load_ours(folder).config, "none")
     expected = load_theirs(folder, row)(**inputs.theirs)[row.logits]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from glassformer import Model
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training import randomness
+from glassformer.training.state import seed_all
 from tests.e2e.tiny_models import word_tokenizer
 from tests.training.tiny import BERT
 
@@ -14,6 +14,6 @@ from tests.training.tiny import BERT
 def tiny_body(folder: Path) -> Model:
     """Args: folder: where its tokenizer is put"""
     word_tokenizer().save(str(folder / "tokenizer.json"))
-    randomness.seed_all(1)
+    seed_all(1)
     tokenizer = Tokenizer.find(folder, model_type="bert")
     return Model.from_config(dict(BERT), task="feature-extraction", tokenizer=tokenizer)

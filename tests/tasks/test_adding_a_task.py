@@ -18,9 +18,9 @@ from glassformer.model import Model
 from glassformer.models import FAMILIES
 from glassformer.runs.config import parse_config
 from glassformer.tasks import base as registry
-from glassformer.tasks.loop import run_examples
-from glassformer.training import randomness
+from glassformer.tasks.microbatch import run_examples
 from glassformer.training.run import make_trainer
+from glassformer.training.state import seed_all
 from tests.tasks.added_task import Pitch
 
 
@@ -34,7 +34,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small speech encoder as others would have it: a folder."""
-    randomness.seed_all(3)
+    seed_all(3)
     config = {**FAMILIES["wav2vec2"].tiny, "model_type": "wav2vec2"}
     folder = tmp_path_factory.mktemp("base")
     Model.from_config(config, task="feature-extraction").save_pretrained(folder)

@@ -20,8 +20,7 @@ from glassformer.errors import ConfigError
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Examples
-from glassformer.tasks.loop import micro_batches
-from glassformer.tasks.microbatch import collate_inputs
+from glassformer.tasks.microbatch import collate_inputs, micro_batches
 from glassformer.text.train import train_tokenizer
 from glassformer.training.callbacks import Callback
 from glassformer.training.distributed import Distributed

@@ -85,6 +85,18 @@ def albert(folder: Path) -> None:
     train_pieces(folder / "spiece.model", **special)
 
 
+def deberta_v2(folder: Path) -> None:
+    """Without [MASK], as the published file."""
+    pieces = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+    ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}
+    train_pieces(folder / "spm.model", normalization_rule_name="identity", **ids, **pieces)
+
+
+def deberta(folder: Path) -> None:
+    special = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
+    train_merges(folder, pre_tokenizers.ByteLevel(add_prefix_space=False), special)
+
+
 def big_bird(folder: Path) -> None:
     special = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "control_symbols": "[CLS],[SEP],[MASK]"}
     train_pieces(folder / "spiece.model", normalization_rule_name="identity", **special)
@@ -167,6 +179,8 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "bart": roberta,
     "big_bird": big_bird,
     "clip": clip,
+    "deberta": deberta,
+    "deberta-v2": deberta_v2,
     "llama": llama,
     "marian": marian,
     "mbart": mbart,

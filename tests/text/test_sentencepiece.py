@@ -127,8 +127,21 @@ def test_marian_numbers_that_do_not_fit(tmp_path: Path, vocabulary: dict[str, in
 def test_marian_with_two_vocabularies(tmp_path: Path) -> None:
     marian(tmp_path, NUMBERS)
     (tmp_path / "tokenizer_config.json").write_text('{"separate_vocabs": true}')
-    with pytest.raises(UnsupportedError, match="share vocab"):
-        Tokenizer.from_folder(tmp_path)
+    source = Tokenizer.from_folder(tmp_path, model_type="marian")
+    assert source.encode("a b") == [7, 2, 0]
+    with pytest.raises(DataError, match="no tokenizer for that"):
+        source.target.encode("a b")
+    (tmp_path / "target.spm").write_bytes((tmp_path / "source.spm").read_bytes())
+    with pytest.raises(DataError, match=r"target_vocab\.json"):
+        Tokenizer.find_target(tmp_path, model_type="marian")
+    target_ids = {"</s>": 0, "<unk>": 1, "▁a": 2, "▁b": 3, "<pad>": 4}
+    (tmp_path / "target_vocab.json").write_text(json.dumps(target_ids))
+    target = Tokenizer.find_target(tmp_path, model_type="marian")
+    assert target is not None and target.encode("a b") == [2, 3, 0] and target.decode([3, 2]) == "b a"
+    Tokenizer.from_folder(tmp_path, model_type="marian").save(tmp_path / "saved")
+    again = Tokenizer.from_folder(tmp_path / "saved", model_type="marian")
+    assert again.encode("a b c") == source.encode("a b c")
+    assert again.target.encode("a b c") == target.encode("a b c")
 
 
 # ── nothing is lost ──────────────────────────────────────────────────────────────────────────────────────

@@ -11,9 +11,16 @@ from torch import nn
 
 from glassformer.data.order import ShuffledOrder, example_generator
 from glassformer.runs.folder import RunLock
-from glassformer.training import randomness
 from glassformer.training.checkpoints import Checkpoints
-from glassformer.training.state import optimiser_tensors, read_state, restore_optimiser, write_state
+from glassformer.training.state import (
+    capture_rng,
+    optimiser_tensors,
+    read_state,
+    restore_optimiser,
+    restore_rng,
+    seed_all,
+    write_state,
+)
 from glassformer.weights.write import write_checkpoint
 
 STEPS, BATCH, EXAMPLES, EVERY = 24, 4, 20, 3
@@ -24,7 +31,7 @@ class SmallRun:
 
     def __init__(self, folder: Path, forget: str = "") -> None:
         self.folder, self.forget = folder, forget
-        randomness.seed_all(7)
+        seed_all(7)
         self.network = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Dropout(0.2), nn.Linear(16, 8))
         self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-2)
         self.saves = Checkpoints(folder / "checkpoints")
@@ -59,7 +66,7 @@ class SmallRun:
         write_checkpoint(folder, self.network.state_dict())
         tensors, values = optimiser_tensors(self.optimizer, self.network.named_parameters())
         write_state(folder, tensors, {"optimiser": values, "step": self.step})
-        write_state(folder, randomness.capture(), {}, name="random")
+        write_state(folder, capture_rng(), {}, name="random")
 
     def resume(self) -> None:
         found = self.saves.latest()
@@ -72,7 +79,7 @@ class SmallRun:
         if self.forget != "optimiser":
             restore_optimiser(self.optimizer, self.network.named_parameters(), tensors, values["optimiser"])
         if self.forget != "random":
-            randomness.restore(read_state(found.folder, name="random")[0])
+            restore_rng(read_state(found.folder, name="random")[0])
         self.step = values["step"]
 
 

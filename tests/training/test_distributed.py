@@ -25,9 +25,17 @@ from tests.training.tiny import (
 )
 
 DAMPED: dict[str, Any] = {"epsilon": 1e-3, "learning_rate": 1e-3}
+SHARED: dict[str, Any] = {
+    **BERT,
+    **STILL,
+    "model_type": "albert",
+    "embedding_size": 8,
+    "classifier_dropout_prob": 0.0,
+}
 KINDS = {
     "texts": {"config": {**BERT, **STILL}, "kind": Texts, **DAMPED},
     "words, tied": {"config": {**GPT2, **STILL_GPT2}, "kind": Words, **DAMPED},
+    "layers that share parameters": {"config": SHARED, "kind": Texts, **DAMPED},
 }
 
 

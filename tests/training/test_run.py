@@ -124,6 +124,19 @@ def test_words_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
     assert glassformer.load(tmp_path / "run" / "model").config["model_type"] == "gpt2"
 
 
+def test_a_head_that_has_the_labels_is_kept(values: dict[str, Any], tmp_path: Path) -> None:
+    make_trainer(parse_config(values)).train()
+    trained = glassformer.load(tmp_path / "run" / "model")
+    same = {
+        "num_labels": 2,
+        "id2label": {"0": "fruit", "1": "time"},
+    }  # as a study names the labels of all its rows
+    changed = {**values, "output": str(tmp_path / "on"), "overrides": same}
+    changed |= {"model": str(tmp_path / "run" / "model"), "scratch": None, "tokenizer": None}
+    head = make_trainer(parse_config(changed)).network.head
+    assert all((a == b).all() for a, b in zip(head.parameters(), trained.network.head.parameters(), strict=True))
+
+
 def test_adapters_are_merged_into_what_is_saved(values: dict[str, Any], tmp_path: Path) -> None:
     make_trainer(parse_config(values)).train()
     changed = {

@@ -235,20 +235,23 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_stops_training_only_when_it_goes_on(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, save_every=1, max_failed_saves=2)
-    real, refused = trainer.run_folder.save_state, {2, 3, 5}
+    checkpoints, refused = trainer.run_folder.checkpoints, {2, 3, 5}
+    assert checkpoints is not None
+    real = checkpoints.save
 
-    def save(step: int, *rest: Any) -> Any:
+    def save(step: int, *rest: Any, **options: Any) -> Any:
         if step in refused:
             raise WeightsError("no space left on device")
-        return real(step, *rest)
+        return real(step, *rest, **options)
 
-    trainer.run_folder.save_state = save  # type: ignore[method-assign]
+    checkpoints.save = save  # type: ignore[method-assign]
     with pytest.warns(UserWarning, match="step 2 is not saved: no space"):
         trainer.train()
     assert trainer.state.step == 12
     refused |= set(range(100))
     other = trainer_of(tmp_path / "other", save_every=1, max_failed_saves=2)
-    other.run_folder.save_state = save  # type: ignore[method-assign]
+    assert other.run_folder.checkpoints is not None
+    other.run_folder.checkpoints.save = save  # type: ignore[method-assign]
     with pytest.warns(UserWarning, match="not saved"), pytest.raises(WeightsError, match="no space"):
         other.train()
     assert other.state.step == 3

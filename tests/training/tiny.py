@@ -18,7 +18,7 @@ from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Dataset, Examples, Task, text_labels
 from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example, MicroBatch
-from glassformer.training import randomness
+from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
 
 BERT = {
@@ -120,7 +120,7 @@ def some(count: int, *, seed: int = 0, longest: int = 20) -> Many:
 
 
 def model_of(config: Mapping[str, Any], task: str, *, seed: int = 1) -> Model:
-    randomness.seed_all(seed)
+    seed_all(seed)
     return Model.from_config(dict(config), task=task)
 
 

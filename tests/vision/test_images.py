@@ -231,7 +231,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, size: tuple[int
 def test_a_file_of_many_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fat.png").write_bytes(encoded("png", noise(40, 40)))
     monkeypatch.setattr(images, "MAX_BYTES", 1000)
-    with pytest.raises(DataError, match=r"fat\.png: has more than"):
+    with pytest.raises(DataError, match=r"fat\.png: has .* bytes; a file of this kind may have"):
         open_rgb(tmp_path / "fat.png")
 
 

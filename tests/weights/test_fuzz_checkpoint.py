@@ -28,7 +28,7 @@ import torch
 from safetensors.torch import save
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files.strict_json import parse_json_object
+from glassformer.files import parse_json_object
 from glassformer.weights import layout as layout_module
 from glassformer.weights.header import read_header
 from glassformer.weights.layout import find_weights
@@ -244,7 +244,7 @@ FILES: dict[str, tuple[Make, str]] = {
     "number of 5,000 digits": (
         raw(b'{"w":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,8]}}', bytes(8)), "not valid JSON"),
     "name of half a character": (
-        raw(b'{"\\ud800":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'), "not valid Unicode"),
+        raw(b'{"\\ud800":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'), "half of a surrogate pair"),
     "name that would colour the terminal": (
         raw({"\x1b[31m\x07\n": entry([3], [0, 8])}, bytes(8)), r"'\\x1b\[31m\\x07\\n'"),
     "name of a megabyte": (raw({"w" * 1_000_000: entry([3], [0, 8])}, bytes(8)), r"1000002 characters"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from glassformer.weights.names import (
     Fused,
     FusedNoKeyBias,
+    HeadByHead,
     Rule,
     Same,
     Slice,
@@ -62,6 +63,21 @@ def test_a_vector_may_be_the_only_row_of_their_matrix() -> None:
     assert rule.shapes((3,)) == [(1, 3)]
     assert rule.write(vector)[0].tolist() == [[0, 1, 2]]
     assert torch.equal(rule.read(rule.write(vector)), vector)
+
+
+@given(heads=SIZES, E=SIZES, D=SIZES)
+def test_heads_one_after_another_become_all_queries_before_all_keys(heads: int, E: int, D: int) -> None:
+    rule = HeadByHead("a", heads)
+    matrix, vector = torch.randn(heads * 3 * E, D), torch.arange(heads * 3 * E)
+    ours = rule.read([matrix])
+    assert rule.shapes(tuple(ours.shape)) == [tuple(matrix.shape)]
+    for head in range(heads):
+        for part in range(3):  # q, k, v
+            start, there = (part * heads + head) * E, (head * 3 + part) * E
+            assert torch.equal(ours[start : start + E], matrix[there : there + E])
+    for theirs in (matrix, vector):
+        (again,) = rule.write(rule.read([theirs]))
+        assert again.is_contiguous() and torch.equal(again, theirs)
 
 
 @given(X=SIZES, rows=SIZES, D=SIZES, parts=st.integers(1, 3))

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 
 from glassformer.errors import WeightsError
-from glassformer.weights.header import read_file_header
+from glassformer.weights import mapping
+from glassformer.weights.header import DTYPE_NAMES, read_file_header
 from glassformer.weights.read import open_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -285,3 +286,114 @@ def test_a_passing_tensor_takes_its_pages_of_the_file_with_it(tmp_path: Path) ->
         assert mappings() == 0
         stays = checkpoint.read("b")
         assert checkpoint.read("b").data_ptr() == stays.data_ptr() and mappings() == 1
+
+
+def test_the_bytes_of_a_tensor_are_read_into_another(tmp_path: Path) -> None:
+    stored = {"a": torch.randn(5, 3).bfloat16(), "b": torch.randn(7), "none": torch.empty(0, 2)}
+    save_file(stored, tmp_path / "model.safetensors")
+    whole = torch.zeros(9, 3, dtype=torch.bfloat16)
+    with open_checkpoint(tmp_path) as checkpoint:
+        checkpoint.read_into("a", whole[2:7])
+        assert whole[2:7].equal(stored["a"]) and not whole[:2].any() and not whole[7:].any()
+        for name in ("b", "none"):
+            target = torch.zeros_like(stored[name])
+            checkpoint.read_into(name, target)
+            assert target.equal(stored[name])
+    with pytest.raises(WeightsError, match="closed"):
+        checkpoint.read_into("b", torch.zeros(7))
+
+
+def test_another_file_in_its_place_is_not_read_into_a_tensor(tmp_path: Path) -> None:
+    path, target = tmp_path / "model.safetensors", torch.zeros(4)
+    save_file({"w": torch.ones(4)}, path)
+    with open_checkpoint(tmp_path) as checkpoint:
+        path.unlink()
+        with pytest.raises(WeightsError, match="cannot be opened"):
+            checkpoint.read_into("w", target)
+    save_file({"w": torch.ones(4)}, path)
+    with open_checkpoint(tmp_path) as checkpoint:
+        path.unlink()
+        save_file({"w": torch.full((4,), 2.0)}, path)  # the same header
+        with pytest.raises(WeightsError, match="changed while"):
+            checkpoint.read_into("w", target)
+    assert not target.any()
+    with open_checkpoint(tmp_path) as checkpoint:
+        checkpoint.read_into("w", torch.zeros(4))
+        os.truncate(path, path.stat().st_size - 4)  # after it was opened for reading
+        with pytest.raises(WeightsError, match="changed while"):
+            checkpoint.read_into("w", target)
+
+
+ON_LINUX = pytest.mark.skipif(not mapping.SUPPORTED, reason="tensors are mapped side by side on 64-bit Linux alone")
+ROW = 2**17  # numbers: whole pages, wherever a page has up to 256 kB
+ROWS = {"k": 1, "o": 4, "q": 4, "v": 1}
+
+
+def write_parts(path: Path, names: str, dtype: torch.dtype, header_bytes: int = 1_000) -> torch.Tensor:
+    """A file with these tensors, whose header has so many bytes. Returns: q, k and v of them, end to end."""
+    tensors = {name: torch.randn(ROWS[name], ROW).to(dtype) for name in names}
+    header: dict[str, Any] = {}
+    end = 0
+    for name, x in tensors.items():
+        header[name] = entry(DTYPE_NAMES[dtype], list(x.shape), end, end + x.nbytes)
+        end += x.nbytes
+    data = b"".join(x.view(torch.uint8).numpy().tobytes() for x in tensors.values())
+    write_raw(path, header, data, b" " * (header_bytes - len(json.dumps(header))))
+    return torch.cat([tensors[name] for name in "qkv" if name in tensors]).flatten()
+
+
+@ON_LINUX
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_tensors_are_mapped_side_by_side(tmp_path: Path, dtype: torch.dtype) -> None:
+    expected = write_parts(tmp_path / "model.safetensors", "koqv", dtype)
+    for _ in range(2):
+        with open_checkpoint(tmp_path) as checkpoint:
+            fused = checkpoint.read_together(["q", "k", "v"])
+        assert fused is not None and fused.dtype == dtype and fused.equal(expected)
+        fused.zero_()  # memory, not the file
+
+
+@ON_LINUX
+def test_tensors_of_several_shards_are_mapped_side_by_side(tmp_path: Path) -> None:
+    shards = {"a.safetensors": "ko", "b.safetensors": "qv"}
+    weight_map = {name: shard for shard, names in shards.items() for name in names}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    first = write_parts(tmp_path / "a.safetensors", shards["a.safetensors"], torch.float32)
+    others = write_parts(tmp_path / "b.safetensors", shards["b.safetensors"], torch.float32)
+    query, value = others.split([ROWS["q"] * ROW, ROWS["v"] * ROW])
+    with open_checkpoint(tmp_path) as checkpoint:
+        fused = checkpoint.read_together(["q", "k", "v"])
+        assert fused is not None and fused.equal(torch.cat([query, first, value]))
+    write_parts(tmp_path / "b.safetensors", shards["b.safetensors"], torch.float32, 1_008)
+    with open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.read_together(["q", "k", "v"]) is None  # k begins elsewhere in its page than q ends
+
+
+@ON_LINUX
+def test_a_mapping_side_by_side_goes_with_its_tensor(tmp_path: Path) -> None:
+    write_parts(tmp_path / "model.safetensors", "koqv", torch.float32)
+
+    def mappings() -> int:
+        return Path("/proc/self/maps").read_text().count(str(tmp_path))
+
+    with open_checkpoint(tmp_path) as checkpoint:
+        fused = checkpoint.read_together(["q", "k", "v"])
+    assert fused is not None and mappings() == len("qkv")
+    rows = fused[5:7]
+    del fused
+    assert rows.isfinite().all() and mappings() == len("qkv")
+    del rows
+    assert mappings() == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype", "header_bytes"),
+    [
+        ("kqv", torch.uint8, 1_000),  # too small to be worth it
+        ("koqv", torch.float32, 1_001),  # numbers that begin between two addresses of their size
+    ],
+)
+def test_what_cannot_be_mapped_side_by_side(tmp_path: Path, names: str, dtype: torch.dtype, header_bytes: int) -> None:
+    write_parts(tmp_path / "model.safetensors", names, dtype, header_bytes)
+    with open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.read_together(["q", "k", "v"]) is None

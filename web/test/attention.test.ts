@@ -10,7 +10,7 @@ function layer(change: Partial<Layer> = {}): Layer {
   const k = Float64Array.of(1, 0, 0, 2, 1, 2);
   const q = Float64Array.of(1, 0, 0, 1, 1, 1);
   const v = Float64Array.of(1, 0, 0, 1, 2, 2);
-  return { heads: 1, kvHeads: 1, queries: 3, keys: 3, width: 2, scale: 0.5, q, k, v, causal: false, window: null, ...change };
+  return { heads: 1, kvHeads: 1, queries: 3, keys: 3, width: 2, scale: 0.5, scoreCap: null, q, k, v, causal: false, window: null, ...change };
 }
 
 function close(found: ArrayLike<number>, wanted: number[], within = 1e-12): void {
@@ -22,6 +22,13 @@ test("scores are q · k · scale", () => {
   close(scores(layer(), 0, 0), [0.5, 0, 0.5]);
   close(scores(layer(), 0, 1), [0, 1, 1]);
   close(scores(layer(), 0, 2), [0.5, 1, 1.5]);
+});
+
+test("a soft cap bends the scaled product, before bias and mask", () => {
+  const cap = (x: number) => 1.25 * Math.tanh(x / 1.25);
+  const bias = Float64Array.of(0, 0, 0, 4, 0);
+  close(scores(layer({ scoreCap: 1.25, bias }), 0, 0), [cap(0.5), 4, cap(0.5)]);
+  close(scores(layer({ scoreCap: 1.25 }), 0, 2), [cap(0.5), cap(1), cap(1.5)]);
 });
 
 test("softmax: shares of one, in closed form", () => {
@@ -78,7 +85,7 @@ test("a bias where there are fewer queries than keys, and a head of its own", ()
 
 test("heads share keys and values in groups of neighbours", () => {
   const grouped = layer({
-    heads: 4, kvHeads: 2, queries: 1, keys: 1, width: 1, scale: 1,
+    heads: 4, kvHeads: 2, queries: 1, keys: 1, width: 1, scale: 1, scoreCap: null,
     q: Float64Array.of(1, 2, 3, 4), k: Float64Array.of(10, 100), v: Float64Array.of(5, 7),
   });
   assert.deepEqual([0, 1, 2, 3].map((head) => kvHead(grouped, head)), [0, 0, 1, 1]);

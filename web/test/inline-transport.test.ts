@@ -12,7 +12,7 @@ const session: Session = {
   model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, is_encoder_decoder: false },
   streams: { text: [token("[CLS]", null), token("a", 0), token("b", 0), token("[SEP]", null), token("c", 1), token("[SEP]", null)] },
   maps: [
-    { name: "self", title: "self-attention", layers: 2, heads: 2, kv_heads: 1, head_width: 1, queries: "text", keys: "text", causal: true, windows: [], rotary: false, biased: false },
+    { name: "self", title: "self-attention", layers: 2, heads: 2, kv_heads: 1, head_width: 1, queries: "text", keys: "text", causal: true, windows: [], rotary_bases: [], biased: false },
   ],
   exact_layers: { self: [0] },
 };
@@ -47,7 +47,7 @@ function layer(Type: { from(numbers: number[]): Float32Array | Float64Array } = 
   const q = Type.from([...Array(T).fill(0), ...Array(T).fill(1)]);
   const k = Type.from(Array.from({ length: T }, (_, key) => Math.log(key + 1)));
   const v = Type.from(Array.from({ length: T }, (_, key) => key));
-  return frame(6, { map: "self", layer: 0, scale: 1 }, { q, k, v }, { q: [2, T, 1], k: [1, T, 1], v: [1, T, 1] });
+  return frame(6, { map: "self", layer: 0, scale: 1, score_cap: null }, { q, k, v }, { q: [2, T, 1], k: [1, T, 1], v: [1, T, 1] });
 }
 
 const page = () => new InlineTransport(documentOf({ "layer/self/0": layer() }, session));

@@ -5,7 +5,7 @@ import type { AttentionMap, Session, Token } from "../src/core/types";
 const token = (text: string, segment: number | null): Token => ({ text, piece: text, id: 1, segment, special: segment === null, continues: false });
 
 const map = (name: string, change: Partial<AttentionMap>): AttentionMap => ({
-  name, title: name, layers: 4, heads: 4, kv_heads: 4, head_width: 8, queries: "text", keys: "text", causal: false, windows: [], rotary: false, biased: false, ...change,
+  name, title: name, layers: 4, heads: 4, kv_heads: 4, head_width: 8, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false, ...change,
 });
 
 const base = {

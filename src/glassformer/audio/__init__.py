@@ -4,8 +4,7 @@ Read in this order:
 
     processor.py   AudioProcessor: call it, `windows`, find, save
     read.py        files and arrays → mono samples at one rate
-    log_mel.py     log-mel spectrograms (Whisper)
-    waveform.py    normalised waveforms (wav2vec 2.0)
+    features.py    log-mel spectrograms (Whisper), normalised waveforms (wav2vec 2.0)
 """
 
 from __future__ import annotations

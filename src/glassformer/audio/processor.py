@@ -11,13 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.audio.log_mel import LogMel
+from glassformer.audio.features import LogMel, Waveform
 from glassformer.audio.read import RATES_HZ, AudioInput, read_audio
-from glassformer.audio.waveform import Waveform
 from glassformer.errors import ConfigError, DataError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
-from glassformer.files.strict_json import read_json_object
 
 CONFIG_FILE, PROCESSOR_FILE = "preprocessor_config.json", "processor_config.json"
 NESTED_KEY = "feature_extractor"

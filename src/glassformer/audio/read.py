@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.errors import DataError, MissingExtraError
+from glassformer.errors import DataError, import_optional
 from glassformer.files import error_reason, open_regular_file, safe_repr
 
 Samples = NDArray[np.float32]
@@ -142,10 +142,7 @@ def _samples_of(audio: Any) -> NDArray[Any]:
 @contextmanager
 def _open_file(path: Path) -> Iterator[_AudioStream]:
     """Open a file with the first of the two packages that knows its format; closed at the end."""
-    try:
-        import soundfile
-    except ImportError:
-        raise MissingExtraError("soundfile", "audio", f"reading {path.name}") from None
+    soundfile = import_optional("soundfile", "soundfile", "audio", f"reading {path.name}")
     stream, _ = open_regular_file(path, DataError)
     with stream:
         try:
@@ -178,10 +175,7 @@ def _soundfile_blocks(path: Path, file: Any) -> Iterator[NDArray[Any]]:
 
 @contextmanager
 def _open_with_av(path: Path, stream: BinaryIO, first_error: str) -> Iterator[_AudioStream]:
-    try:
-        import av
-    except ImportError:
-        raise MissingExtraError("av", "audio", f"reading {path.name}, whose format soundfile does not know,") from None
+    av = import_optional("av", "av", "audio", f"reading {path.name}, whose format soundfile does not know,")
     try:
         container = av.open(stream, options={"format_whitelist": CONTAINERS})
     except (av.FFmpegError, OSError, ValueError) as unknown:
@@ -226,10 +220,8 @@ def resample(blocks: Iterable[Samples], target_hz: int, own_hz: int) -> Iterator
     if target_hz == own_hz:
         yield from blocks
         return
-    try:
-        from scipy.signal import resample_poly
-    except ImportError:
-        raise MissingExtraError("scipy", "audio", f"resampling audio from {own_hz} to {target_hz} Hz") from None
+    purpose = f"resampling audio from {own_hz} to {target_hz} Hz"
+    resample_poly = import_optional("scipy.signal", "scipy", "audio", purpose).resample_poly
     divisor = math.gcd(target_hz, own_hz)
     up, down = target_hz // divisor, own_hz // divisor
     reach = 10 * max(up, down) // up + 1  # half of the filter's length, in input samples

@@ -47,7 +47,13 @@ COMMANDS = (
     "bench",
 )
 
-MODULES = {"families": "models", "sizes": "models", "tokens": "tokenizer", "review": "errors"}
+MODULES = {
+    "families": "models",
+    "sizes": "models",
+    "tokens": "tokenizer",
+    "review": "errors",
+    "reproduce": "evaluate",
+}
 
 DONE, BUG, USAGE_ERROR, BROKEN_PIPE = 0, 1, 2, 141
 

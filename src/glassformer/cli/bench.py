@@ -11,6 +11,7 @@ import typer
 
 from glassformer.cli.options import Json, Options, command, option, pairs_of
 from glassformer.cli.screen import notes, print_json, table_of, terminal, visible
+from glassformer.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,6 @@ def _bench_encoders(models: list[str], options: BenchOptions, json: bool) -> Non
 
 def _sentences(options: BenchOptions) -> list[str]:
     """The sentences to encode. Raises: DataError: an empty file, or one that is not text."""
-    from glassformer.errors import DataError
     from glassformer.evaluation.bench import sample_texts
 
     if options.texts is None:

@@ -21,7 +21,8 @@ from glassformer.cli.options import (
     option,
 )
 from glassformer.cli.screen import counted, notes, plain_table, print_json, table_of, visible, visible_lines
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError
+from glassformer.files.atomic import check_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,7 +109,8 @@ def compare(
 
     [cyan]glassformer compare --data pairs.tsv --text en --reference de --task translation MODEL[/]
     """
-    _check_output(html)
+    if html is not None:
+        check_output(html, "the page")
     if data is None:
         _report(_compare_runs(systems, latency), html, json)
         return
@@ -136,8 +138,7 @@ def _compare_texts(
     names: list[str], data: Path, source: Source, scoring: Scoring, generation: Generation, loading: Loading
 ) -> tuple[TextComparison, int]:
     """Generate with each system for the rows of a file, and score the outputs; with the number of rows."""
-    from glassformer.evaluation.compare.systems import named_systems, read_rows
-    from glassformer.evaluation.compare.texts import compare, metrics_of
+    from glassformer.evaluation.compare.texts import compare, metrics_of, named_systems, read_rows
 
     read = (data, source.text, source.reference, source.limit)
     task, language = scoring.task, scoring.language
@@ -151,20 +152,10 @@ def _compare_texts(
             return compare(read_rows(*read), systems, progress=advance, **asdict(scoring)), count
 
 
-def _check_output(html: Path | None) -> None:
-    """Check, before the work, that the page can be written. Raises: DataError: a folder, or in a missing one."""
-    if html is None:
-        return
-    if html.is_dir():
-        raise DataError(f"{html}: is a folder; name a file in it, such as {html / 'page.html'}")
-    if not html.absolute().parent.is_dir():
-        raise DataError(f"{html.absolute().parent}: no such folder to save {html.name} in; make it first")
-
-
 def _report(comparison: Comparison, html: Path | None, json: bool) -> None:
     """Save the page, and print the comparison."""
     if html is not None:
-        from glassformer.evaluation.compare.page import comparison_page
+        from glassformer.evaluation.compare.comparison import comparison_page
 
         html.write_text(comparison_page(comparison), encoding="utf-8", errors="replace")
     if json:

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from glassformer.cli.options import Html, Json
 from glassformer.cli.screen import plain_table, print_json, rows_table, terminal, text_of, visible
+from glassformer.errors import DataError, nearest
+from glassformer.pages import check_html_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +50,6 @@ def curves(
 
     [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
     """
-    from glassformer.errors import DataError, nearest
     from glassformer.runs.charts import charts
     from glassformer.runs.event_log import read_runs
 
@@ -58,7 +59,6 @@ def curves(
         if name not in by_metric:
             raise DataError(f"no metric {name!r}; there are {', '.join(by_metric)}{nearest(name, by_metric)}")
     if html is not None:
-        from glassformer.explorer.standalone_page import check_html_path
         from glassformer.runs.curves import write_page
 
         check_html_path(html)
@@ -108,9 +108,9 @@ def _show(runs: list[RunHistory], plotted: list[CurveChart]) -> None:
 
 def _plot(chart: CurveChart, runs: list[RunHistory], width: int) -> Any:
     """A line chart in characters: smoothed lines where there are, validation in another colour."""
-    from glassformer.runs.charts import is_raw_behind_smooth, line_label, number, value_range
+    from glassformer.runs.charts import number, value_range
 
-    lines = [line for line in chart.lines if not is_raw_behind_smooth(line, chart)]
+    lines = [line for line in chart.lines if not line.behind]
     colours = [COLOURS[(line.run if len(runs) > 1 else i) % len(COLOURS)] for i, line in enumerate(lines)]
     low, high = value_range(lines)
     last = max((int(line.steps[-1]) for line in lines), default=1)
@@ -118,7 +118,7 @@ def _plot(chart: CurveChart, runs: list[RunHistory], width: int) -> Any:
     margin = max(map(len, edge))
     text = Text(chart.title, style="bold")
     for line, colour in zip(lines, colours, strict=True):
-        text.append(f"   ● {visible(line_label(line, runs))} {number(float(line.values[-1]))}", style=colour)
+        text.append(f"   ● {visible(line.name)} {number(float(line.values[-1]))}", style=colour)
     rows = dotted([(line.steps, line.values) for line in lines], (0, last), (low, high), width - margin - 2, HEIGHT)
     for label, row in zip(edge, rows, strict=True):
         text.append(f"\n{label:>{margin}} ┤", style="dim")

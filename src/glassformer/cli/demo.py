@@ -19,6 +19,8 @@ from rich.text import Text
 from glassformer.cli.demo_tour import SharedWord, Tour, as_data, observe, stages
 from glassformer.cli.options import Offline, Serving, command
 from glassformer.cli.screen import amount, bar, plain_table, print_json, terminal, visible
+from glassformer.errors import DataError, GlassformerError
+from glassformer.pages import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.model import Model
@@ -48,14 +50,10 @@ def demo(
 
     Then it serves the attention explorer on this machine, with every head of every layer, until Ctrl-C.
     """
-    from glassformer.errors import DataError
-
     pair = texts or TEXTS
     if len(pair) != 2:
         raise DataError(f"the demo compares two texts, got {len(pair)}; put each in quotes")
     if serving.html is not None:
-        from glassformer.explorer.standalone_page import check_html_path
-
         check_html_path(serving.html)
     tour = observe(_load(model, offline), pair)
     if json:
@@ -67,7 +65,6 @@ def demo(
 
 
 def _load(name: str | None, offline: bool) -> Model:
-    from glassformer.errors import DataError, GlassformerError
     from glassformer.model import load
 
     folder = name or _installed()
@@ -84,8 +81,6 @@ def _load(name: str | None, offline: bool) -> Model:
 
 def _installed() -> str | None:
     """The model folder in GLASSFORMER_MINILM, or in an installed package, which is not imported."""
-    from glassformer.errors import DataError
-
     folder = os.environ.get("GLASSFORMER_MINILM")
     if folder:
         if not Path(folder).is_dir():
@@ -110,7 +105,7 @@ def _explore(console: Console, tour: Tour, serving: Serving) -> None:
         "Attention explorer",
         "Every head of every layer on one page: lines between tokens, maps, and the arithmetic of each number.",
     )
-    with Look(SessionRuns(tour.model), [text.text for text in tour.texts]) as look:
+    with Look(SessionRuns(tour.model.session_factory()), [text.text for text in tour.texts]) as look:
         if serving.html is not None:
             write(look, serving.html, layers=None, cap_bytes=CAP_BYTES, json=False)
         else:

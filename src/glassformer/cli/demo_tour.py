@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from glassformer.errors import DataError, UnsupportedError
+
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
@@ -82,7 +84,6 @@ class Tour:
 def observe(model: Model, texts: list[str]) -> Tour:
     """Run one forward pass per text, with a tape, and compute the embeddings of both."""
     from glassformer.engine.pooling import read_pooling_settings
-    from glassformer.errors import UnsupportedError
 
     if "blocks.0.attn.probs" not in model.taps():
         raise UnsupportedError(
@@ -105,7 +106,6 @@ def _trace(model: Model, text: str) -> TextPass:
     import torch
 
     from glassformer.core.flow import Tape
-    from glassformer.errors import DataError
 
     encoding = model.tokenizer(text, return_tensors="pt")
     ids = encoding["input_ids"][0].tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ import typer
 from glassformer.cli.inputs import STDIN, text_lines
 from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
 from glassformer.cli.screen import note, print_json
+from glassformer.errors import ConfigError, DataError
+from glassformer.files.atomic import atomic_file, check_output, disk_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +37,10 @@ class EncodeOptions(Options):
     precision: str = option(
         "fp32", "Inference precision: fp32 is exact; fp16, bf16 and int8 are faster on some machines."
     )
+    prompt: str | None = option(None, "Prompt: put before each text, such as 'search_query: '.")
+    prompt_name: str | None = option(
+        None, "Prompt by its name in the model's config_sentence_transformers.json, such as query."
+    )
     batch_tokens: int | None = option(None, "Batch size, in tokens. Default: 1024.", min=1)
     truncate: bool = option(True, "Truncate texts that are too long, or raise an error.", "--truncate/--no-truncate")
 
@@ -53,11 +58,10 @@ def encode(
 
     Row i of the array is line i of the file; an empty line is a text too. Read the array with numpy.load.
     """
-    from glassformer.errors import ConfigError
 
     if options.precision not in PRECISIONS:
         raise ConfigError(f"--precision is {options.precision!r}; allowed: {', '.join(PRECISIONS)}")
-    _check_output(options.output)
+    check_output(options.output, "the array of vectors", ".npy")
     texts = _read_lines(file)
 
     from glassformer.model import load
@@ -99,7 +103,13 @@ def _encode(model: Model, texts: list[str], options: EncodeOptions) -> tuple[np.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = perf_counter()
-        vectors = model.encode(texts, truncate=options.truncate, **batch)
+        vectors = model.encode(
+            texts,
+            truncate=options.truncate,
+            prompt=options.prompt,
+            prompt_name=options.prompt_name,
+            **batch,
+        )
         seconds = perf_counter() - start
     return vectors, seconds, [str(warning.message) for warning in caught]
 
@@ -110,7 +120,6 @@ def _name(file: str) -> str:
 
 def _read_lines(file: str) -> list[str]:
     """Read the lines of a UTF-8 file. Raises: DataError: no such file, a folder, or not text."""
-    from glassformer.errors import DataError
 
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -121,27 +130,9 @@ def _read_lines(file: str) -> list[str]:
     return list(text_lines(io.BytesIO(content), _name(file)))
 
 
-def _check_output(out: Path) -> None:
-    """Check, before the work, that the output file can be written. Raises: DataError: it cannot."""
-    from glassformer.errors import DataError
-
-    if out.suffix != ".npy":
-        raise DataError(f"--output is {str(out)!r}; vectors are saved as a NumPy array, so its name must end in .npy")
-    if out.is_dir():
-        raise DataError(f"{out}: is a folder; name a file in it, such as {out / 'vectors.npy'}")
-    folder = out.absolute().parent
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder to save {out.name} in; make it first")
-    if not os.access(folder, os.W_OK):
-        raise DataError(f"{folder}: is not writable; choose another folder for {out.name}")
-
-
 def _save(out: Path, vectors: np.ndarray) -> None:
     """Write the array atomically: an existing file stays until the new one is complete."""
     import numpy as np
-
-    from glassformer.errors import DataError
-    from glassformer.files.atomic import atomic_file, disk_errors
 
     target = out.resolve()  # a symbolic link keeps pointing to the file
     with disk_errors(out, DataError), atomic_file(target) as stream:

@@ -11,6 +11,7 @@ import typer
 
 from glassformer.cli.options import Json, Options, RunFolder, RunRows, Serving, command, option, pairs_of
 from glassformer.cli.screen import note, notes, print_json, progress_of, visible
+from glassformer.pages import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.evaluation.runs import EvaluatedSplit
@@ -63,7 +64,6 @@ def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Jso
 
 def page_path(html: Path) -> Path:
     """The HTML file of the page: `html` itself, or `errors.html` in that folder, which is created."""
-    from glassformer.explorer.standalone_page import check_html_path
 
     if html.suffix.lower() in (".html", ".htm"):
         return check_html_path(html)

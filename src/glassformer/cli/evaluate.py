@@ -1,7 +1,11 @@
-"""`glassformer evaluate RUN`: metrics of a trained model with 95 % confidence intervals, beside simple baselines."""
+"""`glassformer evaluate RUN`: metrics of a trained model with 95 % confidence intervals, beside simple baselines.
+
+`glassformer reproduce CHAPTER`: published results of a book, reproduced.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
-from glassformer.cli.screen import counted, notes, show
+from glassformer.cli.screen import counted, notes, plain_table, print_json, show, terminal, text_of, visible
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.data.rows import RowSequence
     from glassformer.evaluation.evaluate import Evaluation
+    from glassformer.evaluation.reproduce import Reproduction
 
 MODEL = "A model that is not a run"
 
@@ -120,7 +126,6 @@ def _evaluate_seeds(run: str, folders: list[Path], request: EvaluationRequest, *
 
 def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, Path]:
     """Evaluate a run; with the folder to save the evaluation in."""
-    from glassformer.errors import ConfigError
     from glassformer.evaluation.runs import VALIDATION, evaluation_name, open_run
     from glassformer.tasks.base import check_evaluates
 
@@ -148,7 +153,6 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
 def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evaluation:
     """Evaluate a model that is not a run."""
     from glassformer.data.rows import read_rows
-    from glassformer.errors import ConfigError
     from glassformer.evaluation.runs import evaluate_model
 
     if not request.data:
@@ -168,3 +172,52 @@ def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evalua
             baselines=request.baselines,
             progress=advance,
         )
+
+
+def reproduce(
+    chapter: Annotated[str, typer.Argument(help="Chapter: 2, 4, 6, 7 or 8.", show_default=False)],
+    runs: Annotated[Path, typer.Option(help="Folder of the trained runs.")] = Path("runs"),
+    data: Annotated[Path, typer.Option(help="Folder of the data sets.")] = Path("../shared/data"),
+    json: Json = False,
+) -> None:
+    """Reproduce results of "Natural Language Processing with Transformers": published numbers beside ours.
+
+    Numbers that need no training are computed now; others are read from trained runs, and where a run is missing, the
+    command that trains it is shown. Deviations are marked, with a possible reason; the exit code stays 0.
+
+    Examples:
+
+    [cyan]glassformer reproduce 6[/]
+
+    [cyan]glassformer train examples/emotion.yaml && glassformer reproduce 2[/]
+    """
+    from glassformer.evaluation.reproduce import reproduce as reproduce_chapter
+
+    def progress(step: str) -> None:
+        if sys.stderr.isatty() and not json:
+            print(f"\r\x1b[K{visible(step)} …", end="", file=sys.stderr, flush=True)
+
+    with notes():
+        reproduction = reproduce_chapter(chapter, data=data, runs=runs, progress=progress)
+    if sys.stderr.isatty() and not json:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    if json:
+        print_json(reproduction.to_dict())
+        return
+    _show_reproduction(reproduction)
+
+
+def _show_reproduction(reproduction: Reproduction) -> None:
+    headings, _ = reproduction.table()
+    table = plain_table()
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if i else "left", overflow="fold", no_wrap=i > 0)
+    for row in reproduction.rows:
+        style = "yellow" if row.within is False else "dim" if row.ours is None else ""
+        table.add_row(*(text_of(cell, style) for cell in row.cells()))
+    console = terminal()
+    console.print(text_of(reproduction.caption), end="\n\n")
+    console.print(table)
+    for note in reproduction.notes:
+        console.print()
+        console.print(text_of(note, "dim"))

@@ -125,7 +125,7 @@ class GenerateOptions(SamplingOptions, LengthOptions):
         if self.penalty_alpha is None and signs & options.keys():
             options["do_sample"] = True
         if self.json_schema is not None and not self.json_schema.lstrip().startswith("{"):
-            from glassformer.files.strict_json import read_json_object
+            from glassformer.files import read_json_object
 
             options["json_schema"] = read_json_object(Path(self.json_schema), ConfigError)
         return options
@@ -202,9 +202,9 @@ def _print_all(model: Model, text: str, options: Mapping[str, Any], *, top: int,
     try:
         generated = model.generate(text, **options, top=top, return_scores=True)
     except Interrupted as interrupt:
-        _show(text, interrupt.partial, model.tokenizer, json=json)
+        _show(text, interrupt.partial, model.tokenizer.target, json=json)
         raise
-    _show(text, generated, model.tokenizer, json=json)
+    _show(text, generated, model.tokenizer.target, json=json)
 
 
 def _print_stream(model: Model, text: str, options: Mapping[str, Any]) -> None:

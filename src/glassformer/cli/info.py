@@ -11,6 +11,7 @@ import typer
 
 from glassformer.cli.options import HeadTask, Json, Loading, Options, Without, command, option
 from glassformer.cli.screen import print_json, terminal
+from glassformer.errors import ConfigError, DataError, nearest
 
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary
@@ -76,8 +77,7 @@ def info(
 
 def _load(name: str, task: str | None, loading: Loading) -> tuple[Model, str | None]:
     """Load the model on the meta device; with the source of its sizes, None for a checkpoint."""
-    from glassformer.errors import ConfigError, DataError, nearest
-    from glassformer.files.strict_json import read_json_object
+    from glassformer.files import read_json_object
     from glassformer.model import load
     from glassformer.models.presets import PRESETS
 
@@ -158,8 +158,6 @@ def _as_data(model: Model, result: ModelSummary, origin: str | None) -> dict[str
 
 
 def _tokenizer_of(model: Model) -> Tokenizer | None:
-    from glassformer.errors import DataError
-
     try:
         return model.tokenizer
     except DataError:

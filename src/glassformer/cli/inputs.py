@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import typer
 
 from glassformer.cli.screen import visible
+from glassformer.errors import DataError
 
 STDIN = "standard input"
 # Bytes of one text. Rows for training are bounded; whoever gives a text by hand knows how long it is.
@@ -30,7 +31,6 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
     Args: columns: the columns of a table by their roles: "text", and "text_pair" where rows are pairs of texts
     Raises: DataError: no input, an empty one, or a file that is not what its name says.
     """
-    from glassformer.errors import DataError
 
     if not arguments:
         raise DataError("no input texts; give texts, files, or - for standard input")
@@ -61,7 +61,6 @@ def inputs(arguments: Sequence[str], columns: Mapping[str, str] | None = None) -
 
 def standard_input() -> str:
     """Standard input as one text, without a byte order mark and the last line break. Raises: DataError: not UTF-8."""
-    from glassformer.errors import DataError
 
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
@@ -75,7 +74,6 @@ def _is_file(argument: str) -> bool:
     Raises: DataError: it names something that is no regular file, or a missing file with the extension of one.
     """
     from glassformer.data.rows import EXTENSIONS, data_extension
-    from glassformer.errors import DataError
 
     if os.path.isfile(argument):  # os.path, since Path.is_file raises for a text that is too long for a file name
         return True
@@ -87,8 +85,6 @@ def _is_file(argument: str) -> bool:
 
 
 def _not_empty(texts: Iterator[Any], name: str) -> list[Any]:
-    from glassformer.errors import DataError
-
     in_order = list(texts)
     if not in_order:
         raise DataError(f"{name} is empty; give at least one text")
@@ -116,7 +112,6 @@ def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
     from glassformer.data.lines import LineReader, open_decompressed
     from glassformer.data.rows import EXTENSIONS, data_extension
     from glassformer.data.sequence import missing_column
-    from glassformer.errors import DataError
 
     name = STDIN if file is None else str(file)
     with nullcontext(sys.stdin.buffer) if file is None else open_decompressed(file) as stream:
@@ -138,7 +133,6 @@ def _lines_of(file: Path | None, columns: Sequence[str]) -> Iterator[Any]:
 def text_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """The lines of a text; only \\n and \\r\\n end a line. Raises: DataError: not UTF-8, or binary."""
     from glassformer.data.lines import LineReader, strip_newline
-    from glassformer.errors import DataError
 
     lines = LineReader(stream, name, limit=NO_LIMIT)
     for line in lines:
@@ -156,7 +150,6 @@ def _of_row(row: Any, columns: Sequence[str], where: str) -> Any:
 
 def _text(value: Any, where: str) -> Any:
     """A text, a conversation, or a list of words. Raises: DataError: something else."""
-    from glassformer.errors import DataError
 
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):

@@ -21,6 +21,8 @@ from glassformer.cli.options import (
     option,
 )
 from glassformer.cli.screen import byte_amount, print_json, progress_of
+from glassformer.errors import ConfigError, DataError
+from glassformer.pages import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
@@ -45,14 +47,11 @@ class PageOptions(Serving):
 
     def exact_layers(self) -> list[int] | None:
         """The layers whose exact numbers the file holds. Raises: ConfigError: no layers, or no file."""
-        from glassformer.errors import ConfigError
 
         layers = _parse_layers(self.layers)
         if self.html is None and layers is not None:
             raise ConfigError("--layers says what the file of --html holds; a served page has all layers")
         if self.html is not None:
-            from glassformer.explorer.standalone_page import check_html_path
-
             check_html_path(self.html)
         return layers
 
@@ -75,7 +74,6 @@ def look(
     generation (40 tokens by default): the token distribution of each step, and what comes if you choose another token.
     The options for generation, sampling and beam search belong to that view.
     """
-    from glassformer.errors import DataError
     from glassformer.explorer.look import InitialView
 
     if len(texts) > 2:
@@ -89,7 +87,7 @@ def look(
     from glassformer.explorer.session_runs import SessionRuns
     from glassformer.model import load
 
-    with Look(SessionRuns(load(model, **loading.given())), inputs, start) as explorer:
+    with Look(SessionRuns(load(model, **loading.given()).session_factory()), inputs, start) as explorer:
         if page.html is not None:
             write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
         else:
@@ -186,7 +184,6 @@ def _complete_layers(page: StandalonePage) -> set[int]:
 
 def _parse_layers(option: str | None) -> list[int] | None:
     """Parse a list of layers and ranges: `0,3` or `0-5`, or both."""
-    from glassformer.errors import ConfigError
 
     if option is None:
         return None
@@ -203,7 +200,6 @@ def _parse_layers(option: str | None) -> list[int] | None:
 
 def _read_texts(texts: list[str]) -> list[str]:
     """The texts, with `-` replaced by standard input, whose last line break is dropped."""
-    from glassformer.errors import DataError
 
     if texts.count("-") > 1:
         raise DataError("standard input can be one of the two texts, not both")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from glassformer.cli.options import Json
 from glassformer.cli.screen import amount, byte_amount, plain_table, print_json, terminal
+from glassformer.errors import DataError, nearest
 
 if TYPE_CHECKING:
     from glassformer.inspect import Size
@@ -65,7 +66,6 @@ def sizes(
 
 def _matching(words: list[str], names: Iterable[str], kind: str) -> list[str]:
     """Names that contain one of the words; all of them without words. Raises: DataError: a word that no name has."""
-    from glassformer.errors import DataError, nearest
 
     names = list(names)
     for word in words:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from glassformer.cli.options import Loading, Without, command
 from glassformer.cli.screen import plain_table, print_json, terminal
+from glassformer.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from glassformer.evaluation.parity import ParityCase, ParityReport
@@ -45,7 +46,6 @@ def compare_folder(folder: Path, *, seed: int = 0, allow_pickle: bool = False) -
     Raises: MissingExtraError: the reference library is not installed. DataError: `folder` is no folder.
         Whatever `load` raises for a folder that is damaged or not supported.
     """
-    from glassformer.errors import DataError, MissingExtraError
 
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; give a model folder that holds config.json and weights")
@@ -87,7 +87,6 @@ def compare_folder(folder: Path, *, seed: int = 0, allow_pickle: bool = False) -
 
 
 def _cases(model: Model, seed: int, notes: list[str]) -> list[ParityCase]:
-    from glassformer.errors import DataError
     from glassformer.evaluation.parity import random_cases, text_case
 
     embed = model.network.embedding.spec

@@ -23,6 +23,7 @@ from glassformer.cli.options import (
     columns_of,
     command,
     option,
+    pair_of,
     warn_former,
 )
 from glassformer.cli.screen import bar, notes, visible, visible_lines
@@ -208,9 +209,7 @@ def _predictions(pipe: Pipeline, texts: list[Any], *, bar: bool = False) -> Iter
 
 def _setting(argument: str) -> tuple[str, Any]:
     """Parse "num_beams=4" into ("num_beams", 4); a value that is not JSON is a string."""
-    name, sign, value = argument.partition("=")
-    if not (name and sign):
-        raise ConfigError(f"--set is {argument!r}; it must be name=value, such as --set num_beams=4")
+    name, value = pair_of(argument, "--set")
     try:
         return name, json_format.loads(value)
     except ValueError:

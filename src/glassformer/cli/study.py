@@ -12,7 +12,7 @@ import typer
 
 from glassformer.cli.options import Json, Options, Quiet, command, option
 from glassformer.cli.screen import amount, notes, print_json, table_of, terminal, visible
-from glassformer.errors import ConfigError
+from glassformer.pages import check_html_path
 
 if TYPE_CHECKING:
     from glassformer.studies.results import StudyResults
@@ -29,8 +29,8 @@ class StudyOptions(Options):
     html: Path | None = option(None, "Write the report to this HTML file (self-contained).")
 
     def __post_init__(self) -> None:
-        if self.html is not None and (self.html.suffix != ".html" or not self.html.absolute().parent.is_dir()):
-            raise ConfigError(f"{self.html}: the HTML file must end in .html, in a folder that exists")
+        if self.html is not None:
+            check_html_path(self.html)
 
 
 @command

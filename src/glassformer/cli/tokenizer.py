@@ -14,6 +14,7 @@ from rich.text import Text
 
 from glassformer.cli.options import Json, ModelName, Options, columns_of, command, option
 from glassformer.cli.screen import plain_table, print_facts, print_json, terminal, visible
+from glassformer.errors import DataError
 
 if TYPE_CHECKING:
     from glassformer.text.stages import Stages, TokenStage
@@ -67,7 +68,6 @@ def train(files: Files, *, options: TrainOptions, json: Json = False) -> None:
 
     [cyan]glassformer tokenizer train reports.jsonl --like MODEL --size 30000 --output my-tokenizer[/]
     """
-    from glassformer.errors import DataError
     from glassformer.hub import resolve
     from glassformer.text.build import TOKENIZER_FILES
     from glassformer.text.train import coverage, train_tokenizer
@@ -113,7 +113,6 @@ class Corpus:
 
     def __iter__(self) -> Iterator[str]:
         from glassformer.data.streams import stream_rows
-        from glassformer.errors import DataError
         from glassformer.files import safe_repr
 
         for file, kind in self._kinds.items():

@@ -15,6 +15,7 @@ import typer
 from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
 from glassformer.cli.screen import counted, note, notes, print_json
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.runs import KEYS
 
 if TYPE_CHECKING:
     from glassformer.evaluation.compare.seeds import SeedSummary
@@ -29,58 +30,34 @@ ConfigFile = Annotated[
 ]
 
 
+def configured(key: str, *names: str, panel: str | None = None, default: Any = None) -> Any:
+    """An option that overrides a key of the configuration."""
+    return option(default, KEYS[key], *names, panel=panel, key=key)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Overrides(Columns):
     """Values of the configuration; the key of each is its path there."""
 
-    task: str | None = option(
-        None, "Task: classify, tag, answer, generate, fill, translate, summarise, denoise, …", "--task", "-t"
-    )
-    model: str | None = option(None, "Pretrained model to fine-tune: a folder, or a name on the Hub.", "--model", "-m")
-    data: list[str] | None = option(
-        None, "Training data files; repeatable.", "--data", "-d", panel=DATA, key="data.train"
-    )
-    validation: str | None = option(
-        None,
-        "Validation data: a file, or the fraction of the training data to hold out: 0.1.",
-        "--validation",
-        "-v",
-        panel=DATA,
-        key="data.validation",
-    )
-    epochs: float | None = option(None, "Number of epochs.", panel=OPTIMISATION, key="training.epochs")
-    steps: int | None = option(
-        None, "Number of optimiser steps, instead of epochs.", panel=OPTIMISATION, key="training.steps"
-    )
-    learning_rate: float | None = option(
-        None,
-        "Peak learning rate.",
-        "--learning-rate",
-        "--lr",
-        panel=OPTIMISATION,
-        key="training.learning_rate",
-    )
-    batch_size: int | None = option(
-        None, "Batch size: examples per optimiser step.", panel=OPTIMISATION, key="training.batch_size"
-    )
-    precision: str | None = option(
-        None,
-        "Training precision: fp32, or mixed precision in bf16 or fp16.",
-        panel=OPTIMISATION,
-        key="training.precision",
-    )
-    seed: int | None = option(None, "Random seed.", panel=OPTIMISATION, key="training.seed")
+    task: str | None = configured("task", "--task", "-t")
+    model: str | None = configured("model", "--model", "-m")
+    data: list[str] | None = configured("data.train", "--data", "-d", panel=DATA)
+    validation: str | None = configured("data.validation", "--validation", "-v", panel=DATA)
+    epochs: float | None = configured("training.epochs", panel=OPTIMISATION)
+    steps: int | None = configured("training.steps", panel=OPTIMISATION)
+    learning_rate: float | None = configured("training.learning_rate", "--learning-rate", "--lr", panel=OPTIMISATION)
+    batch_size: int | None = configured("training.batch_size", panel=OPTIMISATION)
+    precision: str | None = configured("training.precision", panel=OPTIMISATION)
+    seed: int | None = configured("training.seed", panel=OPTIMISATION)
     set: list[str] | None = option(
         None,
         "Any configuration value, by its path: training.warmup=100, objective.block=256; repeatable.",
         panel=OPTIMISATION,
     )
-    device: str | None = option(None, "Device: cpu, cuda, mps or auto.", panel=OPTIMISATION)
-    output: str | None = option(None, "Run folder to write.", "--output", "-o", panel=RUN)
-    tracker: list[str] | None = option(
-        None, "Experiment tracker: tensorboard, wandb or trackio; repeatable.", panel=RUN, key="trackers"
-    )
-    dry_run: bool = option(False, "Dry run: do everything but update the weights.", panel=RUN, key="training.dry_run")
+    device: str | None = configured("device", panel=OPTIMISATION)
+    output: str | None = configured("output", "--output", "-o", panel=RUN)
+    tracker: list[str] | None = configured("trackers", panel=RUN)
+    dry_run: bool = configured("training.dry_run", panel=RUN, default=False)
 
     def apply(self, values: dict[str, Any]) -> None:
         """Override values of a configuration with the options that were given."""

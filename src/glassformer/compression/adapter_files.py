@@ -27,9 +27,8 @@ from glassformer.compression.adapters import (
     target_modules,
 )
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
-from glassformer.files import safe_repr
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, write_json
-from glassformer.files.strict_json import read_json_object
 from glassformer.models.resolve import weight_names
 from glassformer.weights.names import Fused, FusedNoKeyBias, Rule, Same, Slice, Transposed, WeightNames
 from glassformer.weights.read import open_file

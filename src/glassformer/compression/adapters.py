@@ -29,9 +29,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.attention import Attention
+from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.flow import pattern_matches
 from glassformer.core.language_heads import TokenPrediction
+from glassformer.core.stack import Stack
 from glassformer.deprecation import former_keywords
 from glassformer.engine.prepare import prepared_precision
 from glassformer.errors import ConfigError, nearest
@@ -89,17 +91,23 @@ def target_modules(network: nn.Module) -> dict[str, TargetModule]:
     """All modules that can be adapted, by name: linear layers, with q, k and v each apart.
 
     Not those over a vocabulary, nor those that share their matrix with another layer, which would change too. A layer
-    with several paths has the name of the first.
+    with several paths has the name of the first; so has one of blocks that share their parameters, and all of them
+    share its adapter.
     """
     modules: dict[str, TargetModule] = {}
     visited: set[int] = set()
-    owners = Counter(id(p) for module in network.modules() for p in module.parameters(recurse=False))
+    repeated = _repeated(network)
+    owners = Counter(id(p) for m in network.modules() if id(m) not in repeated for p in m.parameters(recurse=False))
     for owner, module in network.named_modules():
         layers = () if isinstance(module, (TokenPrediction, AdaptedLinear)) else module.named_children()
         for name, layer in layers:
-            if type(layer) not in (nn.Linear, AdaptedLinear) or owners[id(layer.weight)] > 1 or id(layer) in visited:
+            if (
+                type(layer) not in (nn.Linear, AdaptedLinear)
+                or owners[id(layer.weight)] > 1
+                or id(layer.weight) in visited
+            ):
                 continue
-            visited.add(id(layer))
+            visited.add(id(layer.weight))
             prefix = f"{owner}." if owner else ""
             parts = _fused_parts(module, name) or {name: layer.out_features}
             ends = list(accumulate(parts.values(), initial=0))
@@ -107,6 +115,16 @@ def target_modules(network: nn.Module) -> dict[str, TargetModule]:
                 rows = slice(ends[number], ends[number + 1])
                 modules[prefix + part] = TargetModule(prefix + name, rows, number, len(parts))
     return modules
+
+
+def _repeated(network: nn.Module) -> set[int]:
+    """The ids of the modules that are only in blocks with the parameters of an earlier block."""
+    first: set[int] = set()
+    later: set[int] = set()
+    for stack in (module for module in network.modules() if isinstance(module, Stack)):
+        for i, j in enumerate(stack.spec.shared):
+            (first if i == j else later).update(map(id, stack[i].modules()))
+    return later - first
 
 
 def _fused_parts(owner: nn.Module, name: str) -> dict[str, int]:
@@ -162,7 +180,8 @@ class AdaptedLinear(nn.Linear):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
         y = F.linear(x, self.weight, self.bias)
         for adapter in self.low_ranks():
-            y[..., adapter.rows].add_(adapter(x))  # in place: y is new, and a sum would copy all of q, k and v
+            # In place: y is new, and a sum would copy all of q, k and v.
+            y[..., adapter.rows].add_(adapter(x))
         return y
 
     def low_ranks(self) -> Iterator[LowRank]:
@@ -240,7 +259,9 @@ class Adapters:
 
     def _install(self, layers: dict[str, nn.Linear] | dict[str, AdaptedLinear]) -> None:
         for path, layer in layers.items():
-            _replace(self.network, self.network.get_submodule(path), layer.train(self.network.training))
+            former = self.network.get_submodule(path)
+            assert isinstance(former, nn.Linear)
+            _replace(self.network, former, layer.train(self.network.training))
 
     def _expect(self, *, merged: bool) -> None:
         _check_not_prepared(self.network)
@@ -256,7 +277,8 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
     spec = spec or AdapterSpec()
     _check_not_prepared(network)
     check_not_adapted(network)
-    known, modules = target_modules(network), dict(network.named_modules())
+    known, repeated = target_modules(network), _repeated(network)
+    modules = [path for path, module in network.named_modules() if id(module) not in repeated]
     chosen = [name for name in known if any(pattern_matches(pattern, name) for pattern in spec.target_modules)]
     for patterns, names, what in (
         (spec.target_modules, known, "target module"),
@@ -289,11 +311,11 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
     return adapters
 
 
-def _replace(network: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Replace a module under all its paths: a shared layer stays shared."""
+def _replace(network: nn.Module, old: nn.Linear, new: nn.Linear) -> None:
+    """Replace a layer under all its paths, and all layers that share its matrix: a shared layer stays shared."""
     for parent in list(network.modules()):
         for name, child in list(parent._modules.items()):
-            if child is old:
+            if isinstance(child, nn.Linear) and child.weight is old.weight:
                 setattr(parent, name, new)
 
 

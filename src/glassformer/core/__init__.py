@@ -11,22 +11,24 @@ Inside, the papers' short words: `q k v` queries, keys, values · `scores` q k�
 not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's output, for cross-attention ·
 `keep` the attention mask, True where a query may attend to a key · `positions` position ids.
 
-Each spec stands in the module of what it describes. Read in this order: checks → flow → masks → attention →
+Each spec stands in the module of what it describes. Read in this order: checks → flow → masks → rotary → attention →
 feed_forward → experts → norms → blocks → stack → embeddings → heads, language_heads, classification_heads; then
-attention for long texts: block_sparse; images: patches, regions; sound: waveform, audio_heads; tables: cells.
+attention in windows: local_attention; images: patches; sound: waveform, audio_heads.
 """
 
-from glassformer.core.attention import (
-    Attention,
-    AttentionSpec,
-    CrossAttention,
-    CrossAttentionSpec,
-    scaled_dot_product_attention,
+from glassformer.core.attention import Attention, AttentionSpec
+from glassformer.core.blocks import (
+    Block,
+    BlockSpec,
+    ParallelBlock,
+    ParallelBlockSpec,
+    Residual,
+    ResidualSpec,
 )
-from glassformer.core.block_sparse import BlockSparseAttention, BlockSparseAttentionSpec
-from glassformer.core.blocks import Block, BlockSpec, ParallelBlock, ParallelBlockSpec, Residual
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.classification_heads import Problem, SequenceClassifier, SpanClassifier, TokenClassifier
+from glassformer.core.cross_attention import CrossAttention, CrossAttentionSpec
+from glassformer.core.dot_product import scaled_dot_product_attention
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.experts import Experts, ExpertsSpec
 from glassformer.core.feed_forward import FeedForward, FeedForwardSpec, GatedFeedForward, GatedFeedForwardSpec
@@ -43,12 +45,17 @@ from glassformer.core.positions import (
     HalvedSinusoidal,
     HalvedSinusoidalSpec,
     LearnedPositionsSpec,
-    LinearScaling,
-    Llama3Scaling,
-    Rotary,
-    RotarySpec,
     Sinusoidal,
     SinusoidalSpec,
+)
+from glassformer.core.rotary import (
+    DynamicScaling,
+    LinearScaling,
+    Llama3Scaling,
+    LongScaling,
+    Rotary,
+    RotarySpec,
+    YarnScaling,
 )
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.deprecation import former_names
@@ -59,14 +66,13 @@ __all__ = [
     "AttentionSpec",
     "Batch",
     "Block",
-    "BlockSparseAttention",
-    "BlockSparseAttentionSpec",
     "BlockSpec",
     "BucketedBias",
     "BucketedBiasSpec",
     "CausalLMHead",
     "CrossAttention",
     "CrossAttentionSpec",
+    "DynamicScaling",
     "Embedding",
     "EmbeddingSpec",
     "EncoderOutput",
@@ -86,6 +92,7 @@ __all__ = [
     "LearnedPositionsSpec",
     "LinearScaling",
     "Llama3Scaling",
+    "LongScaling",
     "MaskedLMHead",
     "NextSentenceHead",
     "Node",
@@ -102,6 +109,7 @@ __all__ = [
     "RMSNorm",
     "RMSNormSpec",
     "Residual",
+    "ResidualSpec",
     "Rotary",
     "RotarySpec",
     "SequenceClassifier",
@@ -112,6 +120,7 @@ __all__ = [
     "StackSpec",
     "Tape",
     "TokenClassifier",
+    "YarnScaling",
     "cross_entropy",
     "first_token",
     "last_token",

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.attention import Attention
 from glassformer.core.blocks import Block
+from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.flow import EncoderOutput, Flow
 from glassformer.core.stack import Stack
 
@@ -25,7 +26,7 @@ class AttentionLayer:
     query_tap: the tap that its queries are computed from; without a `memory_tap`, its keys and values too
     memory_tap: the tap that the keys and values of cross-attention are computed from
     input_norm: applied to the stream first: a norm, or the identity
-    stack: the one whose rotary angles and position bias it gets
+    stack: the one whose position bias it gets
     """
 
     attention: Attention | CrossAttention
@@ -37,8 +38,6 @@ class AttentionLayer:
     def project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """q [B, H, T, E], k and v [B, K, S, E] of streams x [B, T, D] and memory [B, S, D]."""
         flow = Flow() if memory is None else Flow(memory=EncoderOutput(memory))
-        if self.stack is not None and memory is None:  # cross-attention has no positions to rotate by
-            flow = self.stack.with_rotation(x, flow)
         return self.attention.project(self.input_norm(x), flow)
 
 

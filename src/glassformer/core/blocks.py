@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from glassformer.core.attention import Attention, AttentionSpec, CrossAttention, CrossAttentionSpec
-from glassformer.core.block_sparse import BlockSparseAttention, BlockSparseAttentionSpec
-from glassformer.core.checks import Probability, Spec, check_widths
+from glassformer.core.attention import AttentionSpec
+from glassformer.core.checks import Positive, Probability, Spec, check_widths
+from glassformer.core.cross_attention import CrossAttentionSpec
 from glassformer.core.experts import Experts, ExpertsSpec
 from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec, make_feed_forward
 from glassformer.core.flow import Flow, Node
@@ -27,33 +27,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BlockSpec(Spec):
-    """Transformer block: its sub-layers, and the three norm slots that each of them gets.
+class ResidualSpec(Spec):
+    """Residual connection around a sub-layer: its three norm slots, dropout, and the factor of the sub-layer's branch.
 
-        x → on_residual(x + dropout(after(sublayer(before(x)))))
+        x → on_residual(x + scale · dropout(after(sublayer(before(x)))))
 
     The 2017 paper and BERT fill `on_residual` (post-norm), GPT-2 and Llama fill `before` (pre-norm).
+    """
+
+    before: NormSpec | None = None
+    after: NormSpec | None = None
+    on_residual: NormSpec | None = None
+    dropout: Probability = 0.0
+    scale: Positive = 1.0
+
+    @staticmethod
+    def pre_or_post(norm: NormSpec, *, pre: bool, dropout: float) -> ResidualSpec:
+        """Pre-norm or post-norm, for families whose config chooses."""
+        return ResidualSpec(before=norm if pre else None, on_residual=None if pre else norm, dropout=dropout)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockSpec(Spec):
+    """Transformer block: its sub-layers, and the residual connection around each.
+
+    residual: of all sub-layers, but for those that have one of their own: `attention_residual`, `cross_residual`,
+    `feed_forward_residual`
     """
 
     attention: AttentionSpec
     feed_forward: FeedForwardSpec | GatedFeedForwardSpec | ExpertsSpec
     cross: CrossAttentionSpec | None = None
-    before: NormSpec | None = None
-    after: NormSpec | None = None
-    on_residual: NormSpec | None = None
-    dropout: Probability = 0.0
+    residual: ResidualSpec = ResidualSpec()
+    attention_residual: ResidualSpec | None = None
+    cross_residual: ResidualSpec | None = None
+    feed_forward_residual: ResidualSpec | None = None
 
     def validate(self) -> None:
-        check_widths(
-            self,
-            "its attention",
-            self.attention.width,
-            "feed_forward",
-            "cross",
-            "before",
-            "after",
-            "on_residual",
-        )
+        width = self.attention.width
+        check_widths(self, "its attention", width, "feed_forward", "cross")
+        own = (self.attention_residual, self.cross_residual, self.feed_forward_residual)
+        for residual in (self.residual, *own):
+            if residual is not None:
+                check_widths(residual, "the block's attention", width, "before", "after", "on_residual")
+
+    def make(self) -> Block:
+        """The block that this spec describes; the spec of another kind of block makes that."""
+        return Block(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,27 +93,37 @@ class ParallelBlockSpec(Spec):
     def validate(self) -> None:
         check_widths(self, "its attention", self.attention.width, "feed_forward", "norm")
 
+    def make(self) -> ParallelBlock:
+        """The block that this spec describes."""
+        return ParallelBlock(self)
+
 
 class Residual(Node):
     """Residual connection around a sub-layer, with a norm before it, after it, or on the sum.
 
-        x → on_residual(x + dropout(after(sublayer(before(x)))))
+        x → on_residual(x + scale · dropout(after(sublayer(before(x)))))
 
     Post-norm (2017, BERT) fills `on_residual`: stable numbers out of every block, but training needs warm-up.
     Pre-norm (GPT-2, Llama) fills `before`: the stream itself is never normed until the end of the stack.
-    Source: Vaswani et al. 2017, section 3.1; Xiong et al. 2020, section 3.
+    Source: Vaswani et al. 2017, section 3.1; Xiong et al. 2020, section 3; scale: Hu et al. 2024, "MiniCPM", section 3,
+    after Yang et al. 2023, "Tensor programs VI".
     """
 
-    def __init__(self, spec: BlockSpec) -> None:
+    def __init__(self, spec: ResidualSpec) -> None:
         super().__init__()
         self.before = make_norm(spec.before)
         self.after = make_norm(spec.after)
         self.dropout = nn.Dropout(spec.dropout)
         self.on_residual = make_norm(spec.on_residual)
+        self.scale = spec.scale
 
     def forward(self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]) -> Float[Tensor, "B T D"]:
         y = self.after(sublayer(self.before(x)))
-        normed: Tensor = self.on_residual(x + (self.dropout(y) if self.training else y))
+        if self.training:
+            y = self.dropout(y)
+        if self.scale != 1.0:
+            y = self.scale * y
+        normed: Tensor = self.on_residual(x + y)
         return normed
 
 
@@ -110,23 +140,27 @@ class Block(Node):
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
-        self.attn = make_attention(spec.attention)
-        self.attn_residual = Residual(spec)
-        self.cross = CrossAttention(spec.cross) if spec.cross else None
-        self.cross_residual = Residual(spec) if spec.cross else None
+        self.attn = spec.attention.make()
+        self.attn_residual = Residual(spec.attention_residual or spec.residual)
+        self.cross = spec.cross.make() if spec.cross else None
+        self.cross_residual = Residual(spec.cross_residual or spec.residual) if spec.cross else None
         ffn = spec.feed_forward
         self.ffn = Experts(ffn) if isinstance(ffn, ExpertsSpec) else make_feed_forward(ffn)
-        self.ffn_residual = Residual(spec)
+        self.ffn_residual = Residual(spec.feed_forward_residual or spec.residual)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
         x = self.tap(flow, "before", x)
+        return self.tap(flow, "out", self.sublayers(x, flow))
+
+    def sublayers(self, x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "B T D"]:
+        """The sub-layers in order, each with its residual connection."""
         x = self.attn_residual(x, lambda y: self.attn(y, flow))
         x = self.tap(flow, "mid", x)
         if self.cross is not None and self.cross_residual is not None:
             cross = self.cross
             x = self.cross_residual(x, lambda y: cross(y, flow))
-        x = self.ffn_residual(x, lambda y: self.ffn(y, flow))
-        return self.tap(flow, "out", x)
+        mixed: Tensor = self.ffn_residual(x, lambda y: self.ffn(y, flow))
+        return mixed
 
     def attention_input(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The input of self-attention, from the stream at `before`."""
@@ -157,7 +191,7 @@ class ParallelBlock(Node):
     def __init__(self, spec: ParallelBlockSpec) -> None:
         super().__init__()
         self.norm = make_norm(spec.norm)
-        self.attn = make_attention(spec.attention)
+        self.attn = spec.attention.make()
         self.ffn = make_feed_forward(spec.feed_forward)
         self.dropout = nn.Dropout(spec.dropout)
 
@@ -187,13 +221,3 @@ def run_block(block: Block | ParallelBlock, x: Float[Tensor, "B T D"], flow: Flo
         return y
     out: Tensor = block(x, flow)
     return out
-
-
-def make_attention(spec: AttentionSpec) -> Attention:
-    """The self-attention that a spec describes."""
-    return BlockSparseAttention(spec) if isinstance(spec, BlockSparseAttentionSpec) else Attention(spec)
-
-
-def make_block(spec: BlockSpec | ParallelBlockSpec) -> Block | ParallelBlock:
-    """The block that a spec describes."""
-    return ParallelBlock(spec) if isinstance(spec, ParallelBlockSpec) else Block(spec)

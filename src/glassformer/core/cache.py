@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError
@@ -115,4 +116,42 @@ class KeyValueCache:
         return sum(t.nbytes for pair in (*self._buffers.values(), *self._encoder_buffers.values()) for t in pair)
 
     def __repr__(self) -> str:
-        return f"KeyValueCache({self.length} tokens, {len(self._buffers)} layers, {self.nbytes / 1e6:.1f} MB)"
+        return f"{type(self).__name__}({self.length} tokens, {len(self._buffers)} layers, {self.nbytes / 1e6:.1f} MB)"
+
+
+class FunctionalCache(KeyValueCache):
+    """Key-value cache that writes nothing in place: keys and values in, those of the new tokens concatenated, out.
+
+        [B, K, length, E]  +  [B, K, T, E]  ──cat──>  [B, K, length + T, E]
+
+    For programs of `torch.export`, and for gradients through several calls. Slower than `KeyValueCache`, since each
+    call copies all earlier keys.
+
+    Args:
+        past: layer → keys and values so far, [B, K, length, E] each; empty = none
+        encoder: cross-attention layer → keys and values of the encoder output, [B, K, S, E] each
+    """
+
+    def __init__(
+        self,
+        past: Mapping[nn.Module, tuple[Tensor, Tensor]] | None = None,
+        encoder: Mapping[nn.Module, tuple[Tensor, Tensor]] | None = None,
+    ) -> None:
+        super().__init__(block_tokens=1)  # no room for tokens that are yet to come
+        self._buffers = dict(past or {})
+        self._encoder_buffers = dict(encoder or {})
+        self.length = next((k.shape[2] for k, _ in self._buffers.values()), 0)
+
+    def extend(self, layer: nn.Module, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        past = self._buffers.get(layer)
+        if past is not None:
+            k, v = (
+                torch.cat([old[:, :, : self.length].to(new.dtype), new], 2)
+                for old, new in zip(past, (k, v), strict=True)
+            )
+        self._buffers[layer] = k, v
+        return k, v
+
+    def keys_values(self, layer: nn.Module) -> tuple[Tensor, Tensor]:
+        """A self-attention layer's keys and values of all tokens. [B, K, length, E] each"""
+        return self._buffers[layer]

@@ -4,7 +4,7 @@
         width: Count                     FeedForwardSpec.width is 0; it must be a whole number from 1 up
         dropout: Probability = 0.0
 
-What depends on several fields is code: `Spec.validate`.
+What depends on several fields is code: `Spec.validate`. Numbers of a tensor are checked through `any_true`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import torch
+from torch import Tensor
 
 from glassformer.errors import ConfigError
 
@@ -74,3 +77,11 @@ def check_widths(spec: Spec, whose: str, width: int, *parts: str) -> None:
             raise ConfigError(
                 f"{type(spec).__name__}.{field} has width {part.width}, {whose} {width}; they must be equal"
             )
+
+
+def any_true(flags: Tensor) -> bool:
+    """Whether a flag is set that makes an input invalid; always False while `torch.export` traces a network.
+
+    An exported program is one graph, which cannot branch on numbers: it has no such checks.
+    """
+    return not torch.compiler.is_exporting() and bool(flags.any())

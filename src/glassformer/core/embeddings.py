@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.core.checks import Count, NonNegativeInt, Probability, Spec, check_widths
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingSpec(Spec):
-    """Input embedding: tokens · `scale` + positions + `token_types` (how many; 0: none), then norm and dropout."""
+    """Input embedding: tokens · `scale` + positions + `token_types` (how many; 0: none), then norm and dropout.
+
+    projection: D, of the residual stream, where tables of `width` numbers are projected to it (None: they are as wide)
+    """
 
     vocabulary: Count
     width: Count
@@ -28,15 +32,22 @@ class EmbeddingSpec(Spec):
     norm: NormSpec | None = None
     dropout: Probability = 0.0
     scale: float = 1.0
+    projection: Count | None = None
 
     def validate(self) -> None:
         check_widths(self, "the tokens", self.width, "norm")
+
+    @property
+    def out_width(self) -> int:
+        """D, the width of the residual stream."""
+        return self.projection or self.width
 
 
 class Embedding(Node):
     """Input embedding: token embeddings plus position embeddings plus token-type embeddings.
 
         x = dropout(norm(tokens[id] · scale + positions[p] + segments[token type] + extra))
+        x W + b of it, where tables are narrower than the residual stream (factorized embedding)
 
     Looking a row up equals multiplying a one-hot row by the table, without the multiplication.
 
@@ -47,7 +58,8 @@ class Embedding(Node):
         extra: embeddings from a recipe's own tables, added to the sum; None = nothing. [B, T, D]
     Raises: DataError: more tokens than the position table has rows.
     Taps: out [B T D]
-    Source: Vaswani et al. 2017, sections 3.4 and 3.5; token types: Devlin et al. 2019, section 3.
+    Source: Vaswani et al. 2017, sections 3.4 and 3.5; token types: Devlin et al. 2019, section 3; factorized: Lan et
+    al. 2020, section 3.1.
     """
 
     TAPS = ("out",)
@@ -61,6 +73,7 @@ class Embedding(Node):
         self.positions = make_positions(spec.positions, spec.width) if spec.positions else None
         self.norm = make_norm(spec.norm)
         self.dropout = nn.Dropout(spec.dropout)
+        self.projection = nn.Linear(spec.width, spec.projection) if spec.projection else None
 
     def forward(
         self,
@@ -71,7 +84,7 @@ class Embedding(Node):
     ) -> Float[Tensor, "B T D"]:
         x: Tensor = self.tokens(ids)
         if self.spec.scale != 1.0:
-            x = x * self.spec.scale
+            x = x * self.scale(x.dtype)
         if self.positions is not None:
             self.check_length(ids, flow)
             x = x + self.positions(flow.token_positions(ids), x.dtype)
@@ -79,7 +92,12 @@ class Embedding(Node):
             x = x + (self.segments.weight[0] if token_types is None else self.segments(token_types))
         if extra is not None:
             x = x + extra
-        return self.tap(flow, "out", self.norm_and_dropout(x))
+        x = self.norm_and_dropout(x)
+        return self.tap(flow, "out", x if self.projection is None else self.projection(x))
+
+    def scale(self, dtype: torch.dtype) -> float:
+        """The factor of token embeddings of a dtype."""
+        return self.spec.scale
 
     def norm_and_dropout(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Norm and dropout of the summed embeddings."""

@@ -101,7 +101,10 @@ class Experts(Node):
         chosen, weights = self.router(x, flow)  # [B, T, k] each
         choices = chosen.flatten()
         order = choices.argsort(stable=True)  # choices by expert, in the order of the tokens
-        sizes = choices.bincount(minlength=len(self.experts)).tolist()
+        sizes = choices.bincount(minlength=len(self.experts))[: len(self.experts)].tolist()
+        for size in sizes:  # what `torch.export`, which sees no numbers, has to know about them to split by them
+            torch._check(size >= 0)
+        torch._check(sum(sizes) == choices.shape[0])
         routed = x.flatten(0, 1)[order // self.spec.experts_per_token].split(sizes)  # [n, D] for each expert
         # An expert that no token chose runs on an empty tensor: its taps exist, and its gradients are 0, not None.
         outputs = [expert(tokens[None], flow)[0] for expert, tokens in zip(self.experts, routed, strict=True)]

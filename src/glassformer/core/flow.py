@@ -26,6 +26,7 @@ from glassformer.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from glassformer.core.cache import KeyValueCache
+    from glassformer.core.rotary import RotarySpec
 
 Edit = Tensor | Callable[[Tensor], Tensor]
 
@@ -64,6 +65,7 @@ class Output:
     end_logits: Tensor | None = None  # [B, T]
     prediction_logits: Tensor | None = None  # [B, T, V]
     seq_relationship_logits: Tensor | None = None  # [B, 2]
+    sop_logits: Tensor | None = None  # [B, 2], sentence order
     pooler_output: Tensor | None = None  # [B, D]
     last_hidden_state: Tensor | None = None  # [B, T, D]
     encoder_last_hidden_state: Tensor | None = None  # [B, S, D]
@@ -132,8 +134,9 @@ class Flow:
 
     # computed once a call by the stack, for all its blocks
     masks: Mapping[AttentionPattern, Mask] | None = None
-    rotation: tuple[Tensor, Tensor] | None = None  # cos, sin, each [B or 1, 1, T, rotated width]
-    bias: Tensor | None = None  # [1, H, T, S], added to the scores of self-attention
+    rotations: Mapping[RotarySpec, tuple[Tensor, Tensor]] | None = None  # cos, sin: [B or 1, 1, T, rotated width]
+    # What the stack's position bias gives to all its layers: mostly [1, H, T, S], added to their scores.
+    bias: Tensor | None = None
 
     @property
     def past(self) -> int:

@@ -3,6 +3,7 @@
     head                        reads                      gives                         trained by
     CausalLMHead                every position             logits [B, T, V]              the next token
     MaskedLMHead                every position             logits [B, T, V]              the masked token
+    TransformedCausalLMHead     every position             logits [B, T, V]              the next token
     Pooler                      the first token            pooler_output [B, D]          (the head on top of it)
     NextSentenceHead            the pooled first token     logits [B, 2]                 does B follow A
     PreTrainingHead             both                       prediction_logits, seq_relationship_logits
@@ -11,7 +12,7 @@
     SpanClassifier              every position             start_logits, end_logits      the span of an answer
 
 Language-model heads stand in `language_heads.py`, classifiers in `classification_heads.py`, heads for speech in
-`audio_heads.py`, for image regions in `regions.py`, for table cells in `cells.py`.
+`audio_heads.py`, for image regions and table cells with the families that have them.
 
 Each head also computes its loss, as sums and counts, so that a training step may be cut into micro-batches:
 
@@ -24,7 +25,7 @@ Labels of -100 do not count.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +52,7 @@ def first_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D
     if flow.keep is None:
         return x[:, 0]
     first = flow.keep[:, -1].int().argmax(dim=-1)  # [B]; 0 unless padded on the left
-    return x[torch.arange(len(x), device=x.device), first]
+    return x[torch.arange(x.shape[0], device=x.device), first]
 
 
 def last_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"]:
@@ -64,7 +65,7 @@ def last_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"
     key_positions = torch.arange(flow.keep.shape[-1], device=x.device)
     # `keep` covers the cached tokens too, x only the new ones.
     last = (flow.keep[:, -1] * key_positions).argmax(dim=-1) - flow.past  # [B]
-    return x[torch.arange(len(x), device=x.device), last.clamp(min=0)]
+    return x[torch.arange(x.shape[0], device=x.device), last.clamp(min=0)]
 
 
 def mean_token(x: Float[Tensor, "B T D"], flow: Flow) -> Float[Tensor, "texts D"]:
@@ -88,14 +89,16 @@ class Head(Node):
     A subclass defines `output_loss_sums`, or just `loss`, which then is a mean over the labels that count.
 
     FIELDS: the fields of `Output` that it fills; each is also a tap
+    LOGIT_A_TOKEN: its logits are one number for each token [B, T], and not for each class
     """
 
     FIELDS: ClassVar[tuple[str, ...]] = ("logits",)
+    LOGIT_A_TOKEN: ClassVar[bool] = False
 
     @property
     def reads_first_token(self) -> bool:
         """Whether a text is classified by its first token, which then should be one made for it ([CLS])."""
-        return any(isinstance(node, Pooler) for _, node in self.named_nodes())
+        return any(isinstance(node, Pooler) and node.pooling == "first" for _, node in self.named_nodes())
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         raise NotImplementedError(f"{type(self).__name__} does not implement forward(x, flow)")
@@ -149,6 +152,8 @@ class Pooler(Head):
     """
 
     FIELDS = ("pooler_output",)
+
+    pooling: Literal["first", "mean"] = "first"
 
     def __init__(self, width: int, activation: str = "tanh", dropout: float = 0.0) -> None:
         super().__init__()

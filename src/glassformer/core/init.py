@@ -6,7 +6,8 @@ import math
 
 from torch import nn
 
-from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.attention import Attention
+from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.patches import Patches
@@ -25,7 +26,7 @@ def normal(network: nn.Module, std: float = 0.02) -> None:
         elif isinstance(module, Patches):
             nn.init.normal_(module.summary, std=std)
         elif isinstance(module, (LayerNorm, RMSNorm)):
-            nn.init.ones_(module.weight)
+            nn.init.constant_(module.weight, 1 - module.offset if isinstance(module, RMSNorm) else 1)
             if isinstance(module, LayerNorm) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 

@@ -6,10 +6,11 @@ hidden states ─ (transform) ─ output projection Wᵀ, often tied to the embe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
+from glassformer.core.dot_product import soft_cap
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Flow, Output
 from glassformer.core.heads import Head, Labels, Pooler, not_none, single_tensor
@@ -37,9 +38,11 @@ class TokenPrediction(Head):
     """
 
     decoder: nn.Linear
+    logit_cap: float | None = None
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(logits=self.decoder(self.transform_states(x[:, -flow.last :])))
+        logits = self.decoder(self.transform_states(x[:, -flow.last :]))
+        return Output(logits=logits if self.logit_cap is None else soft_cap(logits, self.logit_cap))
 
     def transform_states(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """f: what is applied to hidden states before the output projection."""
@@ -68,29 +71,62 @@ class TokenPrediction(Head):
         labels = checked_labels(self.align_labels(shaped_labels(single_tensor(labels), shape)), shape)
         counted = labels != IGNORE_INDEX
         states = self.transform_states(x[counted])  # [N, D]
-        total = linear_cross_entropy(states, self.decoder.weight, self.bias(), labels[counted], smoothing=smoothing)
+        total = linear_cross_entropy(
+            states,
+            self.decoder.weight,
+            self.bias(),
+            labels[counted],
+            smoothing=smoothing,
+            logit_cap=self.logit_cap,
+        )
         return {"loss": total}
 
 
 class CausalLMHead(TokenPrediction):
     """Causal language-model head: position t predicts token t + 1.
 
-        logits = x Wᵀ
+        logits = s x Wᵀ,      with a soft cap  c tanh(s x Wᵀ / c)
 
     Labels are the input ids; the shift by one happens here, and nothing predicts the first of them.
-    Source: tying W to the embedding: Press and Wolf 2017.
+
+    Args:
+        bias: add b to s x Wᵀ
+        logit_cap: c, the largest absolute value of a logit; None: no cap
+        logit_scale: s; it multiplies the states, of which there are fewer than logits
+    Source: tying W to the embedding: Press and Wolf 2017; the cap: Gemma team 2024, "Gemma 2", section 2.
     """
 
-    def __init__(self, width: int, vocabulary: int, bias: bool = False) -> None:
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        bias: bool = False,
+        *,
+        logit_cap: float | None = None,
+        logit_scale: float = 1.0,
+    ) -> None:
         super().__init__()
         self.decoder = nn.Linear(width, vocabulary, bias=bias)
+        self.logit_cap = logit_cap
+        self.logit_scale = logit_scale
+
+    def transform_states(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        return x if self.logit_scale == 1.0 else x * self.logit_scale
 
     def align_labels(self, labels: Tensor) -> Tensor:
-        if labels.dim() < 2:
-            raise DataError(f"labels have shape {list(labels.shape)}; they must be [B, T], as the input ids")
-        shifted = labels.roll(-1, dims=1)
-        shifted[:, -1] = IGNORE_INDEX
-        return shifted
+        return next_token_labels(labels)
+
+
+def next_token_labels(labels: Tensor) -> Tensor:
+    """Labels of the next token: the input ids, shifted left by one; none at the last position. [B, T]
+
+    Raises: DataError: labels of one dimension.
+    """
+    if labels.dim() < 2:
+        raise DataError(f"labels have shape {list(labels.shape)}; they must be [B, T], as the input ids")
+    shifted = labels.roll(-1, dims=1)
+    shifted[:, -1] = IGNORE_INDEX
+    return shifted
 
 
 class MaskedLMHead(TokenPrediction):
@@ -98,43 +134,73 @@ class MaskedLMHead(TokenPrediction):
 
         logits = norm(activation(x W)) Eᵀ + b,      E the embedding table
 
+    Args:
+        norm: as wide as the embedding table, to which W projects where that is narrower than the stream
+        bias, decoder_bias: of W, and b
     Source: Devlin et al. 2019, section 3.1; the transform is in the released code.
     """
 
-    def __init__(self, width: int, vocabulary: int, activation: str, norm: NormSpec) -> None:
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        activation: str,
+        norm: NormSpec,
+        *,
+        bias: bool = True,
+        decoder_bias: bool = True,
+    ) -> None:
         super().__init__()
-        self.transform = nn.Linear(width, width)
+        self.transform = nn.Linear(width, norm.width, bias=bias)
         self.activation = make_activation(activation)
         self.norm = make_norm(norm)
-        self.decoder = nn.Linear(width, vocabulary)
+        self.decoder = nn.Linear(norm.width, vocabulary, bias=decoder_bias)
 
     def transform_states(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         transformed: Tensor = self.norm(self.activation(self.transform(x)))
         return transformed
 
 
+class TransformedCausalLMHead(MaskedLMHead):
+    """Causal language-model head with BERT's transform: of an encoder that is used as a decoder.
+
+        logits = norm(activation(x W)) Eᵀ + b,      where position t predicts token t + 1
+
+    Source: encoders as decoders: Rothe et al. 2020, "Leveraging Pre-trained Checkpoints", section 2.
+    """
+
+    def align_labels(self, labels: Tensor) -> Tensor:
+        return next_token_labels(labels)
+
+
 class NextSentenceHead(Head):
     """Next-sentence prediction: does text B follow text A? logits[0] yes, logits[1] no.
 
-    Source: Devlin et al. 2019, section 3.1.
+    Sentence-order prediction is the same network: logits[1] says that the two are swapped.
+    Source: Devlin et al. 2019, section 3.1; Lan et al. 2020, section 3.1.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, labels: int = 2, dropout: float = 0.0) -> None:
         super().__init__()
         self.pooler = Pooler(width)
-        self.classifier = nn.Linear(width, 2)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(width, labels)
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(logits=self.classifier(self.pooler.pooled(x, flow)))
+        return Output(logits=self.classifier(self.dropout(self.pooler.pooled(x, flow))))
 
     def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         return {"loss": summed_cross_entropy(not_none(output.logits), single_tensor(labels), smoothing)}
 
 
 class PreTrainingHead(Head):
-    """BERT's pre-training: masked language model and next sentence at once; the loss is their sum."""
+    """BERT's pre-training: masked language model and next sentence at once; the loss is their sum.
+
+    SENTENCE_LABEL: the name of the labels of the second
+    """
 
     FIELDS = ("prediction_logits", "seq_relationship_logits")
+    SENTENCE_LABEL: ClassVar[str] = "next_sentence_label"
 
     def __init__(self, masked: MaskedLMHead, next_sentence: NextSentenceHead) -> None:
         super().__init__()
@@ -142,10 +208,8 @@ class PreTrainingHead(Head):
         self.next_sentence = next_sentence
 
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
-        return Output(
-            prediction_logits=self.masked(x, flow).logits,
-            seq_relationship_logits=self.next_sentence(x, flow).logits,
-        )
+        scores = (self.masked(x, flow).logits, self.next_sentence(x, flow).logits)
+        return Output(**dict(zip(self.FIELDS, scores, strict=True)))
 
     def label_counts(self, labels: Labels) -> dict[str, int]:
         words, order = self._split_labels(labels)
@@ -157,10 +221,10 @@ class PreTrainingHead(Head):
     def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
         words, order = self._split_labels(labels)
         masked = self.masked.output_loss_sums(
-            replace(output, logits=output.prediction_logits), words, smoothing=smoothing
+            replace(output, logits=output[self.FIELDS[0]]), words, smoothing=smoothing
         )
         following = self.next_sentence.output_loss_sums(
-            replace(output, logits=output.seq_relationship_logits), order, smoothing=smoothing
+            replace(output, logits=output[self.FIELDS[1]]), order, smoothing=smoothing
         )
         return {"masked": masked["loss"], "next": following["loss"]}
 
@@ -173,8 +237,8 @@ class PreTrainingHead(Head):
             "next": self.next_sentence.loss_sums(x, flow, order, smoothing=smoothing)["loss"],
         }
 
-    @staticmethod
-    def _split_labels(labels: Labels) -> tuple[Tensor, Tensor]:
-        if not isinstance(labels, dict) or set(labels) != {"labels", "next_sentence_label"}:
-            raise DataError("pre-training needs labels={'labels': [B, T], 'next_sentence_label': [B]}")
-        return labels["labels"], labels["next_sentence_label"]
+    def _split_labels(self, labels: Labels) -> tuple[Tensor, Tensor]:
+        sentence = self.SENTENCE_LABEL
+        if not isinstance(labels, dict) or set(labels) != {"labels", sentence}:
+            raise DataError(f"pre-training needs labels={{'labels': [B, T], {sentence!r}: [B]}}")
+        return labels["labels"], labels[sentence]

@@ -68,6 +68,7 @@ def linear_cross_entropy(
     labels: Int[Tensor, "N"],
     *,
     smoothing: float = 0.0,
+    logit_cap: float | None = None,
     chunk_logits: int = CHUNK_LOGITS,
 ) -> Float[Tensor, ""]:
     """Chunked cross-entropy: `summed_cross_entropy(x Wᵀ + b, labels, smoothing)` without the whole logits [N, V].
@@ -76,8 +77,11 @@ def linear_cross_entropy(
     and costs no second product later. So the forward pass also adds up the gradients of x, W and b (those of W and b in
     fp32), and the backward pass only scales them. Under autocast, dtypes are those of a linear layer.
 
+    With a soft cap, y = c tanh(z / c) stands for each logit z, and p - target is multiplied by dy/dz = 1 - (y / c)².
+
     Args:
         labels: classes, all of which count, checked by `checked_labels`
+        logit_cap: c of `soft_cap`; None: none
         chunk_logits: how many logits exist at a time
     Raises: RuntimeError: a gradient of the gradient is asked for, or a second backward pass; neither is supported.
     Source: gradients in the forward pass, chunk by chunk: Hsu et al. 2024, "Liger Kernel", section 3.2;
@@ -86,7 +90,7 @@ def linear_cross_entropy(
     needs_grad = torch.is_grad_enabled()  # inside `forward` of the function it is always off
     rows = max(1, chunk_logits // weight.shape[0])
     total: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x, weight, bias, labels, checked_smoothing(smoothing), rows, needs_grad
+        x, weight, bias, labels, checked_smoothing(smoothing), logit_cap, rows, needs_grad
     )
     return total
 
@@ -100,10 +104,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         smoothing: float,
+        logit_cap: float | None,
         rows: int,
         needs_grad: bool,
     ) -> Tensor:
-        device, V = x.device.type, weight.shape[0]
+        device = x.device.type
         narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         wide = _at_least_fp32(narrow)
         needs_x, needs_weight, needs_bias = (needs_grad and need for need in ctx.needs_input_grad[:3])
@@ -119,21 +124,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
             for start in range(0, len(x), rows):
                 here = slice(start, start + rows)
                 states, targets = x[here].to(narrow), labels[here, None]
-                # Logits, which become probabilities in place.
-                p = F.linear(states, W, b).to(wide)
-                top, target = p.amax(-1, keepdim=True), (1 - smoothing) * p.gather(-1, targets)
-                if smoothing:
-                    target += smoothing * p.mean(-1, keepdim=True)
-                norm = p.sub_(top).exp_().sum(-1, keepdim=True)
-                total += (norm.log() + top - target).sum()
+                logits = F.linear(states, W, b).to(wide)
+                slope = None if logit_cap is None else _soft_cap_in_place(logits, logit_cap)
+                loss, exponentials, norm = _chunk_loss(logits, targets, smoothing)
+                total += loss
                 if not any(grad is not None for grad in grads):
                     continue
-                p.div_(norm).scatter_add_(-1, targets, torch.full_like(target, smoothing - 1))
-                if smoothing:
-                    p.sub_(smoothing / V)
+                gradient = _chunk_gradient(exponentials, norm, targets, smoothing)
+                if slope is not None:
+                    gradient *= slope
                 if of_bias is not None:
-                    of_bias += p.sum(0)
-                error = p.to(narrow)
+                    of_bias += gradient.sum(0)
+                error = gradient.to(narrow)
                 if of_x is not None:
                     of_x[here] = error @ W
                 if of_weight is not None and narrow == wide:
@@ -154,7 +156,30 @@ class _LinearCrossEntropy(torch.autograd.Function):
         scaled = [
             None if grad is None else grad.mul_(above).to(dtype) for grad, dtype in zip(grads, ctx.dtypes, strict=True)
         ]
-        return (*scaled, None, None, None, None)
+        return (*scaled, None, None, None, None, None)
+
+
+def _chunk_loss(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed loss of a chunk; exp(logits - largest), which takes their memory, and its sums. [], [N, V], [N, 1]"""
+    top, target = logits.amax(-1, keepdim=True), (1 - smoothing) * logits.gather(-1, targets)
+    if smoothing:
+        target += smoothing * logits.mean(-1, keepdim=True)
+    norm = logits.sub_(top).exp_().sum(-1, keepdim=True)
+    return (norm.log() + top - target).sum(), logits, norm
+
+
+def _chunk_gradient(exponentials: Tensor, norm: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Gradient of a chunk's loss by its logits, p - target, in the memory of the exponentials. [N, V]"""
+    p = exponentials.div_(norm)
+    p.scatter_add_(-1, targets, torch.full_like(norm, smoothing - 1))
+    return p.sub_(smoothing / p.shape[-1]) if smoothing else p
+
+
+def _soft_cap_in_place(x: Tensor, cap: float) -> Tensor:
+    """Cap x in place; returns the slope of the cap, 1 - tanh²(x / cap)."""
+    slope = 1 - x.div_(cap).tanh_().square()
+    x.mul_(cap)
+    return slope
 
 
 def checked_labels(labels: Tensor, shape: Sequence[int]) -> Tensor:

@@ -40,6 +40,20 @@ class AttentionPattern:
         """The part of the pattern that a mask has to hold: all of it, unless the layer gathers its keys itself."""
         return self
 
+    @property
+    def block_size(self) -> int:
+        """C, queries in a block of local attention: about the window, of which half then counts, but not too many."""
+        return min(max(self.window or 1, 256), 1024)
+
+    def is_local(self, T: int) -> bool:
+        """Whether T queries are taken in blocks: there is a window, and the blocks meet less than half of the keys.
+
+        An exported program has no number of blocks, since its sizes are free.
+        """
+        if self.window is None or torch.compiler.is_exporting():
+            return False
+        return 2 * (self.block_size + 2 * self.window) < T
+
     def keep(self, T: int, S: int, device: torch.device | None = None) -> Bool[Tensor, "T S"]:
         """The pattern as a mask for T queries that end where S keys end."""
         return self.rows(torch.arange(S - T, S, device=device), S)
@@ -47,11 +61,13 @@ class AttentionPattern:
     def rows(self, query_positions: Int[Tensor, "R"], S: int) -> Bool[Tensor, "R S"]:
         """The rows of the mask for queries at these positions among S keys."""
         query, key = query_positions[:, None], torch.arange(S, device=query_positions.device)[None, :]
-        keep = torch.ones(len(query_positions), S, dtype=torch.bool, device=query_positions.device)
+        keep = torch.ones(query_positions.shape[0], S, dtype=torch.bool, device=query_positions.device)
         if self.causal:
             keep &= key <= query
         if self.window is not None:
-            keep &= (query - key).abs() < self.window
+            keep &= key > query - self.window
+            if not self.causal:
+                keep &= key < query + self.window
         return keep
 
     def bias(self, query_positions: Int[Tensor, "R"], S: int) -> Float[Tensor, "R S"] | None:

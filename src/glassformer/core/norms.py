@@ -25,10 +25,11 @@ class LayerNormSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RMSNormSpec(Spec):
-    """Root-mean-square normalisation over `width` numbers: no centring, no shift."""
+    """Root-mean-square normalisation over `width` numbers: no centring, no shift; the gain is `offset` + weight."""
 
     width: Count
     eps: NonNegative = 1e-6
+    offset: NonNegative = 0.0
 
 
 NormSpec = LayerNormSpec | RMSNormSpec
@@ -57,19 +58,25 @@ class LayerNorm(nn.Module):
 class RMSNorm(nn.Module):
     """RMS normalisation: divide each token's vector by its root mean square, then apply a learned scale.
 
-        y = x / √(mean(x²) + eps) · weight
+        y = x / √(mean(x²) + eps) · (offset + weight)
 
-    The root is taken in at least fp32, whatever the dtype of x.
-    Source: Zhang and Sennrich 2019, section 3.
+    The root is taken in at least fp32, whatever the dtype of x. With an offset of 1 a weight of 0 is a gain of 1, so
+    that weight decay draws gains to 1, not to 0; the gain is then added up, and multiplied with, in at least fp32 too.
+    Source: Zhang and Sennrich 2019, section 3; the offset: Gemma team 2024, "Gemma", released code.
     """
 
     def __init__(self, spec: RMSNormSpec) -> None:
         super().__init__()
         self.eps = spec.eps
-        self.weight = nn.Parameter(torch.ones(spec.width))
+        self.offset = spec.offset
+        self.weight = nn.Parameter(torch.full((spec.width,), 1 - spec.offset))
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        return self.weight * nn.functional.rms_norm(x, self.weight.shape, eps=self.eps)
+        if not self.offset:
+            return self.weight * nn.functional.rms_norm(x, self.weight.shape, eps=self.eps)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        gain = self.offset + self.weight.to(wide)
+        return nn.functional.rms_norm(x.to(wide), gain.shape, gain, self.eps).to(x.dtype)
 
 
 def make_norm(spec: NormSpec | None) -> nn.Module:

@@ -89,7 +89,7 @@ class Patches(Node):
     def forward(self, pixels: Float[Tensor, "B C height width"], flow: Flow) -> Float[Tensor, "B T D"]:
         self._check(pixels)
         patches = self.projection(pixels.to(self.projection.weight.dtype)).flatten(2).mT  # [B, P, D]
-        summary = self.summary.expand(len(pixels), 1, -1)
+        summary = self.summary.expand(pixels.shape[0], 1, -1)
         x = torch.cat([summary, patches], dim=1) + self.positions.weight
         return self.tap(flow, "out", self.dropout(self.norm(x)))
 

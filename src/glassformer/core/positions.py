@@ -1,20 +1,19 @@
-"""Position encodings: learned, sinusoidal, convolutional, rotary (RoPE), and relative position bias.
+"""Position encodings: learned, sinusoidal, convolutional, and relative position bias.
 
     learned       a vector for each position, added to the embedding
     sinusoidal    fixed sine and cosine waves, added to the embedding
     convolved     a convolution over neighbouring frames of a sound, added to each
-    rotary        q and k rotated by an angle that grows with the position
     bucketed      a learned bias on the scores for each distance
 
-Sines and cosines are not stored: they are computed for the positions of a call, in at least fp32 whatever the network's
-dtype.
+Rotary position embeddings, which turn q and k, are in `rotary`. Sines and cosines are not stored: they are computed for
+the positions of a call, in at least fp32 whatever the network's dtype.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +22,8 @@ from torch.nn import functional as F
 from glassformer.core.checks import Count, NonNegativeInt, Positive, Spec
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Node
+from glassformer.core.rotary import wave_frequencies
+from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,47 +52,20 @@ class HalvedSinusoidalSpec(SinusoidalSpec):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LinearScaling(Spec):
-    """Linear RoPE scaling: positions / `factor`. Source: Chen et al. 2023, "Extending context window", section 2.3."""
-
-    factor: Positive
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Llama3Scaling(Spec):
-    """Llama 3 RoPE scaling: low frequencies divided by `factor`, high ones kept. Source: Llama 3 report 2024, 3.2."""
-
-    factor: Positive
-    low_frequency_factor: Positive
-    high_frequency_factor: Positive
-    original_positions: Count
-
-    def validate(self) -> None:
-        if self.low_frequency_factor >= self.high_frequency_factor:
-            raise ConfigError(
-                f"Llama3Scaling: low_frequency_factor {self.low_frequency_factor} must be below "
-                f"high_frequency_factor {self.high_frequency_factor} (config.json: low_freq_factor, high_freq_factor)"
-            )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RotarySpec(Spec):
-    """Rotary position embedding (RoPE) of the first `width` numbers of each head's q and k; `theta`: the base."""
-
-    width: Count
-    theta: Positive = 10_000.0
-    scaling: LinearScaling | Llama3Scaling | None = None
-
-    def validate(self) -> None:
-        if self.width % 2:
-            raise ConfigError(f"RotarySpec.width is {self.width}; it must be even, since numbers are rotated in pairs")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BucketedBiasSpec(Spec):
-    """Relative position bias (T5): a learned number for each head and each bucket of the distance key - query."""
+class PositionBiasSpec(Spec):
+    """Position bias of the scores, whose parameters the attention layers of a stack share."""
 
     heads: Count
+
+    def make(self) -> PositionBias:
+        """The module that this spec describes."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement make()")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BucketedBiasSpec(PositionBiasSpec):
+    """Relative position bias (T5): a learned number for each head and each bucket of the distance key - query."""
+
     buckets: Count = 32
     max_distance: Count = 128
     bidirectional: bool = True
@@ -103,6 +77,9 @@ class BucketedBiasSpec(Spec):
                 f"BucketedBiasSpec has {self.buckets} buckets and max_distance {self.max_distance}; it needs at least "
                 f"{4 if self.bidirectional else 2} buckets, and a max_distance above {near}"
             )
+
+    def make(self) -> BucketedBias:
+        return BucketedBias(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,11 +97,6 @@ class ConvolvedPositionsSpec(Spec):
                 f"ConvolvedPositionsSpec.width {self.width} is not a multiple of groups {self.groups} "
                 "(config.json: hidden_size, num_conv_pos_embedding_groups)"
             )
-
-
-def _frequencies(width: int, theta: float, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "half"]:
-    """θ^(-2i/width) for i = 0 … width/2 - 1: from one turn in 2π tokens to one in 2πθ."""
-    return 1.0 / theta ** (torch.arange(0, width, 2, device=device, dtype=dtype) / width)
 
 
 class LearnedPositions(nn.Embedding):
@@ -157,7 +129,7 @@ class Sinusoidal(nn.Module):
 
     def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> Float[Tensor, "B T D"]:
         wide = torch.promote_types(dtype, torch.float32)
-        angles = positions[..., None].to(wide) * _frequencies(self.width, self.theta, positions.device, wide)
+        angles = positions[..., None].to(wide) * wave_frequencies(self.width, self.theta, positions.device, wide)
         return self.arrange(angles.sin(), angles.cos())[..., : self.width].to(dtype)
 
     def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
@@ -217,41 +189,6 @@ class ConvolvedPositions(nn.Module):
         return lengths
 
 
-class Rotary(nn.Module):
-    """Rotary position embedding (RoPE): rotate pairs of numbers of q and k by an angle proportional to the position.
-
-        angle(p, i) = p · θ^(-2i/width);   the score of a rotated q and k depends on the positions' difference alone
-
-    `forward` gives the cosines and sines, once a call; `rotate` applies them.
-    Source: Su et al. 2021, section 3.2.
-    Differs: the paper rotates neighbours (2i, 2i+1); published checkpoints in the Hugging Face layout pair number i
-    with number i + width/2, as here: the same map after a permutation of rows that the converted weights contain.
-    """
-
-    def __init__(self, spec: RotarySpec) -> None:
-        super().__init__()
-        self.spec = spec
-
-    def forward(self, positions: Int[Tensor, "B T"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        wide = torch.promote_types(dtype, torch.float32)
-        frequencies = _frequencies(self.spec.width, self.spec.theta, positions.device, wide)
-        if isinstance(self.spec.scaling, LinearScaling):
-            frequencies = frequencies / self.spec.scaling.factor
-        elif isinstance(self.spec.scaling, Llama3Scaling):
-            frequencies = _llama3_frequencies(frequencies, self.spec.scaling)
-        angles = positions[:, None, :, None].to(wide) * frequencies  # [B, 1, T, width/2]
-        angles = torch.cat([angles, angles], dim=-1)  # [B, 1, T, width]
-        return angles.cos().to(dtype), angles.sin().to(dtype)
-
-
-def _llama3_frequencies(frequencies: Tensor, scaling: Llama3Scaling) -> Tensor:
-    """RoPE scaling of Llama 3: high frequencies stay, low ones are divided by the factor, those between are blended."""
-    turns = scaling.original_positions * frequencies / (2 * math.pi)  # how often a wave turns in the old context
-    unscaled = (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor)
-    unscaled = unscaled.clamp(0, 1)
-    return unscaled * frequencies + (1 - unscaled) * frequencies / scaling.factor
-
-
 def make_positions(spec: LearnedPositionsSpec | SinusoidalSpec, width: int) -> LearnedPositions | Sinusoidal:
     """The module for positions that are added to the input embedding."""
     if isinstance(spec, LearnedPositionsSpec):
@@ -259,21 +196,28 @@ def make_positions(spec: LearnedPositionsSpec | SinusoidalSpec, width: int) -> L
     return (HalvedSinusoidal if isinstance(spec, HalvedSinusoidalSpec) else Sinusoidal)(spec, width)
 
 
-def rotate(x: Float[Tensor, "B H T E"], rotation: tuple[Tensor, Tensor]) -> Float[Tensor, "B H T E"]:
-    """Apply rotary embeddings to q or k: rotate the pairs (i, i + width/2) of the first numbers of each head.
+class PositionBias(Node):
+    """Position bias of the scores: the base class of those whose parameters all blocks of a stack share.
 
-    Args: rotation: cosines and sines, from `Rotary`.
+    The stack owns it and calls it once; `Attention.score_bias` makes each layer's bias of what it gives.
+    KIND: what it is, in a few words · BY_DISTANCE: a bias depends on the distance key - query alone
     """
-    cos, sin = rotation
-    width = cos.shape[-1]
-    rotated, rest = x[..., :width], x[..., width:]
-    first, second = rotated.chunk(2, dim=-1)
-    rotated = rotated * cos + torch.cat([-second, first], dim=-1) * sin
-    rotated = rotated.to(x.dtype)  # cos and sin may have a wider dtype, that of the stream
-    return rotated if width == x.shape[-1] else torch.cat([rotated, rest], dim=-1)
+
+    KIND: ClassVar[str] = ""
+    BY_DISTANCE: ClassVar[bool] = True
+
+    def forward(self, T: int, S: int, device: torch.device) -> Tensor:
+        """What the layers need for T queries that end where S keys end: `Flow.bias`."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement forward(T, S, device)")
+
+    def head_rows(
+        self, attention: nn.Module, head: int, q: Float[Tensor, "R E"], k: Float[Tensor, "S E"], at: Tensor
+    ) -> Float[Tensor, "R S"]:
+        """The bias of one head of a layer, for queries q at the positions `at` among the keys k."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement head_rows(…)")
 
 
-class BucketedBias(Node):
+class BucketedBias(PositionBias):
     """Relative position bias (T5): a learned number for each head and each bucket of distances, added to the scores.
 
         distance   0 1 2 … | 8-11 | 12-15 | … | ≥ max_distance       near: a bucket each; far: growing on a log scale
@@ -281,6 +225,8 @@ class BucketedBias(Node):
     All blocks of a stack share it; the stack owns it.
     Source: Raffel et al. 2020, section 2.1; the formula is described in their released code.
     """
+
+    KIND = "bucketed bias"
 
     def __init__(self, spec: BucketedBiasSpec) -> None:
         super().__init__()
@@ -311,3 +257,11 @@ class BucketedBias(Node):
         distance = torch.arange(S, device=query_positions.device)[None, :] - query_positions[:, None]
         bias: Tensor = self.table(self.buckets(distance))  # [R, S, H]
         return bias.permute(2, 0, 1)[None]
+
+    def head_rows(
+        self, attention: nn.Module, head: int, q: Float[Tensor, "R E"], k: Float[Tensor, "S E"], at: Tensor
+    ) -> Float[Tensor, "R S"]:
+        return self.rows(at, k.shape[0])[0, head]
+
+
+__getattr__ = former_names(__name__)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from glassformer.core.blocks import Block, BlockSpec, ParallelBlock, ParallelBlockSpec, make_block, run_block
+from glassformer.core.blocks import Block, BlockSpec, ParallelBlock, ParallelBlockSpec, run_block
 from glassformer.core.checks import Spec
 from glassformer.core.flow import Flow, Node
 from glassformer.core.masks import Mask
-from glassformer.core.positions import BucketedBias, BucketedBiasSpec, Rotary, RotarySpec
+from glassformer.core.positions import PositionBiasSpec
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StackSpec(Spec):
-    """Stack of transformer blocks, and the positions that act inside their attention."""
+    """Stack of transformer blocks, and the position bias that their attention shares.
+
+    shared: cross-layer parameter sharing: block i has the parameters of block shared[i]; (): each has its own
+    """
 
     blocks: tuple[BlockSpec | ParallelBlockSpec, ...]
-    rotary: RotarySpec | None = None
-    bias: BucketedBiasSpec | None = None
+    bias: PositionBiasSpec | None = None
+    shared: tuple[int, ...] = ()
 
     def validate(self) -> None:
         if not self.blocks:
@@ -33,13 +36,20 @@ class StackSpec(Spec):
         widths = {block.attention.width for block in self.blocks}
         if len(widths) > 1:
             raise ConfigError(f"StackSpec.blocks have widths {sorted(widths)}; the residual stream has one width")
-        if self.rotary and self.rotary.width > min(block.attention.E for block in self.blocks):
-            narrowest = min(block.attention.E for block in self.blocks)
-            raise ConfigError(f"RotarySpec.width {self.rotary.width} is larger than the head width {narrowest}")
+        first = dict(enumerate(self.shared))
+        if self.shared and (
+            len(self.shared) != len(self.blocks)
+            or any(first.get(j) != j or self.blocks[i] != self.blocks[j] for i, j in first.items())
+        ):
+            raise ConfigError(
+                f"StackSpec.shared is {self.shared}; for each of the {len(self.blocks)} blocks it must name one "
+                "of equal spec that has parameters of its own"
+            )
         heads = {block.attention.heads for block in self.blocks}
         if self.bias and heads != {self.bias.heads}:
             raise ConfigError(
-                f"BucketedBiasSpec.heads is {self.bias.heads}, the blocks have {sorted(heads)}; they must be equal"
+                f"{type(self.bias).__name__}.heads is {self.bias.heads}, the blocks have {sorted(heads)}; they must be "
+                "equal"
             )
 
     @property
@@ -50,23 +60,30 @@ class StackSpec(Spec):
 class Stack(Node):
     """Transformer blocks in order: block i of the stack `blocks` is `blocks.{i}`.
 
-    Masks, rotary angles and position bias are computed once a call and passed to all blocks in the Flow. Blocks never
-    share weights.
+    Masks, rotary angles and position bias are computed once a call and passed to all blocks in the Flow: one for each
+    pattern and each base that the layers differ in. Blocks that share parameters are modules of their own all the same,
+    so that each has its taps and its place in the cache.
 
     Args:
         x: embedded tokens. [B, T, D]
         flow: masks, cache and tape of the caller.
     Returns: the residual stream after the last block. [B, T, D]
     Raises: ConfigError: `keep` does not fit the batch.
+    Source: shared parameters: Lan et al. 2020, "ALBERT", section 3.1.
     """
 
     def __init__(self, spec: StackSpec) -> None:
         super().__init__()
         self.spec = spec
         for i, block in enumerate(spec.blocks):
-            self.add_module(str(i), make_block(block))
-        self.rotary = Rotary(spec.rotary) if spec.rotary else None
-        self.bias = BucketedBias(spec.bias) if spec.bias else None
+            self.add_module(str(i), block.make())
+        for i, j in enumerate(spec.shared):
+            share_parameters(self[i], self[j])
+        # Layers with equal specs rotate alike: one of them computes the angles for all.
+        self.rotaries = {rotary.spec: rotary for block in self if (rotary := block.attn.rotary) is not None}
+        scalings = (rotary.scaling for rotary in self.rotaries)
+        self.rotary_switches = {s.switch for s in scalings if s is not None and s.switch is not None}
+        self.bias = spec.bias.make() if spec.bias else None
 
     def __len__(self) -> int:
         return len(self.spec.blocks)
@@ -103,14 +120,20 @@ class Stack(Node):
         if flow.keep is not None and flow.keep.shape[0] not in (1, B):
             raise ConfigError(f"keep has {flow.keep.shape[0]} rows, the batch {B}; give a row a text, or one for all")
         if flow.packing is None:
-            patterns = {block.attn.pattern for block in self}
+            patterns = {pattern for pattern in {block.attn.pattern for block in self} if not pattern.is_local(T)}
             flow = replace(flow, masks={p: Mask.combine(p, flow.keep, T, S, device) for p in patterns})
-        flow = self.with_rotation(x, flow)
+        if self.rotaries:
+            positions = flow.token_positions(x)
+            made = {s: r(positions, x.dtype, flow.packing) for s, r in self.rotaries.items()}
+            flow = replace(flow, rotations=made)
         if self.bias is not None:
             longest = None if flow.packing is None else max(flow.packing.lengths)
             flow = replace(flow, bias=self.bias(longest or T, longest or S, device))
         return flow
 
-    def with_rotation(self, x: Tensor, flow: Flow) -> Flow:
-        """The flow with the rotary angles of these tokens, which is all that q, k and v need."""
-        return flow if self.rotary is None else replace(flow, rotation=self.rotary(flow.token_positions(x), x.dtype))
+
+def share_parameters(module: nn.Module, other: nn.Module) -> None:
+    """Make the parameters of another module of the same form this one's too."""
+    for name, parameter in other.named_parameters():
+        stem, _, leaf = name.rpartition(".")
+        setattr(module.get_submodule(stem), leaf, parameter)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.checks import Count, NonNegative, Probability, Spec, check_widths
+from glassformer.core.checks import Count, NonNegative, Probability, Spec, any_true, check_widths
 from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
@@ -190,13 +190,14 @@ class WaveformEncoder(Node):
         lengths = keep[:, 0].sum(-1)  # [B]
         positions = torch.arange(keep.shape[-1], device=keep.device)
         invalid = (keep[:, 0] != (positions < lengths[:, None])).any(-1)
-        if bool(invalid.any()):
+        if any_true(invalid):
             raise DataError(
                 f"row {int(invalid.int().argmax())} of attention_mask hides samples before the sound ends; a sound "
                 "begins where its row begins: pad on the right"
             )
-        shortest = int(lengths.argmin())
-        self._check_length(f"row {shortest} of input_values has, without its padding,", int(lengths[shortest]))
+        if any_true(lengths < self.spec.samples):
+            shortest = int(lengths.argmin())
+            self._check_length(f"row {shortest} of input_values has, without its padding,", int(lengths[shortest]))
         frames = torch.arange(self.frames(keep.shape[-1]), device=keep.device)
         return (frames < self.frames(lengths)[:, None])[:, None]
 

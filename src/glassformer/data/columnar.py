@@ -6,7 +6,6 @@ Parquet ──some rows at a time──> Arrow file, temporary ──memory map�
 from __future__ import annotations
 
 import hashlib
-import importlib
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from glassformer.data.sequence import (
     check_column,
     null_value,
 )
-from glassformer.errors import DataError, MissingExtraError
+from glassformer.errors import DataError, import_optional
 from glassformer.files import error_reason, open_regular_file
 
 ARROW_BATCH_ROWS = 1_000  # held in memory at once; a row of the Arrow file is found by its batch
@@ -189,10 +188,8 @@ def check_unique(name: str, columns: list[str]) -> None:
 
 def import_pyarrow(name: str) -> ModuleType:
     """Import a module of pyarrow. Raises: MissingExtraError: it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "data", "reading Parquet and data sets") from error
+    module: ModuleType = import_optional(name, "pyarrow", "data", "reading Parquet and data sets")
+    return module
 
 
 def _type_name(type_: Any) -> str:

@@ -19,8 +19,7 @@ from typing import Any, NoReturn
 
 from glassformer.data.lines import Format, LineReader, ParsedRow
 from glassformer.errors import ConfigError, DataError, nearest
-from glassformer.files import safe_repr
-from glassformer.files.strict_json import STRICT
+from glassformer.files import STRICT, check_surrogates, safe_repr
 
 CHUNK_BYTES = 1 << 16
 WHITESPACE = " \t\r\n"
@@ -30,16 +29,8 @@ _DECODER = json.JSONDecoder(**STRICT)
 def parse_json(text: str) -> Any:
     """Parse strict JSON. Raises: ValueError, RecursionError: invalid JSON."""
     value = _DECODER.decode(text)
-    _check_surrogates(text, value)
+    check_surrogates(text, value)
     return value
-
-
-def _check_surrogates(text: str, value: Any) -> None:
-    if "\\u" in text:
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise ValueError("a lone surrogate (\\ud800 to \\udfff) is not a character") from None
 
 
 def json_values(lines: LineReader) -> Iterator[Any]:
@@ -229,7 +220,7 @@ class _JsonReader:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-                _check_surrogates(self._text[self._at : end], value)
+                check_surrogates(self._text[self._at : end], value)
                 # At the end of the text, a number may go on in the next chunk.
                 if end < len(self._text) or not self._read_more():
                     break

@@ -15,8 +15,7 @@ import numpy as np
 
 from glassformer.data.findings import Finding
 from glassformer.data.report import DataReport
-from glassformer.pages.standalone import page
-from glassformer.pages.tables import html_table, scroll_region
+from glassformer.pages import html_table, page, scroll_region
 
 T = TypeVar("T")
 

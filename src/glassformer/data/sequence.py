@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, MissingExtraError, nearest
+from glassformer.errors import ConfigError, DataError, import_optional, nearest
 from glassformer.files import safe_repr
 
 Row: TypeAlias = dict[str, Any]
@@ -185,10 +185,7 @@ class RowSequence(Sequence[Row]):
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame, in memory. Raises: MissingExtraError: no pandas."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingExtraError("pandas", "data", "a DataFrame") from error
+        pandas = import_optional("pandas", "pandas", "data", "a DataFrame")
         return pandas.DataFrame(list(self), columns=list(self.columns))
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -51,6 +52,8 @@ def encode(
     folder: Path | PoolingSettings | None = None,
     *,
     pooling: str | None = None,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
     precision: str | None = None,
     truncate: bool = True,
     batch_tokens: int = BATCH_TOKENS,
@@ -62,36 +65,53 @@ def encode(
     Args:
         folder: the model folder, or its settings as read: its `modules.json` decides pooling and normalisation.
         pooling: overrides the folder, without its normalisation: "cls", "mean", "max", "lasttoken", …
+        prompt: put before each text, such as "search_query: "; "" = none, even where the folder has a default one
+        prompt_name: the same by its name in the folder's `config_sentence_transformers.json`, such as "query"
         precision: "fp32", "fp16", "bf16" or "int8": prepare the network first, see `prepare`. None = as it is; a plain
             fp32 network is prepared in fp32, which changes no result, if there are enough texts to pay for it.
         truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
         batch_tokens (formerly pass_tokens): token budget of a batch.
         progress: show a progress bar; None = on a terminal, for more than 512 texts.
     Raises: DataError: texts are no strings; (truncate=False) a text is too long. UnsupportedError: two stacks.
+        ConfigError: the folder has no prompt of this name.
     """
     texts = _check_texts(texts)
     if pass_tokens is not None:
         warn_former("the argument pass_tokens", "batch_tokens")
     batch_tokens = _check_call(network, batch_tokens if pass_tokens is None else pass_tokens)
+    settings = _settings(network, folder, pooling)
+    tokenise = partial(_batch_ids, tokenizer, settings, truncate, settings.prompt(prompt, prompt_name))
     if precision is not None:
         prepare(network, precision)
     elif len(texts) >= MIN_TEXTS_TO_PREPARE:
         prepare_plain(network)
-    settings = _settings(network, folder, pooling)
-    vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)
-    truncated = 0
     shown = progress if len(texts) > MIN_TEXTS_FOR_A_BAR else bool(progress)
     with eval_mode(network), progress_bar("encoding", len(texts), shown=shown) as advance:
-        for start in range(0, len(texts), WINDOW_TEXTS):
-            ids, too_long = _batch_ids(tokenizer, texts[start : start + WINDOW_TEXTS], settings, truncate)
-            truncated += too_long
-            for indices, pooled in run_final_states(network, ids, batch_tokens, settings.pool_packed):
-                vectors[[start + i for i in indices]] = pooled
-                advance(len(indices))
-            advance(sum(not text for text in ids))  # a text without a token; its vector stays 0
+        vectors, truncated = _encode_windows(network, tokenise, texts, settings, batch_tokens, advance)
     if truncated:
         warnings.warn(f"{truncated} of {len(texts)} texts were cut to {settings.max_tokens} tokens", stacklevel=3)
     return vectors
+
+
+def _encode_windows(
+    network: Network,
+    tokenise: Callable[[list[str]], tuple[list[list[int]], int]],
+    texts: list[str],
+    settings: PoolingSettings,
+    batch_tokens: int,
+    advance: Callable[[int], object],
+) -> tuple[np.ndarray, int]:
+    """The vectors of the texts, so many at a time, and how many texts were cut."""
+    vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)
+    truncated = 0
+    for start in range(0, len(texts), WINDOW_TEXTS):
+        ids, too_long = tokenise(texts[start : start + WINDOW_TEXTS])
+        truncated += too_long
+        for indices, pooled in run_final_states(network, ids, batch_tokens, settings.pool_packed):
+            vectors[[start + i for i in indices]] = pooled
+            advance(len(indices))
+        advance(sum(not text for text in ids))  # a text without a token; its vector stays 0
+    return vectors, truncated
 
 
 def _settings(network: Network, folder: Path | PoolingSettings | None, pooling: str | None) -> PoolingSettings:
@@ -114,9 +134,10 @@ def _check_call(network: Network, batch_tokens: object) -> int:
 
 
 def _batch_ids(
-    tokenizer: BatchTokenizer, texts: list[str], settings: PoolingSettings, truncate: bool
+    tokenizer: BatchTokenizer, settings: PoolingSettings, truncate: bool, prompt: str, texts: list[str]
 ) -> tuple[list[list[int]], int]:
-    """The ids of texts as the settings ask for, and how many texts were cut."""
+    """The ids of texts behind their prompt, as the settings ask for, and how many texts were cut."""
+    texts = [prompt + text for text in texts]
     if settings.lower_case:
         texts = [text.lower() for text in texts]
     ids, too_long = tokenizer.batch_ids(texts, settings.max_tokens)

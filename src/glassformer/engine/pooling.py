@@ -3,6 +3,7 @@
     modules.json           the steps: Transformer, Pooling, Normalize
     1_Pooling/config.json  the pooling mode
     sentence_bert_config.json, tokenizer_config.json       the maximum number of tokens
+    config_sentence_transformers.json                      prompts by name, such as "query": "search_query: "
 
 A folder without `modules.json` gets mean pooling.
 """
@@ -10,8 +11,8 @@ A folder without `modules.json` gets mean pooling.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,10 +22,19 @@ from torch import Tensor
 
 from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError, UnsupportedError, nearest
-from glassformer.files import error_reason, open_regular_file, safe_repr
-from glassformer.files.strict_json import read_json_object
+from glassformer.files import error_reason, open_regular_file, read_json_object, safe_repr
+from glassformer.files.atomic import write_json
 
 MAX_MODULES_BYTES = 1 << 20
+MODES = {
+    "cls": "cls_token",
+    "max": "max_tokens",
+    "mean": "mean_tokens",
+    "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "weightedmean": "weightedmean_tokens",
+    "lasttoken": "lasttoken",
+}
+"""Pooling → its `pooling_mode_…` in files."""
 
 POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {  # [texts, T, D] → [texts, D]; every text is T tokens long
     "cls": lambda x: x[:, 0],
@@ -49,12 +59,44 @@ class PoolingSettings:
     poolings: their results are concatenated · normalise: to unit length
     max_tokens: maximum tokens of a text, special tokens included; None = the limit of the model
     lower_case: lower-case texts first
+    prompts: name → what is put before each text · default_prompt: the name of the one used where none is asked for
+    pool_prompt: its tokens are pooled with the others
+    stored: a folder has them, and so has the folder of a copy
     """
 
     poolings: tuple[str, ...] = ("mean",)
     normalise: bool = False
     max_tokens: int | None = None
     lower_case: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    pool_prompt: bool = True
+    stored: bool = field(default=False, compare=False)
+
+    def prompt(self, text: str | None = None, name: str | None = None) -> str:
+        """The prompt of a call: the text itself, the one of this name, or the default one.
+
+        Raises: ConfigError: both are given, or the folder has no prompt of this name.
+            UnsupportedError: the folder pools without the prompt's tokens.
+        """
+        if text is not None and name is not None:
+            raise ConfigError(f"prompt is {safe_repr(text)} and prompt_name {safe_repr(name)}; give one of them")
+        name = self.default_prompt if name is None else name
+        if text is None and name is not None:
+            if name not in self.prompts:
+                raise ConfigError(
+                    f"prompt_name is {safe_repr(name)}{nearest(str(name), self.prompts)}; the model's prompts: "
+                    f"{', '.join(map(safe_repr, self.prompts)) or 'none; give the text itself as prompt'}"
+                )
+            text = self.prompts[name]
+        if not isinstance(text, (str, type(None))):
+            raise ConfigError(f"prompt is {safe_repr(text)}; it must be a string, put before each text")
+        if text and not self.pool_prompt:
+            raise UnsupportedError(
+                "the model's pooling leaves out the tokens of the prompt (include_prompt: false), which is not "
+                'supported; pass prompt="" for texts without one'
+            )
+        return text or ""
 
     def pool(self, states: Tensor) -> Tensor:
         """Pool the states of texts of one length. [texts, T, D] → [texts, D · poolings]"""
@@ -85,11 +127,12 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
     if folder is None or not (folder / "modules.json").is_file():
         return PoolingSettings(poolings=(pooling,))
     poolings: tuple[str, ...] = (pooling,)
-    normalise = False
+    normalise, pool_prompt = False, True
     for module in _modules(folder / "modules.json"):
         kind = str(module.get("type", "")).rpartition(".")[2]
         if kind == "Pooling":
-            poolings = _poolings(folder / _step_folder(module) / "config.json")
+            path = folder / _step_folder(module) / "config.json"
+            poolings, pool_prompt = _poolings(path), _pools_prompt(path)
         elif kind == "Normalize":
             normalise = True
         elif kind != "Transformer":
@@ -105,12 +148,72 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
     lower = settings.get("do_lower_case")
     if lower is not None and not isinstance(lower, bool):
         raise ConfigError(f"{own}: do_lower_case is {safe_repr(lower)}; it must be true, false or null")
+    prompts, default = _prompts(folder / "config_sentence_transformers.json")
     return PoolingSettings(
         poolings=poolings,
         normalise=normalise,
         max_tokens=limit,
         lower_case=bool(lower),
+        prompts=prompts,
+        default_prompt=default,
+        pool_prompt=pool_prompt,
+        stored=True,
     )
+
+
+def write_pooling_settings(folder: Path, settings: PoolingSettings, width: int) -> None:
+    """Write the files of sentence-transformers, if the model's own folder had them; `width`: of a state."""
+    if not settings.stored:
+        return
+    steps = {
+        "Transformer": "",
+        "Pooling": "1_Pooling",
+        **({"Normalize": "2_Normalize"} if settings.normalise else {}),
+    }
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{step}"}
+        for i, (step, path) in enumerate(steps.items())
+    ]
+    modes = [*settings.poolings, *(name for name in MODES if name not in settings.poolings)]
+    flags = {f"pooling_mode_{MODES[name]}": name in settings.poolings for name in modes}
+    for name, content in {
+        "modules.json": modules,
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": width,
+            **flags,
+            "include_prompt": settings.pool_prompt,
+        },
+        "sentence_bert_config.json": {
+            "max_seq_length": settings.max_tokens,
+            "do_lower_case": settings.lower_case,
+        },
+        "config_sentence_transformers.json": {
+            "prompts": dict(settings.prompts),
+            "default_prompt_name": settings.default_prompt,
+        },
+    }.items():
+        write_json(folder / name, content)
+
+
+def _prompts(path: Path) -> tuple[dict[str, str], str | None]:
+    """Prompts by name, and the name of the default one."""
+    config = read_json_object(path, ConfigError) if path.is_file() else {}
+    prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
+        raise ConfigError(f"{path}: prompts is {safe_repr(prompts)}; it must be an object of names and texts")
+    if default is not None and (not isinstance(default, str) or default not in prompts):
+        raise ConfigError(
+            f"{path}: default_prompt_name is {safe_repr(default)}; it must be null or one of "
+            f"{', '.join(map(safe_repr, prompts)) or 'the prompts, of which there are none'}"
+        )
+    return prompts, default
+
+
+def _pools_prompt(path: Path) -> bool:
+    value = read_json_object(path, ConfigError).get("include_prompt")
+    if not isinstance(value, (bool, type(None))):
+        raise ConfigError(f"{path}: include_prompt is {safe_repr(value)}; it must be true, false or null")
+    return value is not False
 
 
 def _modules(path: Path) -> list[dict[str, Any]]:
@@ -145,12 +248,7 @@ def _poolings(path: Path) -> tuple[str, ...]:
     else:
         prefix = "pooling_mode_"
         flags = [key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on is True]
-        names = {
-            "cls_token": "cls",
-            "mean_tokens": "mean",
-            "max_tokens": "max",
-            "weightedmean_tokens": "weightedmean",
-        }
+        names = {mode: name for name, mode in MODES.items()}
         chosen = [names.get(flag, flag) for flag in flags]
     unknown = [name for name in chosen if not isinstance(name, str) or name not in POOLINGS]
     if unknown or not chosen:

@@ -62,10 +62,12 @@ def prepare(network: nn.Module, precision: str) -> nn.Module:
                 )
         shared = _shared(network)
         packed: dict[int, PackedLinear] = {}  # one layer under two names stays one layer
+        twins: dict[tuple[int, int, bool], PackedLinear] = {}  # layers of equal tensors are packed once
         for path, _, _, linear in slots:
             if id(linear) not in packed and not _is_prepared(linear, precision):
                 original = linear.original if isinstance(linear, PackedLinear) else linear
                 form = PackedLinear(original, precision, inside=_inside_a_block(path))
+                form._twin = (twins.setdefault((id(form.weight), id(form.bias), form.inside), form),)
                 if id(form.weight) not in shared:
                     form.pack()
                 packed[id(linear)] = form
@@ -119,8 +121,11 @@ class PackedLinear(nn.Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias = linear.weight, linear.bias
         self.precision, self.inside = precision, inside
-        self._original = (linear,)  # in a tuple, so that torch does not register it as a submodule
+        # In tuples, so that torch does not register them as submodules.
+        self._original = (linear,)
         self._product: Product | None = None
+        self._packed_from: list[tuple[Tensor, int]] = []
+        self._twin = (self,)
         self.train(linear.training)
 
     @property
@@ -129,7 +134,12 @@ class PackedLinear(nn.Linear):
         return packable(self.weight, self.precision)
 
     def pack(self) -> Product:
-        """Pack the weights as they are now."""
+        """Pack the weights as they are now; layers that share them share the packed copy too."""
+        (twin,) = self._twin
+        if twin is not self and twin.weight is self.weight and twin.bias is self.bias:
+            product = twin.pack() if twin._product is None or twin.stale() else twin._product
+            self._product, self._packed_from = product, twin._packed_from
+            return product
         weight = self.weight.detach()
         bias = None if self.bias is None else self.bias.detach()
         product = (PACKED if self.fast else PLAIN)[self.precision](weight, bias, self.inside)

@@ -19,11 +19,10 @@ from typing import Any
 
 from glassformer.deprecation import former_attributes
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import safe_repr
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import parse_dataclass
-from glassformer.files.strict_json import read_json_object
-from glassformer.pages.tables import html_table, text_table
+from glassformer.pages import html_table, text_table
 from glassformer.runs.folder import describe_environment
 from glassformer.tasks.base import Baseline, Dataset, Progress, Task
 from glassformer.tasks.metrics.metric import (

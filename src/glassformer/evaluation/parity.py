@@ -221,19 +221,16 @@ def _capture(modules: Sequence[tuple[str, nn.Module, bool]]) -> Iterator[dict[st
     """Capture inputs or outputs of the reference's modules by hooks while the block runs, by the names of our taps."""
     captured: dict[str, Tensor] = {}
 
-    def on_entry(tap: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        captured[tap] = args[0] if args else kwargs["hidden_states"]
-
-    def on_exit(tap: str, module: nn.Module, args: Any, output: Any) -> None:
-        captured[tap] = output if isinstance(output, Tensor) else output[0]
+    def capture(tap: str, entry: bool, module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+        if entry:
+            captured[tap] = args[0] if args else kwargs["hidden_states"]
+        else:
+            captured[tap] = output if isinstance(output, Tensor) else output[0]
 
     with ExitStack() as hooks:
         for tap, module, entry in modules:
-            if entry:
-                handle = module.register_forward_pre_hook(partial(on_entry, tap), with_kwargs=True)
-            else:
-                handle = module.register_forward_hook(partial(on_exit, tap))
-            hooks.callback(handle.remove)
+            hook = module.register_forward_hook(partial(capture, tap, entry), with_kwargs=True)
+            hooks.callback(hook.remove)
         yield captured
 
 

@@ -40,8 +40,13 @@ def fp64_arithmetic(dtype: torch.dtype) -> Iterator[None]:
     if dtype != torch.float64:
         yield
         return
-    with _Fp64Mode():
-        yield
+    default = torch.get_default_dtype()  # of what becomes of a whole number times a fraction
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Fp64Mode():
+            yield
+    finally:
+        torch.set_default_dtype(default)
 
 
 def reference_model(

@@ -32,7 +32,7 @@ from glassformer.evaluation.compare.seeds import Mean, mean_of
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import VALIDATION, TrainedRun, open_run
 from glassformer.files import error_reason, safe_repr
-from glassformer.pages.tables import html_table, text_table
+from glassformer.pages import html_table, text_table
 from glassformer.runs.folder import CONFIG, read_config, seed_folders
 from glassformer.tasks.metrics.answers import exact_match, word_f1
 from glassformer.tasks.metrics.bleu import bleu
@@ -333,7 +333,8 @@ def unavailable(_: DataFolders, explanation: str) -> float:
 OURS: Mapping[str, Callable[..., float | Mean]] = {
     **{function.__name__: function for function in (run_score, baseline_score, model_size, run_latency)},
     **{function.__name__: function for function in (majority_accuracy, review_count, bleu_part, entity_f1)},
-    "tweet_count": lambda folders, split: len(_read_emotion(folders.data)[split]),  # 0 = training, 1 = validation
+    # split: 0 = training, 1 = validation
+    "tweet_count": lambda folders, split: len(_read_emotion(folders.data)[split]),
     "tweet_classes": lambda folders: len({row["label"] for row in _read_emotion(folders.data)[0]}),
     "row_count": lambda folders, file: len(read_rows(str(folders.data / file))),
     "query_count": lambda folders, *splits: sum(len(_read_intents(folders.data)[split]) for split in splits),

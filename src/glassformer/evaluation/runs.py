@@ -21,11 +21,10 @@ from glassformer.data.rows import RowSequence
 from glassformer.data.views import RenamedColumns
 from glassformer.errors import ConfigError, DataError, WeightsError, nearest
 from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, Evaluation, EvaluationReport, evaluate
-from glassformer.files import safe_repr
-from glassformer.files.strict_json import read_json_object
+from glassformer.files import read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, check_task_options, parse_config
-from glassformer.runs.data import check_columns, read_splits
+from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG, MODEL, read_config, run_name
 from glassformer.tasks.base import Task, check_evaluates, task_class
 from glassformer.tasks.classify.task import label_names
@@ -139,7 +138,7 @@ class TrainedRun:
         task, data = self.task_for_evaluation(**options), self.config.data
         rows = files if isinstance(files, RowSequence) else self.read_rows(files, format=format)
         # a column that the training ignored need not be in another file
-        check_columns(rows, self.task, [*(x for x in data.ignore if x in ("*", *rows.columns)), *self.ignore])
+        check_unused_columns(rows, self.task, [*(x for x in data.ignore if x in ("*", *rows.columns)), *self.ignore])
         names = file_names(rows)
         if files is None and isinstance(data.validation, float):
             names = [f"{name}, of which {100 * data.validation:g} % are held out" for name in names]
@@ -304,7 +303,7 @@ def evaluate_model(
     kind = task_class(task)
     check_task_options(kind, options or {})
     own = kind(load_trained_model(model, task, device), columns=columns or None, **(options or {}))  # type: ignore[call-arg]
-    check_columns(rows, own, ignore)
+    check_unused_columns(rows, own, ignore)
     return evaluate(
         task,
         own.for_evaluation(),

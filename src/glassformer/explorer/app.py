@@ -187,7 +187,10 @@ def generation_routes(runs: SessionRuns, traces: TraceStore, default_text: str) 
 
     async def write(request: Request) -> Response:
         fields = await http.body(request)
-        stored, job = await run_in_threadpool(_begin if "w" not in fields else _branch, traces, fields, default_text)
+        if "w" not in fields:
+            stored, job = await run_in_threadpool(_begin, traces, fields, default_text, runs.facts.modality)
+        else:
+            stored, job = await run_in_threadpool(_branch, traces, fields)
         return http.stream(request, _lines(stored, job))
 
     async def stop(request: Request) -> Response:
@@ -221,7 +224,9 @@ def generation_routes(runs: SessionRuns, traces: TraceStore, default_text: str) 
     ]
 
 
-def _begin(traces: TraceStore, fields: dict[str, Any], default_text: str) -> tuple[StoredTrace, TraceJob]:
+def _begin(
+    traces: TraceStore, fields: dict[str, Any], default_text: str, modality: str | None
+) -> tuple[StoredTrace, TraceJob]:
     """Start generation from a prompt.
 
     Raises: DataError: an invalid request, or a prompt that would have a file read.
@@ -229,16 +234,14 @@ def _begin(traces: TraceStore, fields: dict[str, Any], default_text: str) -> tup
     fields = _check_fields(fields, prompt=(str, type(None)), options=dict)
     prompt = default_text if fields["prompt"] is None else fields["prompt"]
     http.check_characters(prompt)
-    if traces.model.family.modality is not None and prompt != default_text:
+    if modality is not None and prompt != default_text:
         # The prompt of such a model is the path of a file: a page must not be able to read any file of this machine.
-        raise DataError(
-            f"this page listens to one {traces.model.family.modality}; for another, run glassformer look with its file"
-        )
+        raise DataError(f"this page listens to one {modality}; for another, run glassformer look with its file")
     stored = traces.begin(prompt, fields["options"])
     return stored, traces.write(stored)
 
 
-def _branch(traces: TraceStore, fields: dict[str, Any], default_text: str) -> tuple[StoredTrace, TraceJob]:
+def _branch(traces: TraceStore, fields: dict[str, Any]) -> tuple[StoredTrace, TraceJob]:
     """Start generation from a node of a stored trace, with forced tokens first."""
     fields = _check_fields({"options": None, **fields}, w=str, node=int, tokens=list, options=(dict, type(None)))
     stored = traces.get(fields["w"])

@@ -8,14 +8,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from glassformer.inspect.session import AttentionMap, Session
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
+from glassformer.pretrained import PretrainedModel
 
 TITLES = {
     "self": "self-attention",
@@ -51,7 +49,7 @@ class ModelFacts:
     is_encoder_decoder: bool
 
 
-def model_facts(model: Model) -> ModelFacts:
+def model_facts(model: PretrainedModel) -> ModelFacts:
     """Collect the facts about a model."""
     name, cli_arguments = _name(model.folder)
     return ModelFacts(
@@ -61,7 +59,7 @@ def model_facts(model: Model) -> ModelFacts:
         task=model.task,
         revision=weights_fingerprint(model),
         dtype=str(model.dtype).removeprefix("torch."),
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        parameters=sum(parameter.numel() for parameter in model.network.parameters()),
         max_tokens=model.network.max_tokens,
         modality=model.family.modality,
         can_generate=model.writes,
@@ -69,7 +67,7 @@ def model_facts(model: Model) -> ModelFacts:
     )
 
 
-def weights_fingerprint(model: Model) -> str:
+def weights_fingerprint(model: PretrainedModel) -> str:
     """Fingerprint of the weights, ten hex digits.
 
     A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it: of the weights in memory,
@@ -77,7 +75,7 @@ def weights_fingerprint(model: Model) -> str:
     every number is the same; a change of a few numbers only can escape it.
     """
     digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
+    for name, parameter in model.network.named_parameters():
         flat = parameter.detach().flatten()
         sample = flat[:: max(1, len(flat) // HASH_SAMPLES)]
         digest.update(f"{name} {list(parameter.shape)} {parameter.dtype}\n".encode())

@@ -8,26 +8,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.server import PageServer
-from glassformer.explorer.session_runs import SessionRun, SessionRuns
+from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.standalone_page import (
     CAP_BYTES,
     Progress,
     StandalonePage,
-    check_html_path,
     generation_page,
     notebook_iframe,
 )
 from glassformer.explorer.traces import StoredTrace, check_options
 from glassformer.files import safe_repr
 from glassformer.inspect.session import Session
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
+from glassformer.pages import check_html_path
 
 VIEWS = ("model", "head", "matrix", "neuron", "generate")
 THEMES = ("light", "dark")
@@ -38,7 +35,7 @@ EARLY_ERROR_SECONDS = 0.5
 
 
 def look(
-    model: Model,
+    factory: SessionFactory,
     texts: str | Sequence[str],
     *,
     port: int | None = None,
@@ -55,7 +52,7 @@ def look(
     start = InitialView(view=view, layer=layer, heads=heads, theme=theme, options=options)
     if html is not None:
         check_html_path(html)
-    page = Look(SessionRuns(model), _text_list(texts), start)
+    page = Look(SessionRuns(factory), _text_list(texts), start)
     if html is not None:
         with page:
             page.save(html)

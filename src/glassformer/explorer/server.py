@@ -135,7 +135,7 @@ class PageServer(ABC):
     """
 
     def __init__(self, runs: SessionRuns) -> None:
-        self._runs, self._traces = runs, TraceStore(runs.model)
+        self._runs, self._traces = runs, TraceStore(runs.factory.trace)
         self._token = secrets.token_urlsafe(24)
         self._server: Server | None = None
 

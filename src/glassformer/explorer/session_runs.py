@@ -1,4 +1,4 @@
-"""Forward passes in background threads, and an LRU cache of the inspection sessions that they make.
+"""Background jobs in threads; forward passes among them, and an LRU cache of the inspection sessions that they make.
 
 begin(texts) ──> SessionRun: cached, joined, or new ──a thread──> Session, cached
                  blocks_done = (done, total)                      the least recently used is evicted
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from glassformer.errors import DataError
-from glassformer.explorer.describe import model_facts, session_id
+from glassformer.explorer.describe import ModelFacts, session_id
 from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.session import Progress, Session
 
-if TYPE_CHECKING:
-    from glassformer.model import Model
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,10 @@ BUDGET = 1 << 30
 MAX_STORED = 8
 MAX_WAITING = 16
 JOIN_SECONDS = 10.0
-"""Timeout in seconds for a stopped pass to finish its current block."""
+"""Timeout in seconds for a stopped job to finish its current block or decoding step."""
+
+
+STOPPED = "the forward pass was cancelled: its program has ended, or its server was closed"
 
 
 class SessionGone(DataError):
@@ -38,37 +42,131 @@ class PassStopped(DataError):
     """A forward pass that was cancelled because its server was closed."""
 
 
-class SessionRun:
-    """One forward pass over texts: running, finished, or failed."""
+class Job(ABC, Generic[T]):
+    """Work in a background thread: running, finished, or failed.
 
-    def __init__(self, id: str, texts: tuple[str, ...], make: Callable[[Progress], Session]) -> None:
-        self.id = id
-        self.texts = texts
-        self.make = make
-        self.blocks_done = (0, 0)
-        self.session: Session | None = None
+    value: what `work` gave; None before its end, and where it failed · failure: what it raised
+    """
+
+    def __init__(self) -> None:
+        self.value: T | None = None
         self.failure: Exception | None = None
-        self._finished = threading.Event()
+        self._stopped, self._finished = threading.Event(), threading.Event()
+
+    @abstractmethod
+    def work(self) -> T:
+        """Do the work, in the thread; it is to end soon after `stop`."""
 
     @property
     def finished(self) -> bool:
         return self._finished.is_set()
 
-    def finish(self, session: Session | None, failure: Exception | None) -> None:
-        self.session, self.failure = session, failure
-        self._finished.set()
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Ask for its end."""
+        self._stopped.set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait up to so many seconds (None = without limit); is it finished?"""
         return self._finished.wait(seconds)
 
-    def result(self) -> Session:
-        """Wait for the session. Raises: what the pass raised."""
+    def result(self) -> T:
+        """Wait for the end. Raises: what the work raised."""
         self._finished.wait()
         if self.failure is not None:
             raise self.failure
-        assert self.session is not None
-        return self.session
+        assert self.value is not None
+        return self.value
+
+    def run(self, at_end: Callable[[], None]) -> None:
+        """The whole life of its thread; `at_end` is called before those who wait learn of the end."""
+        try:
+            self.value = self.work()
+        except Exception as error:  # `result` raises it in the thread that waits
+            log.debug("a job failed", exc_info=True)
+            self.failure = error
+        try:
+            at_end()
+        finally:
+            self._finished.set()
+
+
+class Jobs:
+    """The threads of running jobs."""
+
+    def __init__(self) -> None:
+        self._threads: dict[Job[Any], threading.Thread] = {}
+        self._lock = threading.Lock()
+
+    def start(self, job: Job[Any], at_end: Callable[[], None]) -> None:
+        """Run a job in a thread of its own."""
+
+        def run() -> None:
+            job.run(at_end)
+            with self._lock:
+                del self._threads[job]
+
+        thread = threading.Thread(target=run, name=type(job).__name__, daemon=True)
+        with self._lock:  # else `close` could join a thread that is noted but not started
+            self._threads[job] = thread
+            thread.start()
+
+    def close(self) -> None:
+        """Stop all jobs, and wait for their threads.
+
+        An interpreter that exits in the middle of a kernel can crash, so their threads are not simply abandoned.
+        """
+        with self._lock:
+            running = dict(self._threads)
+        for job in running:
+            job.stop()
+        for thread in running.values():
+            thread.join(JOIN_SECONDS)
+
+
+@dataclass(frozen=True)
+class SessionFactory:
+    """What the explorer shows: facts about a model, and what makes its sessions and its generation traces.
+
+    inspect: (texts …, progress=…) → session, as `Model.inspect` · trace: prompt → trace, as `Model.writing`
+    """
+
+    facts: ModelFacts
+    inspect: Callable[..., Session]
+    trace: Callable[[str], GenerationTrace]
+
+
+class SessionRun(Job[Session]):
+    """One forward pass over texts.
+
+    turn: held while it runs, since passes run one after another
+    """
+
+    def __init__(
+        self, id: str, texts: tuple[str, ...], make: Callable[[Progress], Session], turn: threading.Lock
+    ) -> None:
+        super().__init__()
+        self.id = id
+        self.texts = texts
+        self.blocks_done = (0, 0)
+        self._make = make
+        self._turn = turn
+
+    def work(self) -> Session:
+        with self._turn:
+            self._check_running()
+            return self._make(self._progress)
+
+    def _progress(self, done: int, of: int) -> None:
+        self._check_running()
+        self.blocks_done = (done, of)
+
+    def _check_running(self) -> None:
+        if self.stopped:
+            raise PassStopped(STOPPED)
 
 
 class SessionRuns:
@@ -79,14 +177,13 @@ class SessionRuns:
         max_stored: sessions kept, at most.
     """
 
-    def __init__(self, model: Model, *, budget: int = BUDGET, max_stored: int = MAX_STORED) -> None:
-        self.model = model
-        self.facts = model_facts(model)
+    def __init__(self, factory: SessionFactory, *, budget: int = BUDGET, max_stored: int = MAX_STORED) -> None:
+        self.factory = factory
+        self.facts = factory.facts
         self.budget, self.max_stored = budget, max_stored
         self._runs: OrderedDict[str, SessionRun] = OrderedDict()  # least recently used first
-        self._lock = threading.Lock()
-        self._pass_lock = threading.Lock()
-        self._threads: set[threading.Thread] = set()
+        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._jobs = Jobs()
         self._stopped = False
 
     def begin(self, texts: Sequence[str]) -> SessionRun:
@@ -95,7 +192,7 @@ class SessionRuns:
         Raises: DataError: too many runs are waiting. PassStopped: after `stop`.
         """
         id = session_id(self.facts.revision, texts)
-        return self._begin(id, texts, lambda progress: self.model.inspect(*texts, progress=progress))
+        return self._begin(id, texts, lambda progress: self.factory.inspect(*texts, progress=progress))
 
     def attend(self, trace: GenerationTrace, node: int) -> SessionRun:
         """The run over a prompt and its generated text, up to a node of the token tree.
@@ -116,22 +213,17 @@ class SessionRuns:
                 raise DataError(
                     f"{MAX_WAITING} texts are waiting for their forward pass; try again when one is finished"
                 )
-            self._check_running()
-            run = self._runs[id] = SessionRun(id, tuple(texts), make)
-            thread = threading.Thread(target=self._run, args=(run,), name=f"pass {id}", daemon=True)
-            self._threads.add(thread)
-            thread.start()
+            if self._stopped:
+                raise PassStopped(STOPPED)
+            run = self._runs[id] = SessionRun(id, tuple(texts), make, self._turn)
+            self._jobs.start(run, lambda: self._store(run))
         return run
 
     def stop(self) -> None:
-        """Cancel running passes at the end of their block, and wait for their threads.
-
-        An interpreter that exits in the middle of a kernel can crash, so their threads are not simply abandoned.
-        """
-        with self._lock:  # else a thread that `begin` has noted but not started could be joined
-            self._stopped, threads = True, list(self._threads)
-        for thread in threads:
-            thread.join(JOIN_SECONDS)
+        """Cancel running passes at the end of their block, and wait for their threads."""
+        with self._lock:
+            self._stopped = True
+        self._jobs.close()
 
     def get(self, id: str) -> SessionRun:
         """A finished run by its id.
@@ -140,45 +232,25 @@ class SessionRuns:
         """
         with self._lock:
             run = self._runs.get(id)
-            if run is None or run.session is None:
+            if run is None or run.value is None:
                 raise SessionGone("this session was evicted from memory; run the text again")
             self._runs.move_to_end(id)
             self._evict()  # a session grows while it is looked at: heads are computed on demand
             return run
 
-    def _run(self, run: SessionRun) -> None:
-        def progress(done: int, of: int) -> None:
-            self._check_running()
-            run.blocks_done = (done, of)
-
-        session, failure = None, None
-        with self._pass_lock:
-            try:
-                self._check_running()
-                session = run.make(progress)
-            except Exception as error:  # `result` raises it in the thread that waits
-                log.debug("the pass failed", exc_info=True)
-                failure = error
+    def _store(self, run: SessionRun) -> None:
         with self._lock:
-            self._threads.discard(threading.current_thread())
-            run.finish(session, failure)
-            if session is None:
+            if run.value is None:
                 del self._runs[run.id]  # not cached: the next request tries again
             else:
                 self._runs.move_to_end(run.id)
                 self._evict()
 
-    def _check_running(self) -> None:
-        if self._stopped:
-            raise PassStopped("the forward pass was cancelled: its program has ended, or its server was closed")
-
     def _evict(self) -> None:
         """Evict the least recently used sessions until the rest fits; running passes stay."""
-        done = [run for run in self._runs.values() if run.session is not None]
-        while len(done) > 1 and (len(done) > self.max_stored or sum(map(_nbytes, done)) > self.budget):
-            del self._runs[done.pop(0).id]
-
-
-def _nbytes(run: SessionRun) -> int:
-    assert run.session is not None
-    return run.session.nbytes
+        done = {run.id: run.value for run in self._runs.values() if run.value is not None}
+        while len(done) > 1 and (
+            len(done) > self.max_stored or sum(session.nbytes for session in done.values()) > self.budget
+        ):
+            oldest = next(iter(done))
+            del self._runs[oldest], done[oldest]

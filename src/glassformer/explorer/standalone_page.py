@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
@@ -31,7 +30,7 @@ from glassformer.explorer.views import distribution
 from glassformer.files.atomic import atomic_file, disk_errors
 from glassformer.inspect.session import Session
 from glassformer.inspect.token_tree import TreeStep
-from glassformer.pages.standalone import content_security_policy, escape_script
+from glassformer.pages import check_html_path, content_security_policy, escape_script
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
@@ -244,30 +243,6 @@ def _trace_parts(stored: StoredTrace, node: int, command: str) -> Iterator[str]:
     for node_id in node_ids[:MAX_DISTRIBUTIONS]:
         frame = distribution(stored.trace, w=stored.id, node=node_id, count=MAX_LISTED_TOKENS)
         yield _frame(f"distribution/{node_id}", frame)
-
-
-def check_html_path(path: str | Path) -> Path:
-    """Validate the output path of an HTML page, before the work rather than after it.
-
-    Returns: the path, with ~ expanded.
-    Raises: DataError: not a valid name, no such folder, or no permission to write.
-    """
-    if "\0" in str(path):
-        raise DataError(f"{str(path)!r}: cannot be the name of a file: it holds a NUL character")
-    target = Path(path).expanduser()
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise DataError(f"the page is to be saved as {str(path)!r}; its name must end in .html")
-    try:
-        folder = target.absolute().parent
-        if target.is_dir():
-            raise DataError(f"{target}: is a folder; name a file in it, such as {target / 'page.html'}")
-        if not folder.is_dir():
-            raise DataError(f"{folder}: no such folder to save {target.name} in; make it first")
-    except OSError as error:  # a name too long
-        raise DataError(f"{str(path)[:200]!r}: cannot be the name of a file: {error}") from error
-    if not os.access(folder, os.W_OK):
-        raise DataError(f"{folder}: this folder cannot be written to; choose another folder for {target.name}")
-    return target
 
 
 def notebook_iframe(page: str, height: int = 720) -> str:

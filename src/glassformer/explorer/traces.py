@@ -9,28 +9,23 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.explorer.http import status_and_message
-from glassformer.explorer.session_runs import SessionGone
+from glassformer.explorer.session_runs import Job, Jobs, SessionGone
 from glassformer.files import safe_repr
 from glassformer.generation.options import GenerationOptions
 from glassformer.inspect.generation_trace import GenerationTrace, TraceResult
 from glassformer.inspect.token_tree import TreeStep
 from glassformer.inspect.trace_recorder import StopTrace
 
-if TYPE_CHECKING:
-    from glassformer.model import Model
-
 MAX_STORED = 8
 MAX_RUNNING = 4
-JOIN_SECONDS = 10.0
-"""Timeout in seconds for a stopped job to finish its current decoding step."""
 DEFAULT_NEW_TOKENS = 40
 """`max_new_tokens` unless the request gives another."""
 OPTION_LIMITS = {"max_new_tokens": 1024, "num_beams": 32, "num_return_sequences": 32}
@@ -70,22 +65,19 @@ def command_line_options(options: GenerationOptions) -> list[str]:
     return ["--view", "generate", *(["--sample"] if options.do_sample else []), *arguments]
 
 
-class TraceJob:
-    """One running call of `GenerationTrace.write`, and the queue of JSON lines that it produces."""
+class TraceJob(Job[dict[str, Any]]):
+    """One running call of `GenerationTrace.write`, and the queue of JSON lines that it produces.
 
-    def __init__(self) -> None:
+    write: generates, calls its argument at each decoding step, and returns a summary of the result
+    """
+
+    def __init__(self, write: Callable[[Callable[[TreeStep], None]], dict[str, Any]]) -> None:
+        super().__init__()
+        self._write = write
         self._lines: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        self._stopped = threading.Event()
-        self._finished = threading.Event()
 
-    @property
-    def finished(self) -> bool:
-        """Is the job done? Lines already queued can still be taken."""
-        return self._finished.is_set()
-
-    def stop(self) -> None:
-        """Stop generation at the next decoding step."""
-        self._stopped.set()
+    def work(self) -> dict[str, Any]:
+        return self._write(self.on_step)
 
     def take(self) -> list[dict[str, Any]]:
         """Take all lines queued since the last call."""
@@ -98,13 +90,13 @@ class TraceJob:
     def on_step(self, step: TreeStep) -> None:
         """Callback of each decoding step, in the thread that generates."""
         self._lines.put({"step": step.to_dict()})
-        if self._stopped.is_set():
+        if self.stopped:
             raise StopTrace
 
-    def finish(self, last_line: dict[str, Any]) -> None:
-        """Queue the last line: the result, or the error."""
-        self._lines.put(last_line)
-        self._finished.set()
+    def queue_last_line(self) -> None:
+        """Queue the result, or the error."""
+        failure = self.failure
+        self._lines.put({"ready": self.value} if failure is None else {"error": status_and_message(failure)[1]})
 
 
 @dataclass(eq=False)
@@ -156,15 +148,16 @@ def result_summary(trace: GenerationTrace, result: TraceResult) -> dict[str, Any
 class TraceStore:
     """Least-recently-used store of the generation traces of one model. Thread-safe.
 
-    max_stored: traces kept; one that is being generated is never evicted
+    Args:
+        make: makes the trace of a prompt · max_stored: traces kept; one that is being generated is never evicted
     """
 
-    def __init__(self, model: Model, *, max_stored: int = MAX_STORED) -> None:
-        self.model = model
+    def __init__(self, make: Callable[[str], GenerationTrace], *, max_stored: int = MAX_STORED) -> None:
+        self.make = make
         self.max_stored = max_stored
         self._stored: OrderedDict[str, StoredTrace] = OrderedDict()  # least recently used first
         self._lock = threading.Lock()
-        self._threads: set[threading.Thread] = set()
+        self._jobs = Jobs()
 
     def begin(self, prompt: str, options: Mapping[str, Any]) -> StoredTrace:
         """Add a new trace with only its prompt.
@@ -172,7 +165,7 @@ class TraceStore:
         Raises: DataError: the prompt is empty or too long. ConfigError: as `check_options`, and as `generate`.
             UnsupportedError: the model cannot generate text.
         """
-        trace = self.model.writing(prompt)
+        trace = self.make(prompt)
         stored = StoredTrace(secrets.token_hex(8), trace, trace.resolve_options(**check_options(options)))
         with self._lock:
             self._stored[stored.id] = stored
@@ -205,18 +198,23 @@ class TraceStore:
         Args: after, tokens: the node to branch from, and the tokens forced there · as in `GenerationTrace.write`
         Raises: DataError: too many jobs are running.
         """
-        job = TraceJob()
+
+        def write_trace(on_step: Callable[[TreeStep], None]) -> dict[str, Any]:
+            chosen = options or stored.options
+            stored.result = stored.trace.write(chosen, after=after, tokens=tokens, on_step=on_step)
+            return result_summary(stored.trace, stored.result)
+
+        def at_end() -> None:
+            with self._lock:
+                stored.running.discard(job)
+            job.queue_last_line()
+
+        job = TraceJob(write_trace)
         with self._lock:
             if sum(len(entry.running) for entry in self._stored.values()) >= MAX_RUNNING:
                 raise DataError(f"{MAX_RUNNING} texts are being generated; stop one, or wait until one is done")
             stored.running.add(job)
-            thread = threading.Thread(
-                target=self._run_job,
-                args=(stored, job, options or stored.options, after, tokens),
-                daemon=True,
-            )
-            self._threads.add(thread)
-            thread.start()
+            self._jobs.start(job, at_end)
         return job
 
     def stop(self, id: str) -> bool:
@@ -228,27 +226,4 @@ class TraceStore:
 
     def close(self) -> None:
         """Stop all jobs and wait for their threads."""
-        for stored in list(self._stored.values()):
-            for job in list(stored.running):
-                job.stop()
-        for thread in list(self._threads):
-            thread.join(JOIN_SECONDS)
-
-    def _run_job(
-        self,
-        stored: StoredTrace,
-        job: TraceJob,
-        options: GenerationOptions,
-        after: int,
-        tokens: Sequence[int],
-    ) -> None:
-        last_line: dict[str, Any]
-        try:
-            stored.result = stored.trace.write(options, after=after, tokens=tokens, on_step=job.on_step)
-            last_line = {"ready": result_summary(stored.trace, stored.result)}
-        except Exception as error:  # the client that reads the lines gets it
-            last_line = {"error": status_and_message(error)[1]}
-        with self._lock:
-            stored.running.discard(job)
-            self._threads.discard(threading.current_thread())
-        job.finish(last_line)
+        self._jobs.close()

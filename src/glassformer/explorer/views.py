@@ -178,33 +178,41 @@ def neuron(session: Session, *, map: str, layer: int, head: int, query: int, key
             "query": query,
             "keys": list(keys),
             "scale": chosen.scale,
+            "score_cap": chosen.score_cap,
             "kv_head": chosen.kv_head,
         },
     )
 
 
 def has_distance_based_mask(session: Session, *, map: str, layer: int) -> bool:
-    """Does the attention mask depend on the distance of query and key only, so that a page can compute it?"""
+    """Do mask and position bias depend on the distance of query and key only, so that a page can compute them?"""
     head = session.head(layer, 0, map)
-    return head.pattern.is_distance_based(len(head.k))
+    return head.pattern.is_distance_based(len(head.k)) and head.bias_by_distance
 
 
 def layer(session: Session, *, map: str, layer: int) -> bytes:
     """A layer's queries, keys and values, from which a standalone page computes all of the above by itself.
 
-    Raises: DataError: no such map or layer; or a block-sparse mask, which a page cannot compute.
+    Raises: DataError: no such map or layer; or a mask or a bias which a page cannot compute: a block-sparse mask, a
+        position bias that depends on queries and keys.
     """
     if not has_distance_based_mask(session, map=map, layer=layer):
+        first = session.head(layer, 0, map)
+        what, instead = (
+            (f"sees {first.pattern}", ", or save a page of a shorter text")
+            if first.bias_by_distance
+            else ("has a position bias that depends on queries and keys", "")
+        )
         raise DataError(
-            f"layer {layer} sees {session.head(layer, 0, map).pattern}, which a page cannot compute by itself; look at "
-            "it in the explorer (glassformer look, without --html), or save a page of a shorter text"
+            f"layer {layer} {what}, which a page cannot compute by itself; look at it in the explorer (glassformer "
+            f"look, without --html){instead}"
         )
     q, k, v = session.projections(layer, map)
     arrays = {"q": q, "k": k, "v": v}
     heads = [session.head(layer, head, map) for head in range(len(q))]
     if _map(session, map).biased:
         arrays["bias"] = torch.stack([_bias_by_distance(head) for head in heads])
-    fields: dict[str, Any] = {"map": map, "layer": layer, "scale": heads[0].scale}
+    fields = {"map": map, "layer": layer, "scale": heads[0].scale, "score_cap": heads[0].score_cap}
     return encode("layer", {name: _float_array(array) for name, array in arrays.items()}, fields)
 
 
@@ -290,14 +298,14 @@ def distribution(trace: GenerationTrace, *, w: str, node: int, count: int | None
     listed = ranked.indices[:count]
     arrays: dict[str, Any] = {
         "ids": listed.numpy().astype("uint32"),
-        "logprobs": _exact(ranked.values[:count]),
+        "logprobs": _float_array(ranked.values[:count]),
     }
     if next_token.after_rules is not next_token.model:
-        arrays["ruled"] = _exact(next_token.after_rules[listed])
+        arrays["ruled"] = _float_array(next_token.after_rules[listed])
     values, counts = logprob_histogram(next_token.after_rules[ranked.indices[len(listed) :]])
     return encode(
         "distribution",
-        {**arrays, "rest_logprobs": _exact(values), "rest_counts": counts.numpy().astype("uint32")},
+        {**arrays, "rest_logprobs": _float_array(values), "rest_counts": counts.numpy().astype("uint32")},
         {
             "w": w,
             "node": node,
@@ -324,8 +332,3 @@ def logprob_histogram(logprobs: Tensor) -> tuple[Tensor, Tensor]:
     sums = torch.zeros(BINS, dtype=torch.float64).index_add_(0, bin_index, logprobs.double().exp())
     occupied = counts > 0
     return (sums[occupied] / counts[occupied]).log().to(logprobs.dtype), counts[occupied]
-
-
-def _exact(values: Tensor) -> Tensor:
-    """Float32 or float64: browsers have no 16-bit float arrays."""
-    return values if values.dtype == torch.float64 else values.float()

@@ -1,4 +1,4 @@
-"""Safe access to untrusted files: regular files only, no links out of a model folder.
+"""Safe access to untrusted files: regular files only, no links out of a model folder, bounded sizes, strict JSON.
 
 A model folder may come from anywhere: a name in it may be a pipe that blocks, or a symbolic link to a file
 outside. Only regular files of the folder itself are opened, or those
@@ -6,16 +6,30 @@ of the Hub cache the folder belongs to, which is made of links:
 
     models--org--name/
         snapshots/<revision>/model.safetensors  →  ../../blobs/<digest>   (→ <cache>/blobs/<xx>/<digest>)
+
+Python's JSON parser accepts more than the standard (`NaN`, duplicate keys) and more than RAM may hold (a few megabytes
+of `[[[[`). Here the size is bounded before parsing, and every violation is an error that names the file.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
 import stat
 from io import BufferedReader
 from pathlib import Path
+from typing import Any, NoReturn
 
 from glassformer.errors import GlassformerError, WeightsError
+
+MAX_FILE_BYTES = 64 << 20
+"""Of files that are read as a whole: configs, indices, vocabularies. None in use comes near it."""
+# Parsed values are up to 200 times larger than their text, so the count is bounded as well as the bytes.
+# A file of 100,000 tensors, the most that is read, has about half as many.
+MAX_JSON_VALUES = 2_000_000
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def safe_repr(text: object) -> str:
@@ -71,3 +85,129 @@ def _blob_stores(folder: Path) -> list[Path]:
         if snapshots.name == "snapshots" and repository.name.startswith("models--"):
             return [repository / "blobs", repository.parent / "blobs"]
     return []
+
+
+def read_bytes(path: Path, error: type[GlassformerError] = WeightsError, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """The content of a regular file. Raises: `error`: missing, unreadable, or larger than `max_bytes`."""
+    stream, file_bytes = open_regular_file(path, error)
+    with stream:
+        try:
+            # One byte more than allowed: the file may grow between its size and the read.
+            data = b"" if file_bytes > max_bytes else stream.read(max_bytes + 1)
+        except OSError as problem:
+            raise error(f"{path}: cannot be read: {error_reason(problem)}") from problem
+    if max(file_bytes, len(data)) > max_bytes:
+        raise error(f"{path}: has {file_bytes} bytes; a file of this kind may have {max_bytes}")
+    return data
+
+
+def read_text(path: Path, error: type[GlassformerError] = WeightsError) -> str:
+    """The content of a UTF-8 file, line ends as they stand. Raises: `error`: as `read_bytes`, or it is not UTF-8."""
+    return _decode(read_bytes(path, error), str(path), error)
+
+
+def read_lines(path: Path, error: type[GlassformerError] = WeightsError) -> list[str]:
+    """The lines of a UTF-8 file, split at line feeds alone: vocabularies hold other line separators as entries."""
+    lines = read_text(path, error).replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _decode(data: bytes, where: str, error: type[GlassformerError]) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise error(f"{where} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
+
+
+# ── strict JSON ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object with these keys and values. Raises: ValueError: a duplicate key, with its name."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        earlier: set[str] = set()
+        duplicate = next(key for key, _ in pairs if key in earlier or earlier.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"duplicate key {safe_repr(duplicate)}; which one counts is undefined")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number; null is how JSON writes a missing one")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {safe_repr(number)} is too large")
+    return value
+
+
+STRICT: dict[str, Any] = {"object_pairs_hook": _unique_keys, "parse_constant": _refuse_constant}
+"""Options of Python's JSON decoder that refuse what RFC 8259 does not define: duplicate keys, NaN and infinities."""
+
+
+def check_surrogates(text: str, value: Any) -> None:
+    """Raises: ValueError: half of a surrogate pair in JSON, which is not a character. value: of the text"""
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as problem:
+            half = problem.object[problem.start]
+            raise ValueError(f"a lone surrogate, {half!r}: half of a surrogate pair is no character") from None
+
+
+def parse_json_object(
+    data: bytes, where: str, error: type[GlassformerError] = WeightsError, *, strict: bool = True
+) -> dict[str, Any]:
+    """Parse one JSON object, strictly.
+
+    Args:
+        data: UTF-8 text, already bounded in size by the caller.
+        where: what the text is, for messages: `model.safetensors: header`.
+        error: the class of error to raise.
+        strict: False allows duplicate keys and `NaN`, as other readers of a tokenizer's files do.
+
+    Returns: the object; keys are unique, numbers finite.
+
+    Raises: `error`: not UTF-8, not JSON, not an object, a duplicate key, `NaN`, half of a surrogate pair, nested too
+        deeply, or too many values.
+
+    Source: RFC 8259; section 4 leaves duplicate keys undefined, and section 8.2 half of a pair, hence refused.
+    """
+    values = data.count(b",") + data.count(b"[") + data.count(b"{")
+    if values > MAX_JSON_VALUES:
+        raise error(f"{where} holds about {values} JSON values; at most {MAX_JSON_VALUES} are read")
+    text = _decode(data, where, error)
+    try:
+        value = json.loads(text, **({"parse_float": _finite, **STRICT} if strict else {}))
+        check_surrogates(text, value)
+    except RecursionError:
+        raise error(f"{where} is nested too deeply to be read") from None
+    except ValueError as problem:  # a JSONDecodeError, ours, or a number of more digits than Python converts
+        raise error(f"{where} is not valid JSON: {problem}") from None
+    if not isinstance(value, dict):
+        raise error(f"{where} must be a JSON object, got {type(value).__name__}")
+    return value
+
+
+def read_json_object(
+    path: Path,
+    error: type[GlassformerError] = WeightsError,
+    max_bytes: int = MAX_FILE_BYTES,
+    *,
+    strict: bool = True,
+    optional: bool = False,
+) -> dict[str, Any]:
+    """Read and parse a JSON file with the strictness of `parse_json_object`.
+
+    Args:
+        error: the class of error to raise: `ConfigError` for a config.
+        max_bytes: the largest file that is read.
+        optional: an absent file is an empty object.
+
+    Raises: `error`: missing, unreadable, too large, or not a strict JSON object.
+    """
+    if optional and not path.exists():
+        return {}
+    return parse_json_object(read_bytes(path, error, max_bytes), str(path), error, strict=strict)

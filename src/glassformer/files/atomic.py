@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.errors import ConfigError, GlassformerError, WeightsError
+from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
 from glassformer.files import error_reason
 
 
@@ -81,3 +81,29 @@ def disk_errors(path: Path | str, error: type[GlassformerError] = WeightsError, 
     except OSError as problem:
         reason = f"cannot be written: {error_reason(problem)}; no file is left half-written"
         raise error(f"{path}: {what} {reason}" if what else f"{path}: {reason}") from problem
+
+
+def check_output(path: str | Path, what: str, *suffixes: str) -> Path:
+    """Validate the path of an output file, before the work rather than after it.
+
+    Args: what: is saved there, such as "the page" · suffixes: one of which the name must have; none = any
+    Returns: the path, with ~ expanded.
+    Raises: DataError: not a valid name, no such folder, or no permission to write.
+    """
+    if "\0" in str(path):
+        raise DataError(f"{str(path)!r}: cannot be the name of a file: it holds a NUL character")
+    target = Path(path).expanduser()
+    if suffixes and target.suffix.lower() not in suffixes:
+        raise DataError(f"{what} is to be saved as {str(path)!r}; its name must end in {suffixes[0]}")
+    try:
+        folder = target.absolute().parent
+        if target.is_dir():
+            example = target / f"{what.split()[-1]}{suffixes[0] if suffixes else ''}"
+            raise DataError(f"{target}: is a folder; name a file in it, such as {example}")
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder to save {target.name} in; make it first")
+    except OSError as error:  # a name too long
+        raise DataError(f"{str(path)[:200]!r}: cannot be the name of a file: {error}") from error
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"{folder}: this folder cannot be written to; choose another folder for {target.name}")
+    return target

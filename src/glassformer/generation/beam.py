@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from math import isfinite
 from random import Random
 from time import monotonic
 
 import torch
 
 from glassformer.errors import ConfigError
-from glassformer.files import safe_repr
 from glassformer.generation.beam_group import (
     BeamGroup,
     BeamPool,
@@ -34,6 +32,7 @@ from glassformer.generation.beam_group import (
 from glassformer.generation.decoding import Generated, Interrupted, StopReason, all_banned_error
 from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
+from glassformer.generation.options import GenerationOptions, check_combinations, check_value
 from glassformer.generation.rows import Rows
 
 
@@ -83,8 +82,8 @@ def beam_search(
         WeightsError: the logits are NaN.
         Interrupted: by Ctrl-C; `.partial` holds the best of finished hypotheses and running beams.
     """
-    _check_sizes(num_beams, max_new_tokens, num_return_sequences, num_beam_groups)
-    _check_choices(length_penalty, early_stopping, diversity_penalty)
+    _check_sizes(num_beams, num_return_sequences, num_beam_groups, max_new_tokens)
+    _check_scoring(length_penalty, diversity_penalty, early_stopping)
     rules = SearchRules(length_penalty, early_stopping, max_new_tokens, stop_ids, stop_strings, generator)
     search = _BeamSearch(rows, num_beams, num_beam_groups, rules, filters, diversity_penalty)
     return search.run(num_return_sequences, pad_id, seconds, on_step)
@@ -198,36 +197,21 @@ class _BeamSearch:
         return BeamStep(*(torch.cat(column, dim=1) for column in zip(*parts, strict=True)))
 
 
-# ------------------------------------------------------------------------------------------------------------- checks
+def _check_sizes(beams: int, sequences: int, groups: int, max_new_tokens: int) -> None:
+    """Raises: ConfigError: a number that `generate` would refuse, or no token to choose."""
+    _check_values(num_beams=beams, num_return_sequences=sequences, num_beam_groups=groups)
+    check_value("max_new_tokens", max_new_tokens, 0)
+    if max_new_tokens == 0:
+        raise ConfigError("max_new_tokens is 0; a search chooses at least one token")
+    options = GenerationOptions(num_beams=beams, num_return_sequences=sequences, num_beam_groups=groups)
+    check_combinations(options, beams)
 
 
-def _check_sizes(num_beams: int, max_new_tokens: int, num_return_sequences: int, num_beam_groups: int) -> None:
-    sizes = {
-        "num_beams": num_beams,
-        "max_new_tokens": max_new_tokens,
-        "num_return_sequences": num_return_sequences,
-        "num_beam_groups": num_beam_groups,
-    }
-    for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
-    if num_return_sequences > num_beams:
-        raise ConfigError(
-            f"num_return_sequences is {num_return_sequences}, num_beams {num_beams}; a search finds at most as many as "
-            "it has beams; ask for fewer, or give it more beams"
-        )
-    if num_beams % num_beam_groups:
-        raise ConfigError(
-            f"num_beam_groups is {num_beam_groups}, num_beams {num_beams}; groups are equally large, so num_beams must "
-            "be a multiple of num_beam_groups"
-        )
+def _check_scoring(length_penalty: float, diversity_penalty: float, early_stopping: bool | str) -> None:
+    _check_values(length_penalty=length_penalty, diversity_penalty=diversity_penalty)
+    _check_values(early_stopping=early_stopping)
 
 
-def _check_choices(length_penalty: float, early_stopping: bool | str, diversity_penalty: float) -> None:
-    for name, value in {"length_penalty": length_penalty, "diversity_penalty": diversity_penalty}.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-            raise ConfigError(f"{name} is {safe_repr(value)}; it must be a finite number, 0 for none")
-    if diversity_penalty < 0:
-        raise ConfigError(f"diversity_penalty is {diversity_penalty}; it must be 0 or more")
-    if not isinstance(early_stopping, bool) and early_stopping != "never":
-        raise ConfigError(f"early_stopping is {safe_repr(early_stopping)}; it must be True, False or 'never'")
+def _check_values(**values: float | str) -> None:
+    for name, value in values.items():
+        check_value(name, value, 0)

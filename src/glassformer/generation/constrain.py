@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from glassformer.generation.filters import PrefixStates
 from glassformer.text.token_bytes import token_bytes
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.weights.report import printable
+
+if TYPE_CHECKING:
+    from glassformer.generation.options import GenerationOptions
 
 AS_DUMPS = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
 """JSON format of `json.dumps`: if any white space were allowed, a model could generate white space without end."""
@@ -50,6 +53,15 @@ class Grammar:
         """The grammar for llguidance."""
         # no_forcing: where only one text can follow, the model still chooses between its tokenizations.
         return f'%llguidance {{"no_forcing": true}}\nstart: {self.rule}'
+
+
+def grammar_of(options: GenerationOptions) -> Grammar | None:
+    """The grammar that the options ask for."""
+    if options.regex is not None:
+        return regex(options.regex)
+    if options.json_schema is not None:
+        return json_schema(options.json_schema)
+    return None if options.choices is None else choices(options.choices)
 
 
 def regex(pattern: str) -> Grammar:

@@ -9,12 +9,15 @@ Rules ban tokens; the others change the sampling distribution. The logit of a ba
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from glassformer.deprecation import former_keywords, former_names
+
+if TYPE_CHECKING:
+    from glassformer.generation.options import GenerationOptions
 
 Filter = Callable[[Tensor, Tensor], Tensor]
 State = TypeVar("State")
@@ -193,6 +196,22 @@ def typical_p(p: float, *, min_keep: int = 1) -> Filter:
         return logits.masked_fill(cut.scatter(1, order, cut), -torch.inf)
 
     return apply
+
+
+def sampling_filters(options: GenerationOptions, min_keep: int = 1) -> list[Filter]:
+    """The filters of the sampling distribution, which keep at least so many tokens; they come after all rules."""
+    result: list[Filter] = []
+    if options.temperature not in (None, 1):
+        result.append(temperature(float(options.temperature or 1)))
+    if options.top_k:
+        result.append(top_k(options.top_k, min_keep=min_keep))
+    if options.top_p is not None and options.top_p < 1:
+        result.append(top_p(options.top_p, min_keep=min_keep))
+    if options.min_p:
+        result.append(min_p(options.min_p, min_keep=min_keep))
+    if options.typical_p is not None and options.typical_p < 1:
+        result.append(typical_p(options.typical_p, min_keep=min_keep))
+    return result
 
 
 # ------------------------------------------------------------------------------------------------- filters with a state

@@ -13,18 +13,126 @@ from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.decoding import Decoding, Generated, Interrupted, StoppingCriteria
 from glassformer.generation.detokenizer import IncrementalDetokenizer
-from glassformer.generation.filters import Filter
+from glassformer.generation.filters import Filter, allow_only, suppress
 from glassformer.generation.generator import Generator
-from glassformer.generation.options import GenerationDefaults, GenerationOptions
+from glassformer.generation.options import GenerationOptions
 from glassformer.generation.rows import Rows
 from glassformer.models import Network
 from glassformer.pretrained import PretrainedModel
 from glassformer.text.chat import as_prompt, is_chat
 
 
+class GenerationDefaults:
+    """Keys of `generation_config.json`, or of `config.json`, which older folders have instead.
+
+    Args:
+        generation, config: contents of the two files; either may be empty.
+        vocabulary: vocabulary size; an id outside it (-1 is usual) means none.
+    Raises: ConfigError: on access, when a value is not a token id.
+    """
+
+    def __init__(self, generation: Mapping[str, Any], config: Mapping[str, Any], vocabulary: int) -> None:
+        self._generation = generation
+        self._config = config
+        self.vocabulary = vocabulary
+
+    @property
+    def start_id(self) -> int:
+        """Decoder start token of an encoder-decoder.
+
+        Raises: ConfigError: the files name none.
+        """
+        start = self.token_ids("decoder_start_token_id") or self.token_ids("bos_token_id")
+        if not start:
+            raise ConfigError("config.json has no decoder_start_token_id; an encoder-decoder needs one to generate")
+        return start[0]
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """End-of-sequence tokens."""
+        return self.token_ids("eos_token_id")
+
+    @property
+    def context(self) -> int | None:
+        """Context length in tokens, where config.json names it; models without a position table can read more."""
+        length = self._config.get("max_position_embeddings")
+        return length if isinstance(length, int) and length > 0 else None
+
+    @property
+    def pad_id(self) -> int:
+        """Padding token, which fills a row after its end."""
+        return next(iter(self.token_ids("pad_token_id") + self.stop_ids), 0)
+
+    @property
+    def forced_tokens(self) -> dict[int, tuple[int, ...]]:
+        """Forced decoder tokens: position in the answer, from 1 → token ids of which one must stand there.
+
+        A null token id allows any language token (language detection). Where timestamps are off, the no-timestamps
+        token follows. A multilingual model (Whisper) transcribes, unless its files say otherwise.
+        """
+        pairs, tasks = self.get("forced_decoder_ids"), self.get("task_to_id")
+        if pairs is None and isinstance(tasks, dict) and self.get("lang_to_id"):
+            pairs = [[1, None], [2, tasks.get("transcribe")]]
+        elif pairs is None:
+            pairs = [[1, token] for token in self.token_ids("forced_bos_token_id")[:1]]
+        invalid = ConfigError(
+            f"forced_decoder_ids is {safe_repr(pairs)}; it must be a list of [position, token id], "
+            "positions from 1 up; "
+            "a token id may be null: the model detects the language"
+        )
+        try:
+            token_at = {int(position): token for position, token in pairs}
+        except (TypeError, ValueError):
+            raise invalid from None
+        if sorted(token_at) != list(range(1, len(token_at) + 1)):
+            raise invalid
+        languages = self.get("lang_to_id")
+        any_language = tuple(languages.values()) if isinstance(languages, dict) else ()
+        forced = {
+            position: any_language if token_at[position] is None else (token_at[position],)
+            for position in sorted(token_at)
+        }
+        no_timestamps = self.token_ids("no_timestamps_token_id")[:1]
+        if no_timestamps and no_timestamps not in forced.values():
+            forced[len(forced) + 1] = no_timestamps
+        if not all(isinstance(n, int) and 0 <= n < self.vocabulary for ids in forced.values() for n in ids):
+            raise invalid
+        return {position: ids for position, ids in forced.items() if ids}
+
+    def with_forced_bos(self, token: int) -> GenerationDefaults:
+        """A copy that forces another first token of every answer."""
+        return GenerationDefaults(
+            {**self._generation, "forced_decoder_ids": [[1, token]]}, self._config, self.vocabulary
+        )
+
+    def filters(self) -> list[Filter]:
+        """Logit filters for suppressed tokens, tokens suppressed at the beginning, and forced tokens."""
+        forced = self.forced_tokens
+        always, at_begin = self.token_ids("suppress_tokens"), self.token_ids("begin_suppress_tokens")
+        filters = [suppress(always)] if always else []
+        # The beginning is the first token that is not forced.
+        filters += [suppress(at_begin, at=1 + max(forced, default=0))] if at_begin else []
+        return filters + [allow_only(ids, at=position) for position, ids in forced.items()]
+
+    def get(self, key: str) -> Any:
+        """A value of generation_config.json, else of config.json."""
+        value = self._generation.get(key)
+        return self._config.get(key) if value is None else value
+
+    def token_ids(self, key: str) -> tuple[int, ...]:
+        """A value that is one token id or a list of them, without ids outside the vocabulary."""
+        value = self.get(key)
+        ids = [] if value is None else value if isinstance(value, list) else [value]
+        if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids):
+            raise ConfigError(
+                f"config.json: {key} is {safe_repr(value)}; it must be a token id, a list of them, or null"
+            )
+        return tuple(number for number in ids if 0 <= number < self.vocabulary)
+
+
 def generation_defaults(model: PretrainedModel) -> GenerationDefaults:
     """The defaults in generation_config.json and config.json."""
-    return GenerationDefaults(model.generation_config, model.config, model.vocabulary)
+    return GenerationDefaults(model.generation_config, model.config, model.network.target_vocabulary)
 
 
 def resolve_options(model: PretrainedModel, options: Mapping[str, Any]) -> GenerationOptions:
@@ -75,7 +183,7 @@ def stream(
     tokens = (step.tokens for step in make_generator(model, resolved).decoding(inputs, mask, resolved))
     if isinstance(prompt, Tensor):
         return tokens
-    return IncrementalDetokenizer(model.tokenizer).stream(int(token) for token in tokens)
+    return IncrementalDetokenizer(model.tokenizer.target).stream(int(token) for token in tokens)
 
 
 def greedy_search(
@@ -137,7 +245,7 @@ def encode_prompts(
         features: Tensor = model.processor(prompt)["input_features"]
         return features.to(model.device), None
     several = len(prompt) > 1  # one text needs no padding, for which not every tokenizer has a token
-    chat = is_chat(prompt[0])  # its template adds the special tokens itself
+    chat = not isinstance(prompt[0], str) and is_chat(prompt[0])  # its template adds the special tokens itself
     encoded = model.tokenizer(
         [as_prompt(model.tokenizer, conversation) for conversation in prompt] if chat else prompt,
         add_special_tokens=not chat,
@@ -145,12 +253,13 @@ def encode_prompts(
         padding_side="left",
         return_tensors="pt",
     )
-    return encoded["input_ids"].to(model.device), encoded["attention_mask"].to(model.device)
+    mask = encoded["attention_mask"].to(model.device) if several else None
+    return encoded["input_ids"].to(model.device), mask
 
 
 def decode_texts(model: PretrainedModel, generated: Generated) -> list[str]:
     """The new ids of each row as text, without special tokens."""
-    texts = [model.tokenizer.decode(row, skip_special_tokens=True) for row in generated.new_ids.tolist()]
+    texts = [model.tokenizer.target.decode(row, skip_special_tokens=True) for row in generated.new_ids.tolist()]
     # A transcript begins with the space of its first word.
     return [text.strip() for text in texts] if model.family.modality else texts
 
@@ -163,9 +272,14 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
     answers = model.is_encoder_decoder
     if not answers and model.task != "text-generation":
         able = "text-generation" in model.family.tasks
+        required = dict(model.family.requires.get("text-generation", {}))
         raise UnsupportedError(
             f"generate needs a language-model head; this model was loaded for {model.task!r}; "
-            + ("load it with task='text-generation'" if able else f"no {model.family.model_type!r} model has one")
+            + (
+                "load it with task='text-generation'" + (f", overrides={required}" if required else "")
+                if able
+                else f"no {model.family.model_type!r} model has one"
+            )
         )
     draft: PretrainedModel | None = options.assistant_model
     if draft is not None:
@@ -174,8 +288,8 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
         model.network,
         generation_defaults(model),
         answers,
-        lambda: model.tokenizer,
-        model.tokenizer.special_ids if model.has_tokenizer else frozenset(),
+        lambda: model.tokenizer.target,
+        lambda: model.tokenizer.target.special_ids if model.has_tokenizer else frozenset(),
         None if draft is None else make_generator(draft, GenerationOptions()),
     )
 
@@ -191,11 +305,13 @@ def _check_draft(model: PretrainedModel, draft: PretrainedModel) -> None:
                 f"the assistant_model has another vocabulary: {safe_repr(word)} is {there} there, {here} here; take a "
                 "smaller model of the same vocabulary"
             )
-    if model.vocabulary != draft.vocabulary:
-        raise ConfigError(
-            f"the assistant_model has a vocabulary of {draft.vocabulary} tokens, the model one of {model.vocabulary}; "
-            "take a smaller model of the same vocabulary"
-        )
+    for side in ("vocabulary", "target_vocabulary"):
+        size, drafted = getattr(model.network, side), getattr(draft.network, side)
+        if size != drafted:
+            raise ConfigError(
+                f"the assistant_model has a vocabulary of {drafted} tokens, the model one of {size}; take a smaller "
+                "model of the same vocabulary"
+            )
     if model.device != draft.device:
         raise ConfigError(
             f"the assistant_model is on {draft.device}, the model on {model.device}; move it: "

@@ -7,8 +7,9 @@ generator.decoding(inputs, mask, options)    streaming: a step at a time
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError
 from glassformer.generation import filters
 from glassformer.generation.beam import beam_search, seeded_generators
-from glassformer.generation.constrain import Constraint
+from glassformer.generation.constrain import Constraint, grammar_of
 from glassformer.generation.contrastive import ContrastiveSearch
 from glassformer.generation.decoding import (
     Decoding,
@@ -31,16 +32,12 @@ from glassformer.generation.decoding import (
 )
 from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
-from glassformer.generation.options import (
-    ASSISTANT_TOKENS,
-    MATCHING_NGRAM,
-    GenerationDefaults,
-    GenerationOptions,
-    as_texts,
-)
+from glassformer.generation.options import GenerationOptions
 from glassformer.generation.rows import GenerationInputs, LookaheadRows, Rows, truncate
 from glassformer.generation.scorer import shallow_fusion
 from glassformer.generation.speculative import (
+    ASSISTANT_TOKENS,
+    MATCHING_NGRAM,
     DraftModel,
     PromptLookup,
     RejectionSampler,
@@ -49,6 +46,9 @@ from glassformer.generation.speculative import (
 )
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from glassformer.generation.generate import GenerationDefaults
 
 MIN_STEPS_TO_PACK = 16
 """Packing weights takes about as long as ten steps, and makes each twice as fast."""
@@ -61,7 +61,7 @@ class Generator:
     Args:
         is_encoder_decoder: whether it generates an answer to its input, instead of continuing it.
         tokenizer: returns the tokenizer, for options that are texts; raises where there is none.
-        special_ids: special tokens around a text, which truncation keeps.
+        special_ids: returns the special tokens around a text, which truncation keeps.
         draft: the draft model of speculative decoding.
     """
 
@@ -69,7 +69,7 @@ class Generator:
     defaults: GenerationDefaults
     is_encoder_decoder: bool
     tokenizer: Callable[[], Tokenizer]
-    special_ids: frozenset[int] = frozenset()
+    special_ids: Callable[[], frozenset[int]]
     draft: Generator | None = None
 
     def generate(self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions) -> Generated:
@@ -124,7 +124,7 @@ class Generator:
         """Valid ids and their mask [B, 1, T], truncated where the options say so."""
         if ids.dim() == 2 and ids.shape[1] == 0:
             raise DataError("the prompt is empty; give at least one token, such as the tokenizer's bos_token")
-        check_ids("input_ids", ids, self.defaults.vocabulary)
+        check_ids("input_ids", ids, self.network.vocabulary)
         keep = keep_of("attention_mask", mask, ids, None)
         if keep is not None and not self.is_encoder_decoder:
             check_prompts_end(keep)
@@ -143,7 +143,7 @@ class Generator:
             return ids, keep
         default = "right" if self.is_encoder_decoder else "left"
         side = options.truncation if isinstance(options.truncation, str) else default
-        return truncate(ids, keep, room, side=side, special=self.special_ids, pad_id=self.defaults.pad_id)
+        return truncate(ids, keep, room, side=side, special=self.special_ids(), pad_id=self.defaults.pad_id)
 
     def _new_tokens(self, prompt_length: int, options: GenerationOptions) -> int:
         """The maximum number of new tokens, for which both networks must have room."""
@@ -192,7 +192,8 @@ class Generator:
         result += self._rules(source, options)
         if options.min_new_tokens and stop_ids:
             result.append(filters.suppress(stop_ids, before=prompt_length + options.min_new_tokens))
-        if (grammar := options.grammar()) is not None:
+        grammar = grammar_of(options) if options.is_constrained else None
+        if grammar is not None:
             size, text = defaults.vocabulary, self.tokenizer()
             result.append(Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids))
         result += defaults.filters() if self.is_encoder_decoder else ()
@@ -201,12 +202,12 @@ class Generator:
             result.append(filters.allow_only(last, at=prompt_length + new_tokens - 1))
         if options.do_sample:
             # Beam sampling needs a candidate that is not a stop token.
-            result += options.sampling_filters(1 + len(stop_ids) if options.num_beams > 1 else 1)
+            result += filters.sampling_filters(options, 1 + len(stop_ids) if options.num_beams > 1 else 1)
         return result
 
     def _rules(self, source: Tensor | None, options: GenerationOptions) -> list[Filter]:
         words = [list(word) for word in options.bad_words_ids or ()]
-        for text in as_texts(options.bad_words):
+        for text in _as_texts(options.bad_words):
             encoded = [self.tokenizer().encode(space + text, add_special_tokens=False) for space in ("", " ")]
             words += [word for word in encoded if word and word not in words]
         rules: list[Filter] = []
@@ -215,6 +216,11 @@ class Generator:
         if options.no_repeat_ngram_size:
             rules.append(filters.no_repeat_ngrams(options.no_repeat_ngram_size))
         if options.encoder_no_repeat_ngram_size and source is not None:
+            if self.network.vocabulary != self.network.target_vocabulary:
+                raise ConfigError(
+                    "encoder_no_repeat_ngram_size looks for tokens of the source in the answer, and this model has "
+                    "another vocabulary for each; leave it out"
+                )
             rules.append(filters.no_repeat_ngrams(options.encoder_no_repeat_ngram_size, source=source))
         if words:
             rules.append(filters.ban_words(words))
@@ -230,11 +236,12 @@ class Generator:
             prompts = torch.arange(len(rows), device=device)
             for each in [rows] if inputs.draft is None else [rows, inputs.draft]:
                 each.pick(prompts.repeat_interleave(options.num_return_sequences))
+        strings = _as_texts(options.stop_strings)
         stop = StoppingCriteria(
             len(rows),
             ids=options.stop_ids(self.defaults),
-            strings=options.strings,
-            tokenizer=self.tokenizer() if options.strings else None,
+            strings=strings,
+            tokenizer=self.tokenizer() if strings else None,
             seconds=options.max_time,
             device=device,
         )
@@ -258,7 +265,7 @@ class Generator:
         if options.penalty_alpha is not None:
             contrastive = ContrastiveSearch(rows, alpha=options.penalty_alpha, k=options.top_k or 1)
             return contrastive, contrastive.choose
-        seed = options.resolved_seed() if options.do_sample else 0
+        seed = _seed(options) if options.do_sample else 0
         choose: TokenChooser = Multinomial(len(rows), seed) if options.do_sample else greedy
 
         def speculative(propose: PromptLookup | DraftModel, num_tokens: int) -> SpeculativeRows:
@@ -277,7 +284,7 @@ class Generator:
         if not options.do_sample:
             return speculative(DraftModel(inputs.draft), num_tokens), choose
         uniforms = SeededUniforms(len(rows), seed)
-        lookahead = speculative(DraftModel(inputs.draft, uniforms, options.sampling_filters()), num_tokens)
+        lookahead = speculative(DraftModel(inputs.draft, uniforms, filters.sampling_filters(options)), num_tokens)
         return lookahead, RejectionSampler(lookahead, uniforms)
 
     def search(
@@ -288,7 +295,8 @@ class Generator:
         on_step: Callable[[Generated], None] | None = None,
     ) -> Generated:
         """Beam search; it consumes the inputs."""
-        seed = options.resolved_seed() if options.do_sample else None
+        seed = _seed(options) if options.do_sample else None
+        strings = _as_texts(options.stop_strings)
         return beam_search(
             inputs.rows,
             num_beams=options.num_beams,
@@ -296,7 +304,7 @@ class Generator:
             diversity_penalty=options.diversity_penalty or 0.0,
             max_new_tokens=inputs.new_tokens,
             stop_ids=options.stop_ids(self.defaults),
-            stop_strings=StopStringMatcher(options.strings, self.tokenizer()) if options.strings else None,
+            stop_strings=StopStringMatcher(strings, self.tokenizer()) if strings else None,
             seconds=options.max_time,
             pad_id=self.defaults.pad_id,
             length_penalty=1.0 if options.length_penalty is None else options.length_penalty,
@@ -306,3 +314,13 @@ class Generator:
             on_step=on_step,
             generator=None if seed is None else seeded_generators(len(inputs.rows), seed),
         )
+
+
+def _as_texts(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """An option that is one text, several, or not given."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _seed(options: GenerationOptions) -> int:
+    """The random seed, or one from torch's generator, which `torch.manual_seed` makes reproducible."""
+    return int(torch.randint(2**62, ())) if options.seed is None else options.seed

@@ -1,140 +1,81 @@
-"""Generation options under their Hugging Face names, and the defaults that a model's generation_config.json gives."""
+"""Generation options under their Hugging Face names: their allowed values, and which of them go together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
-
-import torch
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from glassformer.deprecation import former_names
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
-from glassformer.generation import constrain, filters
-from glassformer.generation.constrain import Grammar
-from glassformer.generation.filters import Filter, allow_only, suppress
-from glassformer.generation.option_checks import (
-    BEAMS,
-    INSTEAD,
-    RULES,
-    SAMPLING,
-    check_combinations,
-    check_value,
-)
 from glassformer.generation.scorer import Scorer
+from glassformer.models import Network
+
+if TYPE_CHECKING:
+    from glassformer.generation.generate import GenerationDefaults
 
 NEW_TOKENS = 20
-ASSISTANT_TOKENS = 5
-MATCHING_NGRAM = 3
+
+RULES = ("repetition_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids")
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+CONSTRAINTS = ("regex", "json_schema", "choices")
+BEAMS = ("length_penalty", "early_stopping", "diversity_penalty")
+
+INSTEAD = {  # options of other libraries, or of old versions → what to use here
+    "return_dict_in_generate": "return_scores=True gives a Generated",
+    "output_scores": "return_scores=True gives log-probabilities",
+    "output_logits": "return_scores=True gives log-probabilities",
+    "min_length": "say min_new_tokens, which does not count the prompt",
+    "streamer": "model.stream(…) yields pieces of text",
+    "stream": "model.stream(…) yields pieces of text",
+    "generator": "seed makes sampling reproducible",
+    "assistant_tokenizer": "the assistant_model must have the same vocabulary",
+}
 
 
-class GenerationDefaults:
-    """Keys of `generation_config.json`, or of `config.json`, which older folders have instead.
+def _is_integer(x: Any, minimum: float = -math.inf) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and x >= minimum
 
-    Args:
-        generation, config: contents of the two files; either may be empty.
-        vocabulary: vocabulary size; an id outside it (-1 is usual) means none.
-    Raises: ConfigError: on access, when a value is not a token id.
-    """
 
-    def __init__(self, generation: Mapping[str, Any], config: Mapping[str, Any], vocabulary: int) -> None:
-        self._generation = generation
-        self._config = config
-        self.vocabulary = vocabulary
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
 
-    @property
-    def start_id(self) -> int:
-        """Decoder start token of an encoder-decoder.
 
-        Raises: ConfigError: the files name none.
-        """
-        start = self.token_ids("decoder_start_token_id") or self.token_ids("bos_token_id")
-        if not start:
-            raise ConfigError("config.json has no decoder_start_token_id; an encoder-decoder needs one to generate")
-        return start[0]
+def _are_ids(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) and bool(x) and all(_is_integer(token, 0) for token in x)
 
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """End-of-sequence tokens."""
-        return self.token_ids("eos_token_id")
 
-    @property
-    def context(self) -> int | None:
-        """Context length in tokens, where config.json names it; models without a position table can read more."""
-        length = self._config.get("max_position_embeddings")
-        return length if isinstance(length, int) and length > 0 else None
+def _are_texts(x: Any) -> bool:
+    texts = (x,) if isinstance(x, str) else x
+    return isinstance(texts, (list, tuple)) and bool(texts) and all(isinstance(t, str) and t for t in texts)
 
-    @property
-    def pad_id(self) -> int:
-        """Padding token, which fills a row after its end."""
-        return next(iter(self.token_ids("pad_token_id") + self.stop_ids), 0)
 
-    @property
-    def forced_tokens(self) -> dict[int, tuple[int, ...]]:
-        """Forced decoder tokens: position in the answer, from 1 → token ids of which one must stand there.
+def _are_scorers(x: Any) -> bool:
+    pairs = isinstance(x, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in x)
+    return pairs and all(callable(scorer) and _is_number(weight) for scorer, weight in x)
 
-        A null token id allows any language token (language detection). Where timestamps are off, the no-timestamps
-        token follows. A multilingual model (Whisper) transcribes, unless its files say otherwise.
-        """
-        pairs, tasks = self.get("forced_decoder_ids"), self.get("task_to_id")
-        if pairs is None and isinstance(tasks, dict) and self.get("lang_to_id"):
-            pairs = [[1, None], [2, tasks.get("transcribe")]]
-        elif pairs is None:
-            pairs = [[1, token] for token in self.token_ids("forced_bos_token_id")[:1]]
-        invalid = ConfigError(
-            f"forced_decoder_ids is {safe_repr(pairs)}; it must be a list of [position, token id], "
-            "positions from 1 up; "
-            "a token id may be null: the model detects the language"
-        )
-        try:
-            token_at = {int(position): token for position, token in pairs}
-        except (TypeError, ValueError):
-            raise invalid from None
-        if sorted(token_at) != list(range(1, len(token_at) + 1)):
-            raise invalid
-        languages = self.get("lang_to_id")
-        any_language = tuple(languages.values()) if isinstance(languages, dict) else ()
-        forced = {
-            position: any_language if token_at[position] is None else (token_at[position],)
-            for position in sorted(token_at)
-        }
-        no_timestamps = self.token_ids("no_timestamps_token_id")[:1]
-        if no_timestamps and no_timestamps not in forced.values():
-            forced[len(forced) + 1] = no_timestamps
-        if not all(isinstance(n, int) and 0 <= n < self.vocabulary for ids in forced.values() for n in ids):
-            raise invalid
-        return {position: ids for position, ids in forced.items() if ids}
 
-    def with_forced_bos(self, token: int) -> GenerationDefaults:
-        """A copy that forces another first token of every answer."""
-        return GenerationDefaults(
-            {**self._generation, "forced_decoder_ids": [[1, token]]}, self._config, self.vocabulary
-        )
+def option(allowed: str, test: Callable[[Any], bool], default: Any = None) -> Any:
+    """A field of the options: its allowed values in words, as its error says them, and a test of a value."""
+    return field(default=default, metadata={"allowed": allowed, "test": test})
 
-    def filters(self) -> list[Filter]:
-        """Logit filters for suppressed tokens, tokens suppressed at the beginning, and forced tokens."""
-        forced = self.forced_tokens
-        always, at_begin = self.token_ids("suppress_tokens"), self.token_ids("begin_suppress_tokens")
-        filters = [suppress(always)] if always else []
-        # The beginning is the first token that is not forced.
-        filters += [suppress(at_begin, at=1 + max(forced, default=0))] if at_begin else []
-        return filters + [allow_only(ids, at=position) for position, ids in forced.items()]
 
-    def get(self, key: str) -> Any:
-        """A value of generation_config.json, else of config.json."""
-        value = self._generation.get(key)
-        return self._config.get(key) if value is None else value
+def _integer_from(minimum: int, default: int | None = None) -> Any:
+    return option(f"a whole number from {minimum} up", lambda x: _is_integer(x, minimum), default)
 
-    def token_ids(self, key: str) -> tuple[int, ...]:
-        """A value that is one token id or a list of them, without ids outside the vocabulary."""
-        value = self.get(key)
-        ids = [] if value is None else value if isinstance(value, list) else [value]
-        if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids):
-            raise ConfigError(
-                f"config.json: {key} is {safe_repr(value)}; it must be a token id, a list of them, or null"
-            )
-        return tuple(number for number in ids if 0 <= number < self.vocabulary)
+
+def _number(allowed: str, test: Callable[[float], bool] = lambda x: True) -> Any:
+    return option(allowed, lambda x: _is_number(x) and test(x))
+
+
+def _boolean(default: bool) -> Any:
+    return option("True or False", lambda x: isinstance(x, bool), default)
+
+
+_PROBABILITY = "a number above 0 and up to 1; 1 keeps all tokens", lambda x: 0 < x <= 1
+_STRINGS = "a text or a list of texts, none of them empty", _are_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,51 +119,68 @@ class GenerationOptions:
         use_cache: cache keys and values between steps; the same tokens either way, faster
     """
 
-    max_new_tokens: int | None = None
-    max_length: int | None = None
-    min_new_tokens: int | None = None
-    max_time: float | None = None
-    eos_token_id: int | Sequence[int] | None = None
-    stop_strings: str | Sequence[str] | None = None
-    truncation: bool | str | None = None
-    forced_bos_token_id: int | None = None
+    max_new_tokens: int | None = _integer_from(0)
+    max_length: int | None = _integer_from(1)
+    min_new_tokens: int | None = _integer_from(0)
+    max_time: float | None = _number("a number of seconds above 0", lambda x: x > 0)
+    eos_token_id: int | Sequence[int] | None = option(
+        "a token id, or a list of them", lambda x: _is_integer(x, 0) or _are_ids(x)
+    )
+    stop_strings: str | Sequence[str] | None = option(*_STRINGS)
+    truncation: bool | str | None = option(
+        "True, False, 'left' or 'right'", lambda x: isinstance(x, bool) or x in ("left", "right")
+    )
+    forced_bos_token_id: int | None = option("a token id", lambda x: _is_integer(x, 0))
 
-    repetition_penalty: float | None = None
-    no_repeat_ngram_size: int | None = None
-    encoder_no_repeat_ngram_size: int | None = None
-    bad_words_ids: Sequence[Sequence[int]] | None = None
-    bad_words: str | Sequence[str] | None = None
+    repetition_penalty: float | None = _number("a number above 0; 1 changes nothing", lambda x: x > 0)
+    no_repeat_ngram_size: int | None = _integer_from(0)
+    encoder_no_repeat_ngram_size: int | None = _integer_from(0)
+    bad_words_ids: Sequence[Sequence[int]] | None = option(
+        "a list of words, each a list of token ids, none of them empty",
+        lambda x: isinstance(x, (list, tuple)) and bool(x) and all(_are_ids(word) for word in x),
+    )
+    bad_words: str | Sequence[str] | None = option(*_STRINGS)
 
-    regex: str | None = None
-    json_schema: Mapping[str, Any] | str | None = None
-    choices: Sequence[str] | None = None
-    scorers: Sequence[tuple[Scorer, float]] | None = None
+    regex: str | None = option("a regular expression", lambda x: isinstance(x, str))
+    json_schema: Mapping[str, Any] | str | None = option(
+        "a JSON schema: a dict, or JSON text", lambda x: isinstance(x, (str, Mapping))
+    )
+    choices: Sequence[str] | None = option(
+        "a list of texts, none of them empty", lambda x: not isinstance(x, str) and _are_texts(x)
+    )
+    scorers: Sequence[tuple[Scorer, float]] | None = option("a list of pairs (a scorer, its weight)", _are_scorers)
 
-    do_sample: bool = False
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    typical_p: float | None = None
-    seed: int | None = None
+    do_sample: bool = _boolean(False)
+    temperature: float | None = _number(
+        "a number above 0; 1 changes nothing, and do_sample=False takes the most likely token",
+        lambda x: x > 0,
+    )
+    top_k: int | None = option("a whole number from 1 up, or 0 to keep all tokens", lambda x: _is_integer(x, 0))
+    top_p: float | None = _number(*_PROBABILITY)
+    min_p: float | None = _number("a number from 0 to 1; 0 keeps all tokens", lambda x: 0 <= x <= 1)
+    typical_p: float | None = _number(*_PROBABILITY)
+    seed: int | None = option("a whole number", _is_integer)
 
-    num_beams: int = 1
-    length_penalty: float | None = None
-    early_stopping: bool | str | None = None
-    num_beam_groups: int = 1
-    diversity_penalty: float | None = None
+    num_beams: int = _integer_from(1, 1)
+    length_penalty: float | None = _number("a number; 0 compares sums of log-probabilities")
+    early_stopping: bool | str | None = option("True, False or 'never'", lambda x: isinstance(x, bool) or x == "never")
+    num_beam_groups: int = _integer_from(1, 1)
+    diversity_penalty: float | None = _number("a number from 0 up", lambda x: x >= 0)
 
-    penalty_alpha: float | None = None
+    penalty_alpha: float | None = _number("a number from 0 to 1; 0 is greedy search", lambda x: 0 <= x <= 1)
 
-    prompt_lookup_num_tokens: int | None = None
-    max_matching_ngram_size: int | None = None
-    assistant_model: Any = None
-    num_assistant_tokens: int | None = None
+    prompt_lookup_num_tokens: int | None = _integer_from(1)
+    max_matching_ngram_size: int | None = _integer_from(1)
+    assistant_model: Any = option(
+        "a smaller Model of the same vocabulary: glassformer.load(…)",
+        lambda x: isinstance(getattr(x, "network", None), Network),
+    )
+    num_assistant_tokens: int | None = _integer_from(1)
 
-    num_return_sequences: int = 1
-    return_scores: bool = False
-    top: int = 0
-    use_cache: bool = True
+    num_return_sequences: int = _integer_from(1, 1)
+    return_scores: bool = _boolean(False)
+    top: int = _integer_from(0, 0)
+    use_cache: bool = _boolean(True)
 
     @classmethod
     def resolve(cls, given: Mapping[str, Any], defaults: GenerationDefaults) -> GenerationOptions:
@@ -230,7 +188,7 @@ class GenerationOptions:
 
         Raises: ConfigError: unknown names, values out of range, options that exclude each other.
         """
-        names = [field.name for field in fields(cls)]
+        names = [x.name for x in fields(cls)]
         for name in given:
             if name not in names:
                 hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, names)
@@ -269,46 +227,110 @@ class GenerationOptions:
         return maximum
 
     @property
-    def strings(self) -> tuple[str, ...]:
-        """Stop strings."""
-        return as_texts(self.stop_strings)
+    def is_constrained(self) -> bool:
+        """Whether the text must match something (constrained decoding)."""
+        return any(getattr(self, name) is not None for name in CONSTRAINTS)
 
     def stop_ids(self, defaults: GenerationDefaults) -> tuple[int, ...]:
         """Stop tokens."""
         ids = self.eos_token_id
         return defaults.stop_ids if ids is None else (ids,) if isinstance(ids, int) else tuple(ids)
 
-    def grammar(self) -> Grammar | None:
-        """The grammar of constrained decoding."""
-        if self.regex is not None:
-            return constrain.regex(self.regex)
-        if self.json_schema is not None:
-            return constrain.json_schema(self.json_schema)
-        return None if self.choices is None else constrain.choices(self.choices)
 
-    def sampling_filters(self, min_keep: int = 1) -> list[Filter]:
-        """Logit filters of the sampling distribution, which keep at least so many tokens; they come after all rules."""
-        result: list[Filter] = []
-        if self.temperature not in (None, 1):
-            result.append(filters.temperature(float(self.temperature or 1)))
-        if self.top_k:
-            result.append(filters.top_k(self.top_k, min_keep=min_keep))
-        if self.top_p is not None and self.top_p < 1:
-            result.append(filters.top_p(self.top_p, min_keep=min_keep))
-        if self.min_p:
-            result.append(filters.min_p(self.min_p, min_keep=min_keep))
-        if self.typical_p is not None and self.typical_p < 1:
-            result.append(filters.typical_p(self.typical_p, min_keep=min_keep))
-        return result
+def check_value(name: str, value: Any, vocabulary: int, where: str = "") -> None:
+    """Check one option.
 
-    def resolved_seed(self) -> int:
-        """The random seed, or one from torch's generator, which `torch.manual_seed` makes reproducible."""
-        return int(torch.randint(2**62, ())) if self.seed is None else self.seed
+    Args: where: prefix of the message
+    Raises: ConfigError: the value is invalid, or names a token outside the vocabulary.
+    """
+    rule = GenerationOptions.__dataclass_fields__[name].metadata
+    if not rule["test"](value):
+        raise ConfigError(f"{where}{name} is {safe_repr(value)}; it must be {rule['allowed']}")
+    words = value if name == "bad_words_ids" else [value] if name.endswith("_token_id") else []
+    for token in (token for word in words for token in ([word] if isinstance(word, int) else word)):
+        if token >= vocabulary:
+            raise ConfigError(f"{where}{name} names the token {token}; allowed: 0 to {vocabulary - 1}")
 
 
-def as_texts(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """An option that is one text, several, or not given."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+def check_combinations(options: GenerationOptions, vocabulary: int) -> None:
+    """Check options against each other.
+
+    Raises: ConfigError, UnsupportedError: one option needs another, or excludes it.
+    """
+    given = {x.name for x in fields(options) if getattr(options, x.name) is not None}
+    _check_methods(options, given)
+    _check_sampling_and_beams(options, given, vocabulary)
+    if options.truncation and options.max_length is not None:
+        raise ConfigError(
+            f"max_length is {options.max_length} and counts the prompt, which truncation cuts to what room there is; "
+            "say max_new_tokens instead"
+        )
+    if {"max_length", "max_new_tokens"} <= given:
+        raise ConfigError(
+            f"max_new_tokens is {options.max_new_tokens} and max_length {options.max_length}; give one of them: "
+            "max_length counts the prompt too"
+        )
+    if len(constraints := [name for name in CONSTRAINTS if name in given]) > 1:
+        raise ConfigError(f"{' and '.join(constraints)} are given; one text matches one of them: leave the others out")
+
+
+def _check_sampling_and_beams(options: GenerationOptions, given: set[str], vocabulary: int) -> None:
+    # top_k is also the number of candidates of contrastive search.
+    sampling = [name for name in SAMPLING if not (name == "top_k" and options.penalty_alpha is not None)]
+    if not options.do_sample and (unused := [name for name in sampling if name in given]):
+        raise ConfigError(
+            f"{unused[0]} changes the sampling distribution, and greedy search does not sample; add do_sample=True"
+        )
+    if options.num_beams == 1 and (unused := [name for name in BEAMS if name in given]):
+        raise ConfigError(f"{unused[0]} compares beams, and num_beams is 1; ask for more, such as num_beams=4")
+    if options.num_beams > max(1, vocabulary):
+        raise ConfigError(
+            f"num_beams is {options.num_beams}, and the vocabulary has {vocabulary} tokens; ask for fewer beams"
+        )
+    if options.num_beams % options.num_beam_groups:
+        raise ConfigError(
+            f"num_beam_groups is {options.num_beam_groups}, and num_beams is {options.num_beams}; it must be a multiple"
+        )
+    if options.num_beams > 1 and options.top:
+        raise UnsupportedError(f"top shows the choice of one row, and num_beams is {options.num_beams}; leave one out")
+    limit = options.num_beams if options.num_beams > 1 else math.inf if options.do_sample else 1
+    if options.num_return_sequences > limit:
+        raise ConfigError(
+            f"num_return_sequences is {options.num_return_sequences}, and "
+            + (
+                f"num_beams is {limit}; there are no more answers than beams"
+                if limit > 1
+                else "greedy search has one answer; add do_sample=True, or num_beams"
+            )
+        )
+
+
+def _check_methods(options: GenerationOptions, given: set[str]) -> None:
+    """Raises: ConfigError, UnsupportedError: two methods at once, or an option without its method."""
+    needed = {
+        "max_matching_ngram_size": "prompt_lookup_num_tokens",
+        "num_assistant_tokens": "assistant_model",
+    }
+    for name, method in needed.items():
+        if name in given and method not in given:
+            raise ConfigError(f"{name} belongs to {method}, which is not given; add it, or leave {name} out")
+    if options.penalty_alpha is not None and not options.top_k:
+        raise ConfigError(
+            f"penalty_alpha compares the top_k most likely tokens, and top_k is {options.top_k}; add it, such as "
+            "top_k=4"
+        )
+    methods = {
+        "prompt_lookup_num_tokens": options.prompt_lookup_num_tokens,
+        "assistant_model": options.assistant_model,
+        "penalty_alpha": options.penalty_alpha,
+        f"num_beams={options.num_beams}": options.num_beams > 1 or None,
+    }
+    if len(chosen := [name for name, value in methods.items() if value is not None]) > 1:
+        raise UnsupportedError(f"{chosen[0]} does not go with {chosen[1]}: they are two methods; leave one out")
+    if options.penalty_alpha is not None and options.do_sample:
+        raise UnsupportedError(
+            "penalty_alpha does not go with do_sample=True: contrastive search does not sample; leave one out"
+        )
 
 
 __getattr__ = former_names(__name__)

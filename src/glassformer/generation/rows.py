@@ -51,6 +51,9 @@ class Rows:
         self._memory = None if encoder_batch is None else network.memory(encoder_batch, Flow(keep=encoder_keep))
         self._cache = KeyValueCache() if cached else None
         self._read = 0  # how many columns of `ids` the cache holds
+        stacks = network.stacks().values()
+        self._switches = sorted(set().union(*(stack.rotary_switches for stack in stacks)))
+        self._outgrown: Tensor | None = None  # of them by each row, when the cache was filled. [R, switches] bool
         self._prompt = torch.arange(len(ids), device=ids.device)  # index of the prompt that a row continues. [R]
 
     def __len__(self) -> int:
@@ -78,6 +81,8 @@ class Rows:
 
         Returns: logits of the `last` columns, and hidden states of all columns that were read now.
         """
+        if self._switches and self._cache is not None:
+            self._forget_other_angles()
         unread, keep = self.ids[:, self._read :], self.keep
         mask = None if keep is None else keep[:, None]  # [R, 1, S]
         if self._memory is None:
@@ -89,6 +94,15 @@ class Rows:
         if self._cache is not None:
             self._read = self.ids.shape[1]
         return output
+
+    def _forget_other_angles(self) -> None:
+        """Empty the cache when RoPE scaling turns the keys of a row by other angles than when they were cached."""
+        keep = self.keep
+        tokens = torch.full_like(self.ids[:, 0], self.ids.shape[1]) if keep is None else keep.sum(dim=1)
+        outgrown = tokens[:, None] > torch.tensor(self._switches, device=tokens.device)
+        if self._outgrown is not None and not torch.equal(outgrown, self._outgrown):
+            self._cache, self._read = KeyValueCache(), 0
+        self._outgrown = outgrown
 
     def append(self, tokens: Tensor) -> None:
         """Append one token to each row [R], or several [R, n]."""
@@ -128,6 +142,7 @@ class Rows:
             if self._cache is not None:
                 self._cache.reorder_rows(rows, sources)
         self.ids, self._prompt = ids, prompt
+        self._outgrown = None if self._outgrown is None else self._outgrown[rows]
 
     def _sources(self, rows: Tensor) -> Tensor | None:
         """Rows of the encoder memory that these rows attend to; None = the memory stays as it is. [R']

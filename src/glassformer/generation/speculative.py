@@ -31,6 +31,9 @@ from glassformer.generation.decoding import (
 from glassformer.generation.filters import Filter
 from glassformer.generation.rows import LookaheadRows, Rows, logits_of
 
+ASSISTANT_TOKENS = 5
+MATCHING_NGRAM = 3
+
 
 class DraftTokens(NamedTuple):
     """Proposed continuations of rows.

@@ -13,24 +13,23 @@ from torch import nn
 
 from glassformer.core import positions
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.block_sparse import BlockSparseAttentionSpec
 from glassformer.core.blocks import BlockSpec, ParallelBlockSpec
 from glassformer.core.experts import ExpertsSpec
 from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
 from glassformer.core.patches import Patches
+from glassformer.core.rotary import Rotary
 from glassformer.core.stack import StackSpec
 from glassformer.deprecation import former_names
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
-from glassformer.pages.tables import markdown_table
+from glassformer.pages import markdown_table
 
 POSITIONS: dict[type[nn.Module], str] = {
     positions.LearnedPositions: "learned",
     Patches: "learned",
     positions.Sinusoidal: "waves",
     positions.HalvedSinusoidal: "waves",
-    positions.Rotary: "rotary",
-    positions.BucketedBias: "bucketed bias",
+    Rotary: "rotary",
     positions.ConvolvedPositions: "convolution",
 }
 
@@ -106,13 +105,18 @@ def _reads(network: Network, family: Family) -> str:
 
 
 def _positions(network: Network) -> Iterable[str]:
-    return (POSITIONS[type(module)] for module in network.modules() if type(module) in POSITIONS)
+    for module in network.modules():
+        if isinstance(module, positions.PositionBias):
+            yield module.KIND
+        elif type(module) in POSITIONS:
+            yield POSITIONS[type(module)]
 
 
 def _norms(block: BlockSpec | ParallelBlockSpec) -> str:
     if isinstance(block, ParallelBlockSpec):
         return f"one {_norm(block.norm)} before both"
-    slots = {"before": block.before, "after": block.after, "on the stream": block.on_residual}
+    residual = block.residual
+    slots = {"before": residual.before, "after": residual.after, "on the stream": residual.on_residual}
     return ", ".join(f"{_norm(norm)} {slot}" for slot, norm in slots.items() if norm is not None)
 
 
@@ -123,8 +127,8 @@ def _norm(norm: NormSpec) -> str:
 def _attention(block: BlockSpec | ParallelBlockSpec, stack: StackSpec) -> str:
     spec: AttentionSpec = block.attention
     words = ["causal" if spec.causal else "both ways"]
-    if isinstance(spec, BlockSparseAttentionSpec):
-        words.append("blocks")
+    if spec.KIND:
+        words.append(spec.KIND)
     if spec.window is not None:
         words.append("window")
     if spec.heads != spec.K:
@@ -133,6 +137,8 @@ def _attention(block: BlockSpec | ParallelBlockSpec, stack: StackSpec) -> str:
         words.append("unscaled" if spec.scale == 1 else "scale of its own")
     if spec.qk_norm is not None:
         words.append("queries and keys normed")
+    if spec.score_cap is not None:
+        words.append("scores capped")
     if not spec.bias:
         words.append("no bias")
     if isinstance(block, BlockSpec) and block.cross is not None:

@@ -23,6 +23,7 @@ from glassformer.deprecation import former_names
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.generation.decoding import StopReason
+from glassformer.generation.filters import sampling_filters
 from glassformer.generation.generator import Generator
 from glassformer.generation.options import NEW_TOKENS, GenerationOptions
 from glassformer.generation.rows import GenerationInputs
@@ -162,8 +163,8 @@ class GenerationTrace:
         inputs = self._generator.prepare(self._prompt, None, options)
         for token in self.tree.tokens(node):
             inputs.rows.append(torch.tensor([token], device=self._prompt.device))
-        sampling_filters = len(options.sampling_filters()) if options.do_sample else 0
-        probe = LogitsProbe(inputs.filters, sampling_filters, beams=options.num_beams > 1)
+        sampling = len(sampling_filters(options)) if options.do_sample else 0
+        probe = LogitsProbe(inputs.filters, sampling, beams=options.num_beams > 1)
         return replace(inputs, filters=probe.filters), probe
 
     def _result(self, leaves: Sequence[Leaf], began: float, ended: tuple[Leaf, ...] | None = None) -> TraceResult:

@@ -18,15 +18,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.core.attention import attention_scores, softmax
+from glassformer.core.dot_product import attention_scores, softmax
 from glassformer.core.masks import AttentionPattern
-from glassformer.core.positions import BucketedBias
 from glassformer.errors import DataError
 
 TILE = 256
 """Rows and columns of a tile."""
 
 RowSelection = slice | int | Sequence[int] | Tensor | None
+
+PositionBiasRows = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Queries [R, E], keys [S, E] and the positions of the queries among them [R] → position bias of a head. [R, S]"""
 
 
 class LRUCache:
@@ -90,6 +92,7 @@ class AttentionHead:
         k, v: keys and values of the head, or of its key/value group. [S, E]
         projection: the columns of W_out that belong to this head. [D, E]
         cache: of tiles.
+        bias_by_distance: the position bias depends on the distance of query and key alone.
     """
 
     map: str
@@ -102,8 +105,10 @@ class AttentionHead:
     projection: Tensor
     scale: float
     pattern: AttentionPattern
-    position_bias: BucketedBias | None
+    position_bias: PositionBiasRows | None
     cache: LRUCache
+    score_cap: float | None = None
+    bias_by_distance: bool = True
 
     def products(self, rows: RowSelection = None) -> Tensor:
         """Dot products q · k, not scaled. [R, S]"""
@@ -118,7 +123,7 @@ class AttentionHead:
             pattern_bias = None if pattern_bias is None else pattern_bias.to(self.q.dtype)
             if self.position_bias is None:
                 return pattern_bias
-            bias = self.position_bias.rows(positions, S)[0, self.head]
+            bias = self.position_bias(self.q[self._indices(rows)], self.k, positions)
             return bias if pattern_bias is None else bias + pattern_bias
 
     def masked(self, rows: RowSelection = None) -> Tensor | None:
@@ -128,11 +133,12 @@ class AttentionHead:
         return ~self.pattern.rows(self._key_positions(rows), len(self.k))
 
     def scores(self, rows: RowSelection = None) -> Tensor:
-        """Attention scores: q · k · scale + bias, and -inf where masked. [R, S]"""
+        """Attention scores: q · k · scale, with a soft cap if the model has one, + bias; -inf where masked. [R, S]"""
         masked = self.masked(rows)
         with torch.inference_mode():
             keep = None if masked is None else ~masked
-            return attention_scores(self.q[self._indices(rows)], self.k, keep, self.bias(rows), self.scale)
+            q, bias = self.q[self._indices(rows)], self.bias(rows)
+            return attention_scores(q, self.k, keep, bias, self.scale, self.score_cap)
 
     def probs(self, rows: RowSelection = None) -> Tensor:
         """Attention weights (probabilities); every row sums to 1. [R, S]"""

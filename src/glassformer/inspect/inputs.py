@@ -187,7 +187,7 @@ def translation_input(
     assert ids is not None  # source_input sets them
     return with_target(
         inputs,
-        tokenizer,
+        tokenizer.target,
         target,
         decoder_prefix=lambda: decoder_prefix(ids),
         limit=limit,

@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import nn
 
-from glassformer.core.attention import Attention, CrossAttention
-from glassformer.core.block_sparse import BlockSparseAttention
+from glassformer.core.attention import Attention, AttentionSpec
 from glassformer.core.blocks import Block, ParallelBlock
+from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.experts import Experts
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward, QuickGELU
 from glassformer.core.flow import Node
@@ -150,6 +150,9 @@ def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool
     if recompute and isinstance(module, (Block, ParallelBlock)):
         return ActivationCount(rows * module.attn.spec.width)
     plain, wide = _own_activations(module, tokens)
+    if isinstance(module, SavesMore):
+        more_plain, more_wide = module.saves_more(tokens)
+        plain, wide = plain + more_plain, wide + more_wide
     counts = [ActivationCount(rows * plain, rows * wide)]
     counts += [
         _activations(child, tokens, rows * input_ratio(module, inner), recompute)
@@ -157,6 +160,14 @@ def _activations(module: nn.Module, tokens: int, rows: Fraction, recompute: bool
         if not _shares_input(module, inner)
     ]
     return ActivationCount(sum((k.plain for k in counts), Fraction(0)), sum((k.wide for k in counts), Fraction(0)))
+
+
+@runtime_checkable
+class SavesMore(Protocol):
+    """A module of a family that saves more for the backward pass than its class in the core."""
+
+    def saves_more(self, tokens: int) -> tuple[int, int]:
+        """Numbers per vector, in texts of so many tokens: in the dtype of the weights, and in float32."""
 
 
 def _shares_input(module: nn.Module, inner: str) -> bool:
@@ -172,10 +183,9 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
     linear layer, convolution  its input; where two read the same, once
     norm                       its input; root-mean-square: the normed input too
     attention                  q, k, v, before and after rotary; a number a head, or with a learned bias T a head
-    block-sparse attention     also the k and v of all blocks that the token's block attends to, and a number each
     feed-forward               what its activation reads; gated: also both factors
     experts                    input, saved activations and output of the k chosen ones
-    head over a vocabulary     3 a word: logits, their log-softmax, its gradient
+    head over a vocabulary     3 a word: logits, their log-softmax, its gradient; with a soft cap, its tanh
     """
     match module:
         case nn.Linear():
@@ -188,16 +198,8 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return module.weight.numel(), 2 * isinstance(module, LayerNorm)
         case RMSNorm():
             return module.weight.numel(), module.weight.numel() + 1
-        case BlockSparseAttention() if not module.pattern.is_dense(tokens):
-            # The first, the last, three neighbouring and some random blocks.
-            sparse, blocks = module.spec, 5 + module.spec.random
-            return (2 * blocks + 5) * sparse.heads * sparse.E + blocks * sparse.heads, sparse.heads
         case Attention() | CrossAttention():
-            spec = module.spec
-            # Norms of each head's q and k: as modules they count one vector, but they norm heads + K of them.
-            by_head = spec.qk_norm is not None and spec.qk_norm.width == spec.E
-            more = (spec.heads + spec.K - 2) * by_head
-            return (spec.heads + 2 * spec.K + more) * spec.E, spec.heads + more * (spec.E + 1)
+            return _attention_activations(module.spec)
         case FeedForward():
             return module.up.out_features * _saved_by_activation(module.activation), 0
         case GatedFeedForward():
@@ -207,14 +209,24 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return -module.attn.spec.width, 0
         case Stack():
             specs = [block.attn.spec for block in module]
-            rotary = sum((spec.heads + spec.K) * spec.E for spec in specs) if module.rotary is not None else 0
-            bias = sum(spec.heads * tokens for spec in specs) if module.bias is not None else 0
-            return rotary + bias, 0
+            return sum(spec.heads * tokens for spec in specs) if module.bias is not None else 0, 0
         case Experts():
             return module.spec.experts_per_token * module.spec.width, 0
         case CausalLMHead() | MaskedLMHead():
-            return module.decoder.out_features, 2 * module.decoder.out_features
+            capped = module.logit_cap is not None
+            return module.decoder.out_features * (1 + capped), 2 * module.decoder.out_features
     return 0, 0
+
+
+def _attention_activations(spec: AttentionSpec) -> tuple[int, int]:
+    """Numbers per vector that attention saves by itself: in the dtype of the weights, and in float32."""
+    # Norms of each head's q and k: as modules they count one vector, but they norm heads + K of them.
+    by_head = spec.qk_norm is not None and spec.qk_norm.width == spec.E
+    normed = (spec.heads + spec.K - 2) * by_head
+    rotated = (spec.heads + spec.K) * (spec.rotary is not None)
+    # A soft cap is computed step by step, and once more in the backward pass: no sum of each row is kept.
+    sums = spec.heads * (spec.score_cap is None)
+    return (spec.heads + 2 * spec.K + normed + rotated) * spec.E, sums + normed * (spec.E + 1)
 
 
 def _saved_by_activation(activation: nn.Module) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from time import perf_counter
 
 import torch
@@ -43,6 +44,7 @@ class AttentionMap:
     heads: the largest number in a layer; most families have the same number in all
     queries, keys: names of streams, as in `Session.streams`
     windows: attention window of each layer, in tokens; None = unlimited
+    rotary_bases: base θ of each layer's rotary positions; None = it has none
     """
 
     name: str
@@ -54,8 +56,13 @@ class AttentionMap:
     keys: str
     causal: bool
     windows: tuple[int | None, ...]
-    rotary: bool
+    rotary_bases: tuple[float | None, ...]
     biased: bool
+
+    @property
+    def rotary(self) -> bool:
+        """Whether a layer rotates its queries and keys."""
+        return any(base is not None for base in self.rotary_bases)
 
 
 @former_attributes(sides="streams")
@@ -130,6 +137,7 @@ class Session:
         H, K, E = attention.spec.heads, attention.spec.K, attention.spec.E
         _check_number("head", head, H)
         q, k, v = self.projections(layer, name)
+        bias = None if where.stack is None else where.stack.bias
         kv_head = head // (H // K)  # grouped-query attention: H / K heads share keys and values
         return AttentionHead(
             map=name,
@@ -142,8 +150,10 @@ class Session:
             projection=attention.out.weight[:, head * E : (head + 1) * E],
             scale=attention.scale,
             pattern=attention.pattern,
-            position_bias=None if where.stack is None else where.stack.bias,
+            position_bias=None if bias is None else partial(bias.head_rows, attention, head),
             cache=self.cache,
+            score_cap=attention.spec.score_cap,
+            bias_by_distance=bias is None or bias.BY_DISTANCE,
         )
 
     def projections(self, layer: int, map: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -270,7 +280,7 @@ def _map(name: str, group: AttentionGroup, keys: int) -> AttentionMap:
         keys=group.keys,
         causal=first.pattern.causal,
         windows=tuple(attention.pattern.window for attention in layers),
-        rotary=stack is not None and stack.rotary is not None,
+        rotary_bases=tuple(a.spec.rotary.theta if a.spec.rotary else None for a in layers),
         biased=(stack is not None and stack.bias is not None) or first.pattern.bias(torch.arange(1), keys) is not None,
     )
 

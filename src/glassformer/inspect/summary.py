@@ -18,8 +18,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.core.attention import Attention, CrossAttention
+from glassformer.core.attention import Attention
 from glassformer.core.classification_heads import SequenceClassifier
+from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.experts import Experts
 from glassformer.core.flow import Node
 from glassformer.core.heads import Pooler

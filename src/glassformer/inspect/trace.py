@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from glassformer.core.audio_heads import CTCHead
-from glassformer.core.cells import CellSelection
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
 from glassformer.engine.batching import eval_mode
@@ -60,6 +59,7 @@ AXES = {
     "features.out": "BTW",
     "prediction_logits": "BTV",
     "seq_relationship_logits": "BC",
+    "sop_logits": "BC",
     "logits_aggregation": "BO",
     "start_logits": "BT",
     "end_logits": "BT",
@@ -139,7 +139,7 @@ class _MeasuringTape(Tape):
     def __init__(self, network: Network, patterns: tuple[str, ...]) -> None:
         super().__init__(*patterns)
         self.rows: list[TapRow] = []
-        self._cells = isinstance(network.head, CellSelection)
+        self._logit_a_token = network.head is not None and network.head.LOGIT_A_TOKEN
         self._classes = not isinstance(network.head, (CausalLMHead, MaskedLMHead, CTCHead))
 
     def attach(self, network: Node) -> _MeasuringTape:
@@ -154,7 +154,7 @@ class _MeasuringTape(Tape):
         return x
 
     def _axes(self, name: str, x: Tensor) -> str:
-        if name == "logits" and self._cells:
+        if name == "logits" and self._logit_a_token:
             return "BT"
         if name == "logits":  # classes of a text, classes of a token, or the vocabulary
             return ("BC" if x.dim() == 2 else "BTC") if self._classes else "BTV"

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.core.attention import Attention, CrossAttention, scaled_dot_product_attention, softmax
+from glassformer.core.attention import Attention
+from glassformer.core.cross_attention import CrossAttention
+from glassformer.core.dot_product import scaled_dot_product_attention, softmax
 from glassformer.core.flow import Batch, Flow, Node, Tape
 from glassformer.errors import DataError
 from glassformer.models._text import Encoder
@@ -108,10 +110,7 @@ def one_head(network: Encoder, ids: Tensor, layer: int = 0, head: int = 0) -> li
         LessonStep(
             name="scores",
             formula=f"q kᵀ / √{width}",
-            tensors={
-                "raw_scores": tensors["raw_scores"],
-                "scaled_scores": tensors["scaled_scores"],
-            },
+            tensors={"raw_scores": tensors["raw_scores"], "scaled_scores": tensors["scaled_scores"]},
             notice=f"row: who asks; column: who is asked. Divided by {math.sqrt(width):.3g}, or the softmax would be "
             "almost all or nothing",
         ),

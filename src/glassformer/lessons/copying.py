@@ -158,13 +158,10 @@ def train_copying(
     """Train an encoder-decoder from random weights to copy sequences, and measure it on held-out ones.
 
     Args:
-        seed: random seed of the weights, the held-out sequences and the training batches.
-        batch: batch size in sequences.
-        warm_up_share: the share of steps of linear warm-up; 0 = none.
-        norm_first: False is post-norm, the paper's; True pre-norm.
-        layers: of the encoder, and of the decoder.
-        tests: the number of held-out sequences.
-        report: print the loss ten times.
+        seed: random seed of the weights, the held-out sequences and the training batches · batch: sequences of a step
+        warm_up_share: the share of steps of linear warm-up; 0 = none
+        norm_first: False is post-norm, the paper's; True pre-norm · layers: of the encoder, and of the decoder
+        tests: the number of held-out sequences · report: print the loss ten times
     Raises: ConfigError: no steps, or a share outside [0, 1].
     """
     if steps < 1:
@@ -178,33 +175,21 @@ def train_copying(
     sizes = {"norm_first": norm_first, "encoder_layers": layers, "decoder_layers": layers}
     model = Model.from_config({**CONFIG, **sizes}).train()
     batches = islice(training_batches(batch, held_out, generator), steps)
-    optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: learning_rate_factor(step, steps, warm_up_share)
-    )
+    adam = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: learning_rate_factor(step, steps, warm_up_share))
     losses: list[float] = []
     for rows in batches:
-        losses.append(_training_step(model, rows, optimiser, schedule))
+        loss = copy_loss(model, rows)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        schedule.step()
+        losses.append(loss.item())
         if report and len(losses) % max(1, steps // 10) == 0:
             seconds = time.perf_counter() - start_time
             print(f"step {len(losses):>5}/{steps}   loss {losses[-1]:.4f}   {seconds:5.1f} s", flush=True)
     correct = accuracy(model, held_out)
     return CopyResult(model=model, accuracy=correct, losses=losses, seconds=time.perf_counter() - start_time)
-
-
-def _training_step(
-    model: Model,
-    rows: Tensor,
-    optimiser: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
-) -> float:
-    """One step of gradient descent. Returns: the loss before it."""
-    loss = copy_loss(model, rows)
-    optimiser.zero_grad()
-    loss.backward()
-    optimiser.step()
-    schedule.step()
-    return loss.item()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.init import xavier
@@ -60,9 +60,7 @@ class TinyEncoderDecoder(Transformer):
         block = BlockSpec(
             attention=AttentionSpec(width=model_dim, heads=num_heads, head_width=key_dim),
             feed_forward=FeedForwardSpec(width=model_dim, hidden=hidden_dim or 4 * model_dim, activation="relu"),
-            before=norm if pre_norm else None,
-            on_residual=None if pre_norm else norm,
-            dropout=dropout,
+            residual=ResidualSpec.pre_or_post(norm, pre=pre_norm, dropout=dropout),
         )
 
         def stream(block: BlockSpec, vocabulary: int) -> StreamSpec:

@@ -122,10 +122,7 @@ FALSE_TRAINING_CLAIMS = (
 def check() -> list[CheckedClaim]:
     """Check every claim."""
     computed = {size.name: size for size in sizes()}
-    return [
-        *(_check_claim(claim, claim.compute(computed)) for claim in CLAIMS),
-        *FALSE_TRAINING_CLAIMS,
-    ]
+    return [*(_check_claim(claim, claim.compute(computed)) for claim in CLAIMS), *FALSE_TRAINING_CLAIMS]
 
 
 def _check_claim(claim: Claim, actual: float | None) -> CheckedClaim:

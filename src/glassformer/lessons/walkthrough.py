@@ -173,11 +173,7 @@ def norm(residual: Residual, x: Tensor, out: Tensor) -> LessonStep:
     return LessonStep(
         name="norm",
         formula="normed = norm(x + sub-layer(x));   norm(x) = (x - mean) / √(var + eps) · weight + bias",
-        tensors={
-            "x + out": added,
-            "normed": residual(x, lambda _: out),
-            "normed, by hand": by_hand,
-        },
+        tensors={"x + out": added, "normed": residual(x, lambda _: out), "normed, by hand": by_hand},
         notice="norm after the addition (post-norm) is the original of 2017 and BERT's; norm before the sub-layer "
         "(pre-norm) is what most models since GPT-2 do",
     )

@@ -13,10 +13,10 @@ from glassformer.models._config import ConfigReader
 from glassformer.models._family import Family
 from glassformer.models._network import Network, TextSpec
 
-RECIPES = """bart bert big_bird clip clip_text_model clip_vision_model distilbert dpr gpt2 hubert imagegpt layoutlm
-    llama lxmert marian mbart mistral mixtral mpnet olmo2 openai-gpt pegasus phi phi3 qwen2 qwen3
-    roberta starcoder2 t5 tapas
-    transformer vit wav2vec2 whisper xlm xlm-roberta""".split()
+RECIPES = """albert bart bert big_bird clip clip_text_model clip_vision_model deberta deberta-v2 distilbert dpr
+    electra gemma gemma2 gemma3_text gpt2 granite hubert imagegpt layoutlm llama lxmert marian
+    mbart mistral mixtral modernbert mpnet nomic_bert olmo2 openai-gpt pegasus phi phi3 qwen2
+    qwen3 roberta starcoder2 t5 tapas transformer vit wav2vec2 whisper xlm xlm-roberta""".split()
 """The `model_type` of each family; its module has the same name, with underscores."""
 
 

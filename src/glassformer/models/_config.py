@@ -104,6 +104,19 @@ class ConfigReader:
             raise self._invalid(keys, value, "a number from 0 up")
         return float(value)
 
+    def multiplier(self, *keys: str, default: Any = REQUIRED) -> float:
+        """A number above 0, of which the inverse is finite too."""
+        value = self.number(*keys, default=default)
+        if not 1e-30 < value < 1e30:
+            raise self._invalid(keys, value, "a number above 0")
+        return value
+
+    def nullable_multiplier(self, key: str, *, default: float | None) -> float | None:
+        """A multiplier where null is a value of its own, None, and an absent key means `default`."""
+        value = self.config.get(key, default)
+        self.used.add(key)
+        return None if value is None else self.multiplier(key, default=default)
+
     def probability(self, *keys: str, default: Any = REQUIRED) -> float:
         """A dropout probability: a number in [0, 1)."""
         value = self.number(*keys, default=default)
@@ -149,6 +162,27 @@ class ConfigReader:
         name = next((key for key in keys if self.config.get(key) is not None), keys[0])
         self._sections.append(ConfigReader({"model_type": self.family, **value}, f"{name}: "))
         return self._sections[-1]
+
+    def layer_types(self, layers: int) -> list[str] | None:
+        """The kind of each layer: "full_attention" or "sliding_attention"; None where the config has no `layer_types`.
+
+        Raises: ConfigError: no list with one for each layer. UnsupportedError: another kind.
+        """
+        kinds = self.get("layer_types", default=None)
+        if kinds is None:
+            return None
+        if not isinstance(kinds, list) or len(kinds) != layers:
+            raise ConfigError(
+                f"{self.location}layer_types is {safe_repr(kinds)}; it must be a list with a kind for "
+                f"each of {layers} layers"
+            )
+        for kind in kinds:
+            if kind not in ("full_attention", "sliding_attention"):
+                raise UnsupportedError(
+                    f"{self.location}layer_types has {safe_repr(kind)}, which is not supported for a {self.family!r} "
+                    "model; supported: full_attention, sliding_attention"
+                )
+        return list(kinds)
 
     def labels(self) -> int:
         """The number of labels of a classification head."""

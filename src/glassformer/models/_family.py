@@ -39,6 +39,7 @@ TASK_ALIASES = {
 
 SUFFIXES: Mapping[str, str] = {
     "Model": "feature-extraction",
+    "ModelWithProjection": "projection",
     "ForPreTraining": "pre-training",
     "ForMaskedLM": "fill-mask",
     "ForCausalLM": "text-generation",
@@ -90,6 +91,8 @@ class Family:
     modality: which files it reads beside text: "picture" or "sound"
     distinction: what distinguishes it from other families, in a few words for the table of families
     former_architectures: class names of old configs that were given up → those of today
+    text_of: model types of multimodal models whose `text_config` is one of this family; their text part is loaded
+    requires: task → the config keys without which its head means nothing, such as causal attention to generate
     """
 
     model_type: str
@@ -101,6 +104,8 @@ class Family:
     modality: Literal["picture", "sound"] | None = None
     distinction: str = ""
     former_architectures: Mapping[str, str] = field(default_factory=dict)
+    text_of: tuple[str, ...] = ()
+    requires: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     initialise: Callable[[nn.Module, Any], None] = lambda network, spec: init.normal(network, spec.init_std)
 
     def build_on_meta(self, spec: Any, task: str) -> Network:
@@ -124,6 +129,18 @@ class Family:
                 f"a {self.model_type!r} model has no head for {safe_repr(name)}; it has: {', '.join(self.tasks)}"
             )
         return task
+
+    def check_requirements(self, task: str, config: Mapping[str, Any]) -> None:
+        """Check that a config has the keys that a task needs.
+
+        Raises: UnsupportedError: it has not.
+        """
+        for key, value in self.requires.get(task, {}).items():
+            if config.get(key) != value:
+                raise UnsupportedError(
+                    f"config.json: {key} = {safe_repr(config.get(key))} is not supported for {task!r} with a "
+                    f"{self.model_type!r} model; it must be {value!r}: load it with overrides={{{key!r}: {value!r}}}"
+                )
 
     def architecture(self, task: str) -> str:
         """The class name in the reference library of this family with the head of a task."""

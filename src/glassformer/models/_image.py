@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.core import Batch, Patches, Stack
+from glassformer.core import Batch, Patches, PatchesSpec, Stack, StackSpec
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.models._config import ConfigReader
-from glassformer.models._network import Network, require
+from glassformer.models._network import Network, Sizes, require
 
 MAX_IMAGE_SIZE = 8192
 MAX_CHANNELS = 1024
@@ -40,6 +40,11 @@ def require_pixels(batch: Batch) -> Tensor:
     return require(batch.pixel_values, "pixel_values [B, channels, height, width]")
 
 
+def image_sizes(embed: PatchesSpec, blocks: StackSpec) -> Sizes:
+    """The sizes of an image encoder: its tokens are patches."""
+    return Sizes(width=blocks.width, max_tokens=embed.tokens)
+
+
 class ImageEncoder(Network):
     """Image encoder: pixels ─ `embed` ─ `blocks` ─ …; a recipe's constructor makes both."""
 
@@ -47,14 +52,6 @@ class ImageEncoder(Network):
 
     embed: Patches
     blocks: Stack
-
-    @property
-    def width(self) -> int:
-        return self.blocks.spec.width
-
-    @property
-    def max_tokens(self) -> int:
-        return self.embed.spec.tokens
 
     def stacks(self) -> dict[str, Stack]:
         return {"image": self.blocks}

@@ -80,6 +80,8 @@ rows_or_zero = key("integer", minimum=0, maximum=MAX_ROWS)
 layer_count = key("integer", maximum=MAX_LAYERS)
 token_id = rows_or_zero
 number = key("number")
+multiplier = key("multiplier")
+nullable_multiplier = key("nullable_multiplier")
 probability = key("probability")
 flag = key("flag")
 text = key("text")
@@ -91,6 +93,7 @@ FIELDS: Mapping[str, Callable[..., Key]] = {
     **dict.fromkeys(("vocabulary", "max_tokens"), rows),
     "token_types": rows_or_zero,
     **dict.fromkeys(("eps", "init_std", "theta"), number),
+    **dict.fromkeys(("logit_cap", "logit_scale"), multiplier),
     **dict.fromkeys(("tied", "bias"), flag),
     "activation": text,
 }

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from glassformer.core.attention_layout import AttentionGroup, self_attention, stream_taps
+from glassformer.core.checks import Positive, Spec
 from glassformer.core.classification_heads import Problem
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
@@ -19,7 +20,7 @@ from glassformer.errors import ConfigError, UnsupportedError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TextSpec:
+class TextSpec(Spec):
     """The spec of a model with one stack over text: encoder-only and decoder-only families."""
 
     embed: EmbeddingSpec
@@ -27,11 +28,39 @@ class TextSpec:
     final_norm: NormSpec | None = None
     tied: bool = True  # the language-model head is the embedding table
     head_bias: bool = False  # it has a bias
+    logit_cap: Positive | None = None  # the causal head's logits are cap · tanh(logits / cap)
+    logit_scale: Positive = 1.0  # and are multiplied by this before
     labels: int = 2
     problem: Problem | None = None
     classifier_dropout: float = 0.0
     activation: str = "gelu"
     init_std: float = 0.02
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """Sizes of a network, stated by its constructor.
+
+    width: D, of the final hidden states · vocabulary: of what it reads; 0: no text · target_vocabulary: of what it
+    writes, where that is another · max_tokens: None: no limit · token_types: of each column where there are several
+    """
+
+    width: int
+    vocabulary: int = 0
+    target_vocabulary: int | None = None
+    max_tokens: int | None = None
+    token_types: int | tuple[int, ...] = 0
+
+    @staticmethod
+    def of_text(embed: EmbeddingSpec, target: EmbeddingSpec | None = None) -> Sizes:
+        """The sizes of a model of text, from its embedding; and from that of its decoder."""
+        return Sizes(
+            width=embed.out_width,
+            vocabulary=embed.vocabulary,
+            target_vocabulary=None if target is None else target.vocabulary,
+            max_tokens=None if embed.positions is None else embed.positions.count,
+            token_types=embed.token_types,
+        )
 
 
 class Network(Node):
@@ -47,29 +76,35 @@ class Network(Node):
 
     head: Head | None
 
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+
     @property
     def width(self) -> int:
         """D, the width of the final hidden states."""
-        return self.embedding.spec.width
+        return self.sizes.width
 
     @property
     def max_tokens(self) -> int | None:
         """Maximum sequence length in tokens; None where positions have no limit, or the model reads no text."""
-        embedding = self._embedding()
-        positions = None if embedding is None else embedding.spec.positions
-        return None if positions is None else positions.count
+        return self.sizes.max_tokens
 
     @property
     def vocabulary(self) -> int:
         """Vocabulary size; 0 where the model reads and writes no text."""
-        embedding = self._embedding()
-        return 0 if embedding is None else embedding.spec.vocabulary
+        return self.sizes.vocabulary
+
+    @property
+    def target_vocabulary(self) -> int:
+        """Vocabulary size of what the model writes: of an encoder-decoder it may be another."""
+        sizes = self.sizes
+        return sizes.vocabulary if sizes.target_vocabulary is None else sizes.target_vocabulary
 
     @property
     def token_types(self) -> int | tuple[int, ...]:
         """Number of `token_type_ids`, of each column where there are several; 0: the model takes none."""
-        embedding = self._embedding()
-        return 0 if embedding is None else embedding.spec.token_types
+        return self.sizes.token_types
 
     @property
     def embedding(self) -> Embedding:
@@ -77,13 +112,10 @@ class Network(Node):
 
         Raises: UnsupportedError: the model reads no text.
         """
-        embedding = self._embedding()
-        if embedding is None:
-            raise UnsupportedError(f"this model reads {' and '.join(self.READS)}, no text")
-        return embedding
-
-    def _embedding(self) -> Embedding | None:
-        return next((node for _, node in self.named_nodes() if isinstance(node, Embedding)), None)
+        for _, node in self.named_nodes():
+            if isinstance(node, Embedding):
+                return node
+        raise UnsupportedError(f"this model reads {' and '.join(self.READS)}, no text")
 
     def stacks(self) -> dict[str, Stack]:
         """The stacks of blocks by stream: text, image or sound; source and target of an encoder-decoder."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.attention import CrossAttentionSpec
 from glassformer.core.attention_layout import AttentionGroup, cross_attention, self_attention
 from glassformer.core.blocks import BlockSpec
+from glassformer.core.cross_attention import CrossAttentionSpec
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.heads import Head, Labels, not_none
@@ -25,7 +25,7 @@ from glassformer.core.language_heads import CausalLMHead
 from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import ConfigError
-from glassformer.models._network import Network, require_ids
+from glassformer.models._network import Network, Sizes, require_ids
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -45,11 +45,15 @@ class StreamSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderDecoderSpec:
-    """Encoder and decoder. tied: both share one embedding table, which is the output projection too"""
+    """Encoder and decoder.
+
+    tied: both share one embedding table · tied_head: the output projection is the decoder's table
+    """
 
     encoder: StreamSpec
     decoder: StreamSpec
     tied: bool = True
+    tied_head: bool = True
 
     def __post_init__(self) -> None:
         tables = [(half.embed.vocabulary, half.embed.width) for half in (self.encoder, self.decoder)]
@@ -168,8 +172,8 @@ class EncoderDecoder(Network):
 
     READS = ("input_ids", "decoder_input_ids")
 
-    def __init__(self, encoder: Stream[Any], decoder: Stream[Embedding]) -> None:
-        super().__init__()
+    def __init__(self, encoder: Stream[Any], decoder: Stream[Embedding], sizes: Sizes) -> None:
+        super().__init__(sizes)
         self.encoder = encoder
         self.decoder = decoder
 
@@ -228,10 +232,10 @@ class EncoderDecoder(Network):
 
 
 class Seq2SeqModel(EncoderDecoder):
-    """An encoder-decoder whose output projection is the embedding table, or its body alone."""
+    """An encoder-decoder whose output projection is, mostly, the embedding table; or its body alone."""
 
     def __init__(self, spec: EncoderDecoderSpec, task: str) -> None:
-        super().__init__(*make_streams(spec))
+        super().__init__(*make_streams(spec), Sizes.of_text(spec.encoder.embed, spec.decoder.embed))
         self.head = self.make_head(spec, task)
         self.name_nodes()
 
@@ -240,7 +244,8 @@ class Seq2SeqModel(EncoderDecoder):
         if task != "translation":
             return None
         head = BiasedSeq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
-        head.decoder.weight = self.decoder.embed.tokens.weight
+        if spec.tied_head:
+            head.decoder.weight = self.decoder.embed.tokens.weight
         return head
 
 

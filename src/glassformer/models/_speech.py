@@ -19,7 +19,7 @@ from glassformer.core.norms import NormSpec, make_norm
 from glassformer.core.positions import ConvolvedPositions
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.core.waveform import FrameEmbedding, FrameEmbeddingSpec, WaveformEncoder, WaveformSpec
-from glassformer.models._network import Network, require
+from glassformer.models._network import Network, Sizes, require
 
 SAMPLE_RATE_HZ = 16_000
 """Sample rate of all published models' training data; no config.json has it."""
@@ -55,25 +55,15 @@ class SpeechEncoder(Network):
     READS = ("input_values",)
 
     def __init__(self, spec: SpeechEncoderSpec, task: str) -> None:
-        super().__init__()
+        # Convolved positions have no limit; text is what the transcriber writes.
+        writes = task == "automatic-speech-recognition"
+        super().__init__(Sizes(width=spec.blocks.width, vocabulary=spec.vocabulary if writes else 0))
         self.features = WaveformEncoder(spec.waveform)
         self.embed = FrameEmbedding(spec.embed)
         self.blocks = Stack(spec.blocks)
         self.final_norm = make_norm(spec.final_norm)
         self.head = make_head(spec, task)
         self.name_nodes()
-
-    @property
-    def width(self) -> int:
-        return self.blocks.spec.width
-
-    @property
-    def max_tokens(self) -> int | None:
-        return None  # convolved positions have no limit
-
-    @property
-    def vocabulary(self) -> int:
-        return self.head.decoder.out_features if isinstance(self.head, CTCHead) else 0
 
     def stacks(self) -> dict[str, Stack]:
         return {"sound": self.blocks}

@@ -10,10 +10,17 @@ from glassformer.core.classification_heads import SequenceClassifier, SpanClassi
 from glassformer.core.embeddings import Embedding
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head, Pooler
-from glassformer.core.language_heads import CausalLMHead, MaskedLMHead, NextSentenceHead, PreTrainingHead
+from glassformer.core.language_heads import (
+    CausalLMHead,
+    MaskedLMHead,
+    NextSentenceHead,
+    PreTrainingHead,
+    TransformedCausalLMHead,
+)
 from glassformer.core.norms import make_norm
 from glassformer.core.stack import Stack
-from glassformer.models._network import Network, TextSpec, require_ids
+from glassformer.models._keys import flag
+from glassformer.models._network import Network, Sizes, TextSpec, require_ids
 
 
 class TextModel(Network):
@@ -25,12 +32,16 @@ class TextModel(Network):
     EMBEDDING: ClassVar[type[Embedding]] = Embedding
 
     def __init__(self, spec: TextSpec, task: str) -> None:
-        super().__init__()
+        super().__init__(self.sizes_of(spec))
         self.embed = self.EMBEDDING(spec.embed)
         self.blocks = Stack(spec.blocks)
         self.final_norm = make_norm(spec.final_norm)
         self.head = self.make_head(spec, task)
         self.name_nodes()
+
+    def sizes_of(self, spec: Any) -> Sizes:
+        """The sizes of the network."""
+        return Sizes.of_text(spec.embed)
 
     def make_head(self, spec: Any, task: str) -> Head | None:
         """The head of a task; None for the body alone."""
@@ -52,6 +63,8 @@ class Encoder(TextModel):
                 return Pooler(width)
             case "fill-mask":
                 return self.make_masked_head(spec)
+            case "text-generation":
+                return self.make_transformed_head(spec, TransformedCausalLMHead)
             case "next-sentence-prediction":
                 return NextSentenceHead(width)
             case "pre-training":
@@ -63,12 +76,20 @@ class Encoder(TextModel):
         return SpanClassifier(width) if task == "question-answering" else None
 
     def make_masked_head(self, spec: TextSpec) -> MaskedLMHead:
-        """The masked language-model head, with the embedding table as its output projection where they are tied."""
+        """The masked language-model head."""
+        return self.make_transformed_head(spec, MaskedLMHead)
+
+    def make_transformed_head(self, spec: TextSpec, kind: type[MaskedLMHead]) -> MaskedLMHead:
+        """A language-model head, with the embedding table as its output projection where they are tied."""
         assert spec.embed.norm is not None  # an encoder's embedding has one, and the head a copy of it
-        head = MaskedLMHead(spec.blocks.width, spec.embed.vocabulary, spec.activation, spec.embed.norm)
+        head = kind(spec.blocks.width, spec.embed.vocabulary, spec.activation, spec.embed.norm)
         if spec.tied:
             head.decoder.weight = self.embed.tokens.weight
         return head
+
+
+AS_DECODER: dict[str, Any] = {"causal": flag("is_decoder", False), "fixed": {"is_decoder": (True, False)}}
+"""Keys of encoder families that are used as decoders too: then their attention is causal."""
 
 
 class Decoder(TextModel):
@@ -77,7 +98,13 @@ class Decoder(TextModel):
     def make_head(self, spec: TextSpec, task: str) -> Head | None:
         width = spec.blocks.width
         if task == "text-generation":
-            head = CausalLMHead(width, spec.embed.vocabulary, bias=spec.head_bias)
+            head = CausalLMHead(
+                width,
+                spec.embed.vocabulary,
+                bias=spec.head_bias,
+                logit_cap=spec.logit_cap,
+                logit_scale=spec.logit_scale,
+            )
             if spec.tied:
                 head.decoder.weight = self.embed.tokens.weight
             return head

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
+from glassformer.core.checks import any_true
 from glassformer.core.classification_heads import Problem, SequenceClassifier, SpanClassifier
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec
@@ -137,9 +138,7 @@ def block_spec(c: Values, stream: str, norm: LayerNormSpec) -> BlockSpec:
         feed_forward=FeedForwardSpec(
             **c("width activation"), hidden=getattr(c, f"{stream}_hidden"), dropout=c.activation_dropout
         ),
-        before=norm if c.norm_first else None,
-        on_residual=None if c.norm_first else norm,
-        dropout=c.dropout,
+        residual=ResidualSpec.pre_or_post(norm, pre=c.norm_first, dropout=c.dropout),
     )
 
 
@@ -200,7 +199,7 @@ class Bart(Seq2SeqModel):
         ends = (ids == self.spec.end_id)[:, None]
         ends = ends if flow.keep is None else ends & flow.keep
         assert batch.decoder_input_ids is not None  # `repeat_source` has set them where the caller did not
-        if batch.decoder_input_ids.shape != ids.shape or not bool(ends.any(-1).all()):
+        if batch.decoder_input_ids.shape != ids.shape or any_true(~ends.any(-1)):
             raise DataError(
                 f"the classifier reads each text's last end token (id {self.spec.end_id}) in the decoder: end every "
                 "text with it, and leave decoder_input_ids out"

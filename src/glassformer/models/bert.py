@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.norms import LayerNormSpec
@@ -19,7 +19,7 @@ from glassformer.core.stack import StackSpec
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, constant
 from glassformer.models._network import TextSpec
-from glassformer.models._text import Encoder
+from glassformer.models._text import AS_DECODER, Encoder
 from glassformer.weights.name_table import NameTable
 
 AnySpec = TypeVar("AnySpec", bound=TextSpec)
@@ -49,8 +49,7 @@ def text_spec(c: Values, kind: type[AnySpec], **more: Any) -> AnySpec:
     block = BlockSpec(
         attention=AttentionSpec(**c("width heads causal"), dropout=c.attention_dropout),
         feed_forward=FeedForwardSpec(**c("width hidden activation")),
-        on_residual=norm,
-        dropout=c.dropout,
+        residual=ResidualSpec(on_residual=norm, dropout=c.dropout),
     )
     positions = LearnedPositionsSpec(count=c.max_tokens)
     shared = {
@@ -61,7 +60,7 @@ def text_spec(c: Values, kind: type[AnySpec], **more: Any) -> AnySpec:
     return kind(**shared | more)
 
 
-@KEYS.spec
+@KEYS.extend(**AS_DECODER).spec
 def spec(c: Values) -> TextSpec:
     """config.json → spec."""
     return text_spec(c, TextSpec)
@@ -110,8 +109,9 @@ FAMILY = Family(
     architectures=architectures(
         "Bert",
         "Model ForMaskedLM ForPreTraining ForNextSentencePrediction ForSequenceClassification "
-        "ForTokenClassification ForQuestionAnswering",
+        "ForTokenClassification ForQuestionAnswering LMHeadModel",
     ),
+    requires={"text-generation": {"is_decoder": True}},
     spec=spec,
     build=Encoder,
     names=NAMES,

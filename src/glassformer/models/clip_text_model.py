@@ -1,59 +1,42 @@
-"""CLIP's text tower alone, the text encoder of image generators.
+"""CLIP's text tower alone, the text encoder of image generators, with or without its projection.
 
-    ids + positions ─ [ norm ─ causal attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ end token
+    ids + positions ─ [ norm ─ causal attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ norm ─ end token (─ project)
 
 Source: Radford et al. 2021, section 2.4.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor
 
 from glassformer.core import Batch, Embedding, Flow, Output, Stack, make_norm
-from glassformer.models._clip import (
-    POSITION_IDS,
-    TextTowerSpec,
-    end_token_state,
-    initialise_towers,
-    text_names,
-    text_spec,
-)
-from glassformer.models._config import ConfigReader
-from glassformer.models._family import Family
-from glassformer.models._network import Network, require_ids
-from glassformer.weights.names import WeightNames
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClipTextSpec:
-    """The text tower. factor: multiplies the standard deviations of initialisation"""
-
-    tower: TextTowerSpec
-    factor: float
-
-
-def spec(reader: ConfigReader) -> ClipTextSpec:
-    """config.json → spec."""
-    return ClipTextSpec(tower=text_spec(reader), factor=reader.number("initializer_factor", default=1.0))
+from glassformer.models._family import Family, architectures
+from glassformer.models._network import Network, Sizes, require_ids
+from glassformer.models.clip import towers, weight_names
+from glassformer.models.clip.contrastive import TextProjection
+from glassformer.models.clip.initialise import initialise
+from glassformer.models.clip.towers import TextTowerSpec, end_token_state
+from glassformer.weights.name_table import NameTable
 
 
 class ClipText(Network):
-    """CLIP's text encoder: embedding, stack, norm.
+    """CLIP's text encoder: embedding, stack, norm, and the projection of the end token's state, where there is one.
 
-    Taps: final [B T D] · pooler_output [B D]
+    Taps: final [B T D] · pooler_output [B D] · text_embeds [B E]
     """
 
     READS = ("input_ids",)
 
-    def __init__(self, spec: ClipTextSpec, task: str) -> None:
-        super().__init__()
-        self.end = spec.tower.end
-        self.embed = Embedding(spec.tower.embed)
-        self.blocks = Stack(spec.tower.blocks)
-        self.final_norm = make_norm(spec.tower.final_norm)
-        self.head = None
+    def __init__(self, spec: TextTowerSpec, task: str) -> None:
+        super().__init__(Sizes.of_text(spec.embed))
+        self.end = spec.end
+        self.embed = Embedding(spec.embed)
+        self.blocks = Stack(spec.blocks)
+        self.final_norm = make_norm(spec.final_norm)
+        projects = task == "projection"
+        self.head = TextProjection(spec.blocks.width, spec.projection) if projects else None
         self.name_nodes()
 
     def own_taps(self) -> tuple[str, ...]:
@@ -64,33 +47,35 @@ class ClipText(Network):
         return x
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
-        output = super().forward(batch, flow)
-        assert output.last_hidden_state is not None
-        pooled = end_token_state(output.last_hidden_state, require_ids(batch), self.end)
-        return replace(output, pooler_output=self.tap(flow, "pooler_output", pooled))
+        x = self.tap(flow, "final", self.states(batch, flow))
+        pooled = self.tap(flow, "pooler_output", end_token_state(x, require_ids(batch), self.end))
+        if isinstance(self.head, TextProjection):
+            output = self.tap_output(self.head.project(pooled), x, flow)
+        else:
+            output = self.apply_head(x, flow)
+        return replace(output, pooler_output=pooled)
+
+    loss_sums = Network.loss_sums_from_output
 
 
-def names(spec: ClipTextSpec, task: str) -> WeightNames:
-    """Weight names; newer files have no prefix."""
-    return WeightNames(prefix="text_model", body=text_names(spec.tower, "", ""), ignored=(POSITION_IDS,))
+NAMES = NameTable(
+    weight_names.TEXT_LINES.format(ours="", theirs="")
+    + """
+    [head]
+    head.projection    text_projection
+    """,
+    prefix="text_model",
+    ignored=(weight_names.POSITION_IDS,),
+)
 
 
 FAMILY = Family(
     model_type="clip_text_model",
-    architectures={"CLIPTextModel": "feature-extraction"},
-    spec=spec,
+    architectures=architectures("CLIPText", "Model ModelWithProjection"),
+    spec=towers.text_spec,
     build=ClipText,
-    names=names,
-    initialise=lambda network, spec: initialise_towers(network, spec.factor),
+    names=NAMES,
+    initialise=lambda network, spec: initialise(network, spec.factor),
     distinction="CLIP's text tower alone; the end token's state represents the text",
-    tiny={
-        "model_type": "clip_text_model",
-        "vocab_size": 99,
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "max_position_embeddings": 40,
-        "eos_token_id": 2,
-    },
+    tiny=towers.TEXT_KEYS.tiny("clip_text_model", projection_dim=16, eos_token_id=2),
 )

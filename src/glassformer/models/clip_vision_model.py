@@ -1,55 +1,41 @@
-"""CLIP's vision tower alone, the image encoder of vision-language models.
+"""CLIP's vision tower alone, the image encoder of vision-language models, with or without its projection.
 
     patches + [CLS] + positions ─ norm ─ [ norm ─ attention ─ add ─ norm ─ feed-forward ─ add ] × L ─ [CLS] ─ norm
+                                                                                        (─ project)
 
 Source: Radford et al. 2021, section 2.4.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor
 
 from glassformer.core import Batch, Flow, Output, Patches, Stack, make_norm
-from glassformer.models._clip import (
-    POSITION_IDS,
-    VisionTowerSpec,
-    initialise_towers,
-    vision_names,
-    vision_spec,
-)
-from glassformer.models._config import ConfigReader
-from glassformer.models._family import Family
-from glassformer.models._image import ImageEncoder, require_pixels
-from glassformer.weights.names import WeightNames
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClipVisionSpec:
-    """The vision tower. factor: multiplies the standard deviations of initialisation"""
-
-    tower: VisionTowerSpec
-    factor: float
-
-
-def spec(reader: ConfigReader) -> ClipVisionSpec:
-    """config.json → spec."""
-    return ClipVisionSpec(tower=vision_spec(reader), factor=reader.number("initializer_factor", default=1.0))
+from glassformer.models._family import Family, architectures
+from glassformer.models._image import ImageEncoder, image_sizes, require_pixels
+from glassformer.models._network import Network
+from glassformer.models.clip import towers, weight_names
+from glassformer.models.clip.contrastive import ImageProjection
+from glassformer.models.clip.initialise import initialise
+from glassformer.models.clip.towers import VisionTowerSpec
+from glassformer.weights.name_table import NameTable
 
 
 class ClipVision(ImageEncoder):
-    """CLIP's image encoder: patches, stack, and a norm applied to the pooled state alone.
+    """CLIP's image encoder: patches, stack, and a norm applied to the pooled state alone, then perhaps a projection.
 
-    Taps: final [B T D] · pooler_output [B D]
+    Taps: final [B T D] · pooler_output [B D] · image_embeds [B E]
     """
 
-    def __init__(self, spec: ClipVisionSpec, task: str) -> None:
-        super().__init__()
-        self.embed = Patches(spec.tower.embed)
-        self.blocks = Stack(spec.tower.blocks)
-        self.final_norm = make_norm(spec.tower.final_norm)
-        self.head = None
+    def __init__(self, spec: VisionTowerSpec, task: str) -> None:
+        super().__init__(image_sizes(spec.embed, spec.blocks))
+        self.embed = Patches(spec.embed)
+        self.blocks = Stack(spec.blocks)
+        self.final_norm = make_norm(spec.final_norm)
+        projects = task == "projection"
+        self.head = ImageProjection(spec.blocks.width, spec.projection) if projects else None
         self.name_nodes()
 
     def own_taps(self) -> tuple[str, ...]:
@@ -60,33 +46,36 @@ class ClipVision(ImageEncoder):
         return x
 
     def forward(self, batch: Batch, flow: Flow) -> Output:
-        output = super().forward(batch, flow)
-        assert output.last_hidden_state is not None
-        pooled = self.final_norm(output.last_hidden_state[:, 0])
-        return replace(output, pooler_output=self.tap(flow, "pooler_output", pooled))
+        x = self.tap(flow, "final", self.states(batch, flow))
+        pooled = self.tap(flow, "pooler_output", self.final_norm(x[:, 0]))
+        if isinstance(self.head, ImageProjection):
+            output = self.tap_output(self.head.project(pooled), x, flow)
+        else:
+            output = self.apply_head(x, flow)
+        return replace(output, pooler_output=pooled)
+
+    loss_sums = Network.loss_sums_from_output
 
 
-def names(spec: ClipVisionSpec, task: str) -> WeightNames:
-    """Weight names; newer files have no prefix."""
-    return WeightNames(prefix="vision_model", body=vision_names(spec.tower, "", ""), ignored=(POSITION_IDS,))
+NAMES = NameTable(
+    weight_names.VISION_LINES.format(ours="", theirs="")
+    + """
+    [head]
+    head.projection    visual_projection
+    """,
+    prefix="vision_model",
+    ignored=(weight_names.POSITION_IDS,),
+)
 
 
 FAMILY = Family(
     model_type="clip_vision_model",
-    architectures={"CLIPVisionModel": "feature-extraction"},
-    spec=spec,
+    architectures=architectures("CLIPVision", "Model ModelWithProjection"),
+    spec=towers.vision_spec,
     build=ClipVision,
-    names=names,
-    initialise=lambda network, spec: initialise_towers(network, spec.factor),
+    names=NAMES,
+    initialise=lambda network, spec: initialise(network, spec.factor),
     modality="picture",
     distinction="CLIP's image tower alone; a norm before its first layer, and one for [CLS] alone",
-    tiny={
-        "model_type": "clip_vision_model",
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-        "image_size": 12,
-        "patch_size": 4,
-    },
+    tiny=towers.VISION_KEYS.tiny("clip_vision_model", projection_dim=16, image_size=12, patch_size=4),
 )

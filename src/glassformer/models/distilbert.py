@@ -7,16 +7,17 @@ Source: Sanh et al. 2019.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
 from glassformer.core import init
-from glassformer.core.blocks import Block
+from glassformer.core.blocks import BlockSpec
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
 from glassformer.core.heads import Head, Pooler
 from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
+from glassformer.core.stack import StackSpec
 from glassformer.models import bert
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, constant, flag
@@ -61,17 +62,15 @@ KEYS = Keys(
 @KEYS.spec
 def spec(c: Values) -> DistilBertSpec:
     """config.json → spec."""
-    return bert.text_spec(c, DistilBertSpec, **c("span_dropout sinusoidal_init tied"))
+    made = bert.text_spec(c, DistilBertSpec, **c("span_dropout sinusoidal_init tied"))
+    block = made.blocks.blocks[0]
+    assert isinstance(block, BlockSpec)  # a BERT's is
+    undropped = replace(block.residual, dropout=0.0)  # DistilBERT drops the feed-forward output alone
+    return replace(made, blocks=StackSpec(blocks=(replace(block, attention_residual=undropped),) * c.layers))
 
 
 class DistilBert(Encoder):
     """DistilBERT: embedding, stack, head."""
-
-    def __init__(self, spec: DistilBertSpec, task: str) -> None:
-        super().__init__(spec, task)
-        for block in self.blocks:
-            assert isinstance(block, Block)  # spec() asks for no other
-            block.attn_residual.dropout.p = 0.0  # DistilBERT drops the feed-forward output alone
 
     def make_head(self, spec: TextSpec, task: str) -> Head | None:
         assert isinstance(spec, DistilBertSpec)  # spec() makes it

@@ -13,7 +13,7 @@ from torch import nn
 
 from glassformer.core import init
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
@@ -65,8 +65,7 @@ def text_spec(c: Values, norm: NormSpec) -> TextSpec:
     block = BlockSpec(
         attention=attention,
         feed_forward=FeedForwardSpec(**c("width hidden activation")),
-        before=norm,
-        dropout=c.dropout,
+        residual=ResidualSpec(before=norm, dropout=c.dropout),
     )
     # Each layer has a scale of its own, which the config may divide by the number of the layer.
     scale = attention.E**-0.5 if c.scaled else 1.0

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core import Batch, Flow
+from glassformer.core.checks import any_true
 from glassformer.errors import DataError
 from glassformer.models import bert
 from glassformer.models._family import Family, architectures
@@ -85,14 +86,14 @@ class PageLayout(nn.Module):
                 f"bbox is {str(boxes.dtype).removeprefix('torch.')} of shape {list(boxes.shape)}; it must be whole "
                 f"numbers of shape {[*ids.shape, 4]}: left, top, right, bottom of each token's word"
             )
-        smallest, largest = map(int, boxes.aminmax())
-        if smallest < 0 or largest >= self.coordinates:
+        if any_true((boxes < 0) | (boxes >= self.coordinates)):
+            smallest, largest = map(int, boxes.aminmax())
             raise DataError(
                 f"bbox holds numbers from {smallest} to {largest}; allowed: 0 to {self.coordinates - 1} (config.json: "
                 "max_2d_position_embeddings); give thousandths of the page: 1000 * x // page_width"
             )
         inverted = (boxes[..., :2] > boxes[..., 2:]).any(dim=-1)
-        if bool(inverted.any()):
+        if any_true(inverted):
             raise DataError(
                 f"bbox holds {boxes[inverted][0].tolist()}, which ends before it begins; "
                 "a box is left, top, right, bottom"

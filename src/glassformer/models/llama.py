@@ -7,8 +7,11 @@ Source: Touvron et al. 2023, section 2.2; grouped-query attention since Llama 2;
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import RMSNormSpec
@@ -43,30 +46,31 @@ KEYS = Keys(
     rotary_share=constant(None),
     longest=constant(2048),
     theta=constant(10_000.0),
+    rotary=constant({}),  # other defaults of `rotary_spec`
 )
 
 
-def block_spec(c: Values) -> BlockSpec:
-    """One pre-norm block: causal grouped-query attention, gated feed-forward layer."""
+def block_spec(c: Values, **rotary: Any) -> BlockSpec:
+    """One pre-norm block: causal grouped-query attention, gated feed-forward layer; `rotary`: of `rotary_spec`."""
+    attention = AttentionSpec(
+        **c("width heads kv_heads head_width bias out_bias window qk_norm"),
+        dropout=c.attention_dropout,
+        causal=True,
+    )
+    options = {"share": c.rotary_share, **c("longest theta"), **c.rotary, **rotary}
     return BlockSpec(
-        attention=AttentionSpec(
-            **c("width heads kv_heads head_width bias out_bias window qk_norm"),
-            dropout=c.attention_dropout,
-            causal=True,
-        ),
+        attention=replace(attention, rotary=rotary_spec(c.reader, attention.E, **options)),
         feed_forward=GatedFeedForwardSpec(**c("width hidden activation"), bias=c.mlp_bias),
-        before=RMSNormSpec(**c("width eps")),
-        dropout=c.dropout,
+        residual=ResidualSpec(before=RMSNormSpec(**c("width eps")), dropout=c.dropout),
     )
 
 
 def decoder_spec(c: Values, blocks: tuple[BlockSpec, ...]) -> TextSpec:
     """The spec of a decoder: embedding without positions, blocks, final norm, and what heads need."""
-    rotary = rotary_spec(c.reader, blocks[0].attention.E, share=c.rotary_share, longest=c.longest, theta=c.theta)
     return TextSpec(
         embed=EmbeddingSpec(**c("vocabulary width")),
-        blocks=StackSpec(blocks=blocks, rotary=rotary),
-        final_norm=blocks[0].before,
+        blocks=StackSpec(blocks=blocks),
+        final_norm=blocks[0].residual.before,
         **c("tied labels problem classifier_dropout init_std"),
     )
 
@@ -104,10 +108,9 @@ TINY = {"max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eo
 
 FAMILY = Family(
     model_type="llama",
-    distinction="three kinds of rotary scaling, for longer contexts than in training",
+    distinction="five kinds of rotary scaling, for longer contexts than in training",
     architectures=architectures(
-        "Llama",
-        "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+        "Llama", "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering"
     ),
     spec=spec,
     build=Decoder,

@@ -8,27 +8,59 @@ Source: Junczys-Dowmunt et al. 2018; Tiedemann and Thottingal 2020.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from glassformer.core import HalvedSinusoidalSpec
 from glassformer.models import bart
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values
+from glassformer.models._keys import Values, flag, rows
 from glassformer.models._seq2seq import Seq2SeqModel
+from glassformer.weights.names import WeightNames
 
 KEYS = bart.sibling_keys(norm_first=False, embedding_norm=False, sinusoidal=True).extend(
-    fixed={"share_encoder_decoder_embeddings": True}
+    tied=flag("share_encoder_decoder_embeddings", True),
+    tied_head=flag("tie_word_embeddings", True),
+    decoder_vocabulary=rows("decoder_vocab_size", "=vocabulary"),
+    fixed={"tie_word_embeddings": (True, False)},
 )
 
 
 @KEYS.spec
 def spec(c: Values) -> bart.BartSpec:
     """config.json → spec."""
-    c.reader.fixed("decoder_vocab_size", c.vocabulary)
-    return bart.encoder_decoder_spec(c, sinusoidal_positions(c))
+    made = bart.encoder_decoder_spec(c, sinusoidal_positions(c))
+    if c.tied:  # one table: one vocabulary, and the head's too
+        c.reader.fixed("decoder_vocab_size", c.vocabulary)
+        c.reader.fixed("tie_word_embeddings", True)
+        return made
+    embed = replace(made.decoder.embed, vocabulary=c.decoder_vocabulary)
+    return replace(made, decoder=replace(made.decoder, embed=embed), **c("tied tied_head"))
 
 
 def sinusoidal_positions(c: Values) -> HalvedSinusoidalSpec:
     """Sinusoidal positions: sines in the first half of the dimensions, cosines in the second."""
     return HalvedSinusoidalSpec(count=c.max_tokens)
+
+
+UNTIED_NAMES = bart.SINUSOIDAL_NAMES.extend(
+    """
+    {side}.embed.tokens    {side}.embed_tokens
+    """,
+    ignored=tuple(name for name in bart.SINUSOIDAL_NAMES.ignored if name != "encoder.embed_tokens.weight"),
+    renamed={},
+)
+"""For two vocabularies, a table each."""
+OWN_HEAD = """
+    [head]
+    head.decoder           lm_head
+"""
+
+
+def names(spec: bart.BartSpec, task: str) -> WeightNames:
+    """Weight names: the embedding tables and the head are one tensor, two, or three."""
+    if spec.tied:
+        return bart.SINUSOIDAL_NAMES(spec, task)
+    return UNTIED_NAMES.extend("" if spec.tied_head else OWN_HEAD)(spec, task)
 
 
 FAMILY = Family(
@@ -37,6 +69,6 @@ FAMILY = Family(
     architectures=architectures("Marian", "Model MTModel"),
     spec=spec,
     build=Seq2SeqModel,
-    names=bart.SINUSOIDAL_NAMES,
+    names=names,
     tiny=KEYS.tiny("marian", **bart.TINY, activation_function="swish", scale_embedding=True),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glassformer.core.blocks import ResidualSpec
 from glassformer.core.norms import RMSNormSpec
 from glassformer.models import llama
 from glassformer.models._family import Family, architectures
@@ -28,9 +29,9 @@ KEYS = llama.KEYS.extend(
 def spec(c: Values) -> TextSpec:
     """config.json → spec."""
     like_llama = llama.block_spec(c)
-    norm = like_llama.before
-    made = llama.decoder_spec(c, (replace(like_llama, before=None, after=norm),) * c.layers)
-    return replace(made, final_norm=norm)
+    norm = like_llama.residual.before
+    block = replace(like_llama, residual=ResidualSpec(after=norm, dropout=c.dropout))
+    return replace(llama.decoder_spec(c, (block,) * c.layers), final_norm=norm)
 
 
 NAMES = llama.NAMES.extend(

@@ -7,7 +7,7 @@ Source: Radford et al. 2018, sections 3.1 and 4.1.
 
 from __future__ import annotations
 
-from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, StackSpec
+from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
 from glassformer.errors import UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.models import gpt2
@@ -34,8 +34,7 @@ def spec(c: Values) -> TextSpec:
     block = BlockSpec(
         attention=AttentionSpec(**c("width heads"), dropout=c.attention_dropout, causal=True),
         feed_forward=FeedForwardSpec(**c("width hidden"), activation=activation(c.reader)),
-        on_residual=LayerNormSpec(**c("width eps")),
-        dropout=c.dropout,
+        residual=ResidualSpec(on_residual=LayerNormSpec(**c("width eps")), dropout=c.dropout),
     )
     return TextSpec(
         embed=gpt2.embedding_spec(c),

@@ -10,6 +10,8 @@ Source: Gunasekar et al. 2023, "Textbooks are all you need", section 2.3; Li et 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import ParallelBlockSpec
 from glassformer.core.embeddings import EmbeddingSpec
@@ -39,15 +41,16 @@ KEYS = llama.KEYS.extend(
 def spec(c: Values) -> TextSpec:
     """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
+    attention = AttentionSpec(**c("width heads kv_heads head_width"), dropout=c.attention_dropout, causal=True)
     block = ParallelBlockSpec(
-        attention=AttentionSpec(**c("width heads kv_heads head_width"), dropout=c.attention_dropout, causal=True),
+        attention=replace(attention, rotary=rotary_spec(c.reader, attention.E, share=0.5)),
         feed_forward=FeedForwardSpec(**c("width hidden activation")),
         norm=norm,
         dropout=c.dropout,
     )
     return TextSpec(
         embed=EmbeddingSpec(**c("vocabulary width"), dropout=c.embedding_dropout),
-        blocks=StackSpec(blocks=(block,) * c.layers, rotary=rotary_spec(c.reader, block.attention.E, share=0.5)),
+        blocks=StackSpec(blocks=(block,) * c.layers),
         final_norm=norm,
         head_bias=True,
         **c("tied labels problem classifier_dropout init_std"),

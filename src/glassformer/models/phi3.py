@@ -22,9 +22,10 @@ KEYS = llama.KEYS.extend(
     window=nullable_size("sliding_window", None, maximum=MAX_ROWS),
     rotary_share=constant(1.0),
     longest=constant(4096),
+    # Its first releases had other names for longrope.
+    rotary=constant({"original": 4096, "aliases": {"su": "longrope", "yarn": "longrope"}}),
     fixed={"attention_bias": False},
-    # in every config, but the reference library applies it nowhere; for longrope alone
-    unused="embd_pdrop original_max_position_embeddings",
+    unused="embd_pdrop",  # in every config, but the reference library applies it nowhere
 )
 
 

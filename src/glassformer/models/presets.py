@@ -78,6 +78,14 @@ def _llama(
     }  # fmt: skip
 
 
+def _modernbert(layers: int, width: int, heads: int, hidden: int) -> dict[str, Any]:
+    return {
+        "model_type": "modernbert", "architectures": ["ModernBertForMaskedLM"], "vocab_size": 50368,
+        "max_position_embeddings": 8192, "hidden_size": width, "intermediate_size": hidden,
+        "num_hidden_layers": layers, "num_attention_heads": heads,
+    }  # fmt: skip
+
+
 def _mixtral(**config: Any) -> dict[str, Any]:
     return _llama(
         **config, model_type="mixtral", architectures=["MixtralForCausalLM"], rope_theta=1e6,
@@ -153,6 +161,7 @@ _LLAMA1 = "Touvron et al. 2023a, table 2; feed-forward width: the released check
 _LLAMA2 = "Touvron et al. 2023b, table 1; the other sizes: the released checkpoints"
 _LLAMA3 = "Grattafiori et al. 2024, table 3; tokens and context of the first release: its model card"
 _LLAMA31 = "Grattafiori et al. 2024, table 3 and section 3.2"
+_MODERNBERT = "Warner et al. 2024, sections 2.1 and 2.2; widths: the released checkpoints"
 _QWEN2 = "Yang et al. 2024, table 1"
 _T5 = "Raffel et al. 2020, section 3.7; vocabulary: the released checkpoints"
 _WHISPER = "Radford et al. 2022, table 1; vocabulary: the released multilingual checkpoints"
@@ -222,6 +231,16 @@ PRESETS: dict[str, Preset] = {
             model_type="mistral", architectures=["MistralForCausalLM"], sliding_window=4096, rms_norm_eps=1e-5,
         ),
         source="Jiang et al. 2023, table 1",
+    ),
+    "modernbert-base": Preset(config=_modernbert(22, 768, 12, 1152), source=_MODERNBERT, training_tokens=2.0e12),
+    "modernbert-large": Preset(config=_modernbert(28, 1024, 16, 2624), source=_MODERNBERT, training_tokens=2.0e12),
+    "nomic-embed-text": Preset(
+        config={
+            "model_type": "nomic_bert", "architectures": ["NomicBertModel"], "vocab_size": 30528,
+            "max_position_embeddings": 2048, "hidden_size": 768, "intermediate_size": 3072,
+            "num_hidden_layers": 12, "num_attention_heads": 12,
+        },
+        source="Nussbaum et al. 2024, section 3.1; sizes: the released checkpoint",
     ),
     "mixtral-8x7b": Preset(
         config=_mixtral(

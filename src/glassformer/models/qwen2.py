@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glassformer.errors import ConfigError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.errors import ConfigError
 from glassformer.models import llama
 from glassformer.models._config import MAX_ROWS
 from glassformer.models._family import Family, architectures
@@ -45,20 +44,9 @@ def windows(c: Values) -> list[int | None]:
     """
     reader, layers = c.reader, c.layers
     window = c.sliding_window if c.use_window else None
-    kinds = reader.get("layer_types", default=None)
+    kinds = reader.layer_types(layers)
     if kinds is None:
         return [window if i >= c.first_window_layer else None for i in range(layers)]
-    if not isinstance(kinds, list) or len(kinds) != layers:
-        raise ConfigError(
-            f"{reader.location}layer_types is {safe_repr(kinds)}; it must be a list with a kind for "
-            f"each of {layers} layers"
-        )
-    for kind in kinds:
-        if kind not in ("full_attention", "sliding_attention"):
-            raise UnsupportedError(
-                f"{reader.location}layer_types has {safe_repr(kind)}, which is not supported for a {reader.family!r} "
-                "model; supported: full_attention, sliding_attention"
-            )
     if window is None and "sliding_attention" in kinds:
         raise ConfigError(
             f"{reader.location}layer_types has 'sliding_attention', but there is no window; "

@@ -31,6 +31,25 @@ def find_family(config: Mapping[str, Any], folder: Path | None) -> Family:
     return FAMILIES[kind]
 
 
+SHARED_KEYS = frozenset(
+    "bos_token_id dtype eos_token_id pad_token_id tie_word_embeddings torch_dtype transformers_version".split()
+)
+"""Keys that a multimodal model's config holds beside `text_config`, for its text part too."""
+
+
+def text_part(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of the text part of a multimodal model, where a family reads that; any other config as it is."""
+    text = config.get("text_config")
+    kind = text.get("model_type") if isinstance(text, Mapping) else None
+    if not isinstance(text, Mapping) or not isinstance(kind, str) or kind not in FAMILIES:
+        return dict(config)
+    family = FAMILIES[kind]
+    if config.get("model_type") not in family.text_of:
+        return dict(config)
+    shared = {key: value for key, value in config.items() if key in SHARED_KEYS}
+    return {**text, **shared, "architectures": [family.architecture("text-generation")]}
+
+
 LABEL_TASKS = {
     "text-classification",
     "token-classification",

@@ -19,7 +19,7 @@ from glassformer.models._config import MAX_ROWS
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Values, token_id
 from glassformer.models._network import TextSpec
-from glassformer.models._text import Encoder
+from glassformer.models._text import AS_DECODER, Encoder
 
 KEYS = bert.KEYS.extend(pad_id=token_id("pad_token_id", 1))
 
@@ -33,7 +33,7 @@ def text_spec(c: Values) -> TextSpec:
     return replace(like_bert, embed=replace(like_bert.embed, positions=positions))
 
 
-@KEYS.spec
+@KEYS.extend(**AS_DECODER).spec
 def spec(c: Values) -> TextSpec:
     """config.json → spec."""
     return text_spec(c)
@@ -71,8 +71,9 @@ FAMILY = Family(
     distinction="positions begin behind the padding id; one token type",
     architectures=architectures(
         "Roberta",
-        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering ForCausalLM",
     ),
+    requires={"text-generation": {"is_decoder": True}},
     spec=spec,
     build=Roberta,
     names=NAMES,

@@ -7,8 +7,10 @@ Source: Lozhkov et al. 2024, "StarCoder 2 and The Stack v2", section 6.1.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.norms import LayerNormSpec
@@ -38,20 +40,19 @@ KEYS = llama.KEYS.extend(
 def spec(c: Values) -> TextSpec:
     """config.json → spec."""
     norm = LayerNormSpec(**c("width eps"))
-    block = BlockSpec(
-        attention=AttentionSpec(
-            **c("width heads kv_heads head_width bias out_bias window"),
-            dropout=c.attention_dropout,
-            causal=True,
-        ),
-        feed_forward=FeedForwardSpec(**c("width hidden activation bias")),
-        before=norm,
-        dropout=c.dropout,
+    attention = AttentionSpec(
+        **c("width heads kv_heads head_width bias out_bias window"),
+        dropout=c.attention_dropout,
+        causal=True,
     )
-    rotary = rotary_spec(c.reader, block.attention.E, longest=4096)
+    block = BlockSpec(
+        attention=replace(attention, rotary=rotary_spec(c.reader, attention.E, longest=4096)),
+        feed_forward=FeedForwardSpec(**c("width hidden activation bias")),
+        residual=ResidualSpec(before=norm, dropout=c.dropout),
+    )
     return TextSpec(
         embed=EmbeddingSpec(**c("vocabulary width"), dropout=c.embedding_dropout),
-        blocks=StackSpec(blocks=(block,) * c.layers, rotary=rotary),
+        blocks=StackSpec(blocks=(block,) * c.layers),
         final_norm=norm,
         **c("tied labels problem classifier_dropout init_std"),
     )

@@ -14,15 +14,15 @@ overflows. Load such a checkpoint in bf16 or fp32, where neither library clamps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.core import init
-from glassformer.core.attention import Attention, AttentionSpec, CrossAttention
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.attention import Attention, AttentionSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.classification_heads import TokenClassifier
+from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.flow import Batch, Flow
@@ -34,21 +34,16 @@ from glassformer.errors import UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, flag, size, token_id
-from glassformer.models._network import Network, require_ids
+from glassformer.models._network import Network, Sizes, require_ids
 from glassformer.models._seq2seq import Seq2SeqLMHead, StreamSpec, decoder_block, make_stream
 from glassformer.models.bart import Bart, BartSpec
 from glassformer.weights.name_table import NameTable
 from glassformer.weights.names import WeightNames
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class T5Spec(BartSpec):
-    """BART's spec, and more. own_head: the output projection is not tied to the embedding"""
-
-    own_head: bool = False
+    """BART's spec, with T5's initialisation."""
 
 
 KEYS = Keys(
@@ -82,8 +77,7 @@ def spec(c: Values) -> T5Spec:
     block = BlockSpec(
         attention=AttentionSpec(**c("width heads head_width dropout"), bias=False, out_bias=False, scale=1.0),
         feed_forward=feed_forward_spec(c),
-        before=norm,
-        dropout=c.dropout,
+        residual=ResidualSpec(before=norm, dropout=c.dropout),
     )
 
     def stream(block: BlockSpec, layers: int, *, bidirectional: bool) -> StreamSpec:
@@ -94,8 +88,7 @@ def spec(c: Values) -> T5Spec:
     return T5Spec(
         encoder=stream(block, c.encoder_layers, bidirectional=True),
         decoder=stream(decoder_block(block), c.decoder_layers, bidirectional=False),
-        own_head=not c.tied_head,
-        **c("start_id end_id labels problem classifier_dropout init_std"),
+        **c("tied_head start_id end_id labels problem classifier_dropout init_std"),
     )
 
 
@@ -118,16 +111,6 @@ def feed_forward_spec(c: Values) -> FeedForwardSpec | GatedFeedForwardSpec:
     )
 
 
-class ScaledSeq2SeqLMHead(Seq2SeqLMHead):
-    """Tied language-model head: logits = (x / √D) Eᵀ, as rows of the embedding E are initialised about √D long.
-
-    Source: Raffel et al. 2020, released code.
-    """
-
-    def transform_states(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        return x * float(x.shape[-1] ** -0.5)
-
-
 class T5(Bart):
     """T5; without decoder_input_ids, the decoder reads the source again, for classification and spans.
 
@@ -142,9 +125,10 @@ class T5(Bart):
         if task != "translation":
             return super().make_head(spec, task)
         width, vocabulary = spec.decoder.blocks.width, spec.decoder.embed.vocabulary
-        if spec.own_head:
+        if not spec.tied_head:
             return Seq2SeqLMHead(width, vocabulary)
-        head = ScaledSeq2SeqLMHead(width, vocabulary)
+        # Rows of the tied table are initialised about √D long (Raffel et al. 2020, released code).
+        head = Seq2SeqLMHead(width, vocabulary, logit_scale=width**-0.5)
         head.decoder.weight = self.decoder.embed.tokens.weight
         return head
 
@@ -153,7 +137,7 @@ class T5Encoder(Network):
     """T5's encoder alone, with or without a token classifier."""
 
     def __init__(self, spec: T5Spec, task: str) -> None:
-        super().__init__()
+        super().__init__(Sizes.of_text(spec.encoder.embed))
         self.encoder = make_stream(spec.encoder)
         classifies = task == "token-classification"
         self.head = TokenClassifier(self.width, spec.labels, spec.classifier_dropout) if classifies else None
@@ -244,7 +228,7 @@ OWN_HEAD = """
 def names(spec: T5Spec, task: str) -> WeightNames:
     """Weight names; version 1.1 gates the feed-forward layer, and has a head of its own."""
     gated = isinstance(spec.encoder.blocks.blocks[0].feed_forward, GatedFeedForwardSpec)
-    return NAMES.extend(GATED * gated + OWN_HEAD * spec.own_head)(spec, task)
+    return NAMES.extend(GATED * gated + OWN_HEAD * (not spec.tied_head))(spec, task)
 
 
 FAMILY = Family(

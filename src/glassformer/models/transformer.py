@@ -14,7 +14,7 @@ import math
 
 from glassformer.core import init
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.norms import LayerNormSpec
@@ -23,6 +23,7 @@ from glassformer.core.stack import StackSpec
 from glassformer.deprecation import former_names
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, flag, size
+from glassformer.models._network import Sizes
 from glassformer.models._seq2seq import (
     EncoderDecoder,
     EncoderDecoderSpec,
@@ -34,15 +35,7 @@ from glassformer.models._seq2seq import (
 )
 from glassformer.weights.name_table import NameTable
 
-__all__ = [
-    "FAMILY",
-    "PAPER_BASE",
-    "StreamSpec",
-    "Transformer",
-    "TransformerSpec",
-    "decoder_block",
-    "shift_right",
-]
+__all__ = ["FAMILY", "PAPER_BASE", "StreamSpec", "Transformer", "TransformerSpec", "decoder_block", "shift_right"]
 
 TransformerSpec = EncoderDecoderSpec
 
@@ -75,9 +68,7 @@ def spec(c: Values) -> TransformerSpec:
     block = BlockSpec(
         attention=AttentionSpec(**c("width heads head_width"), dropout=c.attention_dropout),
         feed_forward=FeedForwardSpec(**c("width hidden activation"), dropout=c.activation_dropout),
-        before=norm if c.norm_first else None,
-        on_residual=None if c.norm_first else norm,
-        dropout=c.dropout,
+        residual=ResidualSpec.pre_or_post(norm, pre=c.norm_first, dropout=c.dropout),
     )
     embed = EmbeddingSpec(
         **c("vocabulary width dropout"),
@@ -101,7 +92,7 @@ class Transformer(EncoderDecoder):
     """The original transformer: encoder, decoder, and a head with `logits` [B, T, V]."""
 
     def __init__(self, spec: TransformerSpec, task: str = "translation") -> None:
-        super().__init__(*make_streams(spec))
+        super().__init__(*make_streams(spec), Sizes.of_text(spec.encoder.embed, spec.decoder.embed))
         self.head = Seq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
         if spec.tied:
             self.head.decoder.weight = self.encoder.embed.tokens.weight

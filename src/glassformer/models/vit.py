@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.classification_heads import Problem, SequenceClassifier
 from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.flow import Batch, Flow
@@ -22,7 +22,7 @@ from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
 from glassformer.core.patches import Patches, PatchesSpec
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.models._family import Family, architectures
-from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size, require_pixels
+from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size, image_sizes, require_pixels
 from glassformer.models._keys import Keys, Values, size, text
 from glassformer.weights.name_table import NameTable
 
@@ -65,8 +65,7 @@ def spec(c: Values) -> VitSpec:
     block = BlockSpec(
         attention=AttentionSpec(**c("width heads bias"), dropout=c.attention_dropout),
         feed_forward=FeedForwardSpec(**c("width hidden activation")),
-        before=norm,
-        dropout=c.dropout,
+        residual=ResidualSpec(before=norm, dropout=c.dropout),
     )
     image, patch = image_size(c.reader, "image_size", 224), image_size(c.reader, "patch_size", 16)
     return VitSpec(
@@ -81,7 +80,7 @@ class Vit(ImageEncoder):
     """ViT: patches, stack, norm, head."""
 
     def __init__(self, spec: VitSpec, task: str) -> None:
-        super().__init__()
+        super().__init__(image_sizes(spec.embed, spec.blocks))
         self.embed = Patches(spec.embed)
         self.blocks = Stack(spec.blocks)
         self.final_norm = make_norm(spec.final_norm)

@@ -16,7 +16,7 @@ Differs: no LayerDrop in training, which the reference library supports, and Spe
 
 from __future__ import annotations
 
-from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, StackSpec
+from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
 from glassformer.core.positions import ConvolvedPositionsSpec
 from glassformer.core.spec_augment import SpansSpec, SpecAugmentSpec
 from glassformer.core.waveform import FrameEmbeddingSpec, TimeConvolutionSpec, TimeNormSpec, WaveformSpec
@@ -87,9 +87,7 @@ def encoder_spec(c: Values) -> SpeechEncoderSpec:
     block = BlockSpec(
         attention=AttentionSpec(**c("width heads"), dropout=c.attention_dropout),
         feed_forward=FeedForwardSpec(**c("width hidden activation"), dropout=c.activation_dropout),
-        before=norm if c.norm_first else None,
-        on_residual=None if c.norm_first else norm,
-        dropout=c.dropout,
+        residual=ResidualSpec.pre_or_post(norm, pre=c.norm_first, dropout=c.dropout),
     )
     return SpeechEncoderSpec(
         waveform=WaveformSpec(layers=layers, norm=LayerNormSpec(width=features, eps=c.eps)),

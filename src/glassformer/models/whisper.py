@@ -30,7 +30,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.models import bart
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Values, constant, flag, rows, size
-from glassformer.models._network import Network, require
+from glassformer.models._network import Network, Sizes, require
 from glassformer.models._seq2seq import (
     EncoderDecoder,
     Seq2SeqLMHead,
@@ -165,7 +165,7 @@ class Whisper(EncoderDecoder):
     READS = ("input_features", "decoder_input_ids")
 
     def __init__(self, spec: WhisperSpec, task: str) -> None:
-        super().__init__(make_encoder(spec), make_stream(spec.decoder))
+        super().__init__(make_encoder(spec), make_stream(spec.decoder), Sizes.of_text(spec.decoder.embed))
         self.spec = spec
         self.head = None
         if task == "automatic-speech-recognition":
@@ -198,20 +198,12 @@ class WhisperClassifier(Network):
     READS = ("input_features",)
 
     def __init__(self, spec: WhisperSpec, task: str) -> None:
-        super().__init__()
+        super().__init__(Sizes(width=spec.encoder.width, max_tokens=spec.positions))
         self.spec = spec
         self.encoder = make_encoder(spec)
         self.head = MeanPoolingClassifier(self.width, spec.hidden, spec.labels)
         self.mix = WeightedLayerSum(len(self.encoder.blocks) + 1) if spec.layer_sum else None
         self.name_nodes()
-
-    @property
-    def width(self) -> int:
-        return self.spec.encoder.width
-
-    @property
-    def max_tokens(self) -> int | None:
-        return self.spec.positions
 
     def stacks(self) -> dict[str, Stack]:
         return {"sound": self.encoder.blocks}

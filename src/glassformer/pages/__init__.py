@@ -1,1 +1,114 @@
-"""HTML pages: escaped tables, and standalone files with a content security policy."""
+"""HTML pages: standalone files with a content security policy without network; tables in text, Markdown and HTML."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import DataError
+from glassformer.files.atomic import atomic_file, check_output, disk_errors
+
+
+def page(title: str, body: str, *, style: str, script: str = "") -> str:
+    """A complete HTML document.
+
+    Args:
+        title: plain text · body: HTML, in which every text is escaped
+        style, script: inlined; the content security policy allows no others
+    """
+    program = escape_script(script)  # first: the policy holds the hash of what the page holds
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"{content_security_policy(style, program)}"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title>\n<style>{style}</style></head>\n<body>{body}"
+        + (f"\n<script>{program}</script>" if script else "")
+        + "</body></html>\n"
+    )
+
+
+def write_page(path: str | Path, html: str) -> Path:
+    """Write a page atomically. Returns: its path. Raises: DataError: it cannot be written."""
+    with disk_errors(path, DataError, "the page"), atomic_file(Path(path).resolve()) as stream:
+        stream.write(html.encode("utf-8", "replace"))
+    return Path(path)
+
+
+def check_html_path(path: str | Path) -> Path:
+    """Validate the output path of a page, with ~ expanded. Raises: DataError: as `check_output`."""
+    return check_output(path, "the page", ".html", ".htm")
+
+
+def json_script(name: str, value: Any) -> str:
+    """A script element of JSON, by which a page hands numbers and texts to its script."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Without `<`, no text in the JSON can end the script element.
+    return f'<script type="application/json" id="{name}">' + text.replace("<", "\\u003c") + "</script>"
+
+
+def escape_script(program: str) -> str:
+    """Escape JavaScript for a script element: what would end the element or begin a comment."""
+    return re.sub(r"<(?=/script|script|!--)", r"\\x3C", program, flags=re.IGNORECASE)
+
+
+def content_security_policy(style: str, script: str) -> str:
+    """Content security policy: this script and this style by hash, and no network."""
+    rules = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
+        "connect-src 'none'; worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
+    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as lines of text, its columns left-justified."""
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in [headings, *rows])
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown, in which every cell is plain text."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(map(markdown_text, line))} |" for line in lines)
+
+
+def markdown_text(text: object) -> str:
+    """A text on one line, in which Markdown sees neither HTML nor the border of a cell."""
+    return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")
+
+
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """An HTML table; the first column holds the row headings.
+
+    Args:
+        headings: of the columns · rows: their cells; line breaks in a cell are kept
+    """
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{_cell(row[0])}</th>' + "".join(f"<td>{_cell(x)}</td>" for x in row[1:]) + "</tr>"
+        for row in rows
+    )
+    named = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{named}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def scroll_region(label: str, html: str, css_class: str = "scroll") -> str:
+    """A labelled part of a page that scrolls sideways; it takes the focus, so that a keyboard can scroll it too."""
+    return f'<div class="{css_class}" tabindex="0" role="region" aria-label="{escape(label)}">{html}</div>'
+
+
+def _cell(text: str) -> str:
+    return escape(text).replace("\n", "<br>")

@@ -6,3 +6,23 @@ charts.py   charts of histories, as SVG                          curves.py      
 
 A run can be read here without the code that trains.
 """
+
+from __future__ import annotations
+
+KEYS = {
+    "task": "Task: classify, tag, answer, generate, fill, translate, summarise, denoise, …",
+    "model": "Pretrained model to fine-tune: a folder, or a name on the Hub.",
+    "output": "Run folder to write.",
+    "device": "Device: cpu, cuda, mps or auto.",
+    "trackers": "Experiment tracker: tensorboard, wandb or trackio; repeatable.",
+    "data.train": "Training data files; repeatable.",
+    "data.validation": "Validation data: a file, or the fraction of the training data to hold out: 0.1.",
+    "training.epochs": "Number of epochs.",
+    "training.steps": "Number of optimiser steps, instead of epochs.",
+    "training.learning_rate": "Peak learning rate.",
+    "training.batch_size": "Batch size: examples per optimiser step.",
+    "training.precision": "Training precision: fp32, or mixed precision in bf16 or fp16.",
+    "training.seed": "Random seed.",
+    "training.dry_run": "Dry run: do everything but update the weights.",
+}
+"""Configuration keys that are options of `glassformer train` too: the sentence of each, for `--help` and the docs."""

@@ -38,11 +38,6 @@ def chart_svg(chart: CurveChart, runs: Sequence[RunHistory], last: int) -> str:
     def down(value: float) -> float:
         return SIZE * (high - value) / (high - low)
 
-    grid = "".join(
-        f'<line class="grid" x1="0" x2="100%" y1="{down(y) / 10:.2f}%" y2="{down(y) / 10:.2f}%"/>'
-        f'<text x="-7" y="{down(y) / 10:.2f}%">{number(y)}</text>'
-        for y in ticks(low, high, ROWS)
-    )
     x_labels = "".join(
         f'<text x="{across(x) / 10:.2f}%" y="100%" dy="18">{number(x)}</text>' for x in ticks(0, right, COLUMNS)
     )
@@ -58,16 +53,24 @@ def chart_svg(chart: CurveChart, runs: Sequence[RunHistory], last: int) -> str:
         steps, values = downsample(line.steps, line.values, MAX_LINE_POINTS)
         points = [(f"{across(x):.1f} {down(y):.1f}", x) for x, y in _finite(steps, values)]
         d = "M" + "L".join(point for point, _ in points) if points else ""
-        paths.append(f'<path class="{css_classes(line, chart, runs)}" d="{d}"/>')
+        paths.append(f'<path class="{line.css_classes}" d="{d}"/>')
         if line.kind == "points":
             best = "".join(f"M{point}h0" for point, x in points if x == runs[line.run].best)
             dots = "".join(f"M{point}h0" for point, _ in points)
-            coloured = f"{line_colour(line, runs)} dots"
-            paths.append(f'<path class="best" d="{best}"/><path class="{coloured}" d="{dots}"/>')
+            paths.append(f'<path class="best" d="{best}"/><path class="{line.colour} dots" d="{dots}"/>')
     return (
-        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{x_labels}</g>'
+        f'<svg aria-hidden="true"><g class="y">{y_axis(low, high)}</g><g class="x">{x_labels}</g>'
         f'<svg class="lines" viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none" width="100%" height="100%">'
         f"{marks}{''.join(paths)}</svg></svg>"
+    )
+
+
+def y_axis(low: float, high: float) -> str:
+    """The SVG of a y axis: a line across the chart and a label for each tick, in percent from the top."""
+    marks = ((f"{100 * (high - y) / (high - low):.2f}%", number(y)) for y in ticks(low, high, ROWS))
+    return "".join(
+        f'<line class="grid" x1="0" x2="100%" y1="{at}" y2="{at}"/><text x="-7" y="{at}">{text}</text>'
+        for at, text in marks
     )
 
 
@@ -85,6 +88,7 @@ def value_range(lines: Iterable[CurveLine]) -> tuple[float, float]:
 
 def ticks(low: float, high: float, count: int) -> list[float]:
     """Axis ticks: about `count` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
+    # The slack is for decimals that binary fractions cannot hold: a tick at the very end of the axis counts.
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next(x for x in (1, 2, 5, 10) if x * power >= rough * 0.999)
@@ -93,28 +97,6 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 def _finite(steps: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, float]]:
     return ((int(x), float(y)) for x, y in zip(steps, values, strict=True) if math.isfinite(y))
-
-
-def is_raw_behind_smooth(line: CurveLine, chart: CurveChart) -> bool:
-    """Whether a raw line is drawn behind its own smoothed line."""
-    return line.kind == "raw" and any(o.kind == "smooth" and o.run == line.run for o in chart.lines)
-
-
-def line_colour(line: CurveLine, runs: Sequence[RunHistory]) -> str:
-    """The CSS class of a line's colour: one for each run; of a single run, for training and validation."""
-    return f"c{line.run % COLOURS}" if len(runs) > 1 else f"c{int(line.kind == 'points')}"
-
-
-def css_classes(line: CurveLine, chart: CurveChart, runs: Sequence[RunHistory]) -> str:
-    """The CSS classes of a line, see `static/page.css`."""
-    return f"{line_colour(line, runs)} {line.kind} {'under' if is_raw_behind_smooth(line, chart) else 'alone'}"
-
-
-def line_label(line: CurveLine, runs: Sequence[RunHistory]) -> str:
-    """The legend of a line, which names the run where there are several."""
-    if len(runs) == 1:
-        return line.name
-    return f"{runs[line.run].name}, {line.name}" if line.kind == "points" else runs[line.run].name
 
 
 def number(x: float) -> str:
@@ -142,11 +124,7 @@ TITLES = {
     "grad_norm": "Gradient norm",
     "tokens_per_s": "Tokens a second",
 }
-
-
 SMOOTH = ("loss", "grad_norm", "tokens_per_s")
-
-
 MAX_RUNS_WITH_RAW_LINES = 3
 """Of more runs, only smoothed lines are drawn: raw ones could not be told apart."""
 
@@ -155,14 +133,23 @@ MAX_RUNS_WITH_RAW_LINES = 3
 class CurveLine:
     """One line of a chart.
 
-    run: number of the run · kind: raw, smooth, or points (of validations) · name: of the legend · steps, values: [N]
+    run: number of the run · kind: raw, smooth, or points (of validations) · behind: whether a smoothed line is over it
+    name: of the legend, that of the run where there are several
+    colour: its CSS class: one for each run; of a single run, for training and validation · steps, values: [N]
     """
 
     run: int
     kind: str
     name: str
+    colour: str
+    behind: bool
     steps: np.ndarray
     values: np.ndarray
+
+    @property
+    def css_classes(self) -> str:
+        """Its CSS classes, see `static/page.css`."""
+        return f"{self.colour} {self.kind} {'under' if self.behind else 'alone'}"
 
 
 @dataclass(frozen=True)
@@ -178,29 +165,32 @@ def charts(runs: Sequence[RunHistory], points: int) -> list[CurveChart]:
     """The charts of runs, the most important first; no line has more than `points` points."""
     validations = dict.fromkeys(name for run in runs for name in run.validation)
     names = ["loss", *(name for name in validations if name != "loss"), "lr", "grad_norm", "tokens_per_s"]
-    result = []
+    result, several = [], len(runs) > 1
     for name in dict.fromkeys(names):
         lines = []
-        for number, run in enumerate(runs):
-            steps = run.steps["step"]
-            if name in TITLES and len(steps) and np.isfinite(run.steps[name]).any():
-                label = "training" if name == "loss" else TITLES[name].lower()
-                if name not in SMOOTH or len(runs) <= MAX_RUNS_WITH_RAW_LINES:
-                    lines.append(CurveLine(number, "raw", label, *downsample(steps, run.steps[name], points)))
-                if name in SMOOTH:
-                    lines.append(
-                        CurveLine(
-                            number,
-                            "smooth",
-                            f"{label}, smoothed",
-                            *downsample(steps, run.smoothed(name), points),
-                        )
-                    )
-            if name in run.validation:
-                lines.append(CurveLine(number, "points", "validation", *downsample(*run.validation[name], points)))
+        for i, run in enumerate(runs):
+            for kind, label, steps, values in _lines_of(run, name, raw=len(runs) <= MAX_RUNS_WITH_RAW_LINES):
+                colour = f"c{i % COLOURS}" if several else f"c{int(kind == 'points')}"
+                if several:
+                    label = f"{run.name}, {label}" if kind == "points" else run.name
+                behind = kind == "raw" and name in SMOOTH
+                lines.append(CurveLine(i, kind, label, colour, behind, *downsample(steps, values, points)))
         if lines:
             result.append(CurveChart(name, TITLES.get(name, name), lines))
     return result
+
+
+def _lines_of(run: RunHistory, name: str, *, raw: bool) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+    """Kind, label, steps and values of each line that a run has in a chart."""
+    steps = run.steps["step"]
+    if name in TITLES and len(steps) and np.isfinite(run.steps[name]).any():
+        label = "training" if name == "loss" else TITLES[name].lower()
+        if name not in SMOOTH or raw:
+            yield "raw", label, steps, run.steps[name]
+        if name in SMOOTH:
+            yield "smooth", f"{label}, smoothed", steps, run.smoothed(name)
+    if name in run.validation:
+        yield "points", "validation", *run.validation[name]
 
 
 def downsample(steps: np.ndarray, values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:

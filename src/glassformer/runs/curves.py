@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from glassformer.pages import standalone
-from glassformer.pages.tables import html_table, scroll_region
+from glassformer.pages import html_table, json_script, page, scroll_region
+from glassformer.pages import write_page as write_html
 from glassformer.runs.charts import (
     MAX_CHECKPOINT_MARKS,
     CurveChart,
-    CurveLine,
     chart_svg,
     charts,
     clock,
-    css_classes,
-    is_raw_behind_smooth,
-    line_label,
     number,
 )
 from glassformer.runs.event_log import STEPS, RunHistory, read_runs
@@ -44,7 +40,7 @@ def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> 
     Raises: DataError: a folder holds no run, or the file cannot be written.
     """
     paths = [folders] if isinstance(folders, str | Path) else list(folders)
-    return standalone.write_page(path, curves_page(read_runs(paths)))
+    return write_html(path, curves_page(read_runs(paths)))
 
 
 def curves_page(runs: Sequence[RunHistory]) -> str:
@@ -70,10 +66,15 @@ def curves_page(runs: Sequence[RunHistory]) -> str:
         *_skipped_steps_section(runs),
         *_validation_tables(runs),
         *_settings_table(runs),
-        f"</main>{standalone.json_script('curves', _chart_data(shown, runs, last))}",
+        f"</main>{json_script('curves', _chart_data(shown, runs, last))}",
     ]
-    style, script = ((STATIC / name).read_text("utf-8") for name in ("page.css", "curves.js"))
-    return standalone.page(title, "\n".join(body), style=style, script=script)
+    return chart_page(title, body, script=(STATIC / "curves.js").read_text("utf-8"))
+
+
+def chart_page(title: str, body: Iterable[str], *, style: str = "", script: str = "") -> str:
+    """A standalone page in the style of all pages of charts, and some of its own."""
+    shared = (STATIC / "page.css").read_text("utf-8")
+    return page(title, "\n".join(filter(None, body)), style=shared + style, script=script)
 
 
 def _subtitle(runs: Sequence[RunHistory]) -> str:
@@ -101,15 +102,15 @@ def _downsampling_note(runs: Sequence[RunHistory], points: int) -> str:
 
 def _chart_html(chart: CurveChart, runs: Sequence[RunHistory], last: int, index: int) -> str:
     legend = "".join(
-        f'<li class="{css_classes(line, chart, runs)}" data-line="{i}"><span class="swatch"></span>'
-        f"{escape(line_label(line, runs))} <b>{number(float(line.values[-1]))}</b></li>"
+        f'<li class="{line.css_classes}" data-line="{i}"><span class="swatch"></span>'
+        f"{escape(line.name)} <b>{number(float(line.values[-1]))}</b></li>"
         for i, line in enumerate(chart.lines)
-        if not (len(runs) > 1 and is_raw_behind_smooth(line, chart))
+        if not (len(runs) > 1 and line.behind)
     )
     description = f"{chart.title} over steps. " + "; ".join(
-        f"{line_label(line, runs)}: from {number(float(line.values[0]))} to {number(float(line.values[-1]))}"
+        f"{line.name}: from {number(float(line.values[0]))} to {number(float(line.values[-1]))}"
         for line in chart.lines
-        if not is_raw_behind_smooth(line, chart)
+        if not line.behind
     )
     wide = " wide" if chart.name == "loss" else ""
     return (
@@ -243,18 +244,22 @@ def _chart_data(shown: Sequence[CurveChart], runs: Sequence[RunHistory], last: i
         for run in runs
     ]
 
-    def line_data(line: CurveLine, chart: CurveChart) -> dict[str, Any]:
-        return {
-            "run": line.run,
-            "kind": line.kind,
-            "name": line_label(line, runs),
-            "look": css_classes(line, chart, runs),
-            "steps": line.steps.tolist(),
-            "values": [float(f"{y:.5g}") if math.isfinite(y) else number(y) for y in line.values],
-        }
-
     data = [
-        {"name": chart.name, "title": chart.title, "lines": [line_data(line, chart) for line in chart.lines]}
+        {
+            "name": chart.name,
+            "title": chart.title,
+            "lines": [
+                {
+                    "run": line.run,
+                    "kind": line.kind,
+                    "name": line.name,
+                    "look": line.css_classes,
+                    "steps": line.steps.tolist(),
+                    "values": [float(f"{y:.5g}") if math.isfinite(y) else number(y) for y in line.values],
+                }
+                for line in chart.lines
+            ],
+        }
         for chart in shown
     ]
     return {"last": last, "runs": about, "charts": data}

@@ -130,7 +130,7 @@ def split_at(rows: RowSequence, share: float) -> tuple[RowSequence, RowSequence]
     return rows.select(range(at)), rows.select(range(at, len(rows)))
 
 
-def check_columns(rows: RowSequence, objective: Task, ignored: Sequence[str]) -> None:
+def check_unused_columns(rows: RowSequence, objective: Task, ignored: Sequence[str]) -> None:
     """Raises: ConfigError: a column that the task does not use, or one to ignore that is not there."""
     if missing := [name for name in ignored if name != "*" and name not in rows.columns]:
         raise ConfigError(

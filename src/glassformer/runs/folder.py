@@ -92,12 +92,8 @@ def _processor_name() -> str:
 if sys.platform != "win32":
     import fcntl
 
-_NO_FLOCK_ERRNOS = {
-    errno.ENOLCK,
-    errno.EOPNOTSUPP,
-    errno.ENOSYS,
-    errno.EINVAL,
-}  # what file systems without flock answer
+# What file systems without flock answer.
+_NO_FLOCK_ERRNOS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _POLL_SECONDS = 0.01  # seconds between two attempts
 _FREE = "free"
 
@@ -131,7 +127,7 @@ class RunLock:
         if self._holder == os.getpid():
             raise ConfigError(f"{self.path}: this lock is held already by this very process")
         until = time.monotonic() + self.wait
-        while not self._try_acquire():
+        while not (self._try_rename() if (flocked := self._try_flock()) is None else flocked):
             if time.monotonic() >= until:
                 raise ConfigError(self._holder_message())
             time.sleep(_POLL_SECONDS)
@@ -154,10 +150,6 @@ class RunLock:
             with suppress(FileNotFoundError):  # a run folder may be moved away under its run
                 os.rename(self._name, self._folder / _FREE)
             self._name = None
-
-    def _try_acquire(self) -> bool:
-        flocked = self._try_flock()
-        return self._try_rename() if flocked is None else flocked
 
     def _try_flock(self) -> bool | None:
         """Whether `flock` acquired it; None where there are no such locks."""

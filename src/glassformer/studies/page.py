@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from glassformer.pages.standalone import page
-from glassformer.pages.tables import html_table, scroll_region
-from glassformer.runs.charts import COLOURS, ROWS, SIZE, clock, number, ticks
-from glassformer.runs.curves import STATIC
+from glassformer.evaluation.compare.comparison import interval_range
+from glassformer.pages import html_table, scroll_region
+from glassformer.runs.charts import COLOURS, SIZE, clock, y_axis
+from glassformer.runs.curves import chart_page
 from glassformer.studies.results import LearningCurve, StudyResults
 from glassformer.tasks.metrics.metric import Interval
 
@@ -51,25 +51,15 @@ def study_page(results: StudyResults) -> str:
         f"<p class='dim'>{escape(results.metric)}: {escape(results.method)}</p>" if results.method else "",
         "</main>",
     ]
-    style = (STATIC / "page.css").read_text("utf-8") + STYLE
-    return page(title, "\n".join(filter(None, body)), style=style)
+    return chart_page(title, body, style=STYLE)
 
 
 def _runs_table(results: StudyResults) -> tuple[list[str], list[list[str]]]:
-    headings = ["training", "seed", "rows", "steps", "tokens read", "time", "folder"]
-    rows = [
-        [
-            model.name,
-            str(model.seed),
-            f"{model.rows:,}",
-            f"{model.steps:,}",
-            f"{model.tokens:,}",
-            clock(model.seconds),
-            model.folder,
-        ]
-        for model in results.models
-    ]
-    return headings, rows
+    rows = []
+    for x in results.models:
+        counts = (f"{count:,}" for count in (x.rows, x.steps, x.tokens))
+        rows.append([x.name, str(x.seed), *counts, clock(x.seconds), x.folder])
+    return ["training", "seed", "rows", "steps", "tokens read", "time", "folder"], rows
 
 
 # ------------------------------------------------------------------------------------------------ the curve
@@ -81,16 +71,12 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
     curve, level = results.curve, results.zero_shot
     sizes = sorted({n for line in lines for n in line.points})
     across = _log_scale(sizes)
-    low, high = _value_range([x for line in lines for x in line.points.values()] + ([level] if level else []))
+    shown_values = [x for line in lines for x in line.points.values()] + ([level] if level else [])
+    low, high = interval_range(shown_values, room=0.06, flat=0.1, least=0.05)
 
     def down(value: float) -> float:
         return 100 * (high - value) / (high - low)
 
-    grid = "".join(
-        f'<line class="grid" x1="0" x2="100%" y1="{down(y):.2f}%" y2="{down(y):.2f}%"/>'
-        f'<text x="-7" y="{down(y):.2f}%">{number(y)}</text>'
-        for y in ticks(low, high, ROWS)
-    )
     shown: list[int] = []
     for n in reversed(sizes):  # the largest for certain
         if not shown or across(shown[-1]) - across(n) >= MIN_LABEL_GAP:
@@ -114,7 +100,8 @@ def _curve_chart(results: StudyResults, lines: Sequence[LearningCurve]) -> str:
         f"{escape(curve.judge)}</h2></figcaption>"
         f'<ul class="legend">{"".join(legend)}</ul>'
         f'<div class="plot" role="img" aria-label="{escape(description)}">'
-        f'<svg aria-hidden="true"><g class="y">{grid}</g><g class="x">{x_labels}</g>{"".join(shapes)}</svg></div>'
+        f'<svg aria-hidden="true"><g class="y">{y_axis(low, high)}</g><g class="x">{x_labels}</g>'
+        f"{''.join(shapes)}</svg></div>"
         f'<p class="dim axis">rows of {escape(curve.over)} learnt from, on a logarithmic axis</p></figure></div>'
     )
 
@@ -156,13 +143,6 @@ def _log_scale(sizes: Sequence[int]) -> _Scale:
     if low == high:
         return lambda n: 50.0
     return lambda n: EDGE_PERCENT + (100 - 2 * EDGE_PERCENT) * (math.log(n) - low) / (high - low)
-
-
-def _value_range(values: Sequence[Interval]) -> tuple[float, float]:
-    """The range of the y axis: all values and their intervals."""
-    ends = [y for x in values for y in (x.low, x.value, x.high) if y is not None]
-    room = (max(ends) - min(ends)) * 0.06 or abs(max(ends)) * 0.1 or 0.05
-    return min(ends) - room, max(ends) + room
 
 
 def _enumeration(names: Sequence[str]) -> str:

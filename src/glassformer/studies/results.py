@@ -19,8 +19,7 @@ from glassformer.deprecation import former_names
 from glassformer.evaluation.compare.seeds import mean_of
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import json_value
-from glassformer.pages.standalone import write_page
-from glassformer.pages.tables import html_table, text_table
+from glassformer.pages import html_table, text_table, write_page
 from glassformer.tasks.metrics.metric import Interval
 
 FORMAT = 1

@@ -29,11 +29,9 @@ from glassformer.data.views import ConcatenatedRows
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport, evaluate
 from glassformer.evaluation.runs import TrainedRun, open_run
-from glassformer.files import safe_repr
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import parse_dataclass
-from glassformer.files.strict_json import read_json_object
-from glassformer.model import load
 from glassformer.runs.config import RunConfig, parse_config
 from glassformer.runs.curves import write_page
 from glassformer.runs.data import drop_leaked_rows, read_splits, sample_rows
@@ -43,7 +41,7 @@ from glassformer.studies.results import StudyResults, TrainedModel
 from glassformer.tasks.base import task_class
 from glassformer.training.callbacks import Callback
 from glassformer.training.card import write_card
-from glassformer.training.run import make_trainer
+from glassformer.training.run import head_overrides, make_trainer
 from glassformer.training.trainer import Trainer
 
 FINISHED = "finished.json"
@@ -73,6 +71,7 @@ class Study:
 
     def runs(self, seeds: Sequence[int] | None = None) -> list[StudyRun]:
         """All runs, seed by seed. seeds: None = that of the configuration"""
+        # In the order of the plan, so that a set's model is there before the runs that begin with it.
         return [
             StudyRun(self.plan.run_name(name, size), name, size, seed, self._run_config(name, size, seed))
             for seed in seeds or [self.base.training.seed]
@@ -112,13 +111,8 @@ class Study:
     @cached_property
     def overrides(self) -> dict[str, Any]:
         """The keys of config.json that all runs share: the labels of all rows, as a small sample may lack some."""
-        base, kind = self.base, task_class(self.base.task)
-        header = None if base.model is None else load(base.model, task=kind.HEAD, device="meta")
-        known: Mapping[str, Any] = {} if header is None else header.config
-        own = header is not None and not header.report.new
-        options = {"columns": base.data.columns, "options": base.objective}
-        changed = kind.head_config(self.training_rows, known, own=own, **options)
-        return {**{key: x for key, x in changed.items() if known.get(key) != x}, **base.overrides}
+        changed = head_overrides(self.base, task_class(self.base.task), self.training_rows)
+        return {**changed, **self.base.overrides}
 
     @cached_property
     def test_rows(self) -> dict[str, RowSequence]:

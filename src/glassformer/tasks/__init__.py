@@ -3,10 +3,9 @@
 Read in this order:
 
     base.py           Task: encode, augment, collate, unbatch, decode, metric, metrics, baselines; and the tasks by name
-    loop.py           run_batches: the one loop that runs a network over examples
-    microbatch.py     examples as one call of the network reads them: packed, padded, stacked
+    microbatch.py     examples as one call of the network reads them, and run_batches, the one loop that runs it
     classify/         the first task: kinds.py (labels), task.py, baselines.py, pipeline.py
-    tag/ span.py causal/ masked/ seq2seq/ pretrain.py     the others
+    tag/ span.py causal/ masked.py seq2seq/ pretrain.py   the others
     metrics/          metric.py (batch by batch; confidence intervals), and one module a kind of score
     predictions.py    the prediction for each row, in files
     pipelines.py      what pipelines have in common: one text, a list, or a stream of them

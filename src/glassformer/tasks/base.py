@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -29,12 +29,10 @@ from glassformer.core.flow import Batch, Flow, Output
 from glassformer.deprecation import former_attributes, warn_former
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import safe_repr
+from glassformer.model import Model
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs
+from glassformer.tasks.microbatch import Example, MicroBatch, collate_inputs, run_examples
 from glassformer.tasks.predictions import Prediction
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 Progress = Callable[[int], None]
 """Called with how many more rows are done."""
@@ -247,8 +245,6 @@ class Task(ABC):
 
         Raises: DataError: a row that cannot be predicted, with its file and line.
         """
-        from glassformer.tasks.loop import run_examples
-
         examples = self.encode(rows)
         inputs = {role: name for role, name in self.columns.items() if role not in self.TARGETS}
         outputs = run_examples(self, examples, tokens=self.evaluation.tokens, progress=progress)
@@ -297,7 +293,7 @@ TASKS: dict[str, str | type[Task]] = {
     "answer": "span.Answer",
     "generate": "causal.task.Causal",
     "instruct": "causal.task.Answers",
-    "fill": "masked.task.Masked",
+    "fill": "masked.Masked",
     "translate": "seq2seq.generated.Translate",
     "summarise": "seq2seq.generated.Summarise",
     "next-sentence": "pretrain.NextSentence",

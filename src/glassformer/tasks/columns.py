@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from glassformer.data.splits import sample
 from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
+from glassformer.model import Model
 from glassformer.tasks.base import Dataset, Examples, Task
 from glassformer.tasks.microbatch import Example
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 ROWS_PER_CALL = 1_024
 """So many rows go to the tokenizer together."""
@@ -116,7 +114,7 @@ def parse_rows(
         yield parsed
 
 
-def chunks(
+def row_chunks(
     rows: Dataset, parse: Callable[[Mapping[str, Any]], Any] = lambda row: row
 ) -> Iterator[tuple[range, list[Any]]]:
     """The rows, or what `parse` makes of each, so many at a time, and their numbers."""

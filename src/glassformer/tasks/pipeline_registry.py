@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError, nearest
-from glassformer.files import safe_repr
-from glassformer.files.strict_json import read_json_object
+from glassformer.files import read_json_object, safe_repr
 from glassformer.hub import resolve
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES
 from glassformer.models._family import TASK_ALIASES
-from glassformer.models.resolve import find_family
+from glassformer.models.resolve import find_family, text_part
 from glassformer.tasks.classify.pipeline import TextClassification
-from glassformer.tasks.features import FeatureExtraction
 from glassformer.tasks.generate.pipeline import (
     Summarization,
     Text2TextGeneration,
@@ -22,8 +20,8 @@ from glassformer.tasks.generate.pipeline import (
     TranslationPipeline,
 )
 from glassformer.tasks.generate.settings import split_task
-from glassformer.tasks.masked.pipeline import FillMask
-from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.masked import FillMask
+from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
 from glassformer.tasks.tag.pipeline import TokenClassification
 from glassformer.weights.header import read_file_header
 from glassformer.weights.load import name_list
@@ -120,7 +118,7 @@ def _loaded(kind: type[Pipeline], name: str, model: str | Path, loading: dict[st
         raise DataError(f"the model is {safe_repr(model)}; give a folder, a name on the Hub, or a loaded Model")
     folder = resolve(model, check=read_file_header, **finding)
     if (folder / "config.json").is_file():  # `load` says what to do where there is none
-        family = find_family(read_json_object(folder / "config.json", ConfigError), folder)
+        family = find_family(text_part(read_json_object(folder / "config.json", ConfigError)), folder)
         if kind.HEAD not in family.tasks:
             raise _cannot(kind, name, family.model_type, family.tasks, None)
     loaded = load(folder, task=kind.HEAD, **loading)

@@ -3,6 +3,8 @@
 one text            its answer, as Hugging Face gives it: a list of results
 a list of texts     a list with the answer to each
 anything else       a generator, a data set, an open file: a stream of the answers, as they come
+
+The last class is the simplest: feature-extraction, the states that everything else is read off.
 """
 
 from __future__ import annotations
@@ -15,19 +17,22 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE
+from glassformer.core.masks import Packing
+from glassformer.engine.batching import eval_mode
+from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE, run_final_states
+from glassformer.engine.pooling import POOLINGS
 from glassformer.engine.prepare import prepare_plain
-from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.progress import progress_bar
 from glassformer.tasks.base import Task
 from glassformer.tasks.columns import limit_of, tell_cut
-from glassformer.tasks.loop import run_examples
-from glassformer.tasks.microbatch import Example
+from glassformer.tasks.microbatch import Example, run_examples
 from glassformer.tasks.results import Results
 
 LONG = 20
@@ -228,3 +233,52 @@ def logits_of(task: Task, examples: Sequence[Example], tokens: int = BATCH_TOKEN
         prepare_plain(task.model.network)
     outputs = run_examples(task, examples, tokens=tokens, labelled=False)
     return [logits.to("cpu", torch.promote_types(logits.dtype, torch.float32)) for logits in outputs]
+
+
+class FeatureExtraction(PackedPipeline):
+    """feature-extraction pipeline: the vectors of a text's tokens, special ones included: an array [tokens, D] a text.
+
+    One vector a text, pooled and normalised as the model's folder says, is `model.encode`.
+
+    pooling: one vector of them, [D]: "cls" (the first), "lasttoken", "mean", "max", …
+    truncation: as `PackedPipeline`
+    """
+
+    HEAD = "feature-extraction"
+    WHY = "its states are not those of one text; call the model itself for what it makes of its inputs"
+    BODY = True
+    OWN = ("pooling", *PackedPipeline.OWN)
+
+    def __init__(self, model: Model, task: str, **options: Any) -> None:
+        if (sides := list(model.network.stacks())) != ["text"]:
+            raise UnsupportedError(
+                f"'feature-extraction' gives the states of one stack for text; this model has {' and '.join(sides)}: "
+                "call the model itself"
+            )
+        super().__init__(model, task, **options)
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        pooling = options.get("pooling")
+        if pooling is not None and pooling not in POOLINGS:
+            raise ConfigError(f"pooling is {safe_repr(pooling)}; it must be None, or one of: {', '.join(POOLINGS)}")
+
+    def in_words(self, answer: Any) -> str:
+        return " × ".join(map(str, answer.shape)) + " numbers"
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        network = self.model.network
+        pooling = options.get("pooling")
+        rows, cut = self.model.tokenizer.batch_ids(batch, self.limit)
+        self.count_truncated(rows, cut, options)
+        vectors_of: dict[int, np.ndarray] = {}
+
+        def read(states: Tensor, packing: Packing) -> list[np.ndarray]:
+            texts = states.split(list(packing.lengths))
+            pooled = texts if pooling is None else [POOLINGS[pooling](own[None])[0] for own in texts]
+            return [vectors.float().cpu().numpy() for vectors in pooled]
+
+        with eval_mode(network):
+            for indices, vectors in run_final_states(network, rows, BATCH_TOKENS, read):
+                vectors_of.update(zip(indices, vectors, strict=True))
+        return [vectors_of[i] for i in range(len(batch))]

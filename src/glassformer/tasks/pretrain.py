@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from torch import Tensor
 
 from glassformer.core.flow import Flow
 from glassformer.errors import ConfigError, DataError
+from glassformer.model import Model
 from glassformer.tasks.base import Dataset, Examples
-from glassformer.tasks.masked.task import Masking
+from glassformer.tasks.masked import Masking
 from glassformer.tasks.metrics.classes import ClassificationMetric
 from glassformer.tasks.metrics.metric import Metric
 from glassformer.tasks.microbatch import Example
@@ -34,9 +35,6 @@ from glassformer.tasks.windows import (
     tokens_beside_special,
 )
 from glassformer.text.engine import pair_template
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 FOLLOWS, DOES_NOT = 0, 1
 

@@ -27,24 +27,16 @@ from glassformer.core.classification_heads import SpanClassifier
 from glassformer.core.flow import Output
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
+from glassformer.model import Model
 from glassformer.tasks.base import Baseline, Dataset, Progress
-from glassformer.tasks.columns import (
-    RowTask,
-    chunks,
-    limit_of,
-    listed,
-    reads_segments,
-    text_of,
-)
-from glassformer.tasks.loop import run_examples
+from glassformer.tasks.columns import RowTask, limit_of, listed, reads_segments, row_chunks, text_of
 from glassformer.tasks.metrics.answers import LONGEST, SpanMetric, best_spans, exact_match, word_f1
 from glassformer.tasks.metrics.metric import BootstrapMeans, Metric
-from glassformer.tasks.microbatch import Example, MicroBatch
+from glassformer.tasks.microbatch import Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.text.sentences import split_sentences
 
 if TYPE_CHECKING:
-    from glassformer.model import Model
     from glassformer.text.encode import Encoding
     from glassformer.text.engine import EncodedRow
 
@@ -116,6 +108,7 @@ class Answer(RowTask):
         self.window = limit_of(model, max_tokens or WINDOW) or WINDOW
         self.stride = stride
         special = len(model.tokenizer("", "")["input_ids"])
+        # One token more than it shares is what a window has to bring of the context, or it would never move on.
         self._question_room = self.window - special - stride - 1
         if stride < 0 or self._question_room < 1:
             raise ConfigError(
@@ -140,7 +133,7 @@ class Answer(RowTask):
             question, context = (text_of(row, self.columns[role]) for role in ("question", "context"))
             return Question(question, context, answers_of(row, context, self.columns))
 
-        for numbers, parsed in chunks(rows, parse):
+        for numbers, parsed in row_chunks(rows, parse):
             questions = [row.question for row in parsed]
             self._check_questions(rows, numbers, questions)
             encoding = self.windows(questions, [row.context for row in parsed])

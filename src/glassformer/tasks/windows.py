@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from torch import Tensor
 
 from glassformer.core.flow import Flow
+from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import ConfigError, DataError
+from glassformer.model import Model
 from glassformer.tasks.base import Dataset
-from glassformer.tasks.columns import RowTask, chunks, limit_of, placed, text_of
+from glassformer.tasks.columns import RowTask, limit_of, placed, row_chunks, text_of
 from glassformer.tasks.metrics.metric import Metric, PerplexityMetric
-from glassformer.tasks.microbatch import IGNORE_INDEX, Example, joined, padded
+from glassformer.tasks.microbatch import Example, joined, padded
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.sentences import sentence_spans
 from glassformer.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 TOKENS = 1024
 """How long an example is where neither the model nor its tokenizer names a limit."""
@@ -85,7 +84,7 @@ def encode_texts(
     Args: text: the text of a row, or several, from the row and the column
     Raises: DataError: a row without text, or one that cannot be encoded, with its file and line.
     """
-    for numbers, texts in chunks(rows, lambda row: text(row, column)):
+    for numbers, texts in row_chunks(rows, lambda row: text(row, column)):
         try:
             made = list(encode(texts))
         except DataError:

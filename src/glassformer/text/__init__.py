@@ -3,13 +3,13 @@
 Read in this order:
 
     tokenizer.py             Tokenizer: call it, encode, decode, save; vocabulary.py: its tokens and ids
-    settings.py              the settings of a folder: special tokens (by family, where no file says), padding side
+    settings.py              the settings of a folder: special tokens (by family, where no file says), padding side;
+                               its chat templates
     build.py                 from a folder to an engine: tokenizer.json or vocab.txt, or else by the family's reader:
                                bpe.py             vocab.json and merges.txt
                                characters.py      vocab.json of characters, with CTC decoding
                                sentencepiece.py   SentencePiece, and the ids of its pieces by family
                                sentencepiece_model.py   the SentencePiece file itself
-    post_processor.py        special tokens around a text, where there is no tokenizer.json
     engine.py                the boundary to the engine: checked inputs, its errors, its cheap copies
     encode.py                a call: its options (padding, truncation, stride), rows, and Encoding, the result
     batches.py               the fast path for many texts, pairs, pre-split words
@@ -19,7 +19,6 @@ Read in this order:
     train.py                 trains tokenizers; untrained.py: pipelines without vocabulary, unigram.py: Unigram models
     token_bytes.py           the bytes of each token
     sentences.py             sentence splitting
-    files.py                 reads small untrusted text files
 """
 
 from __future__ import annotations

@@ -12,13 +12,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import tokenizers
 
 from glassformer.errors import ConfigError
-from glassformer.text.engine import call_engine, guarded, pair_template, sharing_copy
+from glassformer.text.engine import as_texts, call_engine, guarded, pair_template, sharing_copy
 from glassformer.text.long_text import MAX_UNSPLIT_CHARS, ids_in_chunks
+
+if TYPE_CHECKING:
+    from glassformer.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
 
@@ -77,6 +80,20 @@ def encode_batch_pairs(
             truncated += sum(map(len, texts)) < sum(map(len, pair))
             rows.append(assemble_pair(texts, special, types))
     return rows, truncated
+
+
+def encode_batch_words(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], max_tokens: int | None) -> list[WordRow]:
+    """Token ids and word indices of many texts of pre-split words, with special tokens."""
+    special, side = tokenizer.prefix_and_suffix, tokenizer.truncation_side
+    limit = text_token_limit(max_tokens, sum(map(len, special)))
+    rows = []
+    for start in range(0, len(texts), TEXTS_PER_CALL):
+        batch = texts[start : start + TEXTS_PER_CALL]
+        encoded = tokenizer([" ".join(as_texts(words)) for words in batch], add_special_tokens=False).rows
+        for words, row in zip(batch, encoded, strict=True):
+            indices = word_indices(words, row.offsets)
+            rows.append(assemble_words(row.ids, indices, special, limit, side))
+    return rows
 
 
 def encode_ids(engine: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]]:

@@ -20,17 +20,17 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from glassformer.errors import DataError
+from glassformer.files import read_json_object, read_lines
 from glassformer.text.engine import OUTER_WHITESPACE, check_ids, check_unique_ids, guarded
-from glassformer.text.files import read_json_object, read_lines
 from glassformer.text.settings import CLIP_ROLES, GPT_ROLES, TokenizerSettings, option
 
 FILES = ("vocab.json",)
-BYTE_LEVEL_FAMILIES = frozenset(("bart", "data2vectext", "gpt2", "led", "longformer", "roberta", "whisper"))
+BYTE_LEVEL_FAMILIES = frozenset("bart data2vectext deberta gpt2 led longformer roberta whisper".split())
 CLIP_FAMILIES = frozenset(("clip", "clipseg"))
 OPENAI_GPT_FAMILIES = frozenset(("openaigpt",))
 FAMILIES = BYTE_LEVEL_FAMILIES | CLIP_FAMILIES | OPENAI_GPT_FAMILIES
 
-TRIMS_OFFSETS = BYTE_LEVEL_FAMILIES - {"gpt2", "whisper"}
+TRIMS_OFFSETS = BYTE_LEVEL_FAMILIES - {"deberta", "gpt2", "whisper"}
 """Families whose token offsets leave out the space before a word."""
 
 END_OF_WORD = "</w>"
@@ -41,7 +41,7 @@ CLIP_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
 
 def build(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
     """Build the BPE engine of a folder's `vocab.json`, without a post-processor."""
-    vocabulary = read_json_object(path)
+    vocabulary = read_json_object(path, DataError, strict=False)
     check_ids(vocabulary, str(path))
     check_unique_ids(vocabulary, str(path))
     merges_path = path.with_name("merges.txt")
@@ -122,7 +122,7 @@ def _word_final_bpe(path: Path, vocabulary: dict[str, int], merges: list[tuple[s
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:
     merges = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path, DataError), start=1):
         if line.startswith("#version") or not line:
             continue
         parts = line.split(" ")

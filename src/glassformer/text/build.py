@@ -1,9 +1,9 @@
 """Build a tokenizer engine from a model folder: from `tokenizer.json`, which holds everything, or vocabulary files:
 
 vocab.txt                     build_wordpiece   BERT and its kin
-vocab.json + merges.txt       bpe.py            GPT-2, RoBERTa, BART, Whisper, CLIP, the first GPT
+vocab.json + merges.txt       bpe.py            GPT-2, RoBERTa, BART, DeBERTa v1, Whisper, CLIP, the first GPT
 vocab.json                    characters.py     wav2vec 2.0 and its kin
-spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT
+spiece.model and other names  sentencepiece.py  T5, PEGASUS, XLM-R, mBART, Llama, BigBird, ALBERT, DeBERTa v2 and v3
 source.spm + vocab.json       sentencepiece.py  Marian; target.spm in place of source.spm for the target language
 
 The same file name means something else in each family, so the family picks the reader, never the name alone.
@@ -17,14 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
+from glassformer.files import read_bytes, read_json_object, read_lines
 from glassformer.text import bpe, characters, sentencepiece
 from glassformer.text.engine import check_ids, guarded
-from glassformer.text.files import read_bytes, read_lines, read_optional_json_object
-from glassformer.text.post_processor import add_post_processor
-from glassformer.text.settings import BERT_ROLES, MASK_TAKES_SPACE, TokenizerSettings, complete_roles, option
+from glassformer.text.settings import (
+    BERT_ROLES,
+    DEFAULT_SPECIAL_TOKENS,
+    MASK_TAKES_SPACE,
+    TokenizerSettings,
+    complete_roles,
+    option,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ def build_wordpiece(path: Path, settings: TokenizerSettings) -> tokenizers.Token
     Clean, lower-case, strip accents -> split at space and punctuation -> longest match first.
     Source: Devlin et al. 2019, section 3.
     """
-    vocabulary = {token: number for number, token in enumerate(read_lines(path))}
+    vocabulary = {token: number for number, token in enumerate(read_lines(path, DataError))}
     check_ids(vocabulary, str(path))
     roles = {**BERT_ROLES, **settings.roles}
     for role in ("unk", "cls", "sep"):
@@ -88,8 +94,11 @@ READERS = (
 TOKENIZER_FILES = ("tokenizer.json", *dict.fromkeys(name for reader in READERS for name in reader.files))
 """A folder with any of these files holds a tokenizer."""
 
-TARGET_FILE = "target.spm"
-"""The SentencePiece model of a Marian model's target language."""
+PICKLED_BPE = "bpe_encoder.bin"
+"""The vocabulary of DeBERTa v1 in its first release."""
+
+TARGET_FILE, SAVED_TARGET_FILE = "target.spm", "target_tokenizer.json"
+"""The SentencePiece model of a Marian model's target language; its tokenizer, as `Tokenizer.save` writes it."""
 
 
 def build_engine(folder: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
@@ -118,9 +127,13 @@ def build_target_engine(folder: Path, settings: TokenizerSettings) -> tokenizers
 
     Raises: as `build_engine`.
     """
-    path = folder / TARGET_FILE
-    if settings.family != "marian" or not path.exists():
+    path, saved = folder / TARGET_FILE, folder / SAVED_TARGET_FILE
+    if settings.family != "marian" or not (path.exists() or saved.exists()):
         return None
+    if saved.exists():
+        engine = _from_tokenizer_json(saved)
+        _add_special_tokens(engine, settings)
+        return engine
     return _with_special_tokens(sentencepiece.build(path, settings), folder, settings)
 
 
@@ -135,7 +148,7 @@ def _with_special_tokens(
 
 
 def _from_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
-    content = read_bytes(path)
+    content = read_bytes(path, DataError)
     engine = guarded(f"{path} is not a usable tokenizer", tokenizers.Tokenizer.from_buffer, content)
     engine.no_padding()
     engine.no_truncation()
@@ -152,6 +165,11 @@ def _find_reader(folder: Path, settings: TokenizerSettings) -> tuple[TokenizerRe
     for reader, path in candidates:
         if (settings.family or reader.assumed) in reader.families:
             return reader, path
+    if (folder / PICKLED_BPE).exists():
+        raise UnsupportedError(
+            f"{folder / PICKLED_BPE} is a pickle, which can run any code, and is not read; put the tokenizer's "
+            "vocab.json and merges.txt beside it, or its tokenizer.json (the library that made it writes one on saving)"
+        )
     if candidates:
         raise _unreadable_error(folder, candidates[0][1], settings)
     raise DataError(
@@ -197,7 +215,7 @@ def _add_special_tokens(engine: tokenizers.Tokenizer, settings: TokenizerSetting
 
 def _add_listed_tokens(engine: tokenizers.Tokenizer, path: Path) -> None:
     """Add the tokens of `added_tokens.json` (token -> id), which older folders have beside vocabulary files."""
-    listed = read_optional_json_object(path)
+    listed = read_json_object(path, DataError, strict=False, optional=True)
     if not listed:
         return
     check_ids({**engine.get_vocab(True), **listed}, str(path))
@@ -210,3 +228,103 @@ def _add_listed_tokens(engine: tokenizers.Tokenizer, path: Path) -> None:
                 f"{path}: {token!r} has the id {listed[token]}, but the vocabulary file gives it "
                 f"{engine.token_to_id(token)}; the two files do not belong together"
             )
+
+
+# ── post-processors: the special tokens around a text or a pair, as each family's model was trained ─────────
+#
+#    BERT      [CLS] A [SEP]        [CLS] A [SEP] B [SEP]       B and what follows have token type 1
+#    RoBERTa   <s> A </s>           <s> A </s> </s> B </s>
+#    T5        A </s>               A </s> B </s>
+#    Llama     <s> A                <s> A <s> B
+#
+# A `tokenizer.json` holds its post-processor; these are for folders of vocabulary files.
+
+BERT = ("cls A sep", "cls A sep B:1 sep:1")
+ROBERTA = ("cls A sep", "cls A sep sep B sep")
+CLIP = ("bos A eos", "bos A eos eos B eos")
+T5 = ("A eos", "A eos B eos")
+PEGASUS = ("A eos", "A B eos")
+
+TEMPLATES = {
+    **dict.fromkeys(
+        "albert bert bigbird convbert deberta debertav2 distilbert electra layoutlm lxmert mobilebert tapas".split(),
+        BERT,
+    ),
+    **dict.fromkeys("bart data2vectext led longformer roberta xlmroberta".split(), ROBERTA),
+    **dict.fromkeys(("clip", "clipseg"), CLIP),
+    **dict.fromkeys("t5 mt5 longt5".split(), T5),
+    **dict.fromkeys(("pegasus", "marian"), PEGASUS),
+}
+"""Templates of one text and of a pair: roles of special tokens, A and B for the texts; `:1` marks token type 1."""
+
+BOS_BY_DEFAULT = {"llama": True, "mistral": True, "mixtral": True, "phi3": True, "gpt2": False}
+"""Whether a family's texts begin with its bos token where `add_bos_token` does not say."""
+
+
+def add_post_processor(engine: tokenizers.Tokenizer, settings: TokenizerSettings, folder: Path) -> None:
+    """Set the post-processor that puts the family's special tokens around each text.
+
+    Raises: DataError: a token that belongs there is not in the vocabulary.
+    """
+    config, config_path = settings.config, folder / "tokenizer_config.json"
+    roles = {**DEFAULT_SPECIAL_TOKENS.get(settings.family, {}), **settings.roles}
+    if settings.family in TEMPLATES:
+        single, pair = TEMPLATES[settings.family]
+    elif settings.family in BOS_BY_DEFAULT:
+        before = "bos" if option(config, "add_bos_token", bool, BOS_BY_DEFAULT[settings.family], config_path) else ""
+        after = "eos" if option(config, "add_eos_token", bool, False, config_path) else ""
+        single = f"{before} A {after}"
+        pair = f"{single} {before and 'bos:1'} B:1 {after and 'eos:1'}"
+    elif settings.family == "mbart":
+        roles["language"] = option(config, "src_lang", str, "en_XX", config_path)
+        single, pair = "A eos language", "A B eos language"
+    elif settings.family == "whisper":
+        prompt = _whisper_prompt(settings, config_path)
+        roles |= prompt
+        single, pair = f"{' '.join(prompt)} A eos", f"{' '.join(prompt)} A B:1 eos:1"
+    else:
+        return
+    _set_template(engine, single.split(), pair.split(), roles, folder)
+
+
+def _whisper_prompt(settings: TokenizerSettings, config_path: Path) -> dict[str, str]:
+    """Whisper's first tokens by role: start, language and task if the settings name them, no timestamps."""
+    config = settings.config
+    language = option(config, "language", str, "", config_path)
+    task = option(config, "task", str, "", config_path)
+    names = {"start": "startoftranscript", "language": language, "task": task, "timestamps": "notimestamps"}
+    if option(config, "predict_timestamps", bool, False, config_path):
+        del names["timestamps"]
+    return {role: f"<|{name}|>" for role, name in names.items() if name}
+
+
+def _set_template(
+    engine: tokenizers.Tokenizer, single: list[str], pair: list[str], roles: dict[str, str], folder: Path
+) -> None:
+    used = {part.partition(":")[0] for part in single + pair} - {"A", "B"}
+    if not used:
+        return
+    for role in sorted(used):
+        if role not in roles or engine.token_to_id(roles[role]) is None:
+            raise DataError(
+                f"{folder}: the vocabulary lacks {roles.get(role)!r}, the {role} token, which every text needs; "
+                "check the vocabulary and tokenizer_config.json"
+            )
+    template = guarded(
+        f"{folder}: its special tokens do not make a post-processor",
+        processors.TemplateProcessing,
+        single=_template_pieces(single, roles),
+        pair=_template_pieces(pair, roles),
+        special_tokens=[(roles[role], engine.token_to_id(roles[role])) for role in sorted(used)],
+    )
+    before = engine.post_processor  # byte-level BPE has one that trims offsets; it runs first
+    engine.post_processor = processors.Sequence([before, template]) if before is not None else template
+
+
+def _template_pieces(parts: list[str], roles: dict[str, str]) -> list[str]:
+    """The engine's spelling of a template: "cls A sep B:1" -> "[CLS]:0", "$A:0", "[SEP]:0", "$B:1" """
+    pieces = []
+    for part in parts:
+        role, _, token_type = part.partition(":")
+        pieces.append(f"{roles.get(role, '$' + role)}:{token_type or 0}")
+    return pieces

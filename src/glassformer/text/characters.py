@@ -18,8 +18,8 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import DataError, UnsupportedError
+from glassformer.files import read_json_object
 from glassformer.text.engine import OUTER_WHITESPACE, check_ids, check_unique_ids, guarded
-from glassformer.text.files import read_json_object
 from glassformer.text.settings import SPEECH_FAMILIES, SPEECH_ROLES, TokenizerSettings, option
 
 FILES = ("vocab.json",)
@@ -36,7 +36,7 @@ def build(path: Path, settings: TokenizerSettings) -> tokenizers.Tokenizer:
         DataError: the vocabulary is damaged or lacks the unknown token, the blank or the word delimiter.
         UnsupportedError: the file holds a vocabulary for each of several languages.
     """
-    vocabulary = read_json_object(path)
+    vocabulary = read_json_object(path, DataError, strict=False)
     if vocabulary and all(isinstance(part, dict) for part in vocabulary.values()):
         raise UnsupportedError(
             f"{path} holds a vocabulary for each of {len(vocabulary)} languages; put the one you need in its place"

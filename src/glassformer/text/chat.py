@@ -8,13 +8,10 @@ A template is untrusted code: it runs in `sandbox`, on copies, and within a budg
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from glassformer.errors import DataError, nearest
-from glassformer.text.files import read_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
 
 Chat = Sequence[Mapping[str, Any]]
 """Messages in order, each with a "role" ("system", "user", "assistant") and its "content"."""
-
-TEMPLATE_FILE, TEMPLATES_FOLDER = "chat_template.jinja", "additional_chat_templates"
 
 MAX_TEMPLATE_LENGTH = 250_000
 """In characters; published templates have up to some ten thousand."""
@@ -52,75 +47,6 @@ def as_prompt(tokenizer: Tokenizer, chat: Chat) -> str:
         chat, tokenize=False, add_generation_prompt=not continued, continue_final_message=continued
     )
     return text
-
-
-@dataclass(frozen=True, slots=True)
-class ChatTemplates:
-    """The chat templates of a folder: name → source; most folders have one, "default".
-
-    in_files: they come from files of their own, not from tokenizer_config.json, which is copied as it is anyway.
-    """
-
-    sources: Mapping[str, str] = field(default_factory=dict)
-    in_files: bool = False
-
-    @classmethod
-    def read(cls, folder: Path, config: Mapping[str, Any]) -> ChatTemplates:
-        """Read the templates from `.jinja` files, or else from the key "chat_template" of tokenizer_config.json.
-
-        Raises: DataError: a template is not text.
-        """
-        paths = {"default": folder / TEMPLATE_FILE} if (folder / TEMPLATE_FILE).exists() else {}
-        paths |= {path.stem: path for path in sorted((folder / TEMPLATES_FOLDER).glob("*.jinja"))}
-        if paths:
-            return cls({name: read_text(path) for name, path in paths.items()}, in_files=True)
-        value = config.get("chat_template")
-        if isinstance(value, str):
-            return cls({"default": value})
-        templates = value if isinstance(value, list) else [] if value is None else [value]
-        try:
-            sources = {template["name"]: template["template"] for template in templates}
-        except (TypeError, KeyError):
-            sources = {"": None}
-        if not all(isinstance(text, str) for pair in sources.items() for text in pair):
-            raise DataError(
-                f"{folder / 'tokenizer_config.json'}: chat_template must be text, or a list of "
-                f'{{"name": text, "template": text}}, got {value!r:.60}'
-            )
-        return cls(sources)
-
-    def choose(self, name_or_source: str | None, *, tools: bool) -> str:
-        """The source of a template, given by name or as source; None: the one for tools, or the default.
-
-        Raises: DataError: there is none.
-        """
-        if name_or_source is not None:
-            return self.sources.get(name_or_source, name_or_source)
-        if tools and "tool_use" in self.sources:
-            return self.sources["tool_use"]
-        if "default" in self.sources:
-            return self.sources["default"]
-        if self.sources:
-            raise DataError(
-                f"the tokenizer has the chat templates {', '.join(self.sources)}, and none of them is the default; "
-                "name one: chat_template=…"
-            )
-        raise DataError(
-            "this tokenizer has no chat template, so its model was probably not trained on conversations; write the "
-            "prompt as one text, or give a template: chat_template=…"
-        )
-
-    def save(self, folder: Path) -> None:
-        """Write the template files, and delete those of an earlier model."""
-        sources = dict(self.sources) if self.in_files else {}
-        texts = {folder / TEMPLATE_FILE: sources.pop("default")} if "default" in sources else {}
-        texts |= {folder / TEMPLATES_FOLDER / f"{name}.jinja": text for name, text in sources.items()}
-        for path in (folder / TEMPLATE_FILE, *(folder / TEMPLATES_FOLDER).glob("*.jinja")):
-            if path not in texts:
-                path.unlink(missing_ok=True)
-        for path, text in texts.items():
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(text.encode("utf-8"))  # as bytes: text mode would change the line ends on Windows
 
 
 def render(

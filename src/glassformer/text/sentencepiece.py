@@ -18,9 +18,9 @@ from pathlib import Path
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
-from glassformer.errors import DataError, UnsupportedError
+from glassformer.errors import DataError
+from glassformer.files import read_json_object
 from glassformer.text.engine import check_ids, check_unique_ids, guarded
-from glassformer.text.files import read_json_object
 from glassformer.text.sentencepiece_model import (
     CONTROL,
     NORMAL,
@@ -32,7 +32,7 @@ from glassformer.text.sentencepiece_model import (
 )
 from glassformer.text.settings import DEFAULT_SPECIAL_TOKENS, TokenizerSettings, option
 
-FILES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "source.spm")
+FILES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "source.spm", "spm.model")
 
 SPACE_MARKER = "▁"
 
@@ -124,12 +124,19 @@ def _set_word_pipeline(
 ) -> None:
     """Word pipeline: normalise -> split at spaces, in most families at any white space -> a marker before each word."""
     prefix = "always" if _has_prefix(path, settings) else "never"
-    steps = [*_albert_normalizers(path, settings), *_character_map(path, file)]
+    steps = [
+        *_albert_normalizers(path, settings),
+        *([normalizers.Lowercase()] if _deberta_option("do_lower_case", path, settings) else []),
+        *_character_map(path, file),
+    ]
     if steps:
         engine.normalizer = normalizers.Sequence(steps)
     at_spaces = settings.family in SPLITS_AT_SPACES_ONLY
     split = pre_tokenizers.Split(" ", "removed") if at_spaces else pre_tokenizers.WhitespaceSplit()
-    engine.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Metaspace(SPACE_MARKER, prefix)])
+    by_mark = _deberta_option("split_by_punct", path, settings)
+    marks = [pre_tokenizers.Punctuation("isolated")] if by_mark else []
+    marker = pre_tokenizers.Metaspace(SPACE_MARKER, prefix)
+    engine.pre_tokenizer = pre_tokenizers.Sequence([split, *marks, marker])
     spaced = decoders.Metaspace(SPACE_MARKER, prefix)
     engine.decoder = decoders.Sequence([decoders.ByteFallback(), spaced]) if file.byte_fallback else spaced
 
@@ -183,6 +190,12 @@ def _albert_normalizers(path: Path, settings: TokenizerSettings) -> list[normali
     return steps
 
 
+def _deberta_option(name: str, path: Path, settings: TokenizerSettings) -> bool:
+    """DeBERTa v2's options: `do_lower_case`, and `split_by_punct`, each mark a word of its own."""
+    config_path = path.with_name("tokenizer_config.json")
+    return settings.family == "debertav2" and option(settings.config, name, bool, False, config_path)
+
+
 # ── ids of pieces, by family ─────────────────────────────────────────────────────────────────────────────
 
 PieceLayout = Callable[[Path, Sequence[VocabularyPiece], dict[str, str], TokenizerSettings], list[VocabularyPiece]]
@@ -193,6 +206,15 @@ def _file_order(
 ) -> list[VocabularyPiece]:
     """ALBERT, BigBird, Llama: the position in the file is the id."""
     return list(pieces)
+
+
+def _deberta_order(
+    path: Path, pieces: Sequence[VocabularyPiece], roles: dict[str, str], settings: TokenizerSettings
+) -> list[VocabularyPiece]:
+    """DeBERTa v2 and v3: the position in the file is the id; after the pieces [MASK], where the file has none."""
+    mask = roles["mask"]
+    known = any(piece.text == mask for piece in pieces)
+    return [*pieces, *([] if known else [VocabularyPiece(mask, kind=CONTROL)])]
 
 
 def _t5_order(
@@ -253,18 +275,17 @@ def _marian_order(
 ) -> list[VocabularyPiece]:
     """Marian: `vocab.json` holds the ids of both languages; texts are segmented into pieces of the source language.
 
+    With `"separate_vocabs": true` in the settings, it holds those of the source alone, and `target_vocab.json` the
+    target's.
+
     The pieces of the target language get a score so low that a text is segmented into them only where the source
     language has nothing for a character. A piece without an id is split further, where the reference library gives
     the unknown token.
     """
     config_path = path.with_name("tokenizer_config.json")
-    if option(settings.config, "separate_vocabs", bool, False, config_path):
-        raise UnsupportedError(
-            f"{config_path} has separate_vocabs=true, which is not supported; use a model whose two languages share "
-            "vocab.json"
-        )
-    vocabulary_path = path.with_name("vocab.json")
-    vocabulary = read_json_object(vocabulary_path)
+    separate = option(settings.config, "separate_vocabs", bool, False, config_path)
+    vocabulary_path = path.with_name("target_vocab.json" if separate and path.name == "target.spm" else "vocab.json")
+    vocabulary = read_json_object(vocabulary_path, DataError, strict=False)
     check_ids(vocabulary, str(vocabulary_path))
     check_unique_ids(vocabulary, str(vocabulary_path))
     if max(vocabulary.values()) != len(vocabulary) - 1:
@@ -301,6 +322,7 @@ def _check_dropped(path: Path, pieces: Sequence[VocabularyPiece], count: int) ->
 LAYOUTS: dict[str, PieceLayout] = {
     "albert": _file_order,
     "bigbird": _file_order,
+    "debertav2": _deberta_order,
     "llama": _file_order,
     "mistral": _file_order,
     "mixtral": _file_order,
@@ -314,5 +336,5 @@ LAYOUTS: dict[str, PieceLayout] = {
     "marian": _marian_order,
 }
 FAMILIES = frozenset(LAYOUTS)
-SPLITS_AT_SPACES_ONLY = frozenset(("bigbird", "marian", "pegasus"))
+SPLITS_AT_SPACES_ONLY = frozenset(("bigbird", "debertav2", "marian", "pegasus"))
 UNSPLIT_TEXT = frozenset("llama mistral mixtral phi3".split())

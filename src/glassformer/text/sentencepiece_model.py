@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from glassformer.errors import DataError, UnsupportedError
-from glassformer.text.files import read_bytes
+from glassformer.files import read_bytes
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Kinds of pieces, by their number in the file."""
@@ -68,7 +68,7 @@ def read_sentencepiece_model(path: Path) -> SentencePieceModel:
         DataError: the file is damaged or missing.
         UnsupportedError: a model of words or characters, or one that marks the ends of words, not their beginnings.
     """
-    content = read_bytes(path)
+    content = read_bytes(path, DataError)
     try:
         pieces, training, character_map = _parse_model(content)
     except (_DamagedError, UnicodeDecodeError, struct.error) as error:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from tokenizers import AddedToken
 
 from glassformer.errors import DataError
-from glassformer.text.files import read_optional_json_object
+from glassformer.files import read_json_object, read_text
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -24,6 +24,8 @@ TOKEN_TYPE_FAMILIES = frozenset(
 
 LEFT_PADDED_CLASSES = frozenset("codellama cohere gemma llama xlnet".split())
 """Tokenizer classes that pad on the left where no file says so."""
+
+TEMPLATE_FILE, TEMPLATES_FOLDER = "chat_template.jinja", "additional_chat_templates"
 
 NO_LIMIT = 10**9
 """A `model_max_length` of at least this (1e30 is usual) means that none was set."""
@@ -54,6 +56,11 @@ class TokenizerSettings:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def separate_target(self) -> bool:
+        """Whether source and target have a vocabulary each, as some Marian models."""
+        return self.config.get("separate_vocabs") is True
+
+    @property
     def family(self) -> str:
         """The family that decides how vocabulary files are read: of the tokenizer class, else of the model."""
         return self.kind or bert_alias(normalized_name(self.model_type))
@@ -68,10 +75,10 @@ def read_settings(folder: Path, model_type: str | None) -> TokenizerSettings:
     Raises: DataError: a file is damaged or holds a value of the wrong kind.
     """
     path = folder / "tokenizer_config.json"
-    config = read_optional_json_object(path)
-    special = read_optional_json_object(folder / "special_tokens_map.json")
+    config = read_json_object(path, DataError, strict=False, optional=True)
+    special = read_json_object(folder / "special_tokens_map.json", DataError, strict=False, optional=True)
     if model_type is None:
-        value = read_optional_json_object(folder / "config.json").get("model_type")
+        value = read_json_object(folder / "config.json", DataError, strict=False, optional=True).get("model_type")
         model_type = value if isinstance(value, str) else ""
     tokenizer_class = option(config, "tokenizer_class", str, "", path)
     kind = bert_alias(normalized_name(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer")))
@@ -192,6 +199,7 @@ GPT2_ROLES = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftex
 LLAMA_ROLES = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
 ROBERTA_ROLES = {**LLAMA_ROLES, "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
 ALBERT_ROLES = {**BERT_ROLES, "bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"}
+DEBERTA_ROLES = {**BERT_ROLES, "bos": "[CLS]", "eos": "[SEP]"}
 BIGBIRD_ROLES = {**BERT_ROLES, "bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 T5_ROLES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 PEGASUS_ROLES = {**T5_ROLES, "mask": "<mask_2>"}
@@ -208,13 +216,14 @@ DEFAULT_SPECIAL_TOKENS = {
     **dict.fromkeys(("clip", "clipseg"), CLIP_ROLES),
     **dict.fromkeys(SPEECH_FAMILIES, SPEECH_ROLES),
     "albert": ALBERT_ROLES,
+    **dict.fromkeys(("deberta", "debertav2"), DEBERTA_ROLES),
     "bigbird": BIGBIRD_ROLES,
     "openaigpt": GPT_ROLES,
     "pegasus": PEGASUS_ROLES,
 }
 """Family → role → special token, for folders whose files name none."""
 
-MASK_TAKES_SPACE = frozenset("bart data2vectext led longformer roberta".split())
+MASK_TAKES_SPACE = frozenset("bart deberta data2vectext led longformer roberta".split())
 """Families whose mask token includes the space before it, as their words do (`lstrip=True`)."""
 
 
@@ -230,3 +239,72 @@ def complete_roles(settings: TokenizerSettings, vocabulary: Mapping[str, int]) -
         defaults = next((roles for roles in candidates if all(t in vocabulary for t in roles.values())), {})
     known_defaults = {role: token for role, token in defaults.items() if token in vocabulary}
     return {**known_defaults, **settings.roles}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTemplates:
+    """The chat templates of a folder: name → source; most folders have one, "default".
+
+    in_files: they come from files of their own, not from tokenizer_config.json, which is copied as it is anyway.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    in_files: bool = False
+
+    @classmethod
+    def read(cls, folder: Path, config: Mapping[str, Any]) -> ChatTemplates:
+        """Read the templates from `.jinja` files, or else from the key "chat_template" of tokenizer_config.json.
+
+        Raises: DataError: a template is not text.
+        """
+        paths = {"default": folder / TEMPLATE_FILE} if (folder / TEMPLATE_FILE).exists() else {}
+        paths |= {path.stem: path for path in sorted((folder / TEMPLATES_FOLDER).glob("*.jinja"))}
+        if paths:
+            return cls({name: read_text(path, DataError) for name, path in paths.items()}, in_files=True)
+        value = config.get("chat_template")
+        if isinstance(value, str):
+            return cls({"default": value})
+        templates = value if isinstance(value, list) else [] if value is None else [value]
+        try:
+            sources = {template["name"]: template["template"] for template in templates}
+        except (TypeError, KeyError):
+            sources = {"": None}
+        if not all(isinstance(text, str) for pair in sources.items() for text in pair):
+            raise DataError(
+                f"{folder / 'tokenizer_config.json'}: chat_template must be text, or a list of "
+                f'{{"name": text, "template": text}}, got {value!r:.60}'
+            )
+        return cls(sources)
+
+    def choose(self, name_or_source: str | None, *, tools: bool) -> str:
+        """The source of a template, given by name or as source; None: the one for tools, or the default.
+
+        Raises: DataError: there is none.
+        """
+        if name_or_source is not None:
+            return self.sources.get(name_or_source, name_or_source)
+        if tools and "tool_use" in self.sources:
+            return self.sources["tool_use"]
+        if "default" in self.sources:
+            return self.sources["default"]
+        if self.sources:
+            raise DataError(
+                f"the tokenizer has the chat templates {', '.join(self.sources)}, and none of them is the default; "
+                "name one: chat_template=…"
+            )
+        raise DataError(
+            "this tokenizer has no chat template, so its model was probably not trained on conversations; write the "
+            "prompt as one text, or give a template: chat_template=…"
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the template files, and delete those of an earlier model."""
+        sources = dict(self.sources) if self.in_files else {}
+        texts = {folder / TEMPLATE_FILE: sources.pop("default")} if "default" in sources else {}
+        texts |= {folder / TEMPLATES_FOLDER / f"{name}.jinja": text for name, text in sources.items()}
+        for path in (folder / TEMPLATE_FILE, *(folder / TEMPLATES_FOLDER).glob("*.jinja")):
+            if path not in texts:
+                path.unlink(missing_ok=True)
+        for path, text in texts.items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(text.encode("utf-8"))  # as bytes: text mode would change the line ends on Windows

@@ -11,17 +11,14 @@ import tokenizers
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.text.batches import (
-    TEXTS_PER_CALL,
     PairRow,
     WordRow,
-    assemble_words,
     encode_batch_ids,
     encode_batch_pairs,
-    text_token_limit,
-    word_indices,
+    encode_batch_words,
 )
 from glassformer.text.build import TOKENIZER_FILES, build_engine, build_target_engine
-from glassformer.text.chat import Chat, ChatTemplates, render_all
+from glassformer.text.chat import Chat, render_all
 from glassformer.text.encode import (
     EncodeRequest,
     Encoding,
@@ -31,12 +28,9 @@ from glassformer.text.encode import (
     to_encoding,
 )
 from glassformer.text.engine import as_ids, as_pairs, as_text, as_texts, call_engine, framed_copy, guarded
-from glassformer.text.settings import TokenizerSettings, read_settings
+from glassformer.text.settings import ChatTemplates, TokenizerSettings, read_settings
 from glassformer.text.stages import Stages, stages_of
 from glassformer.text.vocabulary import TokenizerVocabulary
-
-CALL_OPTIONS = ("padding", "padding_side", "truncation", "max_length", "return_tensors")
-"""What `apply_chat_template` hands on to the call that encodes its text."""
 
 
 class Tokenizer(TokenizerVocabulary):
@@ -88,7 +82,7 @@ class Tokenizer(TokenizerVocabulary):
         folder = Path(folder)
         settings = read_settings(folder, model_type)
         templates = ChatTemplates.read(folder, settings.config)
-        return cls(build_engine(folder, settings), settings, templates)
+        return cls(build_engine(folder, settings), settings, templates).with_target(folder)
 
     @classmethod
     def find(cls, folder: Path, *, model_type: str | None = None) -> Tokenizer | None:
@@ -103,6 +97,19 @@ class Tokenizer(TokenizerVocabulary):
         settings = read_settings(folder, model_type)
         engine = build_target_engine(folder, settings)
         return None if engine is None else cls(engine, settings)
+
+    @property
+    def target(self) -> Tokenizer:
+        """The tokenizer of what a model writes: another one where source and target have a vocabulary each (Marian).
+
+        Raises: DataError: its files are missing.
+        """
+        if self._target is None and self._needs_target:
+            raise DataError(
+                "this model writes with another vocabulary than it reads, and its folder has no tokenizer for that: "
+                "neither target.spm with target_vocab.json nor target_tokenizer.json"
+            )
+        return self._target or self
 
     # ── text to ids ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -143,7 +150,7 @@ class Tokenizer(TokenizerVocabulary):
             add_special_tokens=add_special_tokens,
             special_tokens_as_text=special_tokens_as_text,
             padding=padding,
-            padding_side=self.padding_side if padding_side is None else padding_side,
+            padding_side=self._settings.padding_side if padding_side is None else padding_side,
             truncation=truncation,
             truncation_side=self._settings.truncation_side,
             max_length=max_length,
@@ -159,7 +166,7 @@ class Tokenizer(TokenizerVocabulary):
         first, second = as_pairs(texts, pairs)
         engine, special = self._engine, request.add_special_tokens
         request = request.resolve(
-            self.model_max_length,
+            self._settings.model_max_length,
             pairs=second is not None,
             special_count=engine.num_special_tokens_to_add(second is not None) if special else 0,
         )
@@ -186,8 +193,13 @@ class Tokenizer(TokenizerVocabulary):
         add_generation_prompt: bool = False,
         continue_final_message: bool = False,
         tokenize: bool = True,
+        padding: bool | str = False,
+        padding_side: str | None = None,
+        truncation: bool | str = False,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
         return_dict: bool = True,
-        **options: Any,
+        **variables: Any,
     ) -> Any:
         """Render a conversation, or several, with the chat template, and encode the text.
 
@@ -195,32 +207,31 @@ class Tokenizer(TokenizerVocabulary):
 
         The template writes all special tokens itself, so none are added. As in the reference library, a special
         token in a message counts as one, so a message can imitate the end of another (prompt injection).
-
         Args:
             conversation: messages, each with "role" and "content"; or a list of conversations.
             tools, documents: passed to the template, in JSON's types.
             chat_template: a template, or the name of one of the tokenizer's; None = its default.
-            add_generation_prompt: end with the beginning of an assistant's message.
-            continue_final_message: end within the last message, so that it is continued.
+            add_generation_prompt, continue_final_message: end with the beginning of an assistant's message, or
+                within the last message, so that it is continued.
             tokenize: False gives the text · return_dict: False gives the ids alone.
-            options: padding, padding_side, truncation, max_length and return_tensors as in a call; all others are
-                variables of the template, such as `enable_thinking=False`.
-
+            padding, padding_side, truncation, max_length, return_tensors: as in a call.
+            variables: of the template, such as `enable_thinking=False`.
         Returns: an `Encoding`; for one conversation without tensors, of flat lists.
         Raises: DataError: messages of the wrong shape, no template, or one that fails.
         """
-        call_options = {name: options.pop(name) for name in CALL_OPTIONS if name in options}
         text = render_all(
             self._chat_templates.choose(chat_template, tools=tools is not None),
             conversation,
             special_tokens={f"{role}_token": token for role, token in self._roles.items()},
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
-            variables={"tools": tools, "documents": documents, **options},
+            variables={"tools": tools, "documents": documents, **variables},
         )
         if not tokenize:
             return text
-        encoding = self(text, add_special_tokens=False, **call_options)
+        lengths = {"padding": padding, "truncation": truncation, "max_length": max_length}
+        how = {"padding_side": padding_side, "return_tensors": return_tensors}
+        encoding = self(text, add_special_tokens=False, **lengths, **how)  # type: ignore[arg-type]
         return encoding if return_dict else encoding["input_ids"]
 
     @property
@@ -256,10 +267,8 @@ class Tokenizer(TokenizerVocabulary):
 
         Returns: ids and token types of each pair, and how many were truncated.
         """
-        firsts, seconds = as_texts(firsts), as_texts(seconds)
-        if len(firsts) != len(seconds):
-            raise DataError(f"each text needs one pair: got {len(firsts)} texts and {len(seconds)} pairs")
-        return encode_batch_pairs(self._engine, firsts, seconds, max_tokens, self.truncation_side)
+        first, second = as_pairs(firsts, seconds)
+        return encode_batch_pairs(self._engine, first, second or [], max_tokens, self.truncation_side)
 
     def batch_words(self, texts: Sequence[Sequence[str]], max_tokens: int | None) -> list[WordRow]:
         """The token ids of many texts of pre-split words, and the word index of each token.
@@ -274,15 +283,7 @@ class Tokenizer(TokenizerVocabulary):
         Args:
             max_tokens: longer rows are truncated to it, special tokens included; None: no truncation.
         """
-        limit = text_token_limit(max_tokens, sum(map(len, self._prefix_and_suffix)))
-        rows = []
-        for start in range(0, len(texts), TEXTS_PER_CALL):
-            batch = texts[start : start + TEXTS_PER_CALL]
-            encoded = self([" ".join(as_texts(words)) for words in batch], add_special_tokens=False).rows
-            for words, row in zip(batch, encoded, strict=True):
-                indices = word_indices(words, row.offsets)
-                rows.append(assemble_words(row.ids, indices, self._prefix_and_suffix, limit, self.truncation_side))
-        return rows
+        return encode_batch_words(self, texts, max_tokens)
 
     def in_language(self, code: str) -> Tokenizer:
         """The same tokenizer with another source language, whose code is one of the special tokens around a text.
@@ -337,7 +338,7 @@ class Tokenizer(TokenizerVocabulary):
             config["model_max_length"] = self.model_max_length
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "tokenizer.json").write_text(self._engine.to_str(pretty=True), encoding="utf-8")
+            self.save_engine(folder)
             for name, content in (("tokenizer_config.json", config), ("special_tokens_map.json", roles)):
                 text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
                 (folder / name).write_text(text, encoding="utf-8")

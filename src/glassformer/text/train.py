@@ -26,8 +26,8 @@ import tokenizers
 from tokenizers import AddedToken, models, pre_tokenizers, trainers
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.text.build import add_post_processor
 from glassformer.text.engine import guarded
-from glassformer.text.post_processor import add_post_processor
 from glassformer.text.sentencepiece import SPACE_MARKER
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.unigram import train_unigram

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import tokenizers
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.text.build import SAVED_TARGET_FILE, build_target_engine
 from glassformer.text.engine import as_ids, as_text, guarded, prefix_and_suffix
 from glassformer.text.settings import TokenizerSettings, complete_roles
 
@@ -41,6 +43,8 @@ class TokenizerVocabulary:
     def __init__(self, engine: tokenizers.Tokenizer, settings: TokenizerSettings) -> None:
         self._engine = engine
         self._settings = settings
+        self._target: Self | None = None
+        self._needs_target = settings.separate_target
         self._roles = complete_roles(settings, engine.get_vocab(True))
         self._special_ids = frozenset(
             number for number, token in engine.get_added_tokens_decoder().items() if token.special
@@ -75,6 +79,20 @@ class TokenizerVocabulary:
     def truncation_side(self) -> str:
         """ "right" or "left": where texts that are too long are cut."""
         return self._settings.truncation_side
+
+    def with_target(self, folder: Path) -> Self:
+        """This tokenizer with the target's of the same folder, where that has one of its own."""
+        engine = build_target_engine(folder, self._settings) if self._needs_target else None
+        self._target = None if engine is None else type(self)(engine, self._settings)
+        return self
+
+    def save_engine(self, folder: Path) -> None:
+        """Write `tokenizer.json`, and `target_tokenizer.json` where there is one. Raises: OSError."""
+        engines = {"tokenizer.json": self._engine}
+        if self._target is not None:
+            engines[SAVED_TARGET_FILE] = self._target.engine
+        for name, engine in engines.items():
+            (folder / name).write_text(engine.to_str(pretty=True), encoding="utf-8")
 
     @property
     def model_input_names(self) -> list[str]:

@@ -19,8 +19,7 @@ import numpy as np
 from glassformer.data.order import ShuffledOrder, example_generator
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Examples, Task
-from glassformer.tasks.loop import first_batch, micro_batches
-from glassformer.tasks.microbatch import MicroBatch
+from glassformer.tasks.microbatch import MicroBatch, micro_batches
 
 
 class BatchSampler:
@@ -64,14 +63,15 @@ class BatchSampler:
 
     def _starts(self, epoch: int) -> np.ndarray:
         """Where the steps of an epoch begin, and end: each as full as `batch_tokens` allows; cached for an epoch."""
-        cached = self._cached_starts  # once: the thread that makes steps ahead asks for the next epoch meanwhile
+        cached = self._cached_starts  # read once: the thread that loads ahead may replace it meanwhile
         if cached[0] != epoch:
             budget = self.options.batch_tokens or 0
             ends = np.cumsum(self.lengths[self.order.at(epoch, range(self.order.count))])
             starts, filled = [0], 0
             while starts[-1] < len(ends):
                 fits = int(np.searchsorted(ends, filled + budget, side="right"))
-                starts.append(max(fits, starts[-1] + 1))  # an example longer than the budget is a step of its own
+                # An example that is longer than the budget is a step of its own.
+                starts.append(max(fits, starts[-1] + 1))
                 filled = int(ends[starts[-1] - 1])
             self._cached_starts = cached = (epoch, np.asarray(starts, dtype=np.int64))
         return cached[1]
@@ -98,21 +98,14 @@ class BatchLoader:
         Args:
             position: of the step in its epoch · tokens, size: at most so many tokens and examples a micro-batch
         """
-        key = (epoch, position, tokens, size or 0)
-        loaded = (
-            self._prefetched[1].result()
-            if self._prefetched is not None and self._prefetched[0] == key
-            else self._load(*key)
-        )
-        after = (epoch, position + 1) if position + 1 < self.batch_sampler.steps_per_epoch(epoch) else (epoch + 1, 0)
-        following = (*after, tokens, size or 0)
+        key, ahead = (epoch, position, tokens, size or 0), self._prefetched
+        # After a rollback, or with smaller micro-batches, what was loaded ahead is not what is wanted.
+        loaded = ahead[1].result() if ahead is not None and ahead[0] == key else self._load(*key)
+        ends = position + 1 == self.batch_sampler.steps_per_epoch(epoch)
+        following = (*((epoch + 1, 0) if ends else (epoch, position + 1)), tokens, size or 0)
         self._executor = self._executor or ThreadPoolExecutor(1, thread_name_prefix="batch-loader")
         self._prefetched = (following, self._executor.submit(self._load, *following))
         return loaded
-
-    def dummy_batch(self) -> MicroBatch:
-        """A micro-batch for a process without a share, which must call the network as often as the others."""
-        return first_batch(self.task, self.examples)
 
     def close(self) -> None:
         """Stop prefetching, until the next call of `micro_batches`."""

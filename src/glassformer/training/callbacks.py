@@ -130,13 +130,7 @@ class Progress(Callback):
         quiet: show nothing · file: instead of standard error · seconds: between two plain lines
     """
 
-    def __init__(
-        self,
-        *,
-        quiet: bool = False,
-        file: TextIO | None = None,
-        seconds: float = SECONDS_PER_LINE,
-    ) -> None:
+    def __init__(self, *, quiet: bool = False, file: TextIO | None = None, seconds: float = SECONDS_PER_LINE) -> None:
         self.quiet = quiet
         self.file = file
         self.seconds = seconds

@@ -34,9 +34,8 @@ import torch
 
 import glassformer
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import error_reason, open_regular_file, safe_repr
+from glassformer.files import MAX_FILE_BYTES, error_reason, open_regular_file, parse_json_object, safe_repr
 from glassformer.files.atomic import flush_folder
-from glassformer.files.strict_json import MAX_JSON_BYTES, parse_json_object
 from glassformer.runs.folder import RunLock
 
 MANIFEST = "manifest.json"
@@ -288,7 +287,7 @@ def _read_manifest(folder: Path) -> Checkpoint:
     stream, _ = open_regular_file(path)
     with stream:
         try:
-            data = stream.read(MAX_JSON_BYTES)
+            data = stream.read(MAX_FILE_BYTES)
         except OSError as problem:
             raise WeightsError(f"{path}: cannot be read: {error_reason(problem)}") from problem
     content = parse_json_object(data, str(path))

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -27,11 +27,9 @@ from torch import Tensor, nn
 from glassformer.core.flow import Output
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
+from glassformer.model import Model
 from glassformer.models import Network
 from glassformer.tasks.microbatch import MicroBatch
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 
 class TrainingModule(nn.Module):
@@ -99,6 +97,7 @@ class Distributed:
 
     def process_seed(self, seed: int, step: int = 0) -> int:
         """A random seed of this process alone, so that no two processes drop the same neurons."""
+        # A prime above any usual number of steps, so that no process draws what another does some steps later.
         return (seed + 1_000_003 * self.rank + step) % 2**32
 
     def full_model(self, model: Model) -> Model:
@@ -159,8 +158,10 @@ class FSDP(DDP):
 
         for part in module.modules():
             if isinstance(part, Stack):
-                for block in part:
-                    fully_shard(block)
+                # Blocks that share parameters are gathered together, since a tensor belongs to one group.
+                groups = [list(part)] if part.spec.shared else [[block] for block in part]
+                for group in groups:
+                    fully_shard(cast(Any, group))
         fully_shard(module)
         return module
 
@@ -215,5 +216,6 @@ def init_distributed(device: torch.device, *, sharded: bool = False) -> tuple[Di
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     if not dist.is_initialized():
+        # The others wait minutes while the main process saves a large model on a slow disk.
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(minutes=10))
     return (FSDP if sharded else DDP)(device), device

@@ -13,7 +13,7 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -26,12 +26,11 @@ from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Network
 from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.base import Examples, Task
-from glassformer.tasks.loop import WINDOW, first_batch, run_batches
-from glassformer.tasks.microbatch import MicroBatch
-from glassformer.training import randomness
+from glassformer.tasks.microbatch import WINDOW, MicroBatch, dummy_batch, run_batches
 from glassformer.training.batch_loader import BatchLoader
 from glassformer.training.distributed import Distributed, TrainingModule
-from glassformer.training.state import TrainingState
+from glassformer.training.run_folder import TrainingState
+from glassformer.training.state import capture_rng, restore_rng
 
 
 class Diverged(GlassformerError):
@@ -51,20 +50,15 @@ def first_nonfinite_module(network: nn.Module, run: Callable[[], Any]) -> str | 
     """The first module whose output holds NaN or infinity while `run` is called; None where all are finite."""
     names: list[str] = []
 
-    def hook_for(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def check(module: nn.Module, inputs: Any, output: Any) -> None:
-            if not names and isinstance(output, Tensor) and not bool(output.isfinite().all()):
-                names.append(name)
+    def check(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        if not names and isinstance(output, Tensor) and not bool(output.isfinite().all()):
+            names.append(name)
 
-        return check
-
-    hooks = [module.register_forward_hook(hook_for(name)) for name, module in network.named_modules() if name]
-    try:
-        with torch.no_grad():
-            run()
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.no_grad():
+        for name, module in network.named_modules():
+            if name:
+                hooks.callback(module.register_forward_hook(partial(check, name)).remove)
+        run()
     return names[0] if names else None
 
 
@@ -137,7 +131,7 @@ class Gradients:
         Returns: this process's micro-batches, the mean loss, and the tokens, of all processes.
         Raises: ConfigError: out of memory with a single example.
         """
-        rng_states = randomness.capture()
+        rng_states = capture_rng()
         while True:
             batches = self.batch_loader.micro_batches(
                 state.epoch, state.position, self.micro_batch_tokens(state), self.micro_batch_size(state)
@@ -159,15 +153,16 @@ class Gradients:
                     ) from error
                 reason = str(error).split("\n")[0]
             self.network.zero_grad(set_to_none=True)
-            randomness.restore(rng_states)
+            restore_rng(rng_states)
             state.micro_batch_halvings += 1
             log("memory", step=state.step, pass_tokens=self.micro_batch_tokens(state), reason=reason)
 
     def accumulate(self, batches: list[MicroBatch]) -> tuple[float, int]:
         """Add up the gradients of micro-batches; the mean loss and the tokens, of all processes."""
-        # All processes call their network equally often: collective operations inside it wait for all.
-        rounds = self.distributed.all_reduce_max(len(batches))
-        dummy = self.batch_loader.dummy_batch() if rounds > len(batches) else batches[0]
+        # All processes call their network equally often, since collective operations inside it wait for all: one
+        # without a share runs the first example, which then counts for nothing.
+        rounds, loader = self.distributed.all_reduce_max(len(batches)), self.batch_loader
+        dummy = dummy_batch(loader.task, loader.examples) if rounds > len(batches) else batches[0]
         head = self.network.require_head()
         names = list(head.label_counts(dummy.labels))
         counted = [{"tokens": batch.tokens, **head.label_counts(batch.labels)} for batch in batches]
@@ -181,7 +176,9 @@ class Gradients:
             batch = batches[i] if i < len(batches) else dummy
             counts_at_all = float(i < len(batches))  # a dummy's loss is multiplied by 0
             with self.distributed.gradient_sync(self.wrapped_module, last=i == rounds - 1):
-                with self.autocast(), self._saved_tensors():
+                # What the backward pass needs may wait in the host's RAM, where an accelerator's is short.
+                offload = torch.autograd.graph.save_on_cpu() if self.options.offload else nullcontext()
+                with self.autocast(), offload:
                     losses = self.wrapped_module(batch.to(self.device))
                     loss = sum(x * (counts_at_all * weights[name]) for name, x in losses.items())
                 self.scaler.scale(loss).backward()
@@ -234,10 +231,6 @@ class Gradients:
         size = self.options.micro_batch_size
         return None if size is None else max(size >> state.micro_batch_halvings, 1)
 
-    def _saved_tensors(self) -> AbstractContextManager[Any]:
-        """Offload what the backward pass needs to the host's RAM, if the options say so."""
-        return torch.autograd.graph.save_on_cpu() if self.options.offload else nullcontext()
-
 
 class ValidationLoop:
     """Runs the network in eval mode, each process over a share of the examples.
@@ -279,7 +272,7 @@ class ValidationLoop:
         def keep_in_step(batches: int) -> None:
             """Call the network as often as the other processes: collective operations inside it wait for all."""
             for _ in range(self.distributed.all_reduce_max(batches) - batches):
-                self._call(first_batch(self.task, examples).to(self.gradients.device))
+                self._call(dummy_batch(self.task, examples).to(self.gradients.device))
 
         options, was_training = self.gradients.options, self.module.training
         self.module.eval()

@@ -227,6 +227,7 @@ def make_optimiser(
         raise ConfigError(f"epsilon is {epsilon}; it must be a small number above 0")
     groups = parameter_groups(network, **rates)
     if name == "adafactor":
+        # Each group has a rate of its own; the argument is one that torch wants all the same.
         return torch.optim.Adafactor(groups, lr=groups[0]["lr"])
     fused = groups[0]["params"][0].device.type in FUSED
     return torch.optim.AdamW(groups, betas=(beta1, beta2), eps=epsilon, fused=fused)

@@ -19,18 +19,18 @@ from typing import Any
 from glassformer.compression.adapters import adapt
 from glassformer.data.rows import RowSequence
 from glassformer.errors import ConfigError, nearest
+from glassformer.files import read_json_object
 from glassformer.files.atomic import atomic_file
-from glassformer.files.strict_json import read_json_object
 from glassformer.model import Model, load
 from glassformer.models.presets import PRESETS
 from glassformer.runs.config import RunConfig, TokenizerConfig, check_task_options, config_yaml
-from glassformer.runs.data import check_columns, read_splits
+from glassformer.runs.data import check_unused_columns, read_splits
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import Task, task_class
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.train import train_tokenizer
-from glassformer.training import randomness
 from glassformer.training.callbacks import Callback
+from glassformer.training.state import seed_all
 from glassformer.training.trainer import Trainer
 
 
@@ -42,10 +42,10 @@ def make_trainer(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Train
     kind = task_class(config.task)
     check_task_options(kind, config.objective)
     train, validation = read_splits(config, kind)
-    randomness.seed_all(config.training.seed)  # of a new head, too
+    seed_all(config.training.seed)  # of a new head, too
     model = _model(config, kind, train)
     task = kind(model, columns=config.data.columns or None, **config.objective)  # type: ignore[call-arg]
-    check_columns(train, task, config.data.ignore)
+    check_unused_columns(train, task, config.data.ignore)
     adapters = None
     if config.adapter is not None:
         # A new head has random weights, and is small: it is trained whole.
@@ -76,24 +76,34 @@ class SaveConfig(Callback):
             stream.write(config_yaml(self.config).encode())
 
 
+def head_overrides(
+    config: RunConfig, kind: type[Task], rows: RowSequence, scratch: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The keys of config.json that change: those of a head for the labels of these rows, and what the run overrides.
+
+    Args: scratch: the config of a model from scratch
+    """
+    # On the meta device a model has shapes and names alone.
+    header = None if config.model is None else load(config.model, task=kind.HEAD, device="meta")
+    known = (scratch or {}) if header is None else header.config
+    own = header is not None and not header.report.new
+    fitted = kind.head_config(rows, known, own=own, columns=config.data.columns, options=config.objective)
+    # Only what differs: where a label is overridden, `load` takes a head that the checkpoint lacks for a new one.
+    return {key: x for key, x in {**fitted, **config.overrides}.items() if known.get(key) != x}
+
+
 def _model(config: RunConfig, kind: type[Task], rows: RowSequence) -> Model:
     """The model, with a head for the labels that the rows have."""
-
-    def fitted(read: Mapping[str, Any], own: bool) -> dict[str, Any]:
-        changed = kind.head_config(rows, read, own=own, columns=config.data.columns, options=config.objective)
-        return {**changed, **config.overrides}
-
     if config.model is not None:
-        header = load(config.model, task=kind.HEAD, device="meta")  # shapes and names alone
-        overrides = fitted(header.config, own=not header.report.new)
-        changed = {key: value for key, value in overrides.items() if header.config.get(key) != value}
-        return load(config.model, task=kind.HEAD, overrides=changed, device=config.device)
+        overrides = head_overrides(config, kind, rows)
+        return load(config.model, task=kind.HEAD, overrides=overrides, device=config.device)
     config_json = _scratch_config(config)
     tokenizer = _tokenizer(config, kind, rows, str(config_json.get("model_type")))
     special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     known = {name: number for name, number in special.items() if number is not None}
     sized = {**config_json, "vocab_size": tokenizer.largest_id + 1, **known}
-    return Model.from_config(fitted(sized, own=False), task=kind.HEAD, tokenizer=tokenizer, device=config.device)
+    fitted = {**sized, **head_overrides(config, kind, rows, sized)}
+    return Model.from_config(fitted, task=kind.HEAD, tokenizer=tokenizer, device=config.device)
 
 
 def _tokenizer(config: RunConfig, kind: type[Task], rows: RowSequence, model_type: str) -> Tokenizer:

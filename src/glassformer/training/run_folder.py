@@ -1,4 +1,4 @@
-"""Run folder, as the trainer writes it: event log, checkpoints, and the best model so far.
+"""Run folder, as the trainer writes it: event log, checkpoints of the training state, and the best model so far.
 
 config.yaml       the effective configuration        checkpoints/   training states to resume from
 journal.jsonl     event log, step by step            model/         the best model so far, which anyone can load
@@ -6,26 +6,38 @@ journal.jsonl     event log, step by step            model/         the best mod
 
 from __future__ import annotations
 
+import math
 import shutil
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import error_reason, safe_repr
+from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock
+from glassformer.tasks.metrics.metric import greater_is_better
+from glassformer.training.callbacks import StepReport
 from glassformer.training.checkpoints import Checkpoints
 from glassformer.training.distributed import Distributed
-from glassformer.training.state import read_state, write_state
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
+from glassformer.training.state import (
+    capture_rng,
+    optimiser_tensors,
+    read_state,
+    restore_optimiser,
+    restore_rng,
+    seed_all,
+    write_state,
+)
 
 
 class RunFolder:
@@ -56,7 +68,9 @@ class RunFolder:
                     reason = error_reason(error)
                     raise ConfigError(f"{self.path}: the folder cannot be made: {reason}") from error
                 stack.enter_context(RunLock(self.path / "lock"))
-                self._recover_model(self.path)
+                old, model = self.path / f".{MODEL}.old", self.path / MODEL
+                if old.exists() and not model.exists():
+                    old.rename(model)  # a kill came between the two renames of `save_best_model`
             self.distributed.all_reduce_max(0)  # a barrier: the others wait until the folder exists
             self.event_log = stack.enter_context(EventLog(event_log_path(self.path, self.distributed.rank)))
             try:
@@ -96,25 +110,19 @@ class RunFolder:
             raise ConfigError(f"{self.path}: holds a run of another configuration: {what}; choose another folder")
         return read_state(checkpoint.folder)
 
-    def save_state(
+    def try_save(
         self, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any], identity: Mapping[str, Any]
-    ) -> Path | None:
-        """Save a checkpoint; its folder."""
-        if self.checkpoints is None:
-            return None
-        return self.checkpoints.save(
-            step, lambda folder: write_state(folder, tensors, values), about={"run": dict(identity)}
-        )
-
-    def try_save(self, step: int, *state: Any) -> tuple[bool, Path | None]:
-        """`save_state` by the main process; a disk that refuses is an error only after `max_failed_saves` in a row.
+    ) -> tuple[bool, Path | None]:
+        """Save a checkpoint by the main process; a disk that refuses is an error after `max_failed_saves` in a row.
 
         Returns: whether it is saved, which all processes know, and where.
         """
         error, path = None, None
-        if self.distributed.is_main:
+        if self.distributed.is_main and self.checkpoints is not None:
             try:
-                path = self.save_state(step, *state)
+                path = self.checkpoints.save(
+                    step, lambda folder: write_state(folder, tensors, values), about={"run": dict(identity)}
+                )
             except WeightsError as problem:
                 error = problem
         self._failed_saves = self.distributed.all_reduce_max(self._failed_saves + 1 if error else 0)
@@ -127,13 +135,6 @@ class RunFolder:
         if error:
             warnings.warn(f"step {step} is not saved: {error}", stacklevel=3)
         return False, None
-
-    @staticmethod
-    def _recover_model(folder: Path) -> None:
-        """Undo a kill between the two renames of `save_best_model`, which leaves the old model aside."""
-        old, path = folder / f".{MODEL}.old", folder / MODEL
-        if old.exists() and not path.exists():
-            old.rename(path)
 
     def save_best_model(self, model: Model) -> None:
         """Write beside the old model, then swap by renaming: a kill leaves one of them intact."""
@@ -151,7 +152,141 @@ class RunFolder:
         except OSError as error:
             raise WeightsError(f"{path}: the model cannot be written: {error_reason(error)}") from error
 
-    def load_best_weights(self, model: Model) -> None:
-        """Load the weights of the best model into a model."""
-        if self.path is not None:
-            model.take_weights(self.path / MODEL)
+
+# ------------------------------------------------------------------------------------------- the training state
+
+
+@dataclass
+class TrainingState:
+    """The counters of a run.
+
+    step: steps done · epoch, position: of the next step · tokens: seen, without padding
+    seconds, cpu_seconds: spent in all sessions, with validation and saves; CPU time is that of this process
+    skipped: steps skipped in a row · rollbacks: to a checkpoint; each halves the learning rate
+    micro_batch_halvings: after running out of memory
+    log_sums: sums since the last step in the event log · log_offsets: bytes of each process's event log
+    best, best_step, best_metrics: the best value of the main metric, its step, and all metrics there
+    validations_without_improvement: since then
+    """
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    skipped: int = 0
+    rollbacks: int = 0
+    micro_batch_halvings: int = 0
+    log_sums: dict[str, float] = field(default_factory=dict)
+    log_offsets: list[int] = field(default_factory=list)
+    best: float | None = None
+    best_step: int | None = None
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    validations_without_improvement: int = 0
+
+    def __post_init__(self) -> None:
+        self.start_clocks()
+
+    def start_clocks(self) -> None:
+        """Count time from now on."""
+        self._clocks = time.perf_counter(), time.process_time()
+
+    def update_clocks(self) -> None:
+        """Add the time since the last call to the counters."""
+        before = self._clocks
+        self.start_clocks()
+        self.seconds += self._clocks[0] - before[0]
+        self.cpu_seconds += self._clocks[1] - before[1]
+
+    def mean_since_log(self, report: StepReport) -> dict[str, float]:
+        """Add a step to what is logged next; the mean loss and the speed since the last logged step."""
+        seconds = report.tokens / report.tokens_per_s
+        added = {"steps": 1, "loss": report.loss, "tokens": report.tokens, "seconds": seconds}
+        self.log_sums = sums = {name: self.log_sums.get(name, 0) + value for name, value in added.items()}
+        return {"loss": sums["loss"] / sums["steps"], "tokens_per_s": sums["tokens"] / sums["seconds"]}
+
+    def note_validation(self, metrics: dict[str, float], metric: str) -> bool:
+        """Count a validation; whether it is the best so far."""
+        value = metrics[metric]
+        sign = 1 if greater_is_better(metric) else -1
+        better = math.isfinite(value) and (self.best is None or sign * value > sign * self.best)
+        self.validations_without_improvement = 0 if better else self.validations_without_improvement + 1
+        if better:
+            self.best, self.best_step, self.best_metrics = value, self.step, metrics
+        return better
+
+
+FORMER_NAMES = {
+    "place": "position",
+    "narrowed": "micro_batch_halvings",
+    "since": "log_sums",
+    "journals": "log_offsets",
+    "figures": "best_metrics",
+    "worse": "validations_without_improvement",
+}
+"""Counters in checkpoints of former versions → their names now."""
+
+
+def capture_state(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: Any,
+    state: TrainingState,
+    distributed: Distributed,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that decides how a run goes on, as tensors and values; a collective call of all processes."""
+    tensors = {f"weights.{name}": distributed.full_tensor(x) for name, x in _named_tensors(network)}
+    optimiser_state, optimiser_values = optimiser_tensors(optimizer, network.named_parameters())
+    tensors |= {f"optimiser.{name}": distributed.full_tensor(x) for name, x in optimiser_state.items()}
+    for key, x in capture_rng().items():
+        tensors |= {f"random.{rank}.{key}": one for rank, one in enumerate(distributed.all_gather(x))}
+    return tensors, {"state": asdict(state), "optimiser": optimiser_values, "scaler": scaler.state_dict()}
+
+
+def restore_state(
+    tensors: Mapping[str, Tensor],
+    values: Mapping[str, Any],
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: Any,
+    distributed: Distributed,
+    *,
+    seed: int,
+) -> TrainingState:
+    """Restore the state that `capture_state` took; a collective call.
+
+    A process that the run did not have before gets random generators of its own, from the seed and the step.
+    Raises: WeightsError: the checkpoint is of another network.
+    """
+    state = TrainingState(**{FORMER_NAMES.get(name, name): x for name, x in values["state"].items()})
+    for name, target in _named_tensors(network):
+        whole = tensors.get(f"weights.{name}")
+        if whole is None or whole.shape != target.shape:
+            raise WeightsError(f"the checkpoint does not hold {name} {list(target.shape)}; it is of another model")
+        with torch.no_grad():
+            target.copy_(distributed.shard_like(whole, target))
+    parameters = dict(network.named_parameters())
+    optimiser_state = {
+        name: distributed.shard_like(whole, parameters[name.partition("/")[0]])
+        for name, whole in _with_prefix(tensors, "optimiser.")
+        if name.partition("/")[0] in parameters
+    }
+    restore_optimiser(optimizer, network.named_parameters(), optimiser_state, values["optimiser"])
+    if values["scaler"]:
+        scaler.load_state_dict(values["scaler"])
+    own = dict(_with_prefix(tensors, f"random.{distributed.rank}."))
+    if own:
+        restore_rng(own)
+    else:
+        seed_all(distributed.process_seed(seed, state.step))
+    return state
+
+
+def _named_tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from network.named_parameters()
+    yield from network.named_buffers()
+
+
+def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Iterator[tuple[str, Tensor]]:
+    return ((name.removeprefix(prefix), x) for name, x in tensors.items() if name.startswith(prefix))

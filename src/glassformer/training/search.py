@@ -69,7 +69,8 @@ def search(
         MissingExtraError: Optuna is not installed.
     """
     optuna = import_optional("optuna", "optuna", "search", "hyperparameter search")
-    _check_arguments(direction, trials)
+    if trials < 1:
+        raise ConfigError(f"trials is {trials}; try at least 1")
     distributions = {name: _distribution(optuna, name, choice) for name, choice in space.items()}
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -85,13 +86,6 @@ def search(
         return SearchResult(metric, direction, _finished_trials(study))
     finally:
         optuna.logging.set_verbosity(verbosity)
-
-
-def _check_arguments(direction: str, trials: int) -> None:
-    if direction not in ("minimize", "maximize"):
-        raise ConfigError(f"direction is {direction!r}; it must be 'minimize' or 'maximize'")
-    if trials < 1:
-        raise ConfigError(f"trials is {trials}; try at least 1")
 
 
 # ------------------------------------------------------------------------------------------- one trial
@@ -136,7 +130,9 @@ def _run(optuna: Any, study: Any, trial: Any, make_trial: MakeTrial, metric: str
     except _TrialPrunedError:
         state = states.PRUNED
     except Exception as problem:
-        if isinstance(problem, _MissingMetricError) or not _due_to_hyperparameters(problem):
+        # Invalid options, a NaN loss, no memory: other settings may do better. Anything else is nobody's setting.
+        own = isinstance(problem, GlassformerError) and not isinstance(problem, TrainingStopped | _MissingMetricError)
+        if not own and not is_out_of_memory(problem):
             raise
         error = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
     finally:  # also after Ctrl-C: a trial without an error that failed counts for nothing, and is tried again
@@ -151,12 +147,6 @@ def _metric_value(metrics: Mapping[str, float], metric: str) -> float:
     return float(metrics[metric])
 
 
-def _due_to_hyperparameters(problem: Exception) -> bool:
-    """Invalid options, a NaN loss, or out of memory: other settings may do better."""
-    stopped = isinstance(problem, TrainingStopped)
-    return is_out_of_memory(problem) or (isinstance(problem, GlassformerError) and not stopped)
-
-
 # -------------------------------------------------------------------------------------------- the study
 
 
@@ -169,6 +159,8 @@ def _open_study(optuna: Any, path: Path, about: dict[str, Any]) -> Any:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
+    if about["direction"] not in ("minimize", "maximize"):
+        raise ConfigError(f"direction is {about['direction']!r}; it must be 'minimize' or 'maximize'")
     try:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size and b'"op_code"' not in path.read_bytes()[:200]:

@@ -1,32 +1,30 @@
-"""Training state: everything that resuming a run needs, and its files: safetensors, strict JSON, nothing as a pickle.
+"""Training state as tensors and values: random generators, optimizers, and files that hold both exactly, no pickle.
 
 state.safetensors   weights.…      every parameter and buffer, whole, to the bit
                     optimiser.…    optimizer state of each parameter: blocks.0.attn.qkv.weight/exp_avg
                     random.{rank}.…   random generators of each process
 state.json          step, position in the data, … {"betas": {"tuple": [0.9, 0.999]}, "worst": {"float": "inf"}}
+
+Dropout draws from torch's own generator, whose state is saved. What is random about an example (masks, noise, spans)
+depends on (seed, epoch, example) alone: in whatever order, by whichever process, the same.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+import random
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.files import safe_repr
-from glassformer.files.strict_json import read_json_object
-from glassformer.tasks.metrics.metric import greater_is_better
-from glassformer.training import randomness
-from glassformer.training.callbacks import StepReport
-from glassformer.training.distributed import Distributed
+from glassformer.files import read_json_object, safe_repr
 from glassformer.weights.read import open_file
 from glassformer.weights.write import check_storable, write_tensors
 
@@ -204,137 +202,64 @@ def _check_same(groups: list[dict[str, Any]], optimizer: Optimizer, name_of: Map
             )
 
 
-@dataclass
-class TrainingState:
-    """The counters of a run.
+# ------------------------------------------------------------------------------------------- random generators
 
-    step: steps done · epoch, position: of the next step · tokens: seen, without padding
-    seconds, cpu_seconds: spent in all sessions, with validation and saves; CPU time is that of this process
-    skipped: steps skipped in a row · rollbacks: to a checkpoint; each halves the learning rate
-    micro_batch_halvings: after running out of memory
-    log_sums: sums since the last step in the event log · log_offsets: bytes of each process's event log
-    best, best_step, best_metrics: the best value of the main metric, its step, and all metrics there
-    validations_without_improvement: since then
+
+def seed_all(seed: int) -> None:
+    """Seed the random generators of Python, numpy and torch, those of accelerators too.
+
+    Raises: ConfigError: not a whole number from 0 to 2^32 - 1: numpy takes no more, and torch's CPU generator would
+        take a larger one for another, smaller one.
     """
-
-    step: int = 0
-    epoch: int = 0
-    position: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    skipped: int = 0
-    rollbacks: int = 0
-    micro_batch_halvings: int = 0
-    log_sums: dict[str, float] = field(default_factory=dict)
-    log_offsets: list[int] = field(default_factory=list)
-    best: float | None = None
-    best_step: int | None = None
-    best_metrics: dict[str, float] = field(default_factory=dict)
-    validations_without_improvement: int = 0
-
-    def __post_init__(self) -> None:
-        self.start_clocks()
-
-    def start_clocks(self) -> None:
-        """Count time from now on."""
-        self._clocks = time.perf_counter(), time.process_time()
-
-    def update_clocks(self) -> None:
-        """Add the time since the last call to the counters."""
-        before = self._clocks
-        self.start_clocks()
-        self.seconds += self._clocks[0] - before[0]
-        self.cpu_seconds += self._clocks[1] - before[1]
-
-    def mean_since_log(self, report: StepReport) -> dict[str, float]:
-        """Add a step to what is logged next; the mean loss and the speed since the last logged step."""
-        seconds = report.tokens / report.tokens_per_s
-        added = {"steps": 1, "loss": report.loss, "tokens": report.tokens, "seconds": seconds}
-        self.log_sums = sums = {name: self.log_sums.get(name, 0) + value for name, value in added.items()}
-        return {"loss": sums["loss"] / sums["steps"], "tokens_per_s": sums["tokens"] / sums["seconds"]}
-
-    def note_validation(self, metrics: dict[str, float], metric: str) -> bool:
-        """Count a validation; whether it is the best so far."""
-        value = metrics[metric]
-        sign = 1 if greater_is_better(metric) else -1
-        better = math.isfinite(value) and (self.best is None or sign * value > sign * self.best)
-        self.validations_without_improvement = 0 if better else self.validations_without_improvement + 1
-        if better:
-            self.best, self.best_step, self.best_metrics = value, self.step, metrics
-        return better
+    if not 0 <= seed < 1 << 32:
+        raise ConfigError(f"a seed is a whole number from 0 to 2^32 - 1, got {seed}")
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
-FORMER_NAMES = {
-    "place": "position",
-    "narrowed": "micro_batch_halvings",
-    "since": "log_sums",
-    "journals": "log_offsets",
-    "figures": "best_metrics",
-    "worse": "validations_without_improvement",
-}
-"""Counters in checkpoints of former versions → their names now."""
+def capture_rng() -> dict[str, Tensor]:
+    """The states of all random generators, that of this process's accelerator included.
 
+    Returns: tensors by names such as `torch`, for a checkpoint.
 
-def capture_state(
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: Any,
-    state: TrainingState,
-    distributed: Distributed,
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything that decides how a run goes on, as tensors and values; a collective call of all processes."""
-    tensors = {f"weights.{name}": distributed.full_tensor(x) for name, x in _named_tensors(network)}
-    optimiser_state, optimiser_values = optimiser_tensors(optimizer, network.named_parameters())
-    tensors |= {f"optimiser.{name}": distributed.full_tensor(x) for name, x in optimiser_state.items()}
-    for key, x in randomness.capture().items():
-        tensors |= {f"random.{rank}.{key}": one for rank, one in enumerate(distributed.all_gather(x))}
-    return tensors, {"state": asdict(state), "optimiser": optimiser_values, "scaler": scaler.state_dict()}
-
-
-def restore_state(
-    tensors: Mapping[str, Tensor],
-    values: Mapping[str, Any],
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: Any,
-    distributed: Distributed,
-    *,
-    seed: int,
-) -> TrainingState:
-    """Restore the state that `capture_state` took; a collective call.
-
-    A process that the run did not have before gets random generators of its own, from the seed and the step.
-    Raises: WeightsError: the checkpoint is of another network.
+    Raises: ConfigError: numpy's global generator was replaced.
     """
-    state = TrainingState(**{FORMER_NAMES.get(name, name): x for name, x in values["state"].items()})
-    for name, target in _named_tensors(network):
-        whole = tensors.get(f"weights.{name}")
-        if whole is None or whole.shape != target.shape:
-            raise WeightsError(f"the checkpoint does not hold {name} {list(target.shape)}; it is of another model")
-        with torch.no_grad():
-            target.copy_(distributed.shard_like(whole, target))
-    parameters = dict(network.named_parameters())
-    optimiser_state = {
-        name: distributed.shard_like(whole, parameters[name.partition("/")[0]])
-        for name, whole in _with_prefix(tensors, "optimiser.")
-        if name.partition("/")[0] in parameters
+    _, words, gauss = random.getstate()
+    of_numpy: Any = np.random.get_state(legacy=False)
+    if of_numpy["bit_generator"] != "MT19937":
+        raise ConfigError(
+            f"numpy's global generator was replaced by {of_numpy['bit_generator']}; only MT19937 can be saved"
+        )
+    states = {
+        "python": torch.tensor(words, dtype=torch.int64),
+        "python.gauss": torch.tensor([] if gauss is None else [gauss], dtype=torch.float64),
+        "numpy": torch.tensor([*of_numpy["state"]["key"].tolist(), of_numpy["state"]["pos"]]),
+        "numpy.gauss": torch.tensor([of_numpy["gauss"]] if of_numpy["has_gauss"] else [], dtype=torch.float64),
+        "torch": torch.get_rng_state(),
     }
-    restore_optimiser(optimizer, network.named_parameters(), optimiser_state, values["optimiser"])
-    if values["scaler"]:
-        scaler.load_state_dict(values["scaler"])
-    own = dict(_with_prefix(tensors, f"random.{distributed.rank}."))
-    if own:
-        randomness.restore(own)
-    else:
-        randomness.seed_all(distributed.process_seed(seed, state.step))
-    return state
+    device = torch.accelerator.current_accelerator(check_available=True)
+    if device is not None:
+        states[f"torch.{device.type}"] = torch.get_device_module(device).get_rng_state()
+    return states
 
 
-def _named_tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from network.named_parameters()
-    yield from network.named_buffers()
+def restore_rng(states: Mapping[str, Tensor]) -> None:
+    """Restore the states that `capture_rng` took; that of an accelerator where there is one of its type.
 
-
-def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> Iterator[tuple[str, Tensor]]:
-    return ((name.removeprefix(prefix), x) for name, x in tensors.items() if name.startswith(prefix))
+    Raises: WeightsError: a state is missing, or not one.
+    """
+    try:
+        words, gauss = states["python"].tolist(), states["python.gauss"].tolist()
+        random.setstate((3, tuple(words), gauss[0] if gauss else None))
+        *keys, position = states["numpy"].tolist()
+        normal = states["numpy.gauss"].tolist()
+        np.random.set_state(("MT19937", np.array(keys, np.uint32), position, len(normal), *(normal or [0.0])))
+        torch.set_rng_state(states["torch"])
+        device = torch.accelerator.current_accelerator(check_available=True)
+        if device is not None and f"torch.{device.type}" in states:
+            torch.get_device_module(device).set_rng_state(states[f"torch.{device.type}"])
+    except KeyError as missing:
+        raise WeightsError(f"the state of the random generators lacks {missing}") from None
+    except (ValueError, TypeError, RuntimeError) as problem:
+        raise WeightsError(f"the state of the random generators cannot be restored: {problem}") from problem

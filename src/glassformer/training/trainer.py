@@ -25,20 +25,20 @@ from torch import Tensor
 
 from glassformer.deprecation import warn_former
 from glassformer.errors import ConfigError
+from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
+from glassformer.runs.folder import MODEL
 from glassformer.tasks.base import Examples, Task
-from glassformer.training import randomness
 from glassformer.training.batch_loader import BatchLoader, BatchSampler
 from glassformer.training.callbacks import Callback, GracefulShutdown, StepReport, TrainingStopped
 from glassformer.training.distributed import init_distributed
 from glassformer.training.gradients import Diverged, Gradients, ValidationLoop, is_finite
 from glassformer.training.optimiser import Schedule, make_optimiser, set_rate
-from glassformer.training.run_folder import RunFolder
-from glassformer.training.state import TrainingState, capture_state, restore_state
+from glassformer.training.run_folder import RunFolder, TrainingState, capture_state, restore_state
+from glassformer.training.state import seed_all
 
 if TYPE_CHECKING:
     from glassformer.compression.adapters import Adapters
-    from glassformer.model import Model
 
 RESUME_MAY_CHANGE = frozenset(
     "micro_batch_tokens micro_batch_size keep log_every max_skipped max_failed_saves save_every deterministic".split()
@@ -291,7 +291,7 @@ class Trainer:
         if saved is not None and not resume:
             raise ConfigError(f"{self.folder}: holds a run already; resume it, or choose another folder")
         if saved is None:
-            randomness.seed_all(self.distributed.process_seed(self.options.seed))
+            seed_all(self.distributed.process_seed(self.options.seed))
             self.run_folder.truncate_log(0)
             self.run_folder.log_event("begin", steps=self.steps, options=asdict(self.options))
             return
@@ -312,7 +312,7 @@ class Trainer:
         elif self.folder is not None:
             if self.adapters is not None:  # the best weights have them merged
                 self.adapters.remove()
-            self.run_folder.load_best_weights(self.model)
+            self.model.take_weights(self.folder / MODEL)
         result = TrainingResult(self.state.step, self.state.best_metrics, self.state.best_step, self.folder)
         ended = {"steps": result.steps, "figures": result.metrics, "best_step": result.best_step}
         self.run_folder.log_event("end", **ended, folder=None)

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from glassformer.errors import DataError
 from glassformer.files.parsing import json_value
-from glassformer.pages.standalone import page
-from glassformer.pages.tables import html_table, scroll_region
-from glassformer.runs.charts import COLUMNS, ROWS, number, ticks
-from glassformer.runs.curves import STATIC
+from glassformer.pages import html_table, scroll_region
+from glassformer.runs.charts import COLUMNS, number, ticks, y_axis
+from glassformer.runs.curves import chart_page
 
 Direction = Literal["minimize", "maximize"]
+STATES = ("complete", "pruned", "failed")
 
 
 @dataclass(frozen=True)
@@ -51,32 +51,34 @@ class SearchResult:
         sign = 1 if self.direction == "minimize" else -1
         return min(complete, key=lambda trial: sign * trial.metrics[self.metric], default=None)
 
+    @property
+    def settings(self) -> list[str]:
+        """The names of all settings."""
+        return list(dict.fromkeys(name for trial in self.trials for name in trial.settings))
+
     def ranked(self) -> list[Trial]:
         """Trials from the best to the worst; then the pruned ones, then the failed ones."""
         sign = 1 if self.direction == "minimize" else -1
-        states = ("complete", "pruned", "failed")
-        return sorted(
-            self.trials,
-            key=lambda t: (
-                states.index(t.state),
-                sign * t.metrics.get(self.metric, math.inf) if t.state != "failed" else 0,
-            ),
-        )
+
+        def rank(trial: Trial) -> tuple[int, float]:
+            value = 0 if trial.state == "failed" else sign * trial.metrics.get(self.metric, math.inf)
+            return STATES.index(trial.state), value
+
+        return sorted(self.trials, key=rank)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The headings, and a row a trial, the best first."""
-        names = list(dict.fromkeys(name for trial in self.trials for name in trial.settings))
         rows = [
             [
                 str(trial.number),
-                *(_cell(trial.settings.get(name)) for name in names),
+                *(_cell(trial.settings.get(name)) for name in self.settings),
                 _cell(trial.metrics.get(self.metric)),
                 trial.state + (f": {trial.error}" if trial.error else ""),
                 f"{trial.seconds:.1f}",
             ]
             for trial in self.ranked()
         ]
-        return ["trial", *names, self.metric, "state", "seconds"], rows
+        return ["trial", *self.settings, self.metric, "state", "seconds"], rows
 
     def to_dict(self) -> dict[str, Any]:
         """All results, as strict JSON can hold them."""
@@ -127,12 +129,11 @@ def trials_page(results: SearchResult) -> str:
     """The page as one self-contained HTML file without a script."""
     done = [trial for trial in results.trials if math.isfinite(trial.metrics.get(results.metric, math.nan))]
     best = results.best
-    counts = {state: sum(t.state == state for t in results.trials) for state in ("complete", "pruned", "failed")}
+    counts = {state: sum(t.state == state for t in results.trials) for state in STATES}
     counted = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    names = list(dict.fromkeys(name for trial in results.trials for name in trial.settings))
-    settings: dict[str, Callable[[Trial], Any]] = {"trial": lambda trial: trial.number}
-    settings |= {name: lambda trial, name=name: trial.settings.get(name) for name in names}  # type: ignore[misc]
-    charts = [_chart(name, value_of, done, results) for name, value_of in settings.items()] if done else []
+    values: dict[str, list[Any]] = {"trial": [trial.number for trial in done]}
+    values |= {name: [trial.settings.get(name) for trial in done] for name in results.settings}
+    charts = [_chart(name, across, done, results) for name, across in values.items()] if done else []
     body = [
         f"<main><h1>Search for the {'lowest' if results.direction == 'minimize' else 'highest'} "
         f"{escape(results.metric)}</h1><p class='dim'>{len(results.trials)} trials: {counted or 'none yet'}</p>",
@@ -144,8 +145,7 @@ def trials_page(results: SearchResult) -> str:
         else "",
         f"<h2>All trials</h2>{scroll_region('all trials', html_table(*results.table()))}</main>",
     ]
-    style = (STATIC / "page.css").read_text("utf-8")
-    return page(f"Search for {results.metric}", "\n".join(filter(None, body)), style=style)
+    return chart_page(f"Search for {results.metric}", body)
 
 
 def _best(best: Trial, metric: str) -> str:
@@ -153,31 +153,26 @@ def _best(best: Trial, metric: str) -> str:
     return f"<b>{escape(metric)} {number(best.metrics[metric])}</b>, trial {best.number}: {escape(settings)}"
 
 
-def _chart(name: str, value_of: Callable[[Trial], Any], done: Sequence[Trial], results: SearchResult) -> str:
+def _chart(name: str, settings: Sequence[Any], done: Sequence[Trial], results: SearchResult) -> str:
     """A scatter chart: a dot for each trial, over the values of a setting."""
-    across, marks = _scale([value_of(trial) for trial in done])
+    across, marks = _scale(settings)
     values = [trial.metrics[results.metric] for trial in done]
     room = (max(values) - min(values)) * 0.08 or 1.0
     low, high = min(values) - room, max(values) + room
-    rows = "".join(
-        f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/><text x="-7" y="{y}">{number(tick)}</text>'
-        for tick in ticks(low, high, ROWS)
-        if (y := f"{100 * (high - tick) / (high - low):.2f}%")
-    )
     columns = "".join(f'<text x="{x:.2f}%" y="100%" dy="18">{escape(text)}</text>' for x, text in marks)
     best = results.best
     dots = "".join(
-        f'<circle class="c0 trial {trial.state}" cx="{across(value_of(trial)):.2f}%" '
+        f'<circle class="c0 trial {trial.state}" cx="{across(setting):.2f}%" '
         f'cy="{100 * (high - value) / (high - low):.2f}%" r="{7 if trial is best else 4.5}">'
         f"<title>trial {trial.number}: {escape(results.metric)} {number(value)}, "
-        f"{escape(name)} {escape(_text(value_of(trial)))}</title></circle>"
-        for trial, value in zip(done, values, strict=True)
+        f"{escape(name)} {escape(_text(setting))}</title></circle>"
+        for trial, setting, value in zip(done, settings, values, strict=True)
     )
     label = f"{results.metric} of each trial over {name}; the table below has the numbers"
     return (
         f'<figure class="chart"><figcaption><h3>{escape(name)}</h3></figcaption>'
         f'<div class="plot" role="img" aria-label="{escape(label)}">'
-        f'<svg><g class="y">{rows}</g><g class="x">{columns}</g>{dots}</svg></div></figure>'
+        f'<svg><g class="y">{y_axis(low, high)}</g><g class="x">{columns}</g>{dots}</svg></div></figure>'
     )
 
 

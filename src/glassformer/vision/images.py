@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from glassformer.errors import DataError, MissingExtraError
+from glassformer.errors import DataError, import_optional
+from glassformer.files import read_bytes
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,12 +40,8 @@ def pillow() -> ModuleType:
 
     Raises: MissingExtraError: Pillow is not installed.
     """
-    try:
-        import PIL.Image
-        import PIL.ImageOps
-    except ImportError as error:
-        raise MissingExtraError("pillow", "vision", "reading images") from error
-    return PIL.Image
+    module: ModuleType = import_optional("PIL.Image", "pillow", "vision", "reading images")
+    return module
 
 
 def as_image_list(images: ImageInput | Sequence[ImageInput]) -> list[ImageInput]:
@@ -85,7 +82,7 @@ def check_pixels(what: str, height: int, width: int) -> None:
 
 def _from_file(path: Path) -> Image:
     module = pillow()
-    stream = io.BytesIO(_read_file(path))
+    stream = io.BytesIO(read_bytes(path, DataError, MAX_BYTES))
     try:
         opened = module.open(stream, formats=FORMATS)
     except module.DecompressionBombError:
@@ -98,19 +95,6 @@ def _from_file(path: Path) -> Image:
         raise _damaged_error(str(path), error) from error
     with opened:
         return _decode(str(path), opened, _upright)
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        if not path.is_file():  # reading a pipe could block for ever
-            raise DataError(f"{path}: is not a file; give the path of an image")
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if len(content) > MAX_BYTES:
-        raise DataError(f"{path}: has more than {MAX_BYTES // 2**20} MB; give a smaller image")
-    return content
 
 
 def _decode(what: str, image: Image, finish: Any) -> Image:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import read_json_object
 from glassformer.files.atomic import write_json
-from glassformer.text.files import read_json_object, read_optional_json_object
 from glassformer.vision.images import ImageInput, as_image_list, check_pixels, open_rgb
 from glassformer.vision.settings import read_settings
 
@@ -55,14 +55,16 @@ class ImageProcessor:
         Raises: DataError: a damaged file. ConfigError, UnsupportedError: as `read_settings`.
         """
         folder = Path(folder)
-        config = read_optional_json_object(folder / "processor_config.json").get("image_processor")
+        config = read_json_object(folder / "processor_config.json", DataError, strict=False, optional=True).get(
+            "image_processor"
+        )
         if config is None:
             if not (folder / "preprocessor_config.json").is_file():
                 return None
-            config = read_json_object(folder / "preprocessor_config.json")
+            config = read_json_object(folder / "preprocessor_config.json", DataError, strict=False)
         if not isinstance(config, Mapping):
             raise ConfigError(f"{folder / 'processor_config.json'}: image_processor must be an object")
-        kind = read_optional_json_object(folder / "config.json").get("model_type")
+        kind = read_json_object(folder / "config.json", DataError, strict=False, optional=True).get("model_type")
         return cls.from_config(config, model_type=kind if isinstance(kind, str) else "")
 
     def save(self, folder: Path | str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.files import safe_repr
 
 FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 """Resampling filters by their number in `resample`, which is Pillow's."""
@@ -106,7 +107,7 @@ def read_settings(config: Mapping[str, Any], model_type: str = "") -> Preprocess
     for key, value in unused.items():
         if key not in IGNORED_KEYS and value not in (False, [], {}):
             raise UnsupportedError(
-                f"{_PREFIX}{_quoted(key)[1:-1]} = {_quoted(value)} is not supported for images of kind {kind!r}; "
+                f"{_PREFIX}{safe_repr(key)[1:-1]} = {safe_repr(value)} is not supported for images of kind {kind!r}; "
                 f"remove the key if it changes no pixel{nearest(key, (*DEFAULTS['clip'], 'do_resize', 'do_rescale'))}"
             )
     return settings
@@ -127,7 +128,7 @@ def _kind(config: Mapping[str, Any], model_type: str) -> str:
             return kind
     supported = ", ".join(f"{name}ImageProcessor" for name in CLASS_PREFIXES)
     raise UnsupportedError(
-        f"{_PREFIX}image_processor_type is {_quoted(class_name)}; supported: {supported}, or the older names of these"
+        f"{_PREFIX}image_processor_type is {safe_repr(class_name)}; supported: {supported}, or the older names of these"
     )
 
 
@@ -185,9 +186,4 @@ def _colours(value: Any) -> np.ndarray:
 
 
 def _value_error(key: str, value: object, allowed: str) -> ConfigError:
-    return ConfigError(f"{_PREFIX}{key} is {_quoted(value)}; it must be {allowed}")
-
-
-def _quoted(value: object) -> str:
-    quoted = repr(value)
-    return quoted if len(quoted) <= 120 else quoted[:100] + "…"
+    return ConfigError(f"{_PREFIX}{key} is {safe_repr(value)}; it must be {allowed}")

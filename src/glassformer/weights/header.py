@@ -23,8 +23,7 @@ from typing import Any, BinaryIO
 import torch
 
 from glassformer.errors import WeightsError
-from glassformer.files import error_reason, open_regular_file, safe_repr
-from glassformer.files.strict_json import parse_json_object
+from glassformer.files import error_reason, open_regular_file, parse_json_object, safe_repr
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 MAX_TENSORS = 100_000
@@ -53,12 +52,13 @@ DTYPE_NAMES: Mapping[torch.dtype, str] = MappingProxyType({dtype: name for name,
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """Shape, dtype, size in bytes and file of a stored tensor, known without allocating it."""
+    """Shape, dtype, size in bytes, file and offset in it of a stored tensor, known without allocating it."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     bytes: int
     file: Path
+    begin: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def read_header(stream: BinaryIO, file_bytes: int, path: Path) -> Header:
         raise WeightsError(f"{path}: its header does not start with '{{'; it is damaged or another format")
     entries = parse_json_object(text, f"{path}: header")
     metadata = _metadata(entries.pop("__metadata__", {}), path)
-    return Header(_tensors(entries, file_bytes - 8 - header_bytes, path), metadata)
+    return Header(_tensors(entries, 8 + header_bytes, file_bytes, path), metadata)
 
 
 def _metadata(value: object, path: Path) -> dict[str, str]:
@@ -122,21 +122,22 @@ def _metadata(value: object, path: Path) -> dict[str, str]:
     return value
 
 
-def _tensors(entries: dict[str, Any], data_bytes: int, path: Path) -> dict[str, TensorInfo]:
+def _tensors(entries: dict[str, Any], data_begin: int, file_bytes: int, path: Path) -> dict[str, TensorInfo]:
     if len(entries) > MAX_TENSORS:
         raise WeightsError(f"{path}: declares {len(entries)} tensors; at most {MAX_TENSORS} are read")
     tensors: dict[str, TensorInfo] = {}
     spans: list[tuple[int, int, str]] = []
     for name, entry in entries.items():
-        info, begin = _tensor(name, entry, path)
+        info = _tensor(name, entry, data_begin, path)
         tensors[name] = info
+        begin = info.begin - data_begin
         spans.append((begin, begin + info.bytes, name))
-    _check_spans(sorted(spans), data_bytes, path)
+    _check_spans(sorted(spans), file_bytes - data_begin, path)
     return tensors
 
 
-def _tensor(name: str, entry: object, path: Path) -> tuple[TensorInfo, int]:
-    """Validate one entry by itself. Returns: what it declares, and the byte offset it begins at."""
+def _tensor(name: str, entry: object, data_begin: int, path: Path) -> TensorInfo:
+    """Validate one entry by itself. Returns: what it declares; its offsets count from `data_begin` in the file."""
 
     def refuse(what: str) -> WeightsError:
         return WeightsError(f"{path}: tensor {safe_repr(name)}: {what}")
@@ -164,7 +165,7 @@ def _tensor(name: str, entry: object, path: Path) -> tuple[TensorInfo, int]:
             f"shape {safe_repr(shape)} of {dtype_name} needs {needed} bytes, "
             f"data_offsets [{begin}, {end}] give {end - begin}"
         )
-    return TensorInfo(tuple(shape), dtype, needed, path), begin
+    return TensorInfo(tuple(shape), dtype, needed, path, data_begin + begin)
 
 
 def _is_size(value: object) -> bool:

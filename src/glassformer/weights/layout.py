@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.errors import WeightsError
-from glassformer.files import check_link, error_reason, safe_repr
-from glassformer.files.strict_json import read_json_object
+from glassformer.files import check_link, error_reason, read_json_object, safe_repr
 from glassformer.weights.header import MAX_TENSORS
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"

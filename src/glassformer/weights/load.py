@@ -11,7 +11,7 @@ In this module `ours` is the name of a parameter, `theirs` are the names of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,9 @@ from glassformer.deprecation import former_names
 from glassformer.errors import WeightsError, nearest
 from glassformer.weights.header import TensorInfo
 from glassformer.weights.name_table import table_mistakes
-from glassformer.weights.names import Fused, Rule, Slice, StackedExperts, Tied, TiedUnlessStored, WeightNames
+from glassformer.weights.names import Fused, FusedNoKeyBias, Rule, Slice, Tied, TiedUnlessStored, WeightNames
 from glassformer.weights.read import WeightFiles
+from glassformer.weights.renamed_checkpoint import RenamedCheckpoint
 from glassformer.weights.report import LoadReport, printable
 
 __all__ = [
@@ -40,42 +41,6 @@ LEGACY_NORM_NAMES = {"weight": "gamma", "bias": "beta"}
 """How checkpoints named the parameters of norms before 2019."""
 
 Parameters = dict[str, tuple[nn.Parameter, list[str]]]
-
-
-class RenamedCheckpoint:
-    """A checkpoint under the names of a recipe's table, where newer releases gave tensors other names.
-
-        the file                              the table
-        mlp.experts.down_proj [8, D, F]  ──>  block_sparse_moe.experts.0.w2 … experts.7.w2, each [D, F]
-
-    A part of a stack is a view of it: no number is read or copied before it is used.
-
-    Attributes:
-        tensors: name in the table → shape, dtype, bytes and file.
-    """
-
-    def __init__(self, checkpoint: WeightFiles, names: WeightNames) -> None:
-        self._checkpoint = checkpoint
-        # name in the table → name in the file, how that tensor is cut, which of its parts
-        self._sources: dict[str, tuple[str, StackedExperts | None, int]] = {}
-        self.tensors: dict[str, TensorInfo] = {}
-        for stored, info in checkpoint.tensors.items():
-            rule, targets = names.table_names(stored, info.shape)
-            if targets != [stored] and any(name in checkpoint.tensors for name in targets):
-                rule, targets = None, [stored]  # the file has both spellings: this one is a surplus
-            shapes = (None if rule is None else rule.shapes(info.shape)) or [info.shape]
-            for number, (name, shape) in enumerate(zip(targets, shapes, strict=True)):
-                self.tensors[name] = replace(info, shape=shape, bytes=info.bytes // len(shapes))
-                self._sources[name] = (stored, rule, number)
-
-    def read(self, name: str, *, transient: bool = False) -> Tensor:
-        """Read one tensor, memory-mapped where its offset in the file allows it.
-
-        Args: transient: as in `WeightFiles.read`.
-        """
-        stored, rule, number = self._sources[name]
-        tensor = self._checkpoint.read(stored, transient=transient)
-        return tensor if rule is None else rule.read(tensor)[number]
 
 
 @dataclass(slots=True)
@@ -135,7 +100,7 @@ def load_weights(
         if device.type == "meta":  # shapes are all that is asked for
             tensor = torch.empty(parameter.shape, dtype=dtype, device=device)
         else:
-            tensor = _read_parameter(tensors, rule, theirs, dtype, device)
+            tensor = _read_parameter(tensors, rule, theirs, parameter.shape, dtype, device)
         _assign(network, aliases, tensor)
         report.loaded.append(ours)
     for ours in (*plan.new, *plan.zeros):
@@ -254,14 +219,40 @@ def _check_new_size(plan: _LoadPlan, parameters: Parameters, dtype: torch.dtype)
         )
 
 
+def _read_fused(
+    tensors: RenamedCheckpoint,
+    rule: Fused,
+    theirs: list[str],
+    shape: torch.Size,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Tensor:
+    """Read what is several tensors in the file and one parameter here, such as q, k and v: mapped, or else copied."""
+    has_gap = isinstance(rule, FusedNoKeyBias)
+    if device.type == "cpu" and not has_gap:
+        mapped = tensors.read_together(theirs, dtype)
+        if mapped is not None:
+            return mapped.view(shape)
+    # Zeros only where some rows are in no file: filling memory takes as long as reading it.
+    fused = (torch.zeros if has_gap else torch.empty)(shape, dtype=dtype)
+    for name, rows in zip(theirs, rule.write(fused), strict=True):
+        tensors.read_into(name, rows)
+    return fused.to(device)
+
+
 def _read_parameter(
-    tensors: RenamedCheckpoint, rule: Rule, theirs: list[str], dtype: torch.dtype, device: torch.device
+    tensors: RenamedCheckpoint,
+    rule: Rule,
+    theirs: list[str],
+    shape: torch.Size,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> Tensor:
     """Read the tensors of one parameter and put them together, in this dtype and on this device."""
+    if isinstance(rule, Fused):
+        return _read_fused(tensors, rule, theirs, shape, dtype, device)
     # What is copied anyway is read through a mapping of its own, so that the pages of the file can be let go.
-    copied = device.type != "cpu" or any(
-        isinstance(rule, Fused) or tensors.tensors[name].dtype != dtype for name in theirs
-    )
+    copied = device.type != "cpu" or any(tensors.tensors[name].dtype != dtype for name in theirs)
     tensor = rule.read([tensors.read(name, transient=copied) for name in theirs])
     return tensor.to(device=device, dtype=dtype) if tensor.is_floating_point() else tensor.to(device)
 

@@ -4,6 +4,7 @@
     {side}.blocks.{i}.ffn.up   {side}.layers.{i}.fc1                   of encoder and decoder
     blocks.{i}.attn.qkv        h.{i}.(query|key|value)                 three of theirs, one of ours
     blocks.{i}.attn.qkv        h.{i}.(q|k|v)_proj           [H K K]    with so many heads each: grouped-query attention
+    blocks.{i}.attn.qkv        h.{i}.qkv                    [heads]    q, k and v of head after head
     blocks.{i}.attn.qkv.bias   h.{i}.(q_proj||v_proj).bias             keys have no bias: those rows are 0
     blocks.{i}.attn.out        h.{i}.c_proj                 ᵀ          transposed
     blocks.{i}.ffn.gate        h.{i}.gate_up                [0/2]      the first half of its rows
@@ -26,6 +27,7 @@ from typing import Any
 from glassformer.weights.names import (
     Fused,
     FusedNoKeyBias,
+    HeadByHead,
     Rule,
     Slice,
     StackedExperts,
@@ -50,6 +52,7 @@ class NameTable:
     prefix: str = ""
     ignored: tuple[str, ...] = ()
     renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
+    nested: Mapping[str, str] = field(default_factory=dict)
     zero_if_missing: tuple[str, ...] = ()
     unprefixed: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
@@ -78,6 +81,7 @@ class NameTable:
             prefix=self.prefixes.get(task, self.prefix),
             ignored=self.ignored,
             renamed=self.renamed,
+            nested=self.nested,
             zero_if_missing=self.zero_if_missing,
             prefixed=task not in self.unprefixed,
         )
@@ -117,6 +121,8 @@ def _rule(theirs: str, mark: str, spec: Any) -> str | Rule:
         attention = spec.blocks.blocks[0].attention
         heads = {"H": attention.heads, "K": attention.K}
         return Fused(full, tuple(heads[letter] for letter in mark[1:-1].split()))
+    if mark == "[heads]":
+        return HeadByHead(theirs, spec.blocks.blocks[0].attention.heads)
     if slices := re.fullmatch(r"\[(\d)/(\d)\]", mark):
         number, count = map(int, slices.groups())
         return Slice(theirs, (1,) * count, number)

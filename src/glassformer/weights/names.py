@@ -1,12 +1,13 @@
 """Weight name mapping: a checkpoint's tensor names to parameter names, as rules that can be inverted.
 
 A recipe's table maps each of our modules to the tensors of a checkpoint. A rule names a *stem* (a module); weight and
-bias follow. `{i}` and `{j}` are placeholders for the numbers in a path.
+bias follow. `{i}` and `{j}` are placeholders for the numbers in a path; a line for one number goes before theirs.
 
     "blocks.{i}.attn.out": "encoder.layer.{i}.attention.output.dense"                     the same tensor
     "blocks.{i}.attn.out": Transposed("h.{i}.attn.c_proj")                                 rows and columns swapped
     "blocks.{i}.attn.qkv": Fused(("…query", "…key", "…value"), sizes=(12, 4, 4))      three of theirs, one of ours
     "blocks.{i}.attn.qkv.bias": FusedNoKeyBias(("…query.bias", "…value.bias"), gap=1)       rows between are 0
+    "blocks.{i}.attn.qkv": HeadByHead("….query_key_value", heads=12)                     q, k and v of head after head
     "blocks.{i}.ffn.up": Slice("h.{i}.mlp.gate_up", sizes=(1, 1), number=1)             some rows of one of theirs
     "head.decoder.weight": Tied("cls.predictions.decoder.weight")                          shared with another of ours
     "head.decoder": TiedUnlessStored("lm_head", "embed.tokens")                            the same, or else shared
@@ -152,6 +153,20 @@ class Slice(Same):
 
 
 @dataclass(frozen=True)
+class HeadByHead(Same):
+    """A fused tensor whose rows are q, k and v of the first of `heads`, then of the second, …: ours has all q first."""
+
+    heads: int
+
+    def read(self, tensors: Sequence[Tensor]) -> Tensor:
+        by_head: Tensor = tensors[0].unflatten(0, (self.heads, 3, -1))
+        return by_head.transpose(0, 1).reshape(tensors[0].shape)
+
+    def write(self, ours: Tensor) -> list[Tensor]:
+        return [ours.unflatten(0, (3, self.heads, -1)).transpose(0, 1).reshape(ours.shape)]
+
+
+@dataclass(frozen=True)
 class Tied(Same):
     """Tied weights: the parameter is another name of one that is read already; a file's copy of it is not read."""
 
@@ -220,6 +235,7 @@ class WeightNames:
     head: ours → theirs, by full name
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
     renamed: full names below `prefix` that newer files have → the older ones in the rest of the table
+    nested: beginnings of full names in files of multimodal models, whose text part this is → in its own files
     zero_if_missing: parameters, by full name, that files may leave out because they are 0
     prefixed: files of a model with this head write the prefix; a table may know it only to read files of other heads
     """
@@ -229,6 +245,7 @@ class WeightNames:
     prefix: str = ""
     ignored: tuple[str, ...] = ()
     renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
+    nested: Mapping[str, str] = field(default_factory=dict)
     zero_if_missing: tuple[str, ...] = ()
     prefixed: bool = True
 
@@ -244,7 +261,8 @@ class WeightNames:
 
     def has_rule(self, ours: str) -> bool:
         """Whether the table has a rule for a parameter, by its own name or its module's."""
-        keys = (_with_placeholders(name)[0] for name in (ours, ours.rpartition(".")[0]))
+        names = (ours, ours.rpartition(".")[0])
+        keys = {*names, *(_with_placeholders(name)[0] for name in names)}
         return any(key in self.head or key in self.body for key in keys)
 
     def find(self, ours: str, *, prefixed: bool) -> tuple[Rule, list[str]]:
@@ -258,7 +276,7 @@ class WeightNames:
             (self.body, f"{self.prefix}." if prefixed and self.prefix else ""),
         ):
             for key, tail in ((ours, ""), (stem, f".{leaf}")):
-                pattern, numbers = _with_placeholders(key)
+                pattern, numbers = (key, {}) if key in table else _with_placeholders(key)
                 if pattern in table:
                     entry = table[pattern]
                     rule = Same(entry) if isinstance(entry, str) else entry
@@ -270,6 +288,10 @@ class WeightNames:
 
         Returns: how a stacked tensor is cut (None: it is not), and the names.
         """
+        for outer, own in self.nested.items():
+            if theirs.startswith(outer):
+                theirs = own + theirs.removeprefix(outer)
+                break
         bare = theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
         pattern, numbers = _with_placeholders(bare)
         entry = self.renamed.get(pattern)

@@ -29,8 +29,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import WeightsError
-from glassformer.files import error_reason, open_regular_file, safe_repr
-from glassformer.files.strict_json import parse_json_object
+from glassformer.files import error_reason, open_regular_file, parse_json_object, safe_repr
 from glassformer.weights.header import DTYPE_NAMES, MAX_TENSORS
 from glassformer.weights.write import write_tensors
 

@@ -1,7 +1,9 @@
 """Read checkpoints lazily: headers at once, tensors memory-mapped when they are used.
 
     open_checkpoint(folder) ──> WeightFiles ──> .tensors      name → shape, dtype, bytes, file
-                                           └──> .read(name)   the tensor, memory-mapped from the file
+                                           ├──> .read(name)   the tensor, memory-mapped from the file
+                                           ├──> .read_together(names)     several, mapped side by side
+                                           └──> .read_into(name, target)  its bytes, copied into a tensor
 
 A tensor from a safetensors file is a private (copy-on-write) mapping of the file: no byte is read before it is used,
 and training on it changes memory, never the file.
@@ -9,8 +11,10 @@ and training on it changes memory, never the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -20,9 +24,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from glassformer.errors import WeightsError
-from glassformer.files import error_reason, safe_repr
+from glassformer.files import error_reason, open_regular_file, safe_repr
 from glassformer.weights.header import MAX_TENSORS, Header, TensorInfo, read_file_header
 from glassformer.weights.layout import CheckpointLayout, find_weights
+from glassformer.weights.mapping import map_together
 from glassformer.weights.pickled import convert, read_ties
 
 __all__ = ["TensorInfo", "WeightFiles", "open_checkpoint", "open_file"]
@@ -119,6 +124,11 @@ def _merge_metadata(headers: Mapping[Path, Header]) -> dict[str, str]:
     return merged
 
 
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    """What tells a file from another one that took its place."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 class WeightFiles:
     """An open checkpoint: its tensors by name, read when they are used.
 
@@ -141,6 +151,8 @@ class WeightFiles:
         self._locations = dict(locations)
         self._folder = folder  # of converted pickles; goes with the checkpoint, closed or forgotten
         self._open: dict[Path, Any] = {}
+        self._streams: dict[Path, BufferedReader] = {}
+        self._stamps = {file: _stamp(os.stat(file)) for file in {at.file for at in locations.values()}}
         self._closed = False
 
     def read(self, name: str, *, transient: bool = False) -> torch.Tensor:
@@ -156,13 +168,7 @@ class WeightFiles:
         Raises: WeightsError: no such tensor, a closed checkpoint, a file that changed since it was opened, or
             a BOOL tensor that holds anything but 0 and 1 (torch may compute nonsense from such).
         """
-        if self._closed:
-            raise WeightsError(
-                f"{self.files[0].parent}: the checkpoint is closed; open it again to read {safe_repr(name)}"
-            )
-        if name not in self._locations:
-            raise WeightsError(f"{self.files[0].parent}: has no tensor {safe_repr(name)}; see WeightFiles.tensors")
-        location = self._locations[name]
+        location = self._locate(name)
         info = location.info
         try:
             tensor: torch.Tensor = self._handle(location.file, transient).get_tensor(location.name)
@@ -176,6 +182,63 @@ class WeightFiles:
             raise WeightsError(f"{info.file}: tensor {safe_repr(name)} is BOOL but holds bytes other than 0 and 1")
         # The format allows unaligned offsets; kernels may not.
         return tensor if tensor.data_ptr() % tensor.element_size() == 0 else tensor.clone()
+
+    def read_into(self, name: str, target: torch.Tensor) -> None:
+        """Read the bytes of one tensor into `target`, a contiguous CPU tensor of its dtype and number of elements.
+
+        For what is copied anyway: by `read` it would be mapped first, which costs several times the copy itself.
+
+        Raises: WeightsError: no such tensor, a closed checkpoint, or a file that changed since it was opened.
+        """
+        location = self._locate(name)
+        info = location.info
+        assert target.dtype == info.dtype and target.nbytes == info.bytes and target.is_contiguous()
+        view = target.reshape(-1).view(torch.uint8).numpy().data
+        try:
+            stream = self._stream(location.file, name)
+            stream.seek(info.begin)
+            while view and (count := stream.readinto(view)):
+                view = view[count:]
+        except OSError as problem:
+            raise WeightsError(
+                f"{info.file}: tensor {safe_repr(name)} cannot be read: {error_reason(problem)}"
+            ) from problem
+        if view:
+            raise WeightsError(f"{info.file}: tensor {safe_repr(name)} changed while the checkpoint was open")
+
+    def read_together(self, names: Sequence[str]) -> torch.Tensor | None:
+        """Read several tensors of one dtype as one vector, end to end, mapped without a copy.
+
+        Returns: None where their places in the files do not allow it: see `mapping.py`.
+        Raises: WeightsError: as `read_into`.
+        """
+        locations = [self._locate(name) for name in names]
+        infos = [location.info for location in locations]
+        if len({info.dtype for info in infos}) > 1 or infos[0].begin % infos[0].dtype.itemsize:
+            return None  # kernels may not take unaligned numbers
+        files = [self._stream(location.file, location.name).fileno() for location in locations]
+        memory = map_together([(file, info.begin, info.bytes) for file, info in zip(files, infos, strict=True)])
+        return None if memory is None else torch.frombuffer(memory, dtype=infos[0].dtype)
+
+    def _locate(self, name: str) -> _Location:
+        """Where an open checkpoint has a tensor."""
+        if self._closed:
+            raise WeightsError(
+                f"{self.files[0].parent}: the checkpoint is closed; open it again to read {safe_repr(name)}"
+            )
+        if name not in self._locations:
+            raise WeightsError(f"{self.files[0].parent}: has no tensor {safe_repr(name)}; see WeightFiles.tensors")
+        return self._locations[name]
+
+    def _stream(self, file: Path, name: str) -> BufferedReader:
+        """The file, open for reading. Raises: WeightsError: it is another one than the header came from."""
+        if file not in self._streams:
+            stream, _ = open_regular_file(file)
+            if _stamp(os.fstat(stream.fileno())) != self._stamps[file]:
+                stream.close()
+                raise WeightsError(f"{file}: tensor {safe_repr(name)} changed while the checkpoint was open")
+            self._streams[file] = stream
+        return self._streams[file]
 
     def _handle(self, file: Path, transient: bool) -> Any:
         if transient or file not in self._open:
@@ -191,6 +254,9 @@ class WeightFiles:
         while self._open:
             _, handle = self._open.popitem()
             handle.__exit__(None, None, None)
+        while self._streams:
+            _, stream = self._streams.popitem()
+            stream.close()
         if self._folder is not None:
             self._folder.cleanup()
 

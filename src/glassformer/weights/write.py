@@ -26,9 +26,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import WeightsError
-from glassformer.files import safe_repr
+from glassformer.files import read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, disk_errors, write_json
-from glassformer.files.strict_json import read_json_object
 from glassformer.weights.header import DTYPE_NAMES, DTYPES, MAX_HEADER_BYTES, MAX_TENSORS
 from glassformer.weights.layout import INDEX, SINGLE
 

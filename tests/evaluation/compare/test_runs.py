@@ -10,7 +10,7 @@ import pytest
 from glassformer import ConfigError
 from glassformer.cli.compare import compare as typed_compare
 from glassformer.cli.compare import whisker
-from glassformer.evaluation.compare.page import comparison_page
+from glassformer.evaluation.compare.comparison import comparison_page
 from glassformer.evaluation.compare.runs import compare_runs
 from glassformer.evaluation.runs import TrainedRun
 from glassformer.tasks.metrics.metric import Interval, differences

@@ -124,8 +124,8 @@ def test_words_and_their_tags(tab: Tabs, pages: dict[str, Path]) -> None:
     page = opened(tab, pages["tags"])
     wrong = page.locator(".word.wrong")
     assert [x.split() for x in wrong.all_inner_texts()] == [
-        ["Rome", "✗", "said", "O", "✓", "true", "B-LOC", "loss", "2.00"],
-        ["=Jeff", "✗", "said", "B-LOC", "✓", "true", "B-PER", "loss", "1.00"],
+        ["Rome", "✗", "predicted", "O", "✓", "true", "B-LOC", "loss", "2.00"],
+        ["=Jeff", "✗", "predicted", "B-LOC", "✓", "true", "B-PER", "loss", "1.00"],
     ]
     page.get_by_role("button", name="true B-PER, predicted B-LOC: 1").click()
     assert told(page).startswith("1 of 2") and page.locator(".word.found").count() == 1

@@ -28,7 +28,7 @@ def serve(models: dict[str, Model]) -> Iterator[Callable[..., Look]]:
     served: list[Look] = []
 
     def start(*texts: str, model: Model = models["bert"], **options: Any) -> Look:
-        made = Look(SessionRuns(model, **options), texts or TEXTS)
+        made = Look(SessionRuns(model.session_factory(), **options), texts or TEXTS)
         made.serve()
         served.append(made)
         return made

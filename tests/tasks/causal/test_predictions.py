@@ -21,7 +21,7 @@ from glassformer.tasks.causal.evaluation import STRETCH
 from glassformer.tasks.causal.task import Answers, Causal
 from glassformer.tasks.metrics.metric import intervals
 from glassformer.text.train import train_tokenizer
-from glassformer.training import randomness
+from glassformer.training.state import seed_all
 
 TEXT = "Once upon a time there was a little girl. She had a red ball, and a dog that ran after it. " * 40
 SHORT = [
@@ -34,7 +34,7 @@ SHORT = [
 @pytest.fixture(scope="module")
 def model() -> Model:
     """A fresh GPT-2 that reads 16 tokens."""
-    randomness.seed_all(1)
+    seed_all(1)
     tokenizer = train_tokenizer([TEXT], size=300)
     config = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 16}
     whole = {**config, "vocab_size": tokenizer.largest_id + 1, "eos_token_id": tokenizer.eos_token_id}

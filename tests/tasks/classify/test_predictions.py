@@ -11,8 +11,8 @@ import torch
 from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import DataError
 from glassformer.tasks.classify.task import Classify, labels_of
-from glassformer.tasks.loop import run_examples
 from glassformer.tasks.metrics.metric import intervals
+from glassformer.tasks.microbatch import run_examples
 from tests.tasks.word_pieces import check_scores, tiny_model
 
 TEXTS = ["time flies", "fruit flies", "an arrow", "a banana works", "time", "an arrow flies at time"] * 4

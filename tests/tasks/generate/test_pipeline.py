@@ -153,7 +153,7 @@ def test_draws_belong_to_texts_not_to_batches(gpt2: Path) -> None:
 def test_conversations(llama: Path, folder_of: Folders) -> None:
     import transformers
 
-    from glassformer.text.chat import ChatTemplates
+    from glassformer.text.settings import ChatTemplates
 
     model = glassformer.load(llama)
     model._tokenizer = model.tokenizer.__class__(

@@ -10,7 +10,7 @@ import pytest
 
 from glassformer import ConfigError
 from glassformer.tasks.metrics.rouge import rouge
-from glassformer.tasks.seq2seq.baselines import Lead, Lexicon, nearest
+from glassformer.tasks.seq2seq.baselines import Lead, Lexicon, nearest_targets
 
 
 def test_the_first_sentences_as_they_stand() -> None:
@@ -40,4 +40,4 @@ def test_a_lexicon_learns_which_word_is_which() -> None:
     translate = Lexicon(pairs)
     assert translate("Das Haus, ein Buch.") == "the house, a book."
     assert Lexicon([])("wie bitte?") == "wie bitte?"
-    assert nearest(pairs, ["ein Haus", "ein Buch"]) == ["the house", "a book"]
+    assert nearest_targets(pairs, ["ein Haus", "ein Buch"]) == ["the house", "a book"]

@@ -15,9 +15,8 @@ import torch
 import glassformer
 from glassformer import ConfigError, DataError
 from glassformer.tasks.tag import pipeline as tagging
-from glassformer.tasks.tag.pipeline import merged, windows_of
+from glassformer.tasks.tag.pipeline import merged, windows_of, words_in
 from glassformer.tasks.tag.task import Tag
-from glassformer.tasks.tag.words import words_in
 from glassformer.text import Tokenizer
 from tests.e2e.tiny_models import make_folder
 from tests.text import families
@@ -206,9 +205,9 @@ def test_chinese(tagger: Any, bert_folder: Path, tmp_path: Path, monkeypatch: An
     monkeypatch.setattr(tagging, "logits_of", logits_of)
     assert [(one.word, one.entity_group) for one in tag(text)] == [("北京", "PER"), ("Google", "ORG")]
 
-    from glassformer.tasks.tag.words import joined
+    from glassformer.tasks.tag.pipeline import join_unspaced
 
-    words, owners = joined(words_in(text), [0, 2, 4, -1])  # tokens: 我在, 北京, Google
+    words, owners = join_unspaced(words_in(text), [0, 2, 4, -1])  # tokens: 我在, 北京, Google
     assert [text[word.start : word.end] for word in words] == ["我在", "北京", "Google", "。"]
     assert owners == [0, 1, 2, -1]
 

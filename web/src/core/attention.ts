@@ -3,7 +3,7 @@
  *
  *     q · k · scale + bias ──hidden → −∞──> scores ──softmax──> probabilities ──Σ p v──> z
  *
- * The same definitions as in Python. Sums are taken in double precision; a row is made when it is asked for, and a
+ * Some models have a soft cap: cap · tanh(q · k · scale / cap) + bias. The same definitions as in Python. Sums are taken in double precision; a row is made when it is asked for, and a
  * map of T × S never exists as a whole.
  */
 
@@ -22,6 +22,8 @@ export interface Layer {
   keys: number;
   width: number;
   scale: number;
+  /** Soft cap of q · k · scale; null = none. */
+  scoreCap: number | null;
   /** [heads, T, E] */
   q: Floats;
   /** [kvHeads, S, E] */
@@ -31,6 +33,11 @@ export interface Layer {
   bias?: Floats;
   causal: boolean;
   window: number | null;
+}
+
+/** A product q · k, scaled, and softly capped where the model does that. */
+export function scaled(product: number, scale: number, cap: number | null): number {
+  return cap === null ? product * scale : cap * Math.tanh((product * scale) / cap);
 }
 
 /** Rows and columns of a tile. */
@@ -50,7 +57,7 @@ export function biasOf(layer: Layer, head: number, query: number): Floats | null
 
 /** One query's scores over all keys, −∞ where it may not look. [S] */
 export function scores(layer: Layer, head: number, query: number): Float64Array {
-  const { width, scale, q, k } = layer;
+  const { width, scale, scoreCap, q, k } = layer;
   const result = new Float64Array(layer.keys).fill(-Infinity);
   const bias = biasOf(layer, head, query);
   const from = (head * layer.queries + query) * width;
@@ -60,7 +67,7 @@ export function scores(layer: Layer, head: number, query: number): Float64Array 
     const to = (group + key) * width;
     let sum = 0;
     for (let i = 0; i < width; i++) sum += q[from + i] * k[to + i];
-    result[key] = sum * scale + (bias ? bias[key] : 0);
+    result[key] = scaled(sum, scale, scoreCap) + (bias ? bias[key] : 0);
   }
   return result;
 }

@@ -47,8 +47,8 @@ export class HttpTransport implements Transport {
 
   async neuron(session: Session, map: string, layer: number, head: number, query: number, keys: [number, number], signal?: AbortSignal): Promise<Neuron> {
     const frame = await this.frame("neuron", session, { map, layer, head, query, keys: keys.join(":") }, signal);
-    const { scale, kv_head, keys: keyRange } = frame.header as { scale: number; kv_head: number; keys: [number, number] };
-    return { map, layer, head, query, keys: keyRange, scale, kv_head, ...(frame.arrays as unknown as Pick<Neuron, "q" | "k" | "v" | "z" | "scores" | "probs" | "bias">) };
+    const { scale, score_cap, kv_head, keys: keyRange } = frame.header as Pick<Neuron, "scale" | "score_cap" | "kv_head" | "keys">;
+    return { map, layer, head, query, keys: keyRange, scale, score_cap, kv_head, ...(frame.arrays as unknown as Pick<Neuron, "q" | "k" | "v" | "z" | "scores" | "probs" | "bias">) };
   }
 
   async write(request: GenerationRequest, onLine: (line: TraceLine) => void, signal?: AbortSignal): Promise<void> {

@@ -121,6 +121,7 @@ export class InlineTransport implements Transport {
       ...row,
       keys,
       scale: data.scale,
+      score_cap: data.scoreCap,
       kv_head: group,
       q: data.q.slice(from, from + width),
       k: of(data.k),
@@ -242,8 +243,8 @@ const same = (requested: Options, options: Options): boolean => Object.entries(r
 function layerOf(frame: BinaryFrame, map: AttentionMap): Layer {
   const { q, k, v, bias } = frame.arrays as Record<string, Floats>;
   const { heads, kv_heads: kvHeads, head_width: width } = map;
-  const { layer, scale } = frame.header as { layer: number; scale: number };
-  return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, q, k, v, bias, ...maskOf(map, layer) };
+  const { layer, scale, score_cap: scoreCap } = frame.header as { layer: number; scale: number; score_cap: number | null };
+  return { heads, kvHeads, queries: q.length / heads / width, keys: k.length / kvHeads / width, width, scale, scoreCap, q, k, v, bias, ...maskOf(map, layer) };
 }
 
 /** base64(deflate(bytes)) → bytes */

@@ -33,7 +33,8 @@ export interface AttentionMap {
   causal: boolean;
   /** Sliding window of each layer, in tokens; null = unlimited. */
   windows: (number | null)[];
-  rotary: boolean;
+  /** Base of each layer's rotary positions; null = it has none. */
+  rotary_bases: (number | null)[];
   biased: boolean;
 }
 
@@ -161,6 +162,8 @@ export interface Neuron extends Row {
   /** Range of the keys for which `k` and `v` are here, half open. */
   keys: [number, number];
   scale: number;
+  /** Soft cap of q · k · scale; null = none. */
+  score_cap: number | null;
   kv_head: number;
   /** [E] */
   q: Float32Array | Float64Array;

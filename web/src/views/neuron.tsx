@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { number, visible } from "../core/format";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
-import { products, root, sharing, sum, whyHidden } from "./neuron/arithmetic";
+import { isRotated, products, root, sharing, sum, whyHidden } from "./neuron/arithmetic";
 import { diverging } from "./neuron/diverging-colours";
 import { Pages, Picker, Sweep } from "./neuron/picker";
 import { neuronFigure, scales, toPng, toSvg } from "./neuron/figure";
@@ -109,7 +109,8 @@ function Facts({ controller, numbers }: { controller: NeuronController; numbers:
   const group = numbers && sharing(map, numbers.row.kv_head);
   const facts = [
     group && shared(group, numbers.row.kv_head),
-    map.rotary && "q and k are shown after their rotation by position.",
+    numbers && isRotated(map, numbers.row.layer) && "q and k are shown after their rotation by position.",
+    numbers && numbers.row.score_cap !== null && `A soft cap keeps every score between −${numbers.row.score_cap} and ${numbers.row.score_cap}.`,
     map.biased && "A bias for the distance is added to each score.",
     map.causal && "A token sees only itself and what comes before it.",
     window !== null && `A token sees only what is less than ${window} tokens away.`,
@@ -165,7 +166,7 @@ function Rows({ controller, numbers }: { controller: NeuronController; numbers: 
           <span><b>k</b> what each key offers</span>
           <span><b>q ∘ k</b> match, dimension by dimension</span>
           <span class="neuron-r"><b>q · k</b> sum</span>
-          <span class="neuron-r"><b>score</b>{scaled}{map.biased && " + bias"}</span>
+          <span class="neuron-r"><b>score</b>{scaled}{row.score_cap !== null && `, cap ${number(row.score_cap)}`}{map.biased && " + bias"}</span>
           <span><b>softmax</b> share</span>
           <span><b>v</b> what it passes on</span>
         </div>
@@ -237,11 +238,11 @@ function Readout({ controller, numbers, at }: { controller: NeuronController; nu
 function tableOf(controller: NeuronController, { row, k }: Numbers): (string | number)[][] {
   const bias = row.bias;
   return [
-    ["query", "key", "key token", "q · k", "scale", ...(bias ? ["bias"] : []), "score", "probability", "hidden"],
+    ["query", "key", "key token", "q · k", "scale", ...(row.score_cap === null ? [] : ["soft cap"]), ...(bias ? ["bias"] : []), "score", "probability", "hidden"],
     ...controller.page.peek().map((key) => {
       const to = k.get(key);
       return [
-        row.query, key, controller.keys[key].text, to ? sum(products(row.q, to)) : "", row.scale, ...(bias ? [bias[key]] : []), row.scores[key], row.probs[key],
+        row.query, key, controller.keys[key].text, to ? sum(products(row.q, to)) : "", row.scale, ...(row.score_cap === null ? [] : [row.score_cap]), ...(bias ? [bias[key]] : []), row.scores[key], row.probs[key],
         whyHidden(controller.mask, controller.queries.length, controller.keys.length, row.query, key) ?? "",
       ];
     }),

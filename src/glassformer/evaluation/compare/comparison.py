@@ -1,4 +1,4 @@
-"""Comparison of systems: every metric with its confidence interval, its paired difference to the first, and the costs.
+"""Comparison of systems: every metric with its interval and paired difference to the first, the costs, and the page.
 
     trained runs, seeds, evaluations    runs.py     their saved predictions, scored by their task
     lead-3, a model, any function       texts.py    what they generate for the same rows, by ROUGE, or BLEU and chrF
@@ -12,11 +12,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 from glassformer.deprecation import former_attributes
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, minutes
-from glassformer.pages.tables import html_table, text_table
+from glassformer.pages import html_table, scroll_region, text_table
+from glassformer.runs.charts import COLOURS, number, ticks
+from glassformer.runs.curves import chart_page
 from glassformer.tasks.metrics.metric import Interval
 
 
@@ -98,11 +101,11 @@ class Comparison(ABC):
         """Headings and rows: for each metric every system, and its difference to the first."""
         rows = []
         for metric, digits in self.shown.items():
-            for number, one in enumerate(self.systems_with(metric)):
+            for i, one in enumerate(self.systems_with(metric)):
                 difference = one.differences.get(metric)
                 apart = (one.apart or "") if difference is None else difference.written(digits, signed=True)
                 label = f"{metric} *" if metric == self.metric else metric
-                rows.append(["" if number else label, one.name, one.metrics[metric].written(digits), apart])
+                rows.append(["" if i else label, one.name, one.metrics[metric].written(digits), apart])
         headings = ["", "", "95 % interval", "difference"]
         if len(self.systems) == 1:
             return headings[:-1], [row[:-1] for row in rows]
@@ -146,13 +149,147 @@ class Comparison(ABC):
         return html_table(*self.table(), self.caption) + html_table(*self.costs())
 
 
-def interval_range(values: Iterable[Interval]) -> tuple[float, float]:
-    """The range of an axis: all intervals, with a margin."""
+def interval_range(
+    values: Iterable[Interval], *, room: float = 0.04, flat: float = 0.05, least: float = 0.5
+) -> tuple[float, float]:
+    """The range of an axis: all intervals, with a margin.
+
+    Args: room: the margin, a share of their range · flat: of the value where all are one · least: where that is 0
+    """
     ends = [end for x in values for end in (x.low, x.value, x.high) if end is not None]
     low, high = min(ends), max(ends)
-    room = (high - low) * 0.04 or abs(high) * 0.05 or 0.5
-    return low - room, high + room
+    margin = (high - low) * room or abs(high) * flat or least
+    return low - margin, high + margin
 
 
-def _formatted(number: float | None, form: str) -> str:
-    return "" if number is None else format(number, form)
+def _formatted(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+# ------------------------------------------------------------------------------------------------- the page
+
+TICKS = 5
+
+STYLE = """
+.intervals { display: grid; gap: 0 14px; grid-template-columns: minmax(7rem, max-content) minmax(0, 1fr) max-content; }
+.intervals > li { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: center; }
+.intervals .who { max-width: 18rem; font-size: .88rem; overflow-wrap: anywhere; }
+.intervals .who::before { content: ""; display: inline-block; width: 9px; height: 9px; margin-right: 7px;
+  border-radius: 50%; background: var(--c); }
+.intervals .plain { --c: var(--edge); } .intervals .plain .who { color: var(--ink-3); }
+.intervals .said { font-size: .88rem; font-variant-numeric: tabular-nums; text-align: right; }
+.intervals svg { display: block; width: 100%; height: 32px; overflow: visible; }
+.intervals line { stroke: var(--c); stroke-width: 2.5; stroke-linecap: round; } .intervals circle { fill: var(--c); }
+.intervals .grid { stroke: var(--line); stroke-width: 1; }
+.intervals .first { stroke: var(--edge); stroke-width: 1; stroke-dasharray: 3 3; }
+.intervals text { fill: var(--ink-3); font-size: 11.5px; text-anchor: middle; }
+.intervals .axis svg { height: 18px; }
+.chart h2 .dim { font-weight: 400; }
+.texts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(17rem, 100%), 1fr)); gap: .75rem; }
+.texts > section { padding: .75rem .875rem; border: 1px solid var(--line); border-radius: .5rem; }
+.texts > section { background: var(--panel); } .texts > .reference { border-color: var(--accent); }
+.texts h3 { margin: 0 0 .375rem; color: var(--ink-3); font-size: .8125rem; overflow-wrap: anywhere; }
+.text { max-height: 24rem; overflow: auto; overflow-wrap: anywhere; white-space: pre-wrap; }
+[rowspan] { vertical-align: top; }
+.run { text-align: left; } tbody .run { font-weight: 400; }
+@media (max-width: 620px) {
+  .intervals { grid-template-columns: minmax(0, 1fr) max-content; }
+  .intervals svg { grid-column: 1 / -1; grid-row: 2; height: 24px; }
+  .intervals .axis svg { grid-row: 1; } .intervals .axis span { display: none; }
+}
+"""
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """The page as one self-contained HTML file without a script."""
+    apart = ""
+    if len(comparison.systems) > 1:
+        apart = (
+            "; the dashed line is where the first lies. Intervals that overlap do not make two systems alike: the "
+            "difference says, in bold where its interval leaves out zero"
+        )
+    body = [
+        f"<main><h1>{escape(comparison.title)}</h1><p class='dim'>{escape(comparison.caption)}.</p>",
+        f'<p class="dim">A dot is the value, the line its 95 % interval{apart}.</p>',
+        f'<div class="charts">{"".join(_metric_chart(name, comparison) for name in comparison.shown)}</div>',
+        "<h2>Metrics</h2>" + scroll_region("metrics", _metrics_table(comparison)),
+        "<h2>What they cost</h2>" + scroll_region("costs", html_table(*comparison.costs())),
+        *(f'<p class="dim">{escape(note)}</p>' for note in comparison.notes),
+    ]
+    if comparison.methods:
+        methods = html_table(["metric", "by"], list(comparison.methods.items()))
+        methods = methods.replace("<table>", '<table class="words">')
+        body.append("<h2>How it was computed</h2>" + scroll_region("methods", methods))
+    if comparison.examples:
+        body += ["<h2>What they wrote</h2>", *map(_example, comparison.examples)]
+    return chart_page(comparison.title, [*body, "</main>"], style=STYLE)
+
+
+def _metric_chart(name: str, comparison: Comparison) -> str:
+    """A chart of a metric: a dot and an interval for each system, on one scale."""
+    systems = comparison.systems_with(name)
+    low, high = interval_range(one.metrics[name] for one in systems)
+
+    def across(value: float) -> str:
+        return f"{100 * (value - low) / (high - low):.2f}%"
+
+    marks = [(across(tick), number(tick)) for tick in ticks(low, high, TICKS)]
+    grid = "".join(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="100%"/>' for x, _ in marks)
+    first = across(systems[0].metrics[name].value)
+    grid += f'<line class="first" x1="{first}" x2="{first}" y1="0" y2="100%"/>'
+    rows = []
+    for one in systems:
+        x = one.metrics[name]
+        start, end = (across(x.value if end is None else end) for end in (x.low, x.high))
+        # A colour for each run, grey for baselines.
+        colour = f"c{comparison.systems.index(one) % COLOURS}" if one.seeds else "plain"
+        rows.append(
+            f'<li class="{colour}"><span class="who">{escape(one.name)}</span>'
+            f'<svg aria-hidden="true">{grid}<line x1="{start}" x2="{end}" y1="50%" y2="50%"/>'
+            f'<circle cx="{across(x.value)}" cy="50%" r="5"/></svg>'
+            f'<span class="said">{escape(x.written(comparison.shown[name]))}</span></li>'
+        )
+    axis = "".join(f'<text x="{x}" y="12">{text}</text>' for x, text in marks)
+    wide = " wide" if name == comparison.metric else ""
+    better = f" · {'higher' if comparison.higher else 'lower'} is better" * (name == comparison.metric)
+    return (
+        f'<figure class="chart{wide}"><figcaption><h2>{escape(name)}<span class="dim">{better}</span></h2></figcaption>'
+        f'<ul class="intervals">{"".join(rows)}'
+        f'<li class="axis" aria-hidden="true"><span></span><svg>{axis}</svg><span></span></li></ul></figure>'
+    )
+
+
+def _metrics_table(comparison: Comparison) -> str:
+    """The table of metrics; differences whose interval leaves out zero are bold."""
+    headings, rows = comparison.table()
+    others = "".join(f'<th scope="col">{escape(name)}</th>' for name in headings[2:])
+    head = f'<th scope="col">metric</th><th scope="col" class="run">system</th>{others}'
+    cells = iter(rows)
+    body = []
+    for metric in comparison.shown:
+        systems = comparison.systems_with(metric)
+        for row, one in enumerate(systems):
+            name, who, *values = map(escape, next(cells))
+            significant = metric in one.differences and one.differences[metric].leaves_out_zero
+            group = f'<th scope="rowgroup" rowspan="{len(systems)}">{name}</th>' if row == 0 else ""
+            if significant:
+                values[-1] = f"<b>{values[-1]}</b>"
+            written = "".join(f"<td>{value}</td>" for value in values)
+            body.append(f'<tr>{group}<th scope="row" class="run">{who}</th>{written}</tr>')
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def _example(example: ExampleRow) -> str:
+    """A row: its text, folded; its references, and what each system wrote, side by side."""
+    texts = [("reference", text, ' class="reference"') for text in example.references]
+    texts += [(name, text, "") for name, text in example.outputs.items()]
+    return (
+        f"<article><details><summary>line {example.line}: the text, {len(example.text.split()):,} words</summary>"
+        f'<div class="text" dir="auto" tabindex="0">{escape(example.text)}</div></details><div class="texts">'
+        + "".join(
+            f'<section{kind}><h3>{escape(name)}</h3><div class="text" dir="auto">{escape(text) or "(nothing)"}</div>'
+            "</section>"
+            for name, text, kind in texts
+        )
+        + "</div></article>"
+    )

@@ -23,8 +23,8 @@ from glassformer.data.rows import RowSequence, read_rows
 from glassformer.engine.prepare import PackedLinear, prepare, unprepare
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
+from glassformer.files import read_json_object
 from glassformer.files.parsing import json_value, parse_dataclass
-from glassformer.files.strict_json import read_json_object
 from glassformer.runs.data import sample_rows
 from glassformer.runs.event_log import event_log_path, read_run
 from glassformer.runs.folder import CONFIG, METRICS, MODEL, run_name
@@ -174,10 +174,7 @@ class ComparedModel:
 
 
 def load_compared_model(
-    source: str,
-    *,
-    task: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    source: str, *, task: str | None = None, columns: Mapping[str, str] | None = None
 ) -> ComparedModel:
     """Load a run folder, or a model with a head for the task.
 

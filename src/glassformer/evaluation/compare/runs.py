@@ -49,7 +49,7 @@ class RunComparison(Comparison):
 
     @property
     def caption(self) -> str:
-        better = "" if self.higher else " (less is better)"
+        better = "" if self.higher else " (lower is better)"
         runs = [one for one in self.systems if one.seeds]
         several = [one for one in runs if one.seeds > 1]
         names = ", ".join(f"{one.name} ({one.seeds} seeds)" if one in several else one.name for one in runs)

@@ -21,10 +21,10 @@ from glassformer.errors import ConfigError, DataError, MissingExtraError
 from glassformer.evaluation.compare.costs import Cost, minutes, read_cost
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport, rename_former_keys
 from glassformer.evaluation.runs import TrainedRun, open_run
+from glassformer.files import read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.files.parsing import parse_dataclass
-from glassformer.files.strict_json import read_json_object
-from glassformer.pages.tables import html_table, text_table
+from glassformer.pages import html_table, text_table
 from glassformer.runs.folder import seed_folders
 from glassformer.tasks.metrics.metric import LEVEL, Interval
 

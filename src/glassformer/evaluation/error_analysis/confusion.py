@@ -20,6 +20,7 @@ from glassformer.deprecation import former_names
 from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.error_analysis.errors import label_kind, scored_tokens
 from glassformer.files import safe_repr
+from glassformer.tasks.metrics.classes import confusion_matrix as count_pairs
 from glassformer.tasks.predictions import Prediction
 
 Normalise = Literal["true", "said"] | None
@@ -133,13 +134,8 @@ def confusion_matrix(records: Sequence[Prediction], names: Sequence[str] | None 
             f"the predictions have the class {safe_repr(unknown[0])}, which is none of {', '.join(ordered[:10])}"
         )
     number = {name: i for i, name in enumerate(ordered)}
-    counts = np.zeros((len(ordered), len(ordered)), dtype=np.int64)
-    np.add.at(
-        counts,
-        tuple(np.array([(number[a], number[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2).T),
-        1,
-    )
-    return ConfusionMatrix(ordered, counts)
+    true, predicted = np.array([(number[a], number[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2).T
+    return ConfusionMatrix(ordered, np.array(count_pairs(true, predicted, len(ordered))))
 
 
 # ---------------------------------------------------------------------------------------------- the picture

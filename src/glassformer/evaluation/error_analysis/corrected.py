@@ -20,7 +20,7 @@ from typing import Any
 from glassformer.data.rows import write_rows
 from glassformer.errors import DataError
 from glassformer.evaluation.runs import TRAIN, VALIDATION, EvaluatedSplit
-from glassformer.pages.tables import html_table
+from glassformer.pages import html_table
 from glassformer.runs.folder import CONFIG
 from glassformer.tasks.base import task_class
 from glassformer.tasks.predictions import Prediction

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from glassformer.deprecation import former_names
-from glassformer.pages.tables import html_table, text_table
+from glassformer.pages import html_table, text_table
 from glassformer.tasks.predictions import Prediction
 
 Kind = Literal["classes", "labels", "number", "tags", "texts"]

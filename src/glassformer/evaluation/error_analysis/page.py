@@ -32,8 +32,7 @@ from glassformer.evaluation.error_analysis.errors import (
     total_loss,
 )
 from glassformer.evaluation.evaluate import EvaluationReport, null_for_nan
-from glassformer.pages.standalone import json_script, page, write_page
-from glassformer.pages.tables import html_table, scroll_region
+from glassformer.pages import html_table, json_script, page, scroll_region, write_page
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.predictions import Prediction

@@ -57,18 +57,8 @@ def write_sheet(path: Path, records: Sequence[Prediction], worst: int = DEFAULT_
     kind, roles = _require_labels(records), list(records[0].row)
     chosen = sort_by_loss(records)[:worst]
     texts = ["word", "text"] if kind == "tags" else roles
-    columns = [
-        "index",
-        "where",
-        "row",
-        *texts,
-        "label",
-        "said",
-        "probability",
-        "loss",
-        "correction",
-        "comment",
-    ]
+    columns = ["index", "where", "row", *texts, "label", "said"]
+    columns += ["probability", "loss", "correction", "comment"]
     try:
         # utf-8-sig: with the mark by which spreadsheets know UTF-8
         with path.open("x", encoding="utf-8-sig", newline="") as file:
@@ -306,7 +296,8 @@ def _delimiter(text: str, columns: Sequence[str]) -> str:
 
 def _whole_number(cell: str) -> int | None:
     text = cell.strip()
-    return int(text) if text.isascii() and text.isdigit() else None  # isdigit alone takes ², and int would not
+    # `isdigit` takes ², too, which `int` does not.
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _label_at(record: Prediction, word: int) -> Any:

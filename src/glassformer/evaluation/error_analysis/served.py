@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,10 +24,8 @@ from glassformer.explorer.http import Endpoint
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.standalone_page import StandalonePage
+from glassformer.model import Model
 from glassformer.tasks.predictions import Prediction
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 MAX_LAYER_BYTES = 2_000_000
 """Maximum bytes of exact layers in the explorer page of a row."""
@@ -43,7 +40,7 @@ class ServedErrors(PageServer):
     """
 
     def __init__(self, page: ErrorsPage, model: Model, port: int | None = None) -> None:
-        super().__init__(SessionRuns(model))
+        super().__init__(SessionRuns(model.session_factory()))
         routes = [
             Route("/errors", _static(_page_shell(page.title), "text/html")),
             Route("/errors/page.css", _static(page_style(), "text/css")),
@@ -68,7 +65,7 @@ def write_explorer_pages(
     Returns: index of a prediction → its page, relative to the parent of the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    runs, written = SessionRuns(model), {}
+    runs, written = SessionRuns(model.session_factory()), {}
     try:
         for done, record in enumerate(records, start=1):
             texts, file = explorer_texts(record), f"row-{record.index}.html"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glassformer.tasks.base import Baseline, Dataset
-from glassformer.tasks.causal.token_losses import score_prediction
+from glassformer.tasks.causal.evaluation import score_prediction
 from glassformer.tasks.columns import text_of
 from glassformer.tasks.predictions import Prediction
 
@@ -121,6 +121,8 @@ def _xz_losses(task: LanguageModelTask, train: Dataset, predictions: Sequence[Pr
 
 def compressed(before: str, text: str) -> int:
     """How many bytes more xz needs for a text, when it has seen another before."""
+    # A character takes up to four bytes: the window reaches back over all of `before`. No container, whose header and
+    # checksum would count as text.
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 4 * TRAINING_CHARACTERS}]
 
     def size(raw: str) -> int:

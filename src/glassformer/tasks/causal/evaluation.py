@@ -8,8 +8,9 @@ window has scored yet count, so that nearly each has much context before it:
     window 2            ·  ·  ·  t6 t7 t8          block 6, stride 3: reads t3 … t8, scores t6 … t8
     window 3                     ·  ·  ·  t9
 
-Nothing stands before t0: it counts as one of V tokens that are all as likely. So the losses of all tokens are what it
-takes to write the text down, and divided by its characters they can be compared between tokenizers.
+The loss of a token is -ln p, in nats; its mean over tokens is the loss, whose exponential is the perplexity. Nothing
+stands before t0: it counts as one of V tokens that are all as likely. So the losses of all tokens are what it takes to
+write the text down, and divided by its characters they can be compared between tokenizers.
 
 Source: bits per character: Shannon 1951, "Prediction and entropy of printed English".
 """
@@ -19,22 +20,108 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError
-from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress
-from glassformer.tasks.causal.baselines import language_baselines
-from glassformer.tasks.causal.token_losses import loss_sums, perplexity, score_prediction, token_losses
+from glassformer.core.flow import Output
+from glassformer.core.heads import not_none, single_tensor
+from glassformer.core.language_heads import TokenPrediction
+from glassformer.core.losses import CHUNK_LOGITS, IGNORE_INDEX
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Examples, Progress, Task
 from glassformer.tasks.columns import check_columns, text_of
-from glassformer.tasks.metrics.metric import BootstrapSums
-from glassformer.tasks.microbatch import IGNORE_INDEX, Example
+from glassformer.tasks.metrics.metric import BootstrapSums, perplexity
+from glassformer.tasks.microbatch import TOKENS, Example, MicroBatch, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.windows import LanguageTask, encode_texts, ids_without_special_tokens
 from glassformer.text.engine import prefix_and_suffix
+
+
+@dataclass(frozen=True)
+class TokenLosses:
+    """The loss of each label of an example that counts, in their order.
+
+    losses: in nats · true, top_token: the token that stands there, and the one that the model finds most likely. [n]
+    """
+
+    losses: np.ndarray
+    true: np.ndarray
+    top_token: np.ndarray
+
+
+def token_losses(
+    task: Task, examples: Examples | Sequence[Example], progress: Progress | None = None
+) -> Iterator[TokenLosses]:
+    """The losses of the labels of each example.
+
+    Logits are held for one micro-batch, of as many tokens as `CHUNK_LOGITS` numbers do for, but never less than an
+    example.
+
+    Args: progress: called with how many more examples are done
+    Raises: UnsupportedError: the head says no words.
+    """
+    head = task.model.network.head
+    if not isinstance(head, TokenPrediction):
+        raise UnsupportedError(
+            f"{type(head).__name__} gives no probability for each word of a vocabulary, so there is no perplexity"
+        )
+    tokens = min(TOKENS, max(1, CHUNK_LOGITS // head.decoder.out_features))
+    return run_examples(task, examples, read=partial(_read, head), tokens=tokens, progress=progress)
+
+
+def _read(head: TokenPrediction, output: Output, item: MicroBatch) -> list[TokenLosses]:
+    labels = head.align_labels(single_tensor(item.labels))
+    counted = labels != IGNORE_INDEX
+    logits, true = not_none(output.logits)[counted].float(), labels[counted]
+    losses = logits.logsumexp(-1) - logits.gather(-1, true[:, None])[:, 0]
+    of_rows = list(counted) if item.flow.packing is None else counted[0].split(list(item.flow.packing.lengths))
+    ends = np.cumsum([0, *(int(row.sum()) for row in of_rows)])
+    columns = [x.cpu().numpy() for x in (losses.double(), true, logits.argmax(-1))]
+    return [TokenLosses(*(column[start:end] for column in columns)) for start, end in pairwise(ends)]
+
+
+def score_prediction(
+    *,
+    index: int,
+    where: str,
+    row: dict[str, Any],
+    ids: np.ndarray,
+    losses: np.ndarray,
+    alone: int,
+    details: dict[str, Any],
+) -> Prediction:
+    """The prediction of a stretch: its tokens, the loss of each, and how many have no context before them."""
+    tokens = len(ids) - alone
+    return Prediction(
+        index=index,
+        where=where,
+        row=row,
+        label=None,
+        predicted=None,
+        loss=float(losses[alone:].mean()) if tokens else None,
+        details={
+            **details,
+            "characters": len(row.get("answer", row.get("text", ""))),
+            "tokens": tokens,
+            "nats": float(losses.sum()),
+            "ids": [int(number) for number in ids],
+            "losses": [round(float(loss), 4) for loss in losses],
+        },
+    )
+
+
+def loss_sums(predictions: Sequence[Prediction], *details: str) -> np.ndarray:
+    """The sum of the losses of each row, how many tokens these are of, and further details. [N, 2 + K]"""
+    rows = [
+        [(x.loss or 0.0) * x.details["tokens"], x.details["tokens"], *(x.details[name] for name in details)]
+        for x in predictions
+    ]
+    return np.array(rows, dtype=np.float64).reshape(-1, 2 + len(details))
+
 
 STRETCH = 1_000
 """A longer text is scored in stretches of about so many characters, which are resampled for intervals."""
@@ -195,6 +282,8 @@ class LanguageModelTask(LanguageTask):
         )
 
     def baselines(self, train: Dataset | None, predictions: Sequence[Prediction]) -> Iterator[Baseline]:
+        from glassformer.tasks.causal.baselines import language_baselines
+
         yield from language_baselines(self, train, predictions)
 
     def training_ids(self, rows: Dataset) -> Iterator[list[int]]:

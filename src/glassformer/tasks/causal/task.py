@@ -10,22 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from glassformer.core.flow import Flow
+from glassformer.core.losses import IGNORE_INDEX
 from glassformer.data.packing import document_starts, pack
 from glassformer.errors import DataError
+from glassformer.model import Model
 from glassformer.tasks.base import Dataset, Examples, Progress
-from glassformer.tasks.causal.evaluation import LanguageModelTask
-from glassformer.tasks.causal.token_losses import score_prediction, token_losses
-from glassformer.tasks.columns import (
-    tell_cut,
-    text_of,
-)
-from glassformer.tasks.microbatch import IGNORE_INDEX, Example, MicroBatch
+from glassformer.tasks.causal.evaluation import LanguageModelTask, score_prediction, token_losses
+from glassformer.tasks.columns import tell_cut, text_of
+from glassformer.tasks.microbatch import Example, MicroBatch
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.windows import (
     encode_texts,
@@ -35,9 +33,6 @@ from glassformer.tasks.windows import (
     tokens_beside_special,
 )
 from glassformer.text.engine import prefix_and_suffix
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 
 class Causal(LanguageModelTask):

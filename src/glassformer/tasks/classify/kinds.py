@@ -60,14 +60,14 @@ def name_of(value: object) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, int)):
-        return str(value).lower()
+        return str(value).lower()  # "true", as JSON and most tables write it
     if not isinstance(value, str) or not value.strip():
         wanted = "a text or a whole number; for numbers that measure something, problem='regression'"
         raise DataError(f"the label is {safe_repr(value)}; a class is {wanted}")
     return value
 
 
-def parts_of(value: object, separator: str | None) -> list[str]:
+def labels_in(value: object, separator: str | None) -> list[str]:
     """The names of several labels: those of a list, or of a text between the separators.
 
     Raises: DataError: neither.
@@ -250,7 +250,7 @@ class MultiLabel(SingleLabel):
 
     def read(self, value: object) -> np.ndarray:
         holds = np.zeros(len(self.names), dtype=np.float32)
-        holds[[self.number(label) for label in parts_of(value, self.separator)]] = 1.0
+        holds[[self.number(label) for label in labels_in(value, self.separator)]] = 1.0
         return holds
 
     def probabilities(self, logits: Tensor) -> Tensor:

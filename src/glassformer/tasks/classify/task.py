@@ -19,13 +19,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
+from glassformer.model import Model
 from glassformer.tasks.base import Baseline, Dataset, Examples, text_labels
 from glassformer.tasks.classify.kinds import (
     PROBLEMS,
@@ -33,28 +34,25 @@ from glassformer.tasks.classify.kinds import (
     MultiLabel,
     RegressionTarget,
     SingleLabel,
+    labels_in,
     name_of,
     number_of,
-    parts_of,
     sorted_names,
 )
 from glassformer.tasks.columns import (
     RowTask,
     check_columns,
-    chunks,
     columns_of,
     limit_of,
     placed,
     reads_segments,
+    row_chunks,
     tell_cut,
     text_of,
 )
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
 from glassformer.tasks.microbatch import Example
 from glassformer.tasks.predictions import Prediction
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 
 def labels_of(
@@ -86,7 +84,7 @@ def labels_of(
                 target.read(value)
         return target
     if kind == "multi":
-        names = _names(rows, column, values, lambda value: parts_of(value, separator), least=1)
+        names = _names(rows, column, values, lambda value: labels_in(value, separator), least=1)
         return MultiLabel(names, separator)
     return SingleLabel(_names(rows, column, values, lambda value: [name_of(value)], least=2))
 
@@ -281,7 +279,7 @@ class Classify(ClassificationTask):
         def parse(row: Mapping[str, Any]) -> tuple[list[str], np.ndarray]:
             return [text_of(row, side) for side in sides], self.kind.read(row.get(self.columns["label"]))
 
-        for numbers, parsed in chunks(rows, parse):
+        for numbers, parsed in row_chunks(rows, parse):
             texts, *pairs = (list(side) for side in zip(*(texts for texts, _ in parsed), strict=True))
             made, too_long = self.encoded(texts, pairs[0] if pairs else None)
             cut += too_long

@@ -15,8 +15,7 @@ import torch
 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
-from glassformer.generation.option_checks import INSTEAD
-from glassformer.generation.options import GenerationOptions
+from glassformer.generation.options import INSTEAD, GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.settings import (
     LENGTHS,

@@ -171,11 +171,8 @@ def read_acceptable(answer: str) -> bool:
 
     Raises: DataError: the answer is neither "acceptable" nor "unacceptable".
     """
-    meanings = {
-        "acceptable": True,
-        "unacceptable": False,
-        "not acceptable": False,
-    }  # the last in the paper's figure 1
+    # "not acceptable" stands in the paper's figure 1.
+    meanings = {"acceptable": True, "unacceptable": False, "not acceptable": False}
     if answer.strip() not in meanings:
         raise DataError(
             f"the answer is {safe_repr(answer)}; it must be 'acceptable' or 'unacceptable', so this model was hardly "

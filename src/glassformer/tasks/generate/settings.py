@@ -20,8 +20,8 @@ from typing import Any
 
 from glassformer.errors import ConfigError, nearest
 from glassformer.files import safe_repr
-from glassformer.generation.option_checks import BEAMS, RULES, SAMPLING
-from glassformer.generation.options import GenerationDefaults
+from glassformer.generation.generate import generation_defaults
+from glassformer.generation.options import BEAMS, RULES, SAMPLING
 from glassformer.model import Model
 from glassformer.text.tokenizer import Tokenizer
 
@@ -39,7 +39,7 @@ def recommended(model: Model, task: str) -> dict[str, Any]:
 
     Raises: ConfigError: `task_specific_params` is not what it should be.
     """
-    settings = GenerationDefaults(model.generation_config, model.config, model.vocabulary)
+    settings = generation_defaults(model)
     names = (*LENGTHS, *METHOD, *RULES, *SAMPLING, *BEAMS)
     settings_of_task = {name: settings.get(name) for name in names}
     own = model.config.get("task_specific_params") or {}

@@ -62,6 +62,7 @@ def best_spans(
     start, end = (x.float().masked_fill(~inside, -torch.inf) for x in (start, end))
     best = torch.full((len(start),), -torch.inf, device=start.device)
     spans = torch.zeros(len(start), 2, dtype=torch.int64, device=start.device)
+    # By length, of which there are few: all pairs of tokens at once would take [B, T, T].
     for more in range(min(longest, start.shape[1])):  # a span of 1 + more tokens
         scores, first = (start[:, : start.shape[1] - more] + end[:, more:]).max(-1)
         better = scores > best

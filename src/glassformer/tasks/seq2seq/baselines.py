@@ -92,7 +92,7 @@ def _number(known: dict[str, int], word: str) -> int:
     return known.setdefault(word, len(known))
 
 
-def nearest(pairs: Sequence[tuple[str, str]], sources: Sequence[str]) -> list[str]:
+def nearest_targets(pairs: Sequence[tuple[str, str]], sources: Sequence[str]) -> list[str]:
     """The target whose source is most like each of these.
 
     Raises: MissingExtraError: without scikit-learn.

@@ -12,7 +12,7 @@ Source: Lewis et al. 2020, section 2.2; Raffel et al. 2020, section 3.1.4; Zhang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from glassformer.data.noise import (
     rotate,
 )
 from glassformer.errors import ConfigError, nearest
+from glassformer.model import Model
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import tell_cut
 from glassformer.tasks.microbatch import Example
@@ -39,9 +40,6 @@ from glassformer.tasks.windows import (
     windows,
 )
 from glassformer.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 Spoil = Callable[[np.ndarray, np.random.Generator, int], np.ndarray]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, ClassVar
 
@@ -18,17 +18,17 @@ import torch
 
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
-from glassformer.generation.options import GenerationDefaults
+from glassformer.generation.generate import generation_defaults
 from glassformer.model import Model
 from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress
-from glassformer.tasks.causal.token_losses import loss_sums, perplexity, token_losses
+from glassformer.tasks.causal.evaluation import loss_sums, token_losses
 from glassformer.tasks.columns import check_columns, parts_of
 from glassformer.tasks.metrics.bleu import BleuMetric, ChrfMetric
-from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, BootstrapUnion
+from glassformer.tasks.metrics.metric import Bootstrap, BootstrapSums, BootstrapUnion, perplexity
 from glassformer.tasks.metrics.rouge import KINDS, RougeMetric
 from glassformer.tasks.metrics.text_metric import TextMetric
 from glassformer.tasks.predictions import Prediction
-from glassformer.tasks.seq2seq.baselines import Lead, Lexicon, nearest
+from glassformer.tasks.seq2seq.baselines import Lead, Lexicon, nearest_targets
 from glassformer.tasks.seq2seq.task import SequenceToSequence, source_of, target_of
 
 TextMetrics = list[tuple[TextMetric, tuple[str, ...]]]
@@ -137,7 +137,7 @@ class ReferenceTask(SequenceToSequence):
         options = {name: value for name in names if (value := getattr(self.evaluation, name)) is not None}
         options |= {"num_beams": self.beams, "max_new_tokens": self.max_new_tokens}
         model = with_decoder_start(self)
-        stops = set(GenerationDefaults(model.generation_config, model.config, model.vocabulary).stop_ids)
+        stops = set(generation_defaults(model).stop_ids)
         order = sorted(range(len(sources)), key=lambda i: (-len(sources[i]), i))
         texts = [("", True)] * len(sources)
         for start in range(0, len(order), self.evaluation.batch):
@@ -148,6 +148,7 @@ class ReferenceTask(SequenceToSequence):
                 ids[row, -len(sources[index]) :] = torch.from_numpy(sources[index]).long()
                 mask[row, -len(sources[index]) :] = 1
             generated = model.generate(ids.to(model.device), attention_mask=mask.to(model.device), **options)
+            # The first token is the one that the decoder was given to begin with.
             for index, tokens in zip(batch, generated[:, 1:].tolist(), strict=True):
                 text = self.writer.decode(tokens, skip_special_tokens=True).strip()
                 texts[index] = text, not stops or bool(stops & set(tokens))
@@ -204,7 +205,7 @@ class Translate(ReferenceTask):
         about = "each word by its most likely translation, learnt from the training pairs (IBM model 1)"
         yield Baseline("word by word", about, with_texts(predictions, list(map(Lexicon(pairs), sources))))
         about = "the translation of the training source that is most like it (TF-IDF of its words)"
-        yield Baseline("nearest", about, with_texts(predictions, nearest(pairs, sources)))
+        yield Baseline("nearest", about, with_texts(predictions, nearest_targets(pairs, sources)))
 
 
 class Summarise(ReferenceTask):
@@ -255,4 +256,4 @@ def perplexity_of_targets(predictions: Sequence[Prediction]) -> BootstrapSums:
 
 def with_texts(predictions: Sequence[Prediction], texts: Sequence[str]) -> list[Prediction]:
     """The same rows with the texts of a baseline."""
-    return [replace(x, predicted=text, loss=None, details={}) for x, text in zip(predictions, texts, strict=True)]
+    return [x.by_baseline(text, None) for x, text in zip(predictions, texts, strict=True)]

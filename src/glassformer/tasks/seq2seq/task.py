@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.core.flow import Flow
+from glassformer.core.losses import IGNORE_INDEX
 from glassformer.deprecation import former_attributes
 from glassformer.errors import DataError
-from glassformer.generation.options import GenerationDefaults
+from glassformer.generation.generate import generation_defaults
+from glassformer.model import Model
 from glassformer.models._seq2seq import shift_right
 from glassformer.tasks.base import Dataset
 from glassformer.tasks.columns import parts_of, tell_cut
-from glassformer.tasks.microbatch import IGNORE_INDEX, Example, MicroBatch, padded, padded_texts
+from glassformer.tasks.microbatch import Example, MicroBatch, padded, padded_texts
 from glassformer.tasks.windows import (
     Frame,
     LanguageTask,
@@ -34,9 +36,6 @@ from glassformer.tasks.windows import (
 )
 from glassformer.text.engine import prefix_and_suffix
 from glassformer.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 
 class Sides(TypedDict, total=False):
@@ -77,7 +76,7 @@ class TwoSided(LanguageTask):
         self.writer = target_tokenizer(model, target_code)
         self.max_source = max_example_tokens(model, options.get("max_source"))
         self.max_target = max_example_tokens(model, options.get("max_target"))
-        settings = GenerationDefaults(model.generation_config, model.config, model.vocabulary)
+        settings = generation_defaults(model)
         self.padding = settings.pad_id
         self.source = Frame.within(*prefix_and_suffix(self.reader.engine), self.max_source)
         before, after = prefix_and_suffix(self.writer.engine)
@@ -182,7 +181,7 @@ def target_tokenizer(model: Model, language: str | None) -> Tokenizer:
     if language is not None:
         return model.tokenizer.in_language(language)
     own = model.folder and Tokenizer.find_target(model.folder, model_type=model.family.model_type)
-    return own or model.tokenizer
+    return own or model.tokenizer.target
 
 
 @former_attributes(read="inputs", say="target")

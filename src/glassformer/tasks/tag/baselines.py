@@ -27,6 +27,7 @@ CELLS = 2**24
 """The most weights that are learnt, of all tags together; features are hashed to as many numbers as that allows."""
 
 MOST_BITS, ALPHA, EPOCHS = 20, 1e-6, 5
+"""Beyond a million cells few features share one; a weak penalty, since most features are rare; a few epochs suffice."""
 
 EDGE = "\n"
 """What stands before the first word and behind the last."""
@@ -90,6 +91,7 @@ def _fit_and_predict(
 ) -> list[Prediction]:
     size = 2 ** min(MOST_BITS, (CELLS // len(tags.names)).bit_length() - 1)
     hasher = sklearn("feature_extraction").FeatureHasher(size, input_type="string", alternate_sign=False)
+    # By gradient descent with averaged weights: exact solvers take minutes on millions of words.
     estimator = sklearn("linear_model").SGDClassifier(
         loss="log_loss", alpha=ALPHA, max_iter=EPOCHS, tol=None, average=True, random_state=0
     )

@@ -5,17 +5,19 @@
     tags      B-PER I-PER · O O B-ORG · O      a word has the tag of its first token, as in training
     entities  PER Jeff Dean 0-9 · ORG Google 23-29
 
-What a word is does not depend on the tokenizer (`words.py`), and a long text is read in sliding windows, so a name is
+What a word is does not depend on the tokenizer (`words_in`), and a long text is read in sliding windows, so a name is
 found whole wherever its tokens are split or a window ends.
 Source: Devlin et al. 2019, section 5.3; runs of tags as in `metrics/entities.py`.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import count, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +30,6 @@ from glassformer.tasks.metrics.entities import EntityRuns
 from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import Entity, Results, TaggedToken
 from glassformer.tasks.tag.task import Tag, first_tokens
-from glassformer.tasks.tag.words import Word, joined, words_in
 from glassformer.text.batches import span_indices, text_token_limit, word_spans
 
 STRATEGIES = ("first", "none")
@@ -129,7 +130,7 @@ class TokenClassification(PackedPipeline):
             spans = words_in(text) if words is None else [Word(*span) for span in word_spans(words)]
             owners = span_indices([span[:2] for span in spans], row.offsets)
             if words is None:
-                spans, owners = joined(spans, owners)
+                spans, owners = join_unspaced(spans, owners)
             seen, first = (numbers.tolist() for numbers in first_tokens(np.array(owners, dtype=np.int64)))
             first_of = dict(zip(first, seen, strict=True))
             yield Tokens(text, spans, words is not None, row.ids, row.offsets, owners, first_of)
@@ -151,7 +152,7 @@ class TokenClassification(PackedPipeline):
             names = self.task_object.kind.names
             yield from ((names[tag], i, i) for i, tag in enumerate(tags))
             return
-        begins, kinds, ends = self._runs.of(tags, np.zeros(len(tags)))
+        begins, kinds, ends = self._runs.of(tags, np.zeros(len(tags)))  # all of one text
         for i in np.flatnonzero(begins).tolist():
             yield self._runs.types[kinds[i]], i, int(ends[i])
 
@@ -220,3 +221,94 @@ def merged(windows: Sequence[range], logits: Sequence[Tensor]) -> Tensor:
             for window, answers, (start, end) in zip(windows, logits, edges, strict=True)
         ]
     )
+
+
+# ------------------------------------------------------------------------------------------------ words of a text
+
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+"""How the names of letters begin whose scripts put no space between words. Source: the Unicode Character Database."""
+
+WITHIN = "-.'’‐‑_&@·"
+BETWEEN_DIGITS = ",:/"
+
+# Of the kinds below: a character of an unspaced script with its marks; a word; anything else that is no space.
+_WORD = re.compile(r"um*|[wd](?:[wdm]|j(?=[wd])|(?<=d)n(?=d))*|[^ ]")
+_POSSESSIVE = re.compile(r"(?<=\w)['’]s\Z", re.IGNORECASE)
+
+
+class Word(NamedTuple):
+    """Where a word stands in its text, in characters; and whether its script puts no space between words."""
+
+    start: int
+    end: int
+    unspaced: bool = False
+
+
+class _Kinds(dict[int, str]):
+    """Of each character, as many as are met: a letter for what it does to words."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = spans = _kind(chr(code))
+        return spans
+
+
+def _kind(character: str) -> str:
+    category = unicodedata.category(character)
+    if character.isspace() or category in ("Cc", "Zs", "Zl", "Zp"):
+        return " "
+    if character in WITHIN:
+        return "j"
+    if character in BETWEEN_DIGITS:
+        return "n"
+    if category[0] == "M" or category == "Cf":  # marks above and below letters; joiners that are not seen
+        return "m"
+    if category == "Nd":
+        return "d"
+    if category[0] in "LN":
+        return "u" if unicodedata.name(character, "").startswith(UNSPACED) else "w"
+    return "p"
+
+
+_KINDS = _Kinds()
+
+
+def words_in(text: str) -> list[Word]:
+    """Split a text into words, to which tags are given, whatever the tokenizer makes of them.
+
+        Dr. O'Neil's 3.5-litre car (a Fiat).      Dr . O'Neil 's 3.5-litre car ( a Fiat ) .
+        我在 Google 工作                            我 在 Google 工 作
+
+    White space and punctuation separate words; a dot, an apostrophe or a hyphen *within* a word belongs to it, as it
+    does in the corpora that taggers are trained on; an English 's is a word of its own. Scripts that put no space
+    between words (Chinese, Japanese, Thai, …) fall into characters, and `join_unspaced` joins those that the tokenizer
+    reads as one.
+    """
+    spans: list[Word] = []
+    kinds = text.translate(_KINDS)
+    for match in _WORD.finditer(kinds):
+        start, end = match.span()
+        if owned := _POSSESSIVE.search(text, start, end):
+            spans.append(Word(start, owned.start()))
+            start = owned.start()
+        spans.append(Word(start, end, kinds[start] == "u"))
+    return spans
+
+
+def join_unspaced(words: Sequence[Word], owners: Sequence[int]) -> tuple[list[Word], list[int]]:
+    """Characters of an unspaced script of which no token is the first go with the one before.
+
+    Args: owners: the word of each token, -1 for none
+    Returns: fewer words, and the owners among them.
+    """
+    first = set(owners)
+    spans: list[Word] = []
+    number: dict[int, int] = {-1: -1}
+    for index, word in zip(count(), words, strict=False):
+        before = spans[-1] if spans else None
+        goes_on = word.unspaced and index not in first
+        if goes_on and before is not None and before.unspaced and before.end == word.start:
+            spans[-1] = before._replace(end=word.end)
+        else:
+            spans.append(word)
+        number[index] = len(spans) - 1
+    return spans, [number[owner] for owner in owners]

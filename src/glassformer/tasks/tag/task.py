@@ -19,36 +19,34 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from glassformer.core.heads import Head
+from glassformer.core.losses import IGNORE_INDEX
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
+from glassformer.model import Model
 from glassformer.tasks.base import Baseline, Dataset, Progress
 from glassformer.tasks.classify.kinds import SingleLabel, name_of, sorted_names
 from glassformer.tasks.classify.task import ClassificationTask, count_names, label_names
 from glassformer.tasks.columns import (
     check_columns,
-    chunks,
     columns_of,
     limit_of,
     listed,
+    row_chunks,
     tell_cut,
     words_of,
 )
-from glassformer.tasks.loop import run_examples
 from glassformer.tasks.metrics.classes import ClassificationMetric, ClassificationScores
 from glassformer.tasks.metrics.entities import EntityMetric, EntityScores, marks_entities, seqeval_metrics
 from glassformer.tasks.metrics.metric import Bootstrap, Metric
-from glassformer.tasks.microbatch import IGNORE_INDEX, Example
+from glassformer.tasks.microbatch import Example, run_examples
 from glassformer.tasks.predictions import Prediction
 from glassformer.tasks.windows import token_labels
-
-if TYPE_CHECKING:
-    from glassformer.model import Model
 
 OUTSIDE = "O"
 """The tag of words that are of no entity."""
@@ -206,7 +204,7 @@ class Tag(ClassificationTask):
 
     def _tokenised(self, rows: Dataset) -> Iterator[tuple[int, list[str], np.ndarray, Any]]:
         """Each row: its number, its words, the numbers of their tags, its tokens and the word of each."""
-        for numbers, parsed in chunks(rows, self._read):
+        for numbers, parsed in row_chunks(rows, self._read):
             encoded = self.model.tokenizer.batch_words([words for words, _ in parsed], self.max_tokens)
             for index, (words, tags), row in zip(numbers, parsed, encoded, strict=True):
                 yield index, words, tags, row

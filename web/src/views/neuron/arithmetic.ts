@@ -1,7 +1,7 @@
 /**
  * Arithmetic of one query's attention, one function a step, in double precision.
  *
- *     q, k ──products──> q ∘ k ──sum──> q · k ── × scale + bias ──> score ──softmax──> p ── × v, summed over keys ──> z
+ *     q, k ──products──> q ∘ k ──sum──> q · k ── × scale, soft cap, + bias ──> score ──softmax──> p ── × v, summed over keys ──> z
  */
 
 import type { Floats } from "../../core/attention";
@@ -71,6 +71,11 @@ export function tolerance(dtype: string, size: number): number {
   if (dtype === "float64") return 1e-10;
   const relative = dtype === "bfloat16" ? 2 ** -6 : dtype === "float16" ? 2 ** -9 : 1e-5;
   return (dtype === "float32" ? 2e-5 : relative) + relative * size;
+}
+
+/** Whether a layer rotates its q and k by their positions. */
+export function isRotated(map: Pick<AttentionMap, "rotary_bases">, layer: number): boolean {
+  return (map.rotary_bases[layer] ?? null) !== null;
 }
 
 /** "1/√32" where the scale is that, else null. */

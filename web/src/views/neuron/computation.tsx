@@ -2,9 +2,9 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import type { Floats } from "../../core/attention";
+import { scaled, type Floats } from "../../core/attention";
 import { bytes, number, percent, plural, visible } from "../../core/format";
-import { maxDifference, largest, normaliser, products, root, runs, sharing, sum, tolerance, weighted, whyHidden } from "./arithmetic";
+import { isRotated, maxDifference, largest, normaliser, products, root, runs, sharing, sum, tolerance, weighted, whyHidden } from "./arithmetic";
 import type { Numbers, NeuronController } from "./neuron-controller";
 
 /** Numbers of a vector, and terms of a sum, that are written out before "…". */
@@ -23,8 +23,8 @@ export function Computation({ controller, numbers, at }: { controller: NeuronCon
   const hidden = whyHidden(controller.mask, controller.queries.length, controller.keys.length, row.query, at);
   const parts = products(row.q, k);
   const dot = sum(parts);
-  const scaled = dot * row.scale;
-  const score = scaled + (row.bias?.[at] ?? 0);
+  const cap = row.score_cap;
+  const score = scaled(dot, row.scale, cap) + (row.bias?.[at] ?? 0);
   const named = root(row.scale, row.q.length);
   const group = sharing(map, row.kv_head);
   const strongest = [...parts.keys()].sort((a, b) => Math.abs(parts[b]) - Math.abs(parts[a])).slice(0, 3);
@@ -36,7 +36,7 @@ export function Computation({ controller, numbers, at }: { controller: NeuronCon
       <Step title="The query and the key">
         <Vector controller={controller} name="q" of={from} values={row.q} />
         <Vector controller={controller} name="k" of={to} values={k} />
-        {map.rotary && <Note>q and k after their rotation by position.</Note>}
+        {isRotated(map, row.layer) && <Note>q and k after their rotation by position.</Note>}
         {group && <Note>{shared(group, row.kv_head)}</Note>}
       </Step>
       <Step title="Multiply dimension by dimension, and add">
@@ -62,18 +62,18 @@ export function Computation({ controller, numbers, at }: { controller: NeuronCon
         </Step>
       ) : (
         <>
-          <Step title={row.bias ? "Scale, and add the bias of this distance" : "Scale"}>
+          <Step title={`Scale${cap === null ? "" : ", cap softly"}${row.bias ? ", and add the bias of this distance" : ""}`}>
             <p class="neuron-sum">
-              {row.scale === 1 ? (
-                <>score = {number(dot)} </>
-              ) : (
-                <>score = {number(dot)} × {number(row.scale)} </>
-              )}
+              score = {cap !== null && `${number(cap)} × tanh(`}
+              {number(dot)}
+              {row.scale !== 1 && ` × ${number(row.scale)}`}
+              {cap !== null && ` / ${number(cap)})`}{" "}
               {row.bias && <>{row.bias[at] < 0 ? "−" : "+"} {number(Math.abs(row.bias[at]))} </>}
               = <b>{number(score)}</b>
             </p>
             {named && <Note>{number(row.scale)} = {named}: the more dimensions, the larger their sum grows by chance.</Note>}
             {row.scale === 1 && <Note>The scale is 1: this model trains its scores without one.</Note>}
+            {cap !== null && <Note>cap × tanh(x / cap) hardly changes an x near 0, and never reaches ±{number(cap)}.</Note>}
             {row.bias && <Note>The bias depends only on how far the key is from the query: {number(row.bias[at])} at distance {number(at - row.query)}.</Note>}
             <Check what="the model's score" computed={score} shipped={row.scores[at]} within={close(score)} />
           </Step>

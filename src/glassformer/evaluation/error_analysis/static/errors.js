@@ -110,7 +110,7 @@
       if (row.ok) return [el("span", { class: "chip true" }, write(row.y), el("span", { class: "hidden" }, " is right"))];
       return [
         el("span", { class: "chip true" }, el("small", {}, "true"), write(row.y)),
-        el("span", { class: "chip said" }, el("small", {}, "said"), write(row.s)),
+        el("span", { class: "chip said" }, el("small", {}, "predicted"), write(row.s)),
       ];
     }
 
@@ -122,7 +122,7 @@
       return el("ol", { class: "scores", "aria-label": "How likely the model held each" }, found.map(([name, share]) => {
         const bar = el("i");
         bar.style.width = `${100 * share}%`;
-        const notes = [held.includes(name) ? "true" : "", said.includes(name) ? "said" : ""].filter(Boolean);
+        const notes = [held.includes(name) ? "true" : "", said.includes(name) ? "predicted" : ""].filter(Boolean);
         return el("li", { class: notes.join(" ") },
           el("span", { class: "name", title: name }, name, notes.length ? el("span", { class: "hidden" }, ` (${notes.join(", ")})`) : ""),
           el("span", { class: "bar", "aria-hidden": "true" }, bar), el("span", { class: "share" }, percent(share)));
@@ -142,7 +142,7 @@
           title: cost === null ? "not judged: the model did not read this word" : `true ${tag}, said ${said}, loss ${cost}`,
         },
         el("span", { class: tag === "O" ? "" : "tagged" }, marked(word)),
-        wrong ? el("small", {}, sign("✗", "said"), said) : "",
+        wrong ? el("small", {}, sign("✗", "predicted"), said) : "",
         plain ? "" : el("small", {}, wrong ? sign("✓", "true") : el("span", { class: "hidden" }, " "), tag),
         wrong ? el("span", { class: "hidden" }, ` loss ${cost.toFixed(2)}`) : "", " ");
         if (cost !== null) made.style.setProperty("--heat", String(1 - Math.exp(-cost)));
@@ -157,7 +157,7 @@
     }
 
     function written(row) {
-      const parts = [["said", listed(row.s).join("\n")], ...listed(row.y).map((text) => ["reference", text])];
+      const parts = [["predicted", listed(row.s).join("\n")], ...listed(row.y).map((text) => ["reference", text])];
       return el("div", { class: "parts" }, parts.filter(([, text]) => text).map(([title, text]) =>
         el("div", {}, el("h3", {}, title), el("p", { class: "text", dir: "auto", tabindex: text.length > 700 ? "0" : null }, marked(text)))));
     }

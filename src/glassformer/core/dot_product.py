@@ -1,0 +1,79 @@
+"""Scaled dot-product attention, step by step: scores and their soft cap, softmax over the keys, sum of the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+
+def softmax(scores: Float[Tensor, "*rest S"]) -> Float[Tensor, "*rest S"]:
+    """Softmax over the keys, in at least fp32; hidden keys (-inf) get exactly 0, also where a whole row is hidden."""
+    hidden = scores == -torch.inf
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    # The softmax of a row that is -inf throughout is NaN, and so are its gradients; any finite row will do.
+    scores = scores.masked_fill(hidden.all(dim=-1, keepdim=True), 0.0)
+    return torch.softmax(scores, dim=-1, dtype=wide).masked_fill(hidden, 0.0).to(scores.dtype)
+
+
+def scaled_dot_product_attention(
+    q: Float[Tensor, "*batch T E"],
+    k: Float[Tensor, "*batch S E"],
+    v: Float[Tensor, "*batch S E"],
+    keep: Bool[Tensor, "*#batch T S"] | None = None,
+    bias: Float[Tensor, "*#batch T S"] | None = None,
+    scale: float | None = None,
+    cap: float | None = None,
+) -> tuple[Float[Tensor, "*batch T E"], Float[Tensor, "*batch T S"]]:
+    """Scaled dot-product attention, step by step as in the paper.
+
+        probs = softmax(q kᵀ · scale + bias, over the keys),      z = probs v
+
+    Args:
+        q, k, v: queries, keys, values. [..., T, E], [..., S, E], [..., S, E]
+        keep: True = may attend. [..., T, S]; a row without any True gives zeros
+        bias: added to the scores; an additive mask (0 and -inf) goes here too. [..., T, S]
+        scale: 1/√E unless given.
+        cap: soft cap of q kᵀ · scale, see `attention_scores`.
+    Returns: z [..., T, E] and probs [..., T, S], whose rows sum to 1.
+    Source: Vaswani et al. 2017, section 3.2.1.
+    """
+    scores = attention_scores(q, k, keep, bias, q.shape[-1] ** -0.5 if scale is None else scale, cap)
+    probs = softmax(scores)
+    return probs @ v, probs
+
+
+def attention_scores(
+    q: Tensor, k: Tensor, keep: Tensor | None, bias: Tensor | None, scale: float, cap: float | None = None
+) -> Tensor:
+    """Attention scores: q kᵀ · scale + bias, with -inf where a query may not attend. [..., T, S]
+
+    cap: with a soft cap they are cap · tanh(q kᵀ · scale / cap) + bias. Source: Gemma team 2024, "Gemma 2", section 2.
+    """
+    scores = matmul_by_group(q, k.mT) * scale
+    if cap is not None:
+        scores = soft_cap(scores, cap)
+    if bias is not None:
+        scores = scores + bias
+    return scores if keep is None else scores.masked_fill(~keep, -torch.inf)
+
+
+def soft_cap(x: Float[Tensor, "..."], cap: float) -> Float[Tensor, "..."]:
+    """Soft cap: cap · tanh(x / cap), which is x near 0 and never beyond ±cap.
+
+    Source: Gemma team 2024, "Gemma 2", section 2; before, of the scores of a pointer network: Bello et al. 2017.
+    """
+    return cap * torch.tanh(x / cap)
+
+
+def matmul_by_group(x: Float[Tensor, "*heads T I"], y: Float[Tensor, "*groups I O"]) -> Float[Tensor, "*heads T O"]:
+    """Batched matrix product of grouped heads: H/K neighbouring heads of x share one of y, without a copy of y."""
+    if x.dim() < 4 or x.shape[1] == y.shape[1]:
+        return x @ y
+    rows = x.unflatten(1, (y.shape[1], -1)).flatten(2, 3)  # [B, K, H/K · T, I]
+    products: Tensor = (rows @ y).unflatten(2, (-1, x.shape[2])).flatten(1, 2)
+    return products

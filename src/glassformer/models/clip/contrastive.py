@@ -1,0 +1,119 @@
+"""Contrastive head of CLIP, and the projection of one tower alone: pooled states → one embedding space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.flow import Output
+from glassformer.core.heads import Head, Labels
+from glassformer.core.losses import cross_entropy
+from glassformer.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+NEEDS_WHOLE_BATCH = (
+    "a contrastive loss compares all texts and images of a step with each other, so it cannot be added up over "
+    "several calls; give the whole batch in one call, with labels: its `loss` is that of the step"
+)
+
+
+class ContrastiveHead(Head):
+    """Contrastive head: scaled cosine similarity of projected texts and images, with a learned temperature.
+
+        logits_per_text = eˢ · t̂ îᵀ,   t̂ = W_t t / |W_t t|,   î = W_i i / |W_i i|
+
+    The loss is the mean of two cross-entropies: each text over all images of the batch, each image over all texts.
+
+    Args:
+        text_width, image_width: of the pooled states · projection: width of the embeddings
+        scale: s at first, the logarithm of the temperature factor
+    Source: Radford et al. 2021, figure 3.
+    """
+
+    FIELDS = ("text_embeds", "image_embeds", "logits_per_text", "logits_per_image")
+
+    def __init__(self, text_width: int, image_width: int, projection: int, scale: float) -> None:
+        super().__init__()
+        self.text = nn.Linear(text_width, projection, bias=False)
+        self.image = nn.Linear(image_width, projection, bias=False)
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def compare(self, texts: Tensor | None, images: Tensor | None) -> Output:
+        """Pooled texts [texts, D] and images [images, D'] → their embeddings of length 1; with both, all scores."""
+        t = None if texts is None else l2_normalise(self.text(texts))
+        i = None if images is None else l2_normalise(self.image(images))
+        if t is None or i is None:
+            return Output(text_embeds=t, image_embeds=i)
+        scores = self.scale.exp() * t @ i.T  # [texts, images]
+        return Output(text_embeds=t, image_embeds=i, logits_per_text=scores, logits_per_image=scores.T)
+
+    def label_counts(self, labels: Labels) -> dict[str, int]:
+        raise ConfigError(NEEDS_WHOLE_BATCH)
+
+    def output_loss_sums(self, output: Output, labels: Labels, *, smoothing: float = 0.0) -> dict[str, Tensor]:
+        raise ConfigError(NEEDS_WHOLE_BATCH)
+
+    def loss(self, output: Output, labels: Labels) -> Tensor:
+        """Contrastive loss. labels: index of each text's own image in the batch; `torch.arange(N)` for aligned pairs.
+
+        Raises: DataError: scores are missing, or the labels are no permutation.
+        """
+        scores = output.logits_per_text
+        if scores is None or isinstance(labels, dict) or not isinstance(labels, Tensor):
+            raise DataError("the loss needs input_ids and pixel_values, and labels as one tensor [texts]")
+        # The labels must be a permutation: the loss over images uses its inverse.
+        N, integral = len(scores), labels.dtype in (torch.int64, torch.int32)
+        pairs = torch.arange(N, device=labels.device)
+        if scores.shape != (N, N) or not integral or not torch.equal(labels.flatten().sort().values, pairs.to(labels)):
+            raise DataError(
+                f"labels are {labels.dtype} of shape {list(labels.shape)}, for {N} texts and {scores.shape[1]} "
+                "images; each text must have an image of its own: whole numbers from 0, each of them once"
+            )
+        labels = labels.flatten().long()
+        return (cross_entropy(scores, labels) + cross_entropy(scores.T, labels.argsort())) / 2
+
+
+def l2_normalise(x: Float[Tensor, "N E"]) -> Float[Tensor, "N E"]:
+    """Scale vectors to length 1."""
+    lengths: Tensor = x.norm(dim=-1, keepdim=True)
+    return x / lengths
+
+
+class ProjectionHead(Head):
+    """Projection of a tower alone into the embedding space that texts and images share.
+
+        e = W pooled
+
+    Differs: `ContrastiveHead` scales its embeddings to length 1; those of a tower alone are as they come, as in the
+    reference library.
+    """
+
+    def __init__(self, width: int, projection: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(width, projection, bias=False)
+
+    def project(self, pooled: Float[Tensor, "B D"]) -> Output:
+        """Pooled states → embeddings. [B, D] → [B, E]"""
+        raise NotImplementedError(f"{type(self).__name__} does not implement project(pooled)")
+
+
+class TextProjection(ProjectionHead):
+    """Projection of the text tower."""
+
+    FIELDS = ("text_embeds",)
+
+    def project(self, pooled: Float[Tensor, "B D"]) -> Output:
+        return Output(text_embeds=self.projection(pooled))
+
+
+class ImageProjection(ProjectionHead):
+    """Projection of the vision tower."""
+
+    FIELDS = ("image_embeds",)
+
+    def project(self, pooled: Float[Tensor, "B D"]) -> Output:
+        return Output(image_embeds=self.projection(pooled))

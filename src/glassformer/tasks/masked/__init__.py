@@ -1,1 +1,0 @@
-"""Masked language modelling, and the fill-mask pipeline."""

@@ -1,0 +1,47 @@
+"""Pages: scripts cannot end their element, a file that cannot be written is an error; tables hold text, no markup."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import DataError
+from glassformer.pages import html_table, json_script, markdown_table, scroll_region, write_page
+
+
+def test_json_in_a_page_ends_where_it_should() -> None:
+    element = json_script("rows", {"text": "</script><img>", "n": 1.5})
+    assert element.startswith('<script type="application/json" id="rows">') and element.count("<") == 2
+    assert json.loads(element.removesuffix("</script>").partition(">")[2]) == {
+        "text": "</script><img>",
+        "n": 1.5,
+    }
+    with pytest.raises(ValueError, match="JSON"):
+        json_script("rows", {"n": float("nan")})
+
+
+def test_a_label_is_text() -> None:
+    assert scroll_region('"<a>', "<p>") == (
+        '<div class="scroll" tabindex="0" role="region" aria-label="&quot;&lt;a&gt;"><p></div>'
+    )
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    assert write_page(tmp_path / "page.html", "<p>é\ud800").read_text("utf-8") == "<p>é?"
+    with pytest.raises(DataError, match="the page cannot be written: No such file"):
+        write_page(tmp_path / "nowhere" / "page.html", "")
+
+
+def test_texts_are_escaped_and_lines_kept() -> None:
+    found = html_table(["<b>", "x"], [["a&b", "1\n2"]], "<i>")
+    assert found == (
+        "<table><caption>&lt;i&gt;</caption><thead>"
+        '<tr><th scope="col">&lt;b&gt;</th><th scope="col">x</th></tr></thead>'
+        '<tbody><tr><th scope="row">a&amp;b</th><td>1<br>2</td></tr></tbody></table>'
+    )
+
+
+def test_cells_of_markdown_are_plain_text() -> None:
+    assert markdown_table(["a", "n"], [["x|y\n<b>", 5]]) == "| a | n |\n| --- | --- |\n| x\\|y &lt;b> | 5 |"

@@ -1,0 +1,159 @@
+"""Programs of `torch.export`: every family's body and every decoder's step, at sizes other than the exported one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer import ConfigError, Model, UnsupportedError
+from glassformer.export import export_program, export_step
+from glassformer.models import FAMILIES
+from tests.core.small import assert_close, perturbed
+from tests.senses import draw_boxes, draw_fields
+
+EXPORTED = (2, 7)  # rows, tokens
+OTHERS = ((3, 11), (1, 5), (4, 1))
+SHORT = {"big_bird": {"block_size": 2}}  # whose attention is full up to 7 blocks
+DECODERS = [
+    # Learned positions, rotary ones, capped scores in a window, experts; the others in `make soak`.
+    pytest.param(family, marks=() if family in ("gpt2", "llama", "gemma2", "mixtral") else pytest.mark.soak)
+    for family in FAMILIES
+    if "text-generation" in FAMILIES[family].tasks
+]
+
+
+def body(family: str, **changes: Any) -> Model:
+    """A tiny model of a family without a head, or with its first one; no number of it is 0 or 1."""
+    tasks = FAMILIES[family].tasks
+    changes = SHORT.get(family, {}) | changes
+    return made(family, "feature-extraction" if "feature-extraction" in tasks else tasks[0], **changes)
+
+
+def made(family: str, task: str, **changes: Any) -> Model:
+    torch.manual_seed(0)
+    model = Model.from_config({**FAMILIES[family].tiny, **changes}, task=task)
+    perturbed(model.network)
+    return model.eval()
+
+
+def call(model: Model, rows: int, tokens: int) -> dict[str, Tensor]:
+    """The arguments of a call with padding in its first row, whatever the model reads."""
+    draw, reads, config = torch.Generator().manual_seed(rows), model.network.READS, model.config
+    given = draw_fields(config, reads, rows)
+
+    def mask(length: int, hidden: int) -> Tensor:
+        keep = torch.ones(rows, length, dtype=torch.long)
+        keep[0, length - hidden :] = 0
+        return keep
+
+    if "input_values" in reads:  # as long as the first frames need, at least
+        given["input_values"] = torch.randn(rows, 400 + 100 * tokens, generator=draw)
+        given["attention_mask"] = mask(400 + 100 * tokens, 150)
+    if "visual_feats" in reads:
+        given |= {name: given[name].repeat(1, 3, 1)[:, : tokens + 1] for name in ("visual_feats", "visual_pos")}
+        given["visual_attention_mask"] = mask(tokens + 1, 1)
+    if "input_ids" in reads:
+        given["input_ids"] = torch.randint(3, 20, (rows, tokens), generator=draw)
+        given["attention_mask"] = mask(tokens, tokens // 3)
+    if "bbox" in reads:
+        given["bbox"] = draw_boxes(config, rows, tokens)
+    if "decoder_input_ids" in reads:  # of another length than the source
+        given["decoder_input_ids"] = torch.randint(3, 20, (rows, tokens + 2), generator=draw)
+        given["decoder_attention_mask"] = mask(tokens + 2, 1)
+    counts = model.network.token_types
+    if isinstance(counts, int) and counts and "token_type_ids" in reads:
+        given["token_type_ids"] = torch.randint(0, counts, (rows, tokens), generator=draw)
+    if isinstance(counts, tuple):
+        columns = [torch.randint(0, min(count, 3), (rows, tokens), generator=draw) for count in counts]
+        given["token_type_ids"] = torch.stack(columns, dim=-1)
+    return given
+
+
+@torch.no_grad()
+def assert_equal_at(model: Model, program: nn.Module, rows: int, tokens: int) -> None:
+    given = call(model, rows, tokens)
+    expected = {name: x for name, x in model(**given).present().items() if isinstance(x, Tensor)}
+    actual = program(**given)
+    assert actual.keys() == expected.keys() and expected
+    for name, x in expected.items():
+        assert_close(actual[name], x, 1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_body_is_exported_with_free_sizes(family: str) -> None:
+    model = body(family)
+    program = export_program(model, **call(model, *EXPORTED)).module()
+    for rows, tokens in OTHERS:
+        assert_equal_at(model, program, rows, tokens)
+
+
+LENGTH_DEPENDENT = {
+    "dynamic": {"rope_type": "dynamic", "factor": 4.0},
+    "longrope": {
+        **{"rope_type": "longrope", "original_max_position_embeddings": 8},
+        **{"short_factor": [1.0, 1.1, 1.3, 1.6], "long_factor": [1.0, 2.0, 4.0, 8.0]},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", LENGTH_DEPENDENT)
+def test_rotary_scaling_that_depends_on_the_length_is_exported_for_both_sides_of_it(kind: str) -> None:
+    model = body("llama", max_position_embeddings=8, rope_parameters=LENGTH_DEPENDENT[kind])
+    program = export_program(model, **call(model, *EXPORTED)).module()
+    for rows, tokens in ((3, 11), (2, 5)):
+        assert_equal_at(model, program, rows, tokens)
+
+
+def test_block_sparse_attention_is_exported_for_long_texts() -> None:
+    model = body("big_bird", block_size=2)
+    program = export_program(model, **call(model, 2, 17)).module()  # 7 blocks are seen whole
+    for rows, tokens in ((3, 15), (1, 24), (2, 33)):
+        assert_equal_at(model, program, rows, tokens)
+    with pytest.raises(AssertionError, match="Guard failed"):
+        program(**call(model, 2, 9))
+
+
+@pytest.mark.parametrize("family", DECODERS)
+@torch.no_grad()
+def test_a_step_takes_and_returns_keys_and_values(family: str) -> None:
+    model = made(family, "text-generation", **FAMILIES[family].requires.get("text-generation", {}))
+    step = export_step(model).module()
+    ids = torch.randint(3, 20, (3, 5), generator=torch.Generator().manual_seed(1))
+    keep = torch.ones_like(ids)
+    keep[0, :2] = 0  # generation pads on the left
+    expected = model(input_ids=ids, attention_mask=keep).logits
+    (stack,) = model.network.stacks().values()
+    keys = [torch.zeros(3, block.attn.spec.K, 0, block.attn.spec.E) for block in stack]
+    values = [x.clone() for x in keys]
+    for t in range(ids.shape[1]):
+        given = keys, values
+        out = step(input_ids=ids[:, t : t + 1], past_mask=keep[:, :t].bool(), keys=keys, values=values)
+        keys, values = out["keys"], out["values"]
+        assert all(x.shape[2] == t for part in given for x in part), "nothing is written in place"
+        seen = keep[:, t].bool()
+        assert_close(out["logits"][seen, 0], expected[seen, t], 1e-5)
+
+
+def test_a_program_is_saved_and_read_without_the_library(tmp_path: Path) -> None:
+    model = body("bert")
+    torch.export.save(export_program(model, **call(model, *EXPORTED)), tmp_path / "model.pt2")
+    assert_equal_at(model, torch.export.load(tmp_path / "model.pt2").module(), 3, 11)
+
+
+def test_what_cannot_be_exported_is_refused() -> None:
+    model = body("bert")
+    ids = torch.tensor([[5, 6, 7]])
+    with pytest.raises(ConfigError, match=r"input_ids has shape \[1, 3\]; a size of 1 would be fixed"):
+        export_program(model, input_ids=ids)
+    with pytest.raises(ConfigError, match="takes no 'pixels'"):
+        export_program(model, input_ids=ids.repeat(2, 1), pixels=ids.repeat(2, 1))
+    with pytest.raises(UnsupportedError, match="needs a decoder"):
+        export_step(model)
+    with pytest.raises(ConfigError, match="training mode"):
+        export_program(model.train(), input_ids=ids.repeat(2, 1))
+    with pytest.raises(ConfigError, match="packed"):
+        export_program(model.eval().prepare(), input_ids=ids.repeat(2, 1))
