@@ -18,9 +18,10 @@ from tests.senses import draw_boxes, draw_fields
 EXPORTED = (2, 7)  # rows, tokens
 OTHERS = ((3, 11), (1, 5), (4, 1))
 SHORT = {"big_bird": {"block_size": 2}}  # whose attention is full up to 7 blocks
+EARLY = ("gpt2", "llama", "gemma2", "mixtral")
+"""Learned positions, rotary ones, capped scores in a window, experts."""
 DECODERS = [
-    # Learned positions, rotary ones, capped scores in a window, experts; the others in `make soak`.
-    pytest.param(family, marks=() if family in ("gpt2", "llama", "gemma2", "mixtral") else pytest.mark.soak)
+    pytest.param(family, marks=() if family in EARLY else pytest.mark.soak)  # the others in `make soak`
     for family in FAMILIES
     if "text-generation" in FAMILIES[family].tasks
 ]
@@ -83,7 +84,15 @@ def assert_equal_at(model: Model, program: nn.Module, rows: int, tokens: int) ->
         assert_close(actual[name], x, 1e-6)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+NETWORKS = {family: FAMILIES[family].build for family in FAMILIES}
+BODIES = [
+    # The first family of each network; the others, which have the same parts in other specs, in `make soak`.
+    pytest.param(family, marks=() if family in EARLY or build not in list(NETWORKS.values())[:i] else pytest.mark.soak)
+    for i, (family, build) in enumerate(NETWORKS.items())
+]
+
+
+@pytest.mark.parametrize("family", BODIES)
 def test_every_body_is_exported_with_free_sizes(family: str) -> None:
     model = body(family)
     program = export_program(model, **call(model, *EXPORTED)).module()

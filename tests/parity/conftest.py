@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.parity.families import Row
 from tests.parity.sides import Folders, make
@@ -23,6 +24,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
         return made[key]
 
     return folder
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """fp32 tells most; fp64, that a difference is rounding, which rows of one network tell alike."""
+    for item in items:
+        given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        row = given.get("row")
+        if isinstance(row, Row) and row.repeats and given.get("dtype") is torch.float64:
+            item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -77,6 +77,11 @@ class Row:
         return FAMILIES[self.family]
 
     @property
+    def repeats(self) -> bool:
+        """Whether an earlier row has the same network, of other parts: `make soak` tries this one in fp64."""
+        return next(row for row in ROWS if row.record.build is self.record.build) is not self
+
+    @property
     def fp64(self) -> float:
         return FP64 if self.lifted else 2e-6
 
