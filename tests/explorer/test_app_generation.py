@@ -247,21 +247,26 @@ def _slow(monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
     monkeypatch.setattr(GenerationTrace, "write", slow)
 
 
-@pytest.mark.parametrize("beams", [1, 3])
-def test_who_goes_away_stops_it_within_a_step(client: Client, monkeypatch: pytest.MonkeyPatch, beams: int) -> None:
-    steps: list[int] = []
-    _slow(monkeypatch, steps)
+def _write_long(client: Client, **options: int) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, str]:
+    """Begin a generation of 500 tokens: its connection, the answer after its first step, and its id."""
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
-    options = {"max_new_tokens": 500, "min_new_tokens": 500, "num_beams": beams}
     connection.request(
         "POST",
         "/api/write",
-        json.dumps({"prompt": None, "options": options}),
+        json.dumps({"prompt": None, "options": {"max_new_tokens": 500, "min_new_tokens": 500, **options}}),
         {"Authorization": f"Bearer {client.token}"},
     )
     answer = connection.getresponse()
     w = json.loads(answer.readline())["trace"]["id"]
     answer.readline()
+    return connection, answer, w
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_who_goes_away_stops_it_within_a_step(client: Client, monkeypatch: pytest.MonkeyPatch, beams: int) -> None:
+    steps: list[int] = []
+    _slow(monkeypatch, steps)
+    connection, answer, w = _write_long(client, num_beams=beams)
     connection.close()
     answer.close()
     stored = client.look._traces.get(w)
@@ -276,17 +281,7 @@ def test_who_goes_away_stops_it_within_a_step(client: Client, monkeypatch: pytes
 def test_stop_ends_it_and_keeps_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
     _slow(monkeypatch, steps)
-    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
-    options = {"max_new_tokens": 500, "min_new_tokens": 500}
-    connection.request(
-        "POST",
-        "/api/write",
-        json.dumps({"prompt": None, "options": options}),
-        {"Authorization": f"Bearer {client.token}"},
-    )
-    answer = connection.getresponse()
-    w = json.loads(answer.readline())["trace"]["id"]
-    answer.readline()
+    connection, answer, w = _write_long(client)
     assert post(client, "stop", w=w).json == {"stopped": True}
     last = json.loads(answer.read().splitlines()[-1])
     connection.close()

@@ -41,6 +41,9 @@ class RotaryScaling(Spec):
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement frequencies(rotary, tokens, dtype)")
 
+    def check(self, rotary: RotarySpec) -> None:
+        """Check that waves of this number and base can be scaled so. Raises: ConfigError: they cannot."""
+
     @property
     def switch(self) -> int | None:
         """The length beyond which all angles of a text are others; None: there is none."""
@@ -118,6 +121,10 @@ class YarnScaling(RotaryScaling):
                 "(config.json: beta_fast, beta_slow)"
             )
 
+    def check(self, rotary: RotarySpec) -> None:
+        if rotary.theta <= 1:
+            raise ConfigError(f"RotarySpec.theta is {rotary.theta}; YarnScaling needs one above 1, for its logarithm")
+
     def frequencies(self, rotary: RotarySpec, tokens: Tensor, dtype: torch.dtype) -> Tensor:
         first, last = (
             rotary.width * math.log(self.original_positions / (2 * math.pi * turns)) / (2 * math.log(rotary.theta))
@@ -154,6 +161,12 @@ class DynamicScaling(RotaryScaling):
     factor: Positive
     original_positions: Count
 
+    def check(self, rotary: RotarySpec) -> None:
+        if rotary.width < 4:
+            raise ConfigError(
+                f"RotarySpec.width is {rotary.width}; DynamicScaling needs 4 or more, a slow wave beside the fast one"
+            )
+
     def frequencies(self, rotary: RotarySpec, tokens: Tensor, dtype: torch.dtype) -> Tensor:
         ratio = tokens.clamp(min=self.original_positions).to(dtype) / self.original_positions
         stretch = self.factor * ratio - (self.factor - 1)
@@ -189,6 +202,15 @@ class LongScaling(RotaryScaling):
                     "be one for each wave (config.json: short_factor, long_factor)"
                 )
 
+    def check(self, rotary: RotarySpec) -> None:
+        for field in ("short_factors", "long_factors"):
+            count = len(getattr(self, field))
+            if count != rotary.width // 2:
+                raise ConfigError(
+                    f"LongScaling.{field} has {count} numbers; {rotary.width} rotated numbers of a head are "
+                    f"{rotary.width // 2} waves, each with a factor (config.json: short_factor, long_factor)"
+                )
+
     def frequencies(self, rotary: RotarySpec, tokens: Tensor, dtype: torch.dtype) -> Tensor:
         short, long = (
             torch.tensor(factors, device=tokens.device, dtype=dtype)
@@ -219,20 +241,8 @@ class RotarySpec(Spec):
     def validate(self) -> None:
         if self.width % 2:
             raise ConfigError(f"RotarySpec.width is {self.width}; it must be even, since numbers are rotated in pairs")
-        if isinstance(self.scaling, DynamicScaling) and self.width < 4:
-            raise ConfigError(
-                f"RotarySpec.width is {self.width}; DynamicScaling needs 4 or more, a slow wave beside the fast one"
-            )
-        if isinstance(self.scaling, YarnScaling) and self.theta <= 1:
-            raise ConfigError(f"RotarySpec.theta is {self.theta}; YarnScaling needs one above 1, for its logarithm")
-        if isinstance(self.scaling, LongScaling):
-            for field in ("short_factors", "long_factors"):
-                count = len(getattr(self.scaling, field))
-                if count != self.width // 2:
-                    raise ConfigError(
-                        f"LongScaling.{field} has {count} numbers; {self.width} rotated numbers of a head are "
-                        f"{self.width // 2} waves, each with a factor (config.json: short_factor, long_factor)"
-                    )
+        if self.scaling is not None:
+            self.scaling.check(self)
 
     def frequencies(
         self, device: torch.device, dtype: torch.dtype, theta: float | Tensor | None = None

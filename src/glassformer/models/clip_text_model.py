@@ -7,21 +7,20 @@ Source: Radford et al. 2021, section 2.4.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torch import Tensor
 
-from glassformer.core import Batch, Embedding, Flow, Output, Stack, make_norm
+from glassformer.core import Batch, Embedding, Flow, Stack, make_norm
 from glassformer.models._family import Family, architectures
-from glassformer.models._network import Network, Sizes, require_ids
+from glassformer.models._network import Sizes, require_ids
 from glassformer.models.clip import towers, weight_names
 from glassformer.models.clip.contrastive import TextProjection
 from glassformer.models.clip.initialise import initialise
+from glassformer.models.clip.network import PooledTower
 from glassformer.models.clip.towers import TextTowerSpec, end_token_state
 from glassformer.weights.name_table import NameTable
 
 
-class ClipText(Network):
+class ClipText(PooledTower):
     """CLIP's text encoder: embedding, stack, norm, and the projection of the end token's state, where there is one.
 
     Taps: final [B T D] · pooler_output [B D] · text_embeds [B E]
@@ -39,23 +38,12 @@ class ClipText(Network):
         self.head = TextProjection(spec.blocks.width, spec.projection) if projects else None
         self.name_nodes()
 
-    def own_taps(self) -> tuple[str, ...]:
-        return (*super().own_taps(), "pooler_output")
-
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         x: Tensor = self.final_norm(self.blocks(self.embed(require_ids(batch), flow), flow))
         return x
 
-    def forward(self, batch: Batch, flow: Flow) -> Output:
-        x = self.tap(flow, "final", self.states(batch, flow))
-        pooled = self.tap(flow, "pooler_output", end_token_state(x, require_ids(batch), self.end))
-        if isinstance(self.head, TextProjection):
-            output = self.tap_output(self.head.project(pooled), x, flow)
-        else:
-            output = self.apply_head(x, flow)
-        return replace(output, pooler_output=pooled)
-
-    loss_sums = Network.loss_sums_from_output
+    def pooled(self, x: Tensor, batch: Batch) -> Tensor:
+        return end_token_state(x, require_ids(batch), self.end)
 
 
 NAMES = NameTable(

@@ -8,22 +8,20 @@ Source: Radford et al. 2021, section 2.4.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torch import Tensor
 
-from glassformer.core import Batch, Flow, Output, Patches, Stack, make_norm
+from glassformer.core import Batch, Flow, Patches, Stack, make_norm
 from glassformer.models._family import Family, architectures
 from glassformer.models._image import ImageEncoder, image_sizes, require_pixels
-from glassformer.models._network import Network
 from glassformer.models.clip import towers, weight_names
 from glassformer.models.clip.contrastive import ImageProjection
 from glassformer.models.clip.initialise import initialise
+from glassformer.models.clip.network import PooledTower
 from glassformer.models.clip.towers import VisionTowerSpec
 from glassformer.weights.name_table import NameTable
 
 
-class ClipVision(ImageEncoder):
+class ClipVision(PooledTower, ImageEncoder):
     """CLIP's image encoder: patches, stack, and a norm applied to the pooled state alone, then perhaps a projection.
 
     Taps: final [B T D] · pooler_output [B D] · image_embeds [B E]
@@ -38,23 +36,13 @@ class ClipVision(ImageEncoder):
         self.head = ImageProjection(spec.blocks.width, spec.projection) if projects else None
         self.name_nodes()
 
-    def own_taps(self) -> tuple[str, ...]:
-        return (*super().own_taps(), "pooler_output")
-
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         x: Tensor = self.blocks(self.embed(require_pixels(batch), flow), flow)
         return x
 
-    def forward(self, batch: Batch, flow: Flow) -> Output:
-        x = self.tap(flow, "final", self.states(batch, flow))
-        pooled = self.tap(flow, "pooler_output", self.final_norm(x[:, 0]))
-        if isinstance(self.head, ImageProjection):
-            output = self.tap_output(self.head.project(pooled), x, flow)
-        else:
-            output = self.apply_head(x, flow)
-        return replace(output, pooler_output=pooled)
-
-    loss_sums = Network.loss_sums_from_output
+    def pooled(self, x: Tensor, batch: Batch) -> Tensor:
+        normed: Tensor = self.final_norm(x[:, 0])
+        return normed
 
 
 NAMES = NameTable(

@@ -1,4 +1,4 @@
-"""CLIP's networks: both towers with the contrastive head, and the vision tower with a classifier."""
+"""CLIP's networks: a tower alone, both with the contrastive head, and the vision tower with a classifier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
 from glassformer.models._image import ImageEncoder, image_sizes, require_pixels
 from glassformer.models._network import Network, Sizes, require_ids
-from glassformer.models.clip.contrastive import ContrastiveHead
+from glassformer.models.clip.contrastive import ContrastiveHead, ProjectionHead
 from glassformer.models.clip.towers import TextTower, TextTowerSpec, VisionTower, VisionTowerSpec
 
 if TYPE_CHECKING:
@@ -37,6 +37,31 @@ class ClipSpec:
     labels: int
     problem: Problem | None
     factor: float
+
+
+class PooledTower(Network):
+    """A tower alone: its pooled states beside the final ones, and their projection, where it has one.
+
+    Taps: final [B T D] · pooler_output [B D] · the fields of the projection
+    """
+
+    def own_taps(self) -> tuple[str, ...]:
+        return (*super().own_taps(), "pooler_output")
+
+    def pooled(self, x: Tensor, batch: Batch) -> Tensor:
+        """One state for each text or image. [B, D]"""
+        raise NotImplementedError(f"{type(self).__name__} does not implement pooled(x, batch)")
+
+    def forward(self, batch: Batch, flow: Flow) -> Output:
+        x = self.tap(flow, "final", self.states(batch, flow))
+        pooled = self.tap(flow, "pooler_output", self.pooled(x, batch))
+        if isinstance(self.head, ProjectionHead):
+            output = self.tap_output(self.head.project(pooled), x, flow)
+        else:
+            output = self.apply_head(x, flow)
+        return replace(output, pooler_output=pooled)
+
+    loss_sums = Network.loss_sums_from_output
 
 
 class Clip(Network):
