@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer import ConfigError, Model, UnsupportedError
-from glassformer.export import export_program, export_step
+from glassformer.export import export_encoder, export_program, export_step
 from glassformer.models import FAMILIES
 from tests.core.small import assert_close, perturbed
 from tests.senses import draw_boxes, draw_fields
@@ -147,6 +147,41 @@ def test_a_step_takes_and_returns_keys_and_values(family: str) -> None:
         assert_close(out["logits"][seen, 0], expected[seen, t], 1e-5)
 
 
+EARLY_PAIRS = ("bart", "t5", "whisper")
+PAIRS = [
+    pytest.param(family, marks=() if family in EARLY_PAIRS else pytest.mark.soak)
+    for family in FAMILIES
+    if {"translation", "automatic-speech-recognition"} & set(FAMILIES[family].tasks)
+    and family not in ("wav2vec2", "hubert")  # which write letters without a decoder
+]
+
+
+@pytest.mark.parametrize("family", PAIRS)
+@torch.no_grad()
+def test_an_encoder_and_its_decoders_steps(family: str) -> None:
+    tasks = FAMILIES[family].tasks
+    model = made(family, next(t for t in ("translation", "automatic-speech-recognition") if t in tasks))
+    source = {name: x for name, x in call(model, *EXPORTED).items() if not name.startswith("decoder")}
+    encoder = export_encoder(model, **source).module()
+    step = export_step(model).module()
+    given = call(model, 3, 5)
+    ids = given.pop("decoder_input_ids")
+    del given["decoder_attention_mask"]
+    expected = model(**given, decoder_input_ids=ids).logits
+    seen = encoder(**given)
+    layers = len(model.network.stacks()["target"])
+    assert len(seen["encoder_keys"]) == len(seen["encoder_values"]) == layers
+    B, K, S, E = seen["encoder_keys"][0].shape
+    mask = given.get("attention_mask", torch.ones(B, S)).bool()
+    keys = [torch.zeros(B, K, 0, E) for _ in range(layers)]
+    values = [x.clone() for x in keys]
+    for t in range(ids.shape[1]):
+        past = torch.ones(B, t, dtype=torch.bool)
+        out = step(input_ids=ids[:, t : t + 1], past_mask=past, keys=keys, values=values, encoder_mask=mask, **seen)
+        keys, values = out["keys"], out["values"]
+        assert_close(out["logits"][:, 0], expected[:, t], 1e-5)
+
+
 def test_a_program_is_saved_and_read_without_the_library(tmp_path: Path) -> None:
     model = body("bert")
     torch.export.save(export_program(model, **call(model, *EXPORTED)), tmp_path / "model.pt2")
@@ -162,6 +197,8 @@ def test_what_cannot_be_exported_is_refused() -> None:
         export_program(model, input_ids=ids.repeat(2, 1), pixels=ids.repeat(2, 1))
     with pytest.raises(UnsupportedError, match="needs a decoder"):
         export_step(model)
+    with pytest.raises(UnsupportedError, match="belong to an encoder-decoder"):
+        export_encoder(model, input_ids=ids.repeat(2, 1))
     with pytest.raises(ConfigError, match="training mode"):
         export_program(model.train(), input_ids=ids.repeat(2, 1))
     with pytest.raises(ConfigError, match="packed"):

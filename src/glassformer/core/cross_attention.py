@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
@@ -79,10 +80,12 @@ class CrossAttention(MultiHeadAttention):
         if memory is None:
             raise ConfigError("cross-attention needs flow.memory, the encoder's output; got None")
 
-        def keys_and_values() -> tuple[Tensor, Tensor]:
-            k, v = self.split_heads(self.kv(memory.states), self.spec.K, self.spec.K)  # [N, K, S, E] each
-            return k, v
-
         q = self.tap(flow, "q", self.split_heads(self.q(x), self.spec.heads)[0])
-        k, v = flow.cache.encoder_keys_values(self, keys_and_values) if flow.cache is not None else keys_and_values()
+        compute = partial(self.keys_values, memory.states)
+        k, v = compute() if flow.cache is None else flow.cache.encoder_keys_values(self, compute)
         return q, self.tap(flow, "k", k), self.tap(flow, "v", v)
+
+    def keys_values(self, states: Float[Tensor, "N S D"]) -> tuple[Tensor, Tensor]:
+        """Keys and values of the encoder's output, the same at every step of decoding. [N, K, S, E] each"""
+        k, v = self.split_heads(self.kv(states), self.spec.K, self.spec.K)
+        return k, v

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import WeightsError
+from glassformer.files import child as sandboxed
 from glassformer.files import error_reason, open_regular_file, parse_json_object, safe_repr
 from glassformer.weights.header import DTYPE_NAMES, MAX_TENSORS
 from glassformer.weights.write import write_tensors
@@ -39,10 +40,7 @@ _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # magic number of files
 _STATE_KEYS = ("state_dict", "model_state_dict", "model")
 _MAX_RATIO = 20  # of a zip member's size to its compressed size: weights hardly compress, zip bombs do
 _HEADROOM_BYTES = 512 << 20  # of address space, beyond what the process uses and three times the file
-_BOOTSTRAP = (
-    "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
-    "from glassformer.weights.pickled import main; main(*sys.argv[1:])"
-)
+_BOOTSTRAP = "from glassformer.weights.pickled import main; main(*sys.argv[1:])"
 
 
 def convert(source: Path, target: Path, *, timeout_s: float | None = None) -> None:
@@ -62,10 +60,8 @@ def convert(source: Path, target: Path, *, timeout_s: float | None = None) -> No
     stream.close()
     if timeout_s is None:
         timeout_s = 60 + file_bytes / 10e6
-    # Isolated mode (-I) drops PYTHONPATH and the current folder: the child gets this process's import path instead.
-    import_path = [os.path.abspath(folder) for folder in sys.path if folder]
-    command = [sys.executable, "-I", "-c", _BOOTSTRAP, os.pathsep.join(import_path)]
-    command += [os.path.abspath(source), os.path.abspath(target), str(int(timeout_s) + 1)]
+    paths = (os.path.abspath(source), os.path.abspath(target))
+    command = sandboxed.command(_BOOTSTRAP, *paths, str(int(timeout_s) + 1))
     try:
         child = subprocess.run(
             command,
@@ -73,7 +69,7 @@ def convert(source: Path, target: Path, *, timeout_s: float | None = None) -> No
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             timeout=timeout_s,
-            env=_environment(),
+            env=sandboxed.environment(),
             cwd=os.path.abspath(target.parent),
             start_new_session=True,
             check=False,
@@ -97,14 +93,6 @@ def read_ties(metadata: Mapping[str, str], source: Path) -> dict[str, str]:
     if len(ties) > MAX_TENSORS or not all(isinstance(first, str) for first in ties.values()):
         raise WeightsError(f"{source}: its ties are damaged")
     return ties
-
-
-def _environment() -> dict[str, str]:
-    """The child's environment variables: what it needs to run; keys, tokens and switches of this process stay here."""
-    passed_on = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
-    inherited = {name: os.environ[name] for name in passed_on if name in os.environ}
-    # One thread: the child may start none once it is in the sandbox.
-    return inherited | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def _failure(code: int, output: bytes) -> str:
@@ -147,77 +135,11 @@ def _explain(problem: BaseException) -> str:
 
 
 def _sandbox(source: Path, target: Path, seconds: int) -> None:
-    """Give up what reading a file does not need; the limits hold for the rest of the process's life."""
-    allowed = os.fspath(target)
-
-    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            name, mode, flags = arguments
-            writes = isinstance(mode, str) and any(char in mode for char in "wax+")
-            writes = writes or bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-            if writes and name != allowed:
-                raise PermissionError("it tried to write a file")
-        elif event.startswith(_REFUSED):
-            raise PermissionError(f"it tried {event}")
-
-    if sys.platform != "win32":
-        import resource
-
-        size = source.stat().st_size
-        bounds = {
-            resource.RLIMIT_CPU: seconds,
-            resource.RLIMIT_CORE: 0,
-            resource.RLIMIT_FSIZE: 4 * size + (64 << 20),
-            resource.RLIMIT_NOFILE: 64,
-            resource.RLIMIT_NPROC: 0,
-        }
-        # The address space of a process that has torch is large already; what counts is what comes on top.
-        used = _address_space_bytes()
-        if used is not None:
-            bounds[resource.RLIMIT_AS] = used + 3 * size + _HEADROOM_BYTES
-        for kind, bound in bounds.items():
-            _, hard = resource.getrlimit(kind)
-            bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-            resource.setrlimit(kind, (bound, bound))
-    sys.addaudithook(refuse)
-
-
-_REFUSED = (
-    "socket.",
-    "subprocess.",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.startfile",
-    "os.system",
-    "os.kill",
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.mkdir",
-    "os.link",
-    "os.symlink",
-    "os.truncate",
-    "os.chmod",
-    "os.chown",
-    "os.putenv",
-    "shutil.",
-    "ctypes.",
-    "webbrowser.",
-    "urllib.",
-    "ftplib.",
-    "smtplib.",
-)
-
-
-def _address_space_bytes() -> int | None:
-    """Size of this process's address space in bytes; None where the system (other than Linux) does not report it."""
-    try:
-        pages = Path("/proc/self/statm").read_text().split()[0]
-    except OSError:
-        return None
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    """Enter the sandbox, with limits by the size of the file."""
+    size = source.stat().st_size
+    sandboxed.enter_sandbox(
+        memory_bytes=3 * size + _HEADROOM_BYTES, file_bytes=4 * size + (64 << 20), cpu_s=seconds, writable=target
+    )
 
 
 def _convert_in_child(source: Path, target: Path) -> None:
