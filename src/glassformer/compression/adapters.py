@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
@@ -51,6 +51,7 @@ class AdapterSpec:
     target_modules: patterns of the linear layers to adapt, as of taps (`q`, `attn.out`, `blocks.[0-3].ffn.up`); see
         the function `target_modules`
     modules_to_save: patterns of modules that are trained in full and saved, such as a new `head`
+    rank_pattern, alpha_pattern: pattern → the rank or alpha of the target modules that match it
     Raises: ConfigError: a value out of range.
     """
 
@@ -59,16 +60,26 @@ class AdapterSpec:
     dropout: float = 0.0
     target_modules: tuple[str, ...] = ("q", "v")
     modules_to_save: tuple[str, ...] = ()
+    rank_pattern: dict[str, int] = field(default_factory=dict)
+    alpha_pattern: dict[str, float] = field(default_factory=dict)
 
     FORMER_NAMES: ClassVar[Mapping[str, str]] = {"places": "target_modules", "whole": "modules_to_save"}
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ConfigError(f"rank is {self.rank}; it must be at least 1")
-        if not 0 < self.alpha < float("inf"):
-            raise ConfigError(f"alpha is {self.alpha}; it must be a number above 0")
+        for rank in (self.rank, *self.rank_pattern.values()):
+            if rank < 1:
+                raise ConfigError(f"rank is {rank}; it must be at least 1")
+        for alpha in (self.alpha, *self.alpha_pattern.values()):
+            if not 0 < alpha < float("inf"):
+                raise ConfigError(f"alpha is {alpha}; it must be a number above 0")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout is {self.dropout}; it must be from 0 up to, but not including, 1")
+
+    def of_target(self, name: str) -> tuple[int, float]:
+        """Rank and alpha of a target module."""
+        rank = next((r for pattern, r in self.rank_pattern.items() if pattern_matches(pattern, name)), self.rank)
+        alpha = next((a for pattern, a in self.alpha_pattern.items() if pattern_matches(pattern, name)), self.alpha)
+        return rank, alpha
 
 
 AdapterSpec.__init__ = former_keywords(**AdapterSpec.FORMER_NAMES)(AdapterSpec.__init__)  # type: ignore[method-assign]
@@ -99,7 +110,7 @@ def target_modules(network: nn.Module) -> dict[str, TargetModule]:
     repeated = _repeated(network)
     owners = Counter(id(p) for m in network.modules() if id(m) not in repeated for p in m.parameters(recurse=False))
     for owner, module in network.named_modules():
-        layers = () if isinstance(module, (TokenPrediction, AdaptedLinear)) else module.named_children()
+        layers = () if isinstance(module, (TokenPrediction, AdaptedLinear, LowRank)) else module.named_children()
         for name, layer in layers:
             if (
                 type(layer) not in (nn.Linear, AdaptedLinear)
@@ -282,6 +293,7 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
     chosen = [name for name in known if any(pattern_matches(pattern, name) for pattern in spec.target_modules)]
     for patterns, names, what in (
         (spec.target_modules, known, "target module"),
+        ((*spec.rank_pattern, *spec.alpha_pattern), chosen, "adapted target module"),
         (spec.modules_to_save, modules, "module"),
     ):
         for pattern in patterns:
@@ -293,7 +305,8 @@ def adapt(network: nn.Module, spec: AdapterSpec | None = None) -> Adapters:
         target = known[name]
         base = network.get_submodule(target.layer)
         assert isinstance(base, nn.Linear)  # `target_modules` has no others
-        by_target[name] = LowRank(base, target.rows, spec.rank, spec.alpha / spec.rank, spec.dropout)
+        rank, alpha = spec.of_target(name)
+        by_target[name] = LowRank(base, target.rows, rank, alpha / rank, spec.dropout)
         layer = layers.setdefault(target.layer, AdaptedLinear(base))
         layer.adapters[name.rpartition(".")[2]] = by_target[name]
     prefixes = tuple(

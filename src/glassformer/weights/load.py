@@ -10,7 +10,7 @@ In this module `ours` is the name of a parameter, `theirs` are the names of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -263,9 +263,15 @@ def export_weights(network: nn.Module, names: WeightNames, *, prefixed: bool) ->
     Args:
         prefixed: names begin with the family's prefix, as those of models with a head do.
     """
+    distinct = {ours: parameter for ours, (parameter, _) in _distinct_parameters(network).items()}
+    return export_parameters(distinct, names, prefixed=prefixed and names.prefixed)
+
+
+def export_parameters(parameters: Mapping[str, Tensor], names: WeightNames, *, prefixed: bool) -> dict[str, Tensor]:
+    """The tensors of a checkpoint that these parameters make; all slices of a fused tensor have to be among them."""
     slices: dict[str, dict[int, Tensor]] = {}
-    for ours, (parameter, _) in _distinct_parameters(network).items():
-        rule, theirs = names.find(ours, prefixed=prefixed and names.prefixed)
+    for ours, parameter in parameters.items():
+        rule, theirs = names.find(ours, prefixed=prefixed)
         number = rule.number if isinstance(rule, Slice) else 0
         for name, tensor in zip(theirs, rule.write(parameter.detach()), strict=True):
             slices.setdefault(name, {})[number] = tensor

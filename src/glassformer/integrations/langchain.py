@@ -1,0 +1,85 @@
+"""LangChain: embeddings, a text completion model and a chat model.
+
+from glassformer.integrations.langchain import GlassformerEmbeddings
+
+store = InMemoryVectorStore.from_texts(texts, GlassformerEmbeddings("all-MiniLM-L6-v2"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import LLM, SimpleChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import GenerationChunk
+from pydantic import Field
+
+from glassformer.integrations import loaded, until
+from glassformer.model import Model
+
+ROLES = {"human": "user", "ai": "assistant"}
+"""LangChain's names of speakers → those of chat templates."""
+
+
+class GlassformerEmbeddings(Embeddings):
+    """Sentence embeddings; options as in `Model.encode`."""
+
+    def __init__(self, model: Model | str | Path, **options: Any) -> None:
+        self.model = loaded(model, "feature-extraction")
+        self.options = options
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.model.encode_document(texts, **self.options).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.model.encode_query(text, **self.options).tolist()
+
+
+class GlassformerLLM(LLM):
+    """Text completion; `options` as in `Model.generate`."""
+
+    model: Any
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        self.model = loaded(self.model, "text-generation")
+
+    @property
+    def _llm_type(self) -> str:
+        return "glassformer"
+
+    def _call(self, prompt: str, stop: list[str] | None = None, run_manager: Any = None, **options: Any) -> str:
+        return until(self.model.generate(prompt, stop_strings=stop, **self.options | options), stop)
+
+    def _stream(
+        self, prompt: str, stop: list[str] | None = None, run_manager: Any = None, **options: Any
+    ) -> Iterator[GenerationChunk]:
+        text = ""
+        for piece in self.model.stream(prompt, stop_strings=stop, **self.options | options):
+            known, text = len(text), until(text + piece, stop)
+            yield GenerationChunk(text=text[known:])
+
+
+class GlassformerChat(SimpleChatModel):
+    """Chat model: the tokenizer's chat template formats the messages; `options` as in `Model.generate`."""
+
+    model: Any
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        self.model = loaded(self.model, "text-generation")
+
+    @property
+    def _llm_type(self) -> str:
+        return "glassformer-chat"
+
+    def _call(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **options: Any
+    ) -> str:
+        chat = [{"role": ROLES.get(message.type, message.type), "content": message.text} for message in messages]
+        return until(self.model.generate(chat, stop_strings=stop, **self.options | options), stop)
