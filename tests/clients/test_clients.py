@@ -34,14 +34,14 @@ def test_langchain(minilm: Path, stories: Path, vectors: np.ndarray) -> None:
     from langchain_core.prompts import PromptTemplate
     from langchain_core.vectorstores import InMemoryVectorStore
 
-    from glassformer.integrations.langchain import GlassformerEmbeddings, GlassformerLLM
+    from glassformer.integrations.langchain import GlassformerEmbeddings, GlassformerPipeline
 
     embeddings = GlassformerEmbeddings(minilm)
     np.testing.assert_allclose(embeddings.embed_documents(TEXTS), vectors, atol=1e-6)
     store = InMemoryVectorStore.from_texts(TEXTS, embeddings)
     assert store.similarity_search("fruit", k=1)[0].page_content == TEXTS[1]
 
-    llm = GlassformerLLM(model=stories, options={"max_new_tokens": 20})
+    llm = GlassformerPipeline(model=stories, options={"max_new_tokens": 20})
     chain = PromptTemplate.from_template("Once upon a {what}") | llm
     whole = continued(stories, "Once upon a time", max_new_tokens=20)
     assert chain.invoke({"what": "time"}) == whole
@@ -55,13 +55,13 @@ def test_langchain(minilm: Path, stories: Path, vectors: np.ndarray) -> None:
 def test_langchain_chat(stories: Path, tmp_path: Path) -> None:
     from langchain_core.messages import HumanMessage, SystemMessage
 
-    from glassformer.integrations.langchain import GlassformerChat
+    from glassformer.integrations.langchain import ChatGlassformer
 
     template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     glassformer.load(stories).save_pretrained(tmp_path)
     path = tmp_path / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": template}))
-    chat = GlassformerChat(model=tmp_path, options={"max_new_tokens": 8})
+    chat = ChatGlassformer(model=tmp_path, options={"max_new_tokens": 8})
     answer = chat.invoke([SystemMessage("Tell a story."), HumanMessage("Lily")])
     given = [{"role": "system", "content": "Tell a story."}, {"role": "user", "content": "Lily"}]
     assert answer.content == continued(tmp_path, given, max_new_tokens=8)  # type: ignore[arg-type]

@@ -165,11 +165,11 @@ def _matched(
 
     Raises: WeightsError: no adapter, or a tensor that fits nowhere in this model.
     """
-    found = {place.layer: None for place in layers.by_target.values() if f"{place.layer}.lora_A.weight" in stored}
+    adapted = {place.layer: None for place in layers.by_target.values() if f"{place.layer}.lora_A.weight" in stored}
     parameters = dict(layers.network.named_parameters())
     keys = {name: layers.keys(name) for name in parameters}
     trained = {name: of for name, of in keys.items() if all(key in stored for key in of)}
-    needed = {f"{layer}.lora_{side}.weight" for layer in found for side in "AB"}
+    needed = {f"{layer}.lora_{side}.weight" for layer in adapted for side in "AB"}
     needed |= {key for of in trained.values() for key in of}
     if unexpected := sorted(needed ^ set(stored)):
         raise WeightsError(
@@ -177,9 +177,9 @@ def _matched(
             f"or lack their other half, the first of them {safe_repr(unexpected[0])}; was it made for this model "
             "and this task?"
         )
-    if not found:
+    if not adapted:
         raise WeightsError(f"{folder / WEIGHTS}: holds no adapter")
-    held = {layer: _layer_adapter(layer, stored, layers, config, columns, folder) for layer in found}
+    held = {layer: _layer_adapter(layer, stored, layers, config, columns, folder) for layer in adapted}
     full = {name: layers.read(name, [stored[key] for key in of]) for name, of in trained.items()}
     for name, tensor in full.items():
         _check_shape(tensor, tuple(parameters[name].shape), keys[name][0], folder)

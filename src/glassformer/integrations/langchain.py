@@ -38,7 +38,7 @@ class GlassformerEmbeddings(Embeddings):
         return self.model.encode_query(text, **self.options).tolist()
 
 
-class GlassformerLLM(LLM):
+class GlassformerPipeline(LLM):
     """Text completion; `options` as in `Model.generate`."""
 
     model: Any
@@ -64,7 +64,7 @@ class GlassformerLLM(LLM):
             yield GenerationChunk(text=text[known:])
 
 
-class GlassformerChat(SimpleChatModel):
+class ChatGlassformer(SimpleChatModel):
     """Chat model: the tokenizer's chat template formats the messages; `options` as in `Model.generate`."""
 
     model: Any

@@ -27,8 +27,8 @@ class GlassformerLM(TemplateLM):
     def __init__(self, model: Any, batch_tokens: int = 4096, max_length: int | None = None, **options: Any) -> None:
         super().__init__()
         # The harness gives these to all its models; batches are cut by tokens here.
-        kept = {key: value for key, value in options.items() if key in ("dtype", "device", "revision") and value}
-        self.model = loaded(model, "text-generation", **kept)
+        loading = {key: value for key, value in options.items() if key in ("dtype", "device", "revision") and value}
+        self.model = loaded(model, "text-generation", **loading)
         self.tokenizer = self.model.tokenizer
         self.batch_tokens = int(batch_tokens)
         # Rotary positions have no end; what the model was trained for does.
@@ -53,7 +53,7 @@ class GlassformerLM(TemplateLM):
     def _loglikelihood_tokens(self, requests: Any, disable_tqdm: bool = False, **_: Any) -> list[tuple[float, bool]]:
         """log p(continuation | context) and whether greedy decoding would give it, in batches of like lengths."""
         rows = [(context + target)[-(self.max_length + 1) :] for _, context, target in requests]
-        found: dict[int, tuple[float, bool]] = {}
+        scores: dict[int, tuple[float, bool]] = {}
         lengths = [len(row) - 1 for row in rows]
         for batch in tqdm(plan_batches(lengths, self.batch_tokens), "log-likelihoods", disable=disable_tqdm):
             longest = max(lengths[i] for i in batch)
@@ -65,8 +65,8 @@ class GlassformerLM(TemplateLM):
                 target = torch.tensor(requests[i][2][-lengths[i] :], device=device)
                 log_probs = row[lengths[i] - len(target) : lengths[i]].float().log_softmax(-1)
                 chosen = log_probs.gather(1, target[:, None]).sum()
-                found[i] = float(chosen), bool((log_probs.argmax(-1) == target).all())
-        return [found[i] for i in range(len(rows))]
+                scores[i] = float(chosen), bool((log_probs.argmax(-1) == target).all())
+        return [scores[i] for i in range(len(rows))]
 
     def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> list[float]:
         sums = []
