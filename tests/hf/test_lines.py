@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
-from tokenizers import processors
+from tokenizers import decoders, models, pre_tokenizers, processors
 
 from glassformer.audio import read_audio
 from glassformer.errors import GlassformerError
-from tests.e2e.tiny_models import make_folder
+from tests.e2e.tiny_models import WORDS, make_folder
 from tests.hf.lines import CHAPTERS, Line
 
 LABELS = {"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
@@ -61,6 +61,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             if name != "SENTIMENT":
                 settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
             _complete(Path(folder) / "tokenizer.json", mask=name == "MASK")
+        if name == "GPT2":
+            _with_spaces(Path(folder) / "tokenizer.json")
         if name in ("GPT2", "T5", "BART"):
             settings["eos_token"] = "[SEP]"
         if name == "CHAT":
@@ -85,6 +87,15 @@ def _complete(path: Path, *, mask: bool) -> None:
     )
     if mask:
         engine.add_special_tokens(["[MASK]"])
+    engine.save(str(path))
+
+
+def _with_spaces(path: Path) -> None:
+    """Words with the space before them, as GPT-2 has them; three may also begin a text."""
+    words = [*WORDS[:4], *(f"Ġ{word}" for word in WORDS[4:]), "time", "fruit", "a"]
+    engine = tokenizers.Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    engine.pre_tokenizer, engine.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    engine.add_special_tokens(WORDS[:4])
     engine.save(str(path))
 
 

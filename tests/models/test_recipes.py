@@ -23,19 +23,25 @@ ROWS = {row.family: row for row in PARITY_ROWS}
 OWN_FORMAT = {"transformer"}
 """The paper defines no checkpoints, and the reference library has no such family: tests/models/test_transformer.py."""
 OTHER_HEADS = {
-    "wav2vec2": {"sums": {"use_weighted_layer_sum": True}},
+    **{
+        name: {"sums": {"use_weighted_layer_sum": True}}
+        for name, family in FAMILIES.items()
+        if "audio-classification" in family.tasks
+    },
     "transformer": {"pre-norm": {"norm_first": True}},
 }
 """Variations that the parity table cannot try, since they change a head that is not the one it varies."""
 
 
 def lines_of(family: Family) -> Iterator[tuple[set[tuple[str, str]], set[str]]]:
-    """The lines (ours, theirs) and the parameters of each head of a family, in each variation of the parity table."""
+    """The lines (ours, theirs) and the parameters of each head, and of one head in each variation of the parity table."""
     row = ROWS.get(family.model_type)
     variations = {**(row.variations if row else {}), **OTHER_HEADS.get(family.model_type, {})}
-    for changes in ({}, *variations.values()):
+    main = family.architectures[row.main] if row else family.tasks[0]
+    of_heads = OTHER_HEADS.get(family.model_type, {})
+    for name, changes in {"": {}, **variations}.items():
         spec = family.spec(ConfigReader({**family.tiny, **changes}))
-        for task in family.tasks:
+        for task in family.tasks if name in ("", *of_heads) else [main]:
             names = family.names(spec, task)
             network = family.build_on_meta(spec, task)
             lines = {(ours, str(theirs)) for ours, theirs in {**names.body, **names.head}.items()}

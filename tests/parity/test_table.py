@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -142,35 +143,34 @@ def test_problem_type(folders: Folders, row: Row, problem: str | None, kinds: in
 # ----------------------------------------------------------------------------------------------------- config keys
 
 
-@pytest.mark.parametrize(("row", "name"), VARIATIONS, ids=[f"{row.family}: {name}" for row, name in VARIATIONS])
+def variations() -> Iterator[Any]:
+    """Each in the precision in which most can be seen; in fp32, which `test_head` has for each head, in `make soak`."""
+    for row, name in VARIATIONS:
+        for dtype in PRECISIONS[:1] if name in row.fp32_only else PRECISIONS:
+            again = dtype == torch.float32 and name not in row.fp32_only
+            marks = [pytest.mark.soak] if again else []
+            yield pytest.param(row, name, dtype, id=f"{row.family}: {name}{', fp32' * again}", marks=marks)
+
+
+@pytest.mark.parametrize(("row", "name", "dtype"), variations())
 @torch.no_grad()
-def test_variation(folders: Folders, row: Row, name: str, tmp_path: Path) -> None:
+def test_variation(folders: Folders, row: Row, name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     """With config.json as the reference saves it, every key of it, and with the changed keys alone."""
     changes = row.variations[name]
     saved = folders(row, row.main, **changes)
     as_written = shutil.copytree(saved, tmp_path / "as written")
     write_config(as_written, {**row.config(**changes), "architectures": [row.main]})
     padding = "none" if name in row.by_longest else "right"
-    inputs, inputs_as_written = (draw_inputs(read_config(folder), padding) for folder in (saved, as_written))
-    dtypes = PRECISIONS[:1] if name in row.fp32_only else PRECISIONS
-    for dtype in dtypes:
-        theirs, within = load_theirs(saved, row, dtype), tolerance(row, dtype)
+    within = tolerance(row, dtype)
+    for spelling, folder in {"as saved": saved, "as written": as_written}.items():
+        given = draw_inputs(read_config(folder), padding)
         with lifted(row, dtype):
-            expected = theirs(**inputs.theirs)[row.logits]
-        by_token = expected.shape[:2] == inputs.seen_there("logits").shape
-        if by_token:
-            expected = expected[inputs.seen_there("logits")]
-        spellings = {"as saved": (saved, inputs), "as written": (as_written, inputs_as_written)}
-        for spelling, (folder, given) in spellings.items():
-            if spelling == "as written" and dtype != dtypes[-1]:
-                continue  # once, as precisely as can be
-            if spelling == "as written":  # the reference has to understand the sparse config too
-                with lifted(row, dtype):
-                    expected = load_theirs(folder, row, dtype)(**given.theirs)[row.logits]
-                expected = expected[given.seen_there("logits")] if by_token else expected
-            logits = load_ours(folder, dtype)(**given.ours)[row.logits]
-            assert (logits.shape[:2] == given.seen("logits").shape) == by_token, spelling
-            close(logits[given.seen("logits")] if by_token else logits, expected, within, f"{name}, {spelling}")
+            expected = load_theirs(folder, row, dtype)(**given.theirs)[row.logits]
+        by_token = expected.shape[:2] == given.seen_there("logits").shape
+        expected = expected[given.seen_there("logits")] if by_token else expected
+        logits = load_ours(folder, dtype)(**given.ours)[row.logits]
+        assert (logits.shape[:2] == given.seen("logits").shape) == by_token, spelling
+        close(logits[given.seen("logits")] if by_token else logits, expected, within, f"{name}, {spelling}")
 
 
 @rows

@@ -21,7 +21,10 @@ def test_one_function_under_two_names() -> None:
     assert glassformer.pipeline is pipeline
     writing = {"text-generation", "summarization", "translation", "text2text-generation"}
     reading = {"fill-mask", "text-classification", "token-classification", "feature-extraction"}
-    assert set(PIPELINES) == writing | reading
+    reading |= {"question-answering", "zero-shot-classification"}
+    looking = {"image-classification", "zero-shot-image-classification"}
+    listening = {"audio-classification", "automatic-speech-recognition"}
+    assert set(PIPELINES) == writing | reading | looking | listening
     with pytest.raises(AttributeError):
         glassformer.tasks.nosuch  # noqa: B018
 
@@ -52,7 +55,10 @@ def test_a_checkpoint_of_another_head_lends_its_body(folder_of: Folders) -> None
             "sumarization",
             "there is no pipeline for the task 'sumarization'; there are: text-generation, .*nearest: 'sum",
         ),
-        ("answer", r"there are: .*; load\(…, task='question-answering'\) gives a model with that head"),
+        (
+            "table-question-answering",
+            r"there are: .*; load\(…, task='table-question-answering'\) gives a model with that head",
+        ),
         ("next-sentence-prediction", r"task='next-sentence-prediction'\)"),
         ("", "there is no pipeline for the task ''"),
         ("translation_en", "translation_XX_to_YY"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 
 import pytest
@@ -17,12 +18,14 @@ def test_both_ways() -> None:
     assert (
         isinstance(found, Mapping) and dict(found) == {**found} and list(found) == ["summary_text"] and len(found) == 1
     )
-    assert json.dumps([dict(found)]) == '[{"summary_text": "short"}]'
+    assert json.dumps([found]) == '[{"summary_text": "short"}]' and pickle.loads(pickle.dumps(found)) == found
     assert "summary_text" in found and "text" not in found and found.get("nosuch") is None
     with pytest.raises(KeyError):
         found["text"]
-    with pytest.raises(AttributeError):
-        found.summary_text = "other"  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="a Summary has no 'score'; it has: summary_text"):
+        found.score  # noqa: B018
+    found.summary_text = "other"
+    assert found["summary_text"] == found.text == "other"
     assert Translation("kurz").text == "kurz" and Filling(0.5, 3, "flies", "time flies").text == "time flies"
     chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert GeneratedText(chat).text == "b" and GeneratedText("a b").text == "a b"

@@ -13,6 +13,7 @@ from glassformer.models import FAMILIES
 from glassformer.models._family import TASK_ALIASES
 from glassformer.models.resolve import find_family, text_part
 from glassformer.tasks.classify.pipeline import TextClassification
+from glassformer.tasks.classify.zero_shot import ZeroShotClassification
 from glassformer.tasks.generate.pipeline import (
     Summarization,
     Text2TextGeneration,
@@ -21,7 +22,14 @@ from glassformer.tasks.generate.pipeline import (
 )
 from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.masked import FillMask
+from glassformer.tasks.media import (
+    AudioClassification,
+    ImageClassification,
+    SpeechRecognition,
+    ZeroShotImageClassification,
+)
 from glassformer.tasks.pipelines import FeatureExtraction, Pipeline
+from glassformer.tasks.question_answering import QuestionAnswering
 from glassformer.tasks.tag.pipeline import TokenClassification
 from glassformer.weights.header import read_file_header
 from glassformer.weights.load import name_list
@@ -35,6 +43,12 @@ PIPELINES: dict[str, type[Pipeline]] = {
     "text-classification": TextClassification,
     "token-classification": TokenClassification,
     "feature-extraction": FeatureExtraction,
+    "question-answering": QuestionAnswering,
+    "zero-shot-classification": ZeroShotClassification,
+    "image-classification": ImageClassification,
+    "zero-shot-image-classification": ZeroShotImageClassification,
+    "audio-classification": AudioClassification,
+    "automatic-speech-recognition": SpeechRecognition,
 }
 """Hugging Face's name of a task → what does it; a new task is a line here."""
 
@@ -49,6 +63,12 @@ EXAMPLES = {
     "text-classification": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
     "token-classification": "dslim/bert-base-NER",
     "feature-extraction": "sentence-transformers/all-MiniLM-L6-v2",
+    "question-answering": "distilbert/distilbert-base-cased-distilled-squad",
+    "zero-shot-classification": "facebook/bart-large-mnli",
+    "image-classification": "google/vit-base-patch16-224",
+    "zero-shot-image-classification": "openai/clip-vit-base-patch32",
+    "audio-classification": "superb/wav2vec2-base-superb-ks",
+    "automatic-speech-recognition": "openai/whisper-tiny",
 }
 
 
@@ -63,8 +83,10 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
 
     Args:
         task: "text-generation", "text2text-generation", "summarization", "translation" or "translation_en_to_de",
-            "fill-mask", "text-classification", "token-classification", "feature-extraction"; or a short verb:
-            "generate", "summarise", "translate", "fill", "classify", "tag", "features".
+            "fill-mask", "text-classification", "token-classification", "question-answering",
+            "zero-shot-classification", "feature-extraction", "image-classification",
+            "zero-shot-image-classification", "audio-classification", "automatic-speech-recognition"; or a short verb:
+            "generate", "summarise", "translate", "fill", "classify", "tag", "answer", "features".
         model: a folder, a name on the Hub, or a model that was loaded for this task.
         options: of `load` where a name is given (`device`, `dtype`, `revision`, …); the others hold for all calls, such
             as `max_new_tokens`, `num_beams`, `top_k`, `threshold`, `batch_size`.
@@ -89,6 +111,14 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
             raise _cannot(kind, name, model.family.model_type, model.family.tasks, model.task)
         return kind(model, full, **options)
     return kind(_loaded(kind, name, model, loading), full, **options)
+
+
+def canonical_task(task: str) -> str:
+    """The name of a task in Hugging Face transformers, without its languages.
+
+    Raises: UnsupportedError: there is no pipeline for it.
+    """
+    return _kind(task)[0]
 
 
 def _kind(task: str) -> tuple[str, type[Pipeline]]:

@@ -1,21 +1,20 @@
-"""Pipeline results: dataclasses with Hugging Face's field names, which are mappings too.
+"""Pipeline results: dicts with Hugging Face's keys, whose values are attributes too.
 
-found = summarise(text)[0]
-found.summary_text        a field, which an editor knows
-found["summary_text"]     a key, as in Hugging Face's dicts; dict(found) is one
+summary = summarise(text)[0]
+summary.summary_text        a field, which an editor knows
+summary["summary_text"]     the same; json.dumps(summary) works, as of any dict
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar, TypeVar
 
 
-@dataclass(frozen=True, eq=False)
-class Result(Mapping[str, Any]):
-    """One answer. It is equal to a dict of its fields.
+@dataclass(eq=False)
+class Result(dict[str, Any]):
+    """One answer: a dict whose keys are the fields of its class.
 
     ANSWER: the field that is the answer in words
     SHARES: the fields that are probabilities, which a notebook shows with a bar
@@ -24,16 +23,15 @@ class Result(Mapping[str, Any]):
     ANSWER: ClassVar[str]
     SHARES: ClassVar[tuple[str, ...]] = ()
 
-    def __getitem__(self, key: str) -> Any:
-        if key not in list(self):
-            raise KeyError(key)
-        return getattr(self, key)
+    # The fields are kept in the dict alone, so that both ways always say the same.
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
 
-    def __iter__(self) -> Iterator[str]:
-        return (field.name for field in fields(self))
-
-    def __len__(self) -> int:
-        return len(fields(self))
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}; it has: {', '.join(self)}") from None
 
     @property
     def text(self) -> str:
@@ -41,7 +39,7 @@ class Result(Mapping[str, Any]):
         return str(getattr(self, self.ANSWER))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class GeneratedText(Result):
     """Of "text-generation" and "text2text-generation"; of a conversation, all its messages with the answer."""
 
@@ -53,7 +51,7 @@ class GeneratedText(Result):
         return generated if isinstance(generated, str) else str(generated[-1]["content"])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Summary(Result):
     """Of "summarization"."""
 
@@ -62,7 +60,7 @@ class Summary(Result):
     summary_text: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Translation(Result):
     """Of "translation"."""
 
@@ -71,7 +69,7 @@ class Translation(Result):
     translation_text: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Filling(Result):
     """Of "fill-mask": a token for a masked place, how likely it is, and the text with it."""
 
@@ -83,7 +81,7 @@ class Filling(Result):
     sequence: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Label(Result):
     """Of "text-classification": a label, and how likely it is."""
 
@@ -93,7 +91,7 @@ class Label(Result):
     score: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Estimate(Result):
     """Of "text-classification", where the head says a number and no class: what the number is called, and it."""
 
@@ -105,7 +103,7 @@ class Estimate(Result):
         return f"{self.score:.6g}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Entity(Result):
     """Of "token-classification": a run of words with one tag, or a word with its own.
 
@@ -126,7 +124,7 @@ class Entity(Result):
         return f"{self.word} ({self.entity_group})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class TaggedToken(Result):
     """Of "token-classification", token by token.
 
@@ -146,6 +144,38 @@ class TaggedToken(Result):
     @property
     def text(self) -> str:
         return f"{self.word} ({self.entity})"
+
+
+@dataclass(eq=False)
+class Transcript(Result):
+    """Of "automatic-speech-recognition"."""
+
+    text: str
+
+
+@dataclass(eq=False)
+class ExtractedAnswer(Result):
+    """Of "question-answering": context[start:end], and how likely it is."""
+
+    ANSWER, SHARES = "answer", ("score",)
+
+    score: float
+    start: int
+    end: int
+    answer: str
+
+
+@dataclass(eq=False)
+class RankedLabels(Result):
+    """Of "zero-shot-classification": the labels of a text, best first, and how likely each is."""
+
+    sequence: str
+    labels: list[str]
+    scores: list[float]
+
+    @property
+    def text(self) -> str:
+        return self.labels[0]
 
 
 Item = TypeVar("Item")

@@ -37,7 +37,7 @@ from glassformer.tasks.predictions import Prediction
 from glassformer.text.sentences import split_sentences
 
 if TYPE_CHECKING:
-    from glassformer.text.encode import Encoding
+    from glassformer.text.encoding import Encoding
     from glassformer.text.engine import EncodedRow
 
 ENDS = ("start_positions", "end_positions")
@@ -124,7 +124,7 @@ class Answer(RowTask):
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         for _, row, windows in self._read(rows):
             for window in windows:
-                yield self._example(window, row.answers)
+                yield self.example(window, row.answers)
 
     def _read(self, rows: Dataset) -> Iterator[tuple[int, Question, list[EncodedRow]]]:
         """Each row: its number, what it asks, and its windows."""
@@ -153,7 +153,8 @@ class Answer(RowTask):
             return_overflowing_tokens=True,
         )
 
-    def _example(self, window: EncodedRow, answers: Sequence[tuple[int, int]]) -> Example:
+    def example(self, window: EncodedRow, answers: Sequence[tuple[int, int]]) -> Example:
+        """A window as an example, with the spans that are right in it. answers: in characters of the context"""
         of_context = [token for token, text in enumerate(window.sequence_ids) if text == 1]
         context = (of_context[0], of_context[-1]) if of_context else (1, 0)
         spans = [span for each in answers if (span := span_of(window.offsets, context, *each))] or [(0, 0)]

@@ -294,7 +294,7 @@ def test_a_long_text_loses_no_entity(place: Callable[..., Path]) -> None:
         (["a", ["b"]], {}, DataError, r"^text 1: .*it must be a text, or its words: \{'tokens'"),
         ({"tokens": "ab"}, {}, DataError, "it must be a text, or its words"),
         ({"tokens": ["a"], "tags": ["O"]}, {}, DataError, "it must be a text, or its words"),
-        ("a", {"aggregation_strategy": "max"}, ConfigError, "must be 'first' .* or 'none'"),
+        ("a", {"aggregation_strategy": "last"}, ConfigError, "must be one of these. 'first': .*; 'none': "),
         (
             "a",
             {"aggregation": "none"},

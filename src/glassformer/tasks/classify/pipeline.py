@@ -22,6 +22,8 @@ from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget
 from glassformer.tasks.classify.task import Classify
+from glassformer.tasks.columns import limit_of
+from glassformer.tasks.media import activated, check_activation
 from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import Estimate, Label, Results
 
@@ -31,14 +33,16 @@ class TextClassification(PackedPipeline):
 
     top_k: how many labels; None = all of them; not given = the most likely class, or all labels above the threshold
     threshold: from which probability on such a label holds, 0.5 by default
+    function_to_apply: "softmax", "sigmoid" or "none" (logits), instead of what the config says
     truncation: as `PackedPipeline`; of a pair, the longer text is cut first
+    max_length: tokens of a text at most; None = as many as the model reads
 
     A pair is {"text": …, "text_pair": …}, or within a list also (text, text_pair).
     """
 
     HEAD = "text-classification"
     WHY = "it has no head that gives labels to a text; an encoder such as BERT has one, once it is trained for that"
-    OWN = ("top_k", "threshold", *PackedPipeline.OWN)
+    OWN = ("top_k", "threshold", "function_to_apply", "max_length", *PackedPipeline.OWN)
 
     def __init__(self, model: Model, task: str, **options: Any) -> None:
         self.task_object = Classify(model)
@@ -47,6 +51,9 @@ class TextClassification(PackedPipeline):
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
+        check_activation(options)
+        if options.get("max_length") is not None:
+            limit_of(self.model, options["max_length"])
         threshold = options.get("threshold")
         if threshold is None:
             return
@@ -77,15 +84,17 @@ class TextClassification(PackedPipeline):
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
         texts = [_pair(given) for given in batch]
+        length = options.get("max_length")
+        task = self.task_object if length is None else Classify(self.model, max_tokens=length)
         logits_of_text: dict[int, Tensor] = {}
         for paired in (False, True):  # apart, since of a row all tokens have segments, or none
             chosen = [i for i, (_, pair) in enumerate(texts) if (pair is not None) == paired]
             if not chosen:
                 continue
             pairs = [texts[i][1] or "" for i in chosen] if paired else None
-            examples, cut = self.task_object.encoded([texts[i][0] for i in chosen], pairs)
+            examples, cut = task.encoded([texts[i][0] for i in chosen], pairs)
             self.count_truncated([example["input_ids"] for example in examples], cut, options)
-            logits_of_text.update(zip(chosen, logits_of(self.task_object, examples), strict=True))
+            logits_of_text.update(zip(chosen, logits_of(task, examples), strict=True))
         return [self._results(logits_of_text[i], options) for i in range(len(texts))]
 
     def _results(self, logits: Tensor, options: Mapping[str, Any]) -> Results[Label | Estimate]:
@@ -95,9 +104,10 @@ class TextClassification(PackedPipeline):
             raise ConfigError(
                 f"the head has {len(logits)} outputs, and config.json: id2label names {len(kind.names)}; name all"
             )
+        function = options.get("function_to_apply")
         if isinstance(kind, RegressionTarget):
-            return Results([Estimate(kind.names[0], float(logits[0]))])
-        scores = kind.probabilities(logits)
+            return Results([Estimate(kind.names[0], float(activated(logits, function or "none")[0]))])
+        scores = kind.probabilities(logits) if function is None else activated(logits, function)
         best = scores.sort(descending=True, stable=True)
         every, threshold = "top_k" in options, options.get("threshold")
         count = (options["top_k"] or len(scores)) if every else kind.chosen(scores, threshold)

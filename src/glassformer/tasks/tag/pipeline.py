@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
@@ -32,7 +32,13 @@ from glassformer.tasks.results import Entity, Results, TaggedToken
 from glassformer.tasks.tag.task import Tag, first_tokens
 from glassformer.text.batches import span_indices, text_token_limit, word_spans
 
-STRATEGIES = ("first", "none")
+STRATEGIES = {
+    "first": "a word has the tag of its first token, as it was trained",
+    "average": "the likeliest tag by the mean of its tokens' probabilities",
+    "max": "the tag of its surest token",
+    "simple": "entities are made of tokens, not of words",
+    "none": "each token has its own",
+}
 IGNORED = ("O",)
 SHARED = 4
 """Windows share the fourth part of their tokens."""
@@ -55,12 +61,28 @@ class Tokens:
     owners: list[int]
     first: dict[int, int]
 
+    def word_scores(self, scores: Tensor, strategy: str) -> Tensor:
+        """The probabilities of the tags of each word. [tokens, tags] → [words, tags]"""
+        if strategy == "first":
+            return scores[list(self.first)]
+        owners = torch.tensor(self.owners)
+        of_words = [scores[owners == word] for word in self.first.values()]
+        if strategy == "average":
+            return torch.stack([own.mean(0) for own in of_words])
+        return torch.stack([own[own.max(-1).values.argmax()] for own in of_words])
+
+    def of_tokens(self) -> Tokens:
+        """The same text, with each token in the place of a word."""
+        numbers = range(len(self.ids))
+        words = [Word(*span) for span in self.offsets]
+        return replace(self, words=words, came_as_words=False, owners=[*numbers], first={i: i for i in numbers})
+
 
 class TokenClassification(PackedPipeline):
     """The entities of a text, by its words; or a tag for each word, where the tags are not those of entities.
 
-    aggregation_strategy: "first": words have the tag of their first token, and entities are made of words;
-        "none": each token with its tag
+    aggregation_strategy: "first": words have the tag of their first token, and entities are made of words; "average",
+        "max": by all tokens of a word; "simple": entities are made of tokens; "none": each token with its tag
     ignore_labels: tags that are not told, "O" unless said
 
     A text may come as its words, {"tokens": [...]}; then places are numbers of words.
@@ -79,10 +101,8 @@ class TokenClassification(PackedPipeline):
         super().check(options)
         strategy = options.get("aggregation_strategy", "first")
         if strategy not in STRATEGIES:
-            raise ConfigError(
-                f"aggregation_strategy is {safe_repr(strategy)}; it must be 'first' (a word has the tag of its first "
-                "token, as it was trained) or 'none' (each token has its own)"
-            )
+            listed = "; ".join(f"{name!r}: {meaning}" for name, meaning in STRATEGIES.items())
+            raise ConfigError(f"aggregation_strategy is {safe_repr(strategy)}; it must be one of these. {listed}")
         ignored = options.get("ignore_labels", IGNORED)
         if not isinstance(ignored, (list, tuple)) or not all(isinstance(name, str) for name in ignored):
             raise ConfigError(f"ignore_labels is {safe_repr(ignored)}; it must be a list of tags, such as ['O']")
@@ -115,10 +135,14 @@ class TokenClassification(PackedPipeline):
                 continue
             inner = [next(logits)[len(before) : len(before) + len(window)] for window in its]
             scores = merged(its, inner).softmax(-1)
-            if options.get("aggregation_strategy") == "none":
-                results: Iterator[Any] = self._tokens(text, scores)
+            strategy = options.get("aggregation_strategy", "first")
+            results: Iterator[Any]
+            if strategy == "none":
+                results = self._tokens(text, scores)
+            elif strategy == "simple":
+                results = self._entities(text.of_tokens(), scores)
             else:
-                results = self._entities(text, scores)
+                results = self._entities(text, text.word_scores(scores, strategy))
             ignored = options.get("ignore_labels", IGNORED)
             results_of_texts.append(Results(each for each in results if _tag(each) not in ignored))
         return results_of_texts
@@ -136,9 +160,9 @@ class TokenClassification(PackedPipeline):
             yield Tokens(text, spans, words is not None, row.ids, row.offsets, owners, first_of)
 
     def _entities(self, text: Tokens, scores: Tensor) -> Iterator[Entity]:
-        """scores: [tokens, tags]"""
+        """scores: [words, tags]"""
         words = list(text.first.values())
-        best = scores[list(text.first)].max(-1)
+        best = scores.max(-1)
         tags, shares = best.indices.numpy(), best.values.tolist()
         for kind, begin, last in self._spans(tags):
             share = sum(shares[begin : last + 1]) / (last + 1 - begin)

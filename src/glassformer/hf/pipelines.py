@@ -1,0 +1,191 @@
+"""`pipeline` with the arguments, defaults and nesting of answers of Hugging Face transformers.
+
+`glassformer.pipeline` gives every text a list of results, whatever the task; there the nesting depends on the task, on
+whether one text or a list came, and on the options. This module says how, task by task, and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
+from glassformer.files import safe_repr
+from glassformer.hub import resolve
+from glassformer.model import Model
+from glassformer.tasks.generate.settings import split_task
+from glassformer.tasks.pipeline_registry import EXAMPLES, canonical_task
+from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
+from glassformer.tasks.pipelines import Pipeline
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {"token-classification": {"aggregation_strategy": "none"}}
+"""Task → options that have another default there."""
+
+WITHOUT_EFFECT = frozenset(
+    "framework use_fast num_workers padding clean_up_tokenization_spaces feature_extractor image_processor processor "
+    "use_auth_token pin_memory tokenizer_kwargs binary_output".split()
+)
+"""Arguments that change nothing here: texts are never padded, and a model comes with its processor."""
+
+ONE_RESULT = ("summarization", "translation", "text2text-generation")
+"""Tasks that give one result a text, which is not in a list of its own within a list of texts."""
+
+
+def pipeline(
+    task: str | None = None,
+    model: str | Path | Model | None = None,
+    *,
+    tokenizer: Any = None,
+    config: Any = None,
+    device: Any = None,
+    device_map: Any = None,
+    torch_dtype: Any = None,
+    dtype: Any = None,
+    trust_remote_code: bool | None = None,
+    model_kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> CompatiblePipeline:
+    """A pipeline that is called as one of transformers.
+
+        pipeline("sentiment-analysis", "distilbert-base-uncased-finetuned-sst-2-english")("I love this")
+
+    Args:
+        task: by its name there, also of those that newer releases have dropped; None = the task of the model's head.
+        model: a folder, a name on the Hub, or a loaded model; None = the task's usual one (`EXAMPLES`), which is not
+            downloaded without asking.
+        tokenizer: instead of the model's own · device: -1 = the CPU, 0 = the first GPU, or a name
+        options: of the task, of loading (`revision`, …), and of `generate`.
+    Raises: UnsupportedError: a task or an argument that is not supported. Else as `glassformer.pipeline`.
+    """
+    if trust_remote_code:
+        raise UnsupportedError("trust_remote_code=True would run code of the checkpoint, which never happens here")
+    if config is not None:
+        raise UnsupportedError("config= is given to load(…, overrides=…); give the loaded model to the pipeline")
+    task = _task_of_head(model) if task is None else task
+    name = canonical_task(task)
+    options = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
+    model = _usual_model(task, name) if model is None else model
+    loading = dict(model_kwargs or {})
+    place = device if device is not None else device_map
+    if place is not None:
+        loading["device"] = ("cpu" if place < 0 else f"cuda:{place}") if isinstance(place, int) else place
+    if (kind := dtype if dtype is not None else torch_dtype) not in (None, "auto"):
+        loading["dtype"] = kind
+    if isinstance(model, Model):
+        model = model.to(loading.pop("device")) if "device" in loading else model
+    source, target = options.pop("src_lang", None), options.pop("tgt_lang", None)
+    if name == "translation" and source and target and not split_task(task):
+        task = f"translation_{source}_to_{target}"
+    inner = plain_pipeline(task, model, **DEFAULTS.get(name, {}) | loading | _renamed(name, options))
+    if tokenizer is not None:
+        inner.model._tokenizer = tokenizer
+    return CompatiblePipeline(inner, name, options)
+
+
+class CompatiblePipeline:
+    """A pipeline whose answers are nested as those of transformers.
+
+    inner: the pipeline that answers · model, tokenizer, task, device: as there
+    """
+
+    def __init__(self, inner: Pipeline, name: str, options: Mapping[str, Any]) -> None:
+        self.inner, self.task, self._name = inner, inner.task, name
+        self._options = dict(options)
+        self.model = inner.model
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.model.tokenizer
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def __call__(self, inputs: Any = None, *further: Any, **options: Any) -> Any:
+        """Answer one input, a list, or a stream of them."""
+        if further:  # candidate labels of zero-shot-classification
+            options["candidate_labels"] = further[0]
+        named = _inputs_by_name(options)
+        given = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
+        batch_size = {key: given.pop(key) for key in ("batch_size",) if key in given}
+        given = _renamed(self._name, given)
+        if inputs is None and named:
+            answer = self.inner(**named, **given, **batch_size)
+            inputs = None if isinstance(named["question"], str) else []
+        else:
+            answer = self.inner(inputs, **given, **batch_size)
+        if isinstance(answer, Iterator):
+            return (self._shaped(each, given, alone=False) for each in answer)
+        if isinstance(inputs, (list, tuple)):
+            return [self._shaped(each, given, alone=False) for each in answer]
+        return self._shaped(answer, given, alone=isinstance(inputs, str))
+
+    def _shaped(self, answer: Any, call: Mapping[str, Any], *, alone: bool) -> Any:
+        """One input's answer, nested as there. alone: a single text, no list and no mapping"""
+        if self._name == "text-classification":
+            several = "top_k" in self._options or "top_k" in call
+            result = list(answer) if several else answer[0]
+            return [result] if alone and "top_k" not in call else result
+        if self._name in ONE_RESULT and not alone and len(answer) == 1:
+            return answer[0]
+        if self._name == "feature-extraction":
+            states = np.asarray(answer)[None]
+            wanted = call.get("return_tensors", self._options.get("return_tensors"))
+            return torch.from_numpy(states) if wanted in (True, "pt") else states.tolist()
+        return answer
+
+    def __repr__(self) -> str:
+        return f"pipeline({self.task!r}, {self.model!r})"
+
+
+def _inputs_by_name(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: options.pop(key) for key in ("question", "context") if key in options}
+
+
+def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as our pipelines know them."""
+    renamed = {key: value for key, value in options.items() if key != "return_tensors"}
+    if renamed.pop("return_all_scores", False):
+        renamed["top_k"] = None
+    if "truncation" in renamed:
+        renamed["truncation"] = renamed["truncation"] not in (False, "do_not_truncate")
+    if name in ("question-answering", *ONE_RESULT, "text-generation"):
+        renamed.pop("truncation", None)
+    for old, new in (("topk", "top_k"), ("max_question_len", None), ("grouped_entities", None)):
+        if (value := renamed.pop(old, None)) is not None and new:
+            renamed[new] = value
+        elif old == "grouped_entities" and value:
+            renamed["aggregation_strategy"] = "simple"
+    return renamed
+
+
+def _task_of_head(model: Any) -> str:
+    if not isinstance(model, Model):
+        raise ConfigError(
+            f"the model is {safe_repr(model)} and no task is named; give the task: pipeline('text-classification', …)"
+        )
+    return "text2text-generation" if model.is_encoder_decoder and model.writes else model.task
+
+
+def _usual_model(task: str, name: str) -> str | Path:
+    """The task's usual checkpoint: from the cache, or downloaded where somebody says yes.
+
+    Raises: DataError: nobody is there to ask, or the answer is no.
+    """
+    usual = EXAMPLES[name]
+    try:
+        return resolve(usual, offline=True)
+    except GlassformerError:
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            print(f"no model is named; download {usual} from the Hub? [y/N] ", end="", file=sys.stderr, flush=True)
+            if sys.stdin.readline().strip().lower() in ("y", "yes"):
+                return usual
+    raise DataError(
+        f"pipeline({task!r}) was given no model, and downloads none that you did not name; give a folder or a name, "
+        f"such as pipeline({task!r}, {usual!r})"
+    )

@@ -1,0 +1,220 @@
+"""Pipelines of pictures and sounds: image and audio classification, zero-shot image classification, transcripts.
+
+    picture or sound ──processor──> pixels, samples or a spectrogram ──head──> logits ──softmax──> labels, best first
+
+Sources: Dosovitskiy et al. 2021 (ViT), section 3.1; Baevski et al. 2020 (wav2vec 2.0), section 3; Radford et al. 2021
+(CLIP), section 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
+from glassformer.tasks.classify.task import label_names
+from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.results import Label, Results, Transcript
+
+TOP_K = 5
+ACTIVATIONS = ("softmax", "sigmoid", "none")
+
+
+class MediaPipeline(Pipeline):
+    """A task of pictures, or of sounds: files or arrays; several are a list of these."""
+
+    def is_one(self, given: Any) -> bool:
+        return not isinstance(given, (list, tuple, Iterator))
+
+    def check_input(self, given: Any) -> None:
+        """The processor says what it cannot read."""
+
+    def read(self, given: Sequence[Any]) -> dict[str, Any]:
+        """The network's inputs for some files or arrays, on its device."""
+        return {name: x.to(self.model.device) for name, x in self.process(list(given)).items()}
+
+    def process(self, given: list[Any]) -> dict[str, Tensor]:
+        """The tensors that the processor makes of some pictures."""
+        tensors: dict[str, Tensor] = self.model.processor(given)
+        return tensors
+
+
+class SoundInputs(MediaPipeline):
+    """Sounds: files, samples at the model's sample rate, or {"array": samples, "sampling_rate": 44100}."""
+
+    def process(self, given: list[Any]) -> dict[str, Tensor]:
+        processor: Any = self.model.processor
+        rate = processor.sample_rate_hz
+        waves = [processor.read(*_samples(each, rate)) for each in given]
+        return dict(processor(waves, rate))
+
+
+class MediaClassification(MediaPipeline):
+    """The labels of a picture or a sound, best first.
+
+    top_k: how many, 5 unless said; None = all
+    function_to_apply: "softmax" (labels exclude one another), "sigmoid" (each for itself), "none" (logits); not given =
+        as config.json says by its `problem_type`
+    """
+
+    OWN = ("top_k", "function_to_apply")
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        check_activation(options)
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        with torch.inference_mode():
+            logits = self.model(**self.read(batch)).logits
+        assert logits is not None  # its head is a classifier
+        return [self._results(row, options) for row in logits.float().cpu()]
+
+    def _results(self, logits: Tensor, options: Mapping[str, Any]) -> Results[Label]:
+        several = self.model.config.get("problem_type") == "multi_label_classification" or len(logits) == 1
+        scores = activated(logits, options.get("function_to_apply") or ("sigmoid" if several else "softmax"))
+        best = scores.sort(descending=True, stable=True)
+        names = label_names(self.model.config)
+        count = options.get("top_k", TOP_K) or len(scores)
+        pairs = zip(best.indices[:count].tolist(), best.values[:count].tolist(), strict=True)
+        return Results(Label(names[number], score) for number, score in pairs)
+
+
+class ImageClassification(MediaClassification):
+    """image-classification pipeline."""
+
+    HEAD = "image-classification"
+    WHY = "it has no head that gives labels to a picture; a ViT has one, once it is trained for that"
+
+
+class AudioClassification(SoundInputs, MediaClassification):
+    """audio-classification pipeline."""
+
+    HEAD = "audio-classification"
+    WHY = "it has no head that gives labels to a sound; a wav2vec 2.0 has one, once it is trained for that"
+
+
+class ZeroShotImageClassification(MediaPipeline):
+    """zero-shot-image-classification pipeline: which of some texts fits a picture best, without training.
+
+    candidate_labels: the labels, or texts, to choose from
+    hypothesis_template: a text with {} in the place of a label, "This is a photo of {}." unless said
+    """
+
+    HEAD = "zero-shot-image-classification"
+    WHY = "it does not compare pictures with texts; CLIP does"
+    OWN = ("candidate_labels", "hypothesis_template")
+    TEMPLATE = "This is a photo of {}."
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        check_labels(options)
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        labels = labels_of(options)
+        texts = [options.get("hypothesis_template", self.TEMPLATE).format(label) for label in labels]
+        words = self.model.tokenizer(texts, padding=True, return_tensors="pt")
+        ids: dict[str, Any] = {name: x.to(self.model.device) for name, x in words.items() if name != "token_type_ids"}
+        with torch.inference_mode():
+            logits = self.model(**ids, **self.read(batch)).logits_per_image
+        assert logits is not None  # of two towers
+        shares = logits.float().softmax(-1).cpu()
+        return [
+            Results(Label(labels[i], float(row[i])) for i in row.argsort(descending=True, stable=True))
+            for row in shares
+        ]
+
+
+class SpeechRecognition(SoundInputs):
+    """automatic-speech-recognition pipeline: the transcript of a sound, of its first window where that is limited.
+
+    generate_kwargs: options of `Model.generate`, of a model with a decoder; they may stand by themselves too
+    """
+
+    HEAD = "automatic-speech-recognition"
+    WHY = "it does not transcribe speech; Whisper and wav2vec 2.0 do"
+    OWN = ("generate_kwargs",)
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        generates = self.model.is_encoder_decoder
+        super().check({} if generates else options)
+        if not isinstance(options.get("generate_kwargs", {}), Mapping):
+            raise ConfigError(
+                f"generate_kwargs is {safe_repr(options['generate_kwargs'])}; it must map options of generate to values"
+            )
+        if not generates and options.get("generate_kwargs"):
+            raise ConfigError("this model predicts a letter a frame and generates nothing; leave generate_kwargs out")
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        decode = self.model.tokenizer.decode
+        if self.model.is_encoder_decoder:
+            given = {name: value for name, value in options.items() if name != "generate_kwargs"}
+            features = self.read(batch)["input_features"]
+            ids = self.model.generate(features, **given, **options.get("generate_kwargs", {}))
+            return [Transcript(decode(row, skip_special_tokens=True).strip()) for row in ids.tolist()]
+        with torch.inference_mode():
+            output = self.model(**self.read(batch))
+        assert output.logits is not None  # its head is a CTC head
+        lengths = [output.logits.shape[1]] * len(batch) if output.frames is None else output.frames.tolist()
+        rows = zip(output.logits.argmax(-1).tolist(), lengths, strict=True)
+        return [Transcript(decode(row[:length])) for row, length in rows]
+
+
+def _samples(given: Any, rate: int) -> tuple[Any, int | None]:
+    """What the processor reads, and the sample rate of samples.
+
+    Raises: DataError: a mapping that is no sound.
+    """
+    if not isinstance(given, Mapping):
+        return given, None if isinstance(given, (str, Path)) else rate
+    samples, own_rate = given.get("raw", given.get("array")), given.get("sampling_rate")
+    if samples is None or not isinstance(own_rate, int):
+        raise DataError(f"the input is {safe_repr(given)}; of a sound it has 'array' (or 'raw') and 'sampling_rate'")
+    return np.asarray(samples), own_rate
+
+
+def activated(logits: Tensor, function: str) -> Tensor:
+    """Logits as scores. [labels]"""
+    if function == "none":
+        return logits
+    return logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
+
+
+def check_activation(options: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: function_to_apply is none that there is."""
+    function = options.get("function_to_apply")
+    if function is not None and function not in ACTIVATIONS:
+        raise ConfigError(f"function_to_apply is {safe_repr(function)}; it must be one of: {', '.join(ACTIVATIONS)}")
+
+
+def check_labels(options: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: candidate_labels that are no texts, a template without a place for them."""
+    labels = options.get("candidate_labels")
+    listed = [labels] if isinstance(labels, str) else labels
+    if labels is not None and not (
+        isinstance(listed, (list, tuple)) and listed and all(isinstance(label, str) and label for label in listed)
+    ):
+        raise ConfigError(
+            f"candidate_labels is {safe_repr(labels)}; it must be a list of labels, such as ['sport', 'politics']"
+        )
+    template = options.get("hypothesis_template", "{}")
+    if not isinstance(template, str) or template.count("{}") != 1 or template.replace("{}", "").count("{"):
+        raise ConfigError(
+            f"hypothesis_template is {safe_repr(template)}; it must be a text with {{}} in the place of a label"
+        )
+
+
+def labels_of(options: Mapping[str, Any]) -> list[str]:
+    """The candidate labels of a call; of one text, those that its commas separate.
+
+    Raises: ConfigError: there are none.
+    """
+    labels = options.get("candidate_labels")
+    if labels is None:
+        raise ConfigError("candidate_labels is missing; give the labels to choose from: candidate_labels=['a', 'b']")
+    return [label.strip() for label in labels.split(",")] if isinstance(labels, str) else list(labels)

@@ -1,0 +1,154 @@
+"""question-answering pipeline: the part of a context that answers a question.
+
+    question   how long ?
+    context    It plays 6000 hours of music.      ──>      6000 hours   0.94   from character 9 to 19
+
+Source: Devlin et al. 2019, sections 4.2 and 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError, DataError, UnsupportedError
+from glassformer.files import safe_repr
+from glassformer.model import Model
+from glassformer.tasks.microbatch import run_examples
+from glassformer.tasks.pipelines import Pipeline
+from glassformer.tasks.results import ExtractedAnswer, Results
+from glassformer.tasks.span import STRIDE, Answer
+
+if TYPE_CHECKING:
+    from glassformer.text.engine import EncodedRow
+
+LONGEST = 15
+"""Tokens of the longest answer."""
+
+
+class QuestionAnswering(Pipeline):
+    """The part of a context that answers a question, with its probability; a long context is read in windows.
+
+        answer(question="Who wrote Emma?", context="Emma is a novel by Jane Austen.")
+
+    top_k: how many answers, 1 unless said · max_answer_len: tokens of the longest one, 15 unless said
+    doc_stride: tokens that neighbouring windows share · max_seq_len: tokens of a window
+    handle_impossible_answer: also "no answer", an empty text, where that is likelier; a report of `glassformer
+        evaluate` counts it always
+    align_to_words: answers begin and end with whole words, unless False
+
+    An input is {"question": …, "context": …}; several are a list of them.
+    """
+
+    HEAD = "question-answering"
+    WHY = "it has no head that finds answers; an encoder such as BERT has one, once it is trained for that"
+    BATCH = 64
+    OWN = ("top_k", "max_answer_len", "doc_stride", "max_seq_len", "handle_impossible_answer", "align_to_words")
+
+    def __init__(self, model: Model, task: str, **options: Any) -> None:
+        if "bbox" in model.network.READS:
+            raise UnsupportedError(
+                "this model reads words with their places on a page; call it with input_ids and bbox, or give a model "
+                "that reads text alone"
+            )
+        super().__init__(model, task, **options)
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        for name in ("max_answer_len", "doc_stride", "max_seq_len"):
+            value = options.get(name, 1)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigError(f"{name} is {safe_repr(value)}; it must be a whole number from 1 up")
+        for name in ("handle_impossible_answer", "align_to_words"):
+            if not isinstance(options.get(name, False), bool):
+                raise ConfigError(f"{name} is {safe_repr(options[name])}; it must be True or False")
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, Mapping)
+
+    def check_input(self, given: Any) -> None:
+        fields = [given.get(name) for name in ("question", "context")] if isinstance(given, Mapping) else []
+        if not fields or not all(isinstance(text, str) and text.strip() for text in fields):
+            raise DataError(f"the input is {safe_repr(given)}; it must be {{'question': 'Who?', 'context': 'a text'}}")
+
+    def in_words(self, answer: Any) -> str:
+        return str((answer[0] if isinstance(answer, list) else answer).answer)
+
+    def __call__(self, texts: Any = None, *, question: Any = None, context: Any = None, **options: Any) -> Any:
+        """As any pipeline; a question and its context may also come by name, or lists of them."""
+        if texts is None:
+            questions = [question] if isinstance(question, str) else list(question or ())
+            contexts = [context] * len(questions) if isinstance(context, str) else list(context or ())
+            if not questions or len(questions) != len(contexts):
+                raise DataError(
+                    f"there are {len(questions)} questions and {len(contexts)} contexts; give question= and context=, "
+                    "as many of the one as of the other, or one context for all"
+                )
+            rows = [{"question": q, "context": c} for q, c in zip(questions, contexts, strict=True)]
+            texts = rows[0] if isinstance(question, str) else rows
+        return super().__call__(texts, **options)
+
+    def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        # Windows of a model that reads little share less than usual.
+        stride = options.get("doc_stride") or min(STRIDE, (self.model.network.max_tokens or 4 * STRIDE) // 4)
+        task = Answer(self.model, max_tokens=options.get("max_seq_len"), stride=stride)
+        encoding = task.windows([row["question"] for row in batch], [row["context"] for row in batch])
+        examples = [task.example(window, []) for window in encoding.rows]
+        outputs = run_examples(task, examples, tokens=task.evaluation.tokens, labelled=False)
+        candidates: list[list[ExtractedAnswer]] = [[] for _ in batch]
+        none_of: list[float] = [1.0] * len(batch)
+        owners = encoding.overflow_to_sample
+        for window, example, owner, logits in zip(encoding.rows, examples, owners, outputs, strict=True):
+            begins, ends = ends_of(*logits, *example["context"].tolist())
+            none_of[owner] = min(none_of[owner], float(begins[0] * ends[0]))
+            candidates[owner].extend(self._spans(window, begins, ends, batch[owner]["context"], options))
+        if options.get("handle_impossible_answer"):
+            for answers, none in zip(candidates, none_of, strict=True):
+                answers.append(ExtractedAnswer(none, 0, 0, ""))
+        count = options.get("top_k") or 1
+        ranked = [sorted(answers, key=lambda each: -each.score)[:count] for answers in candidates]
+        return [answers[0] if count == 1 else Results(answers) for answers in ranked]
+
+    def _spans(
+        self, window: EncodedRow, begins: Tensor, ends: Tensor, context: str, options: Mapping[str, Any]
+    ) -> Iterator[ExtractedAnswer]:
+        """The best spans of a window. begins, ends: probabilities, 0 outside of the context. [tokens]"""
+        longest = options.get("max_answer_len") or LONGEST
+        begins, ends = begins.clone(), ends.clone()
+        begins[0] = ends[0] = 0  # the first token is "no answer"
+        joint = torch.outer(begins, ends).triu().tril(longest - 1)
+        best = joint.flatten().topk(min(options.get("top_k") or 1, joint.numel()))
+        for score, place in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            if score <= 0:
+                return
+            first, last = divmod(place, len(begins))
+            start, end = window.offsets[first][0], window.offsets[last][1]
+            if options.get("align_to_words", True):
+                start, end = _word(window, first)[0], _word(window, last)[1]
+            yield ExtractedAnswer(score, start, end, context[start:end])
+
+
+def ends_of(start: Tensor, end: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
+    """The probability of each token to begin and to end the answer: of the context, or of the first token (none).
+
+    Args: start, end: logits [tokens] · first, last: tokens of the context
+    """
+    allowed = torch.zeros(len(start), dtype=torch.bool)
+    allowed[first : last + 1] = True
+    allowed[0] = True
+    begins, ends = (logits.float().cpu().masked_fill(~allowed, float("-inf")).softmax(-1) for logits in (start, end))
+    return begins, ends
+
+
+def _word(window: EncodedRow, token: int) -> tuple[int, int]:
+    """The characters of the word that a token of the context is of."""
+    word = window.word_ids[token]
+    offsets: Sequence[tuple[int, int]] = [
+        window.offsets[t]
+        for t, (w, text) in enumerate(zip(window.word_ids, window.sequence_ids, strict=True))
+        if text == 1 and w == word and w is not None
+    ] or [window.offsets[token]]
+    return offsets[0][0], offsets[-1][1]

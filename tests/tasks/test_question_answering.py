@@ -1,0 +1,95 @@
+"""The answers of the question-answering pipeline are those of an exhaustive search, in windows and without."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+import glassformer
+from glassformer import ConfigError, DataError, UnsupportedError
+from glassformer.models import FAMILIES
+from glassformer.tasks.pipelines import Pipeline
+from tests.core.small import perturbed
+from tests.e2e.tiny_models import make_folder
+
+QUESTION, CONTEXT = "fruit flies", "time flies like an arrow . fruit flies like a banana"
+
+
+@pytest.fixture(scope="module")
+def answering(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    folder = make_folder(tmp_path_factory.mktemp("qa"), "bert", task="question-answering", max_position_embeddings=40)
+    model = glassformer.load(folder)
+    perturbed(model.network)
+    return glassformer.pipeline("question-answering", model)
+
+
+def exhaustive(answering: Pipeline, longest: int) -> list[tuple[float, str]]:
+    """Every span of the context with its probability, best first."""
+    tokenizer = answering.model.tokenizer
+    context = tokenizer(CONTEXT, add_special_tokens=False).input_ids
+    begin = tokenizer(QUESTION, CONTEXT).sequence_ids(0).index(1)
+    with torch.no_grad():
+        output = answering.model(**tokenizer(QUESTION, CONTEXT, return_tensors="pt"))
+    allowed = [0, *range(begin, begin + len(context))]
+    starts, ends = (
+        {token: float(share) for token, share in zip(allowed, logits[0, allowed].softmax(-1), strict=True)}
+        for logits in (output.start_logits, output.end_logits)
+    )
+    words = CONTEXT.split()
+    spans = [
+        (starts[a + begin] * ends[b + begin], " ".join(words[a : b + 1]))
+        for a, b in product(range(len(context)), repeat=2)
+        if a <= b < a + longest
+    ]
+    return sorted(spans, reverse=True)
+
+
+@pytest.mark.parametrize("longest", [1, 4])
+def test_the_best_spans(answering: Pipeline, longest: int) -> None:
+    answers = answering({"question": QUESTION, "context": CONTEXT}, top_k=3, max_answer_len=longest)
+    expected = exhaustive(answering, longest)
+    for answer, (score, text) in zip(answers, expected, strict=False):
+        assert answer["score"] == pytest.approx(score, abs=1e-6) and answer["answer"] == text
+        assert CONTEXT[answer.start : answer.end] == text
+
+
+def test_forms_of_the_input(answering: Pipeline) -> None:
+    row = {"question": QUESTION, "context": CONTEXT}
+    one = answering(row)
+    assert one == answering(question=QUESTION, context=CONTEXT) == answering([row])[0]
+    first, other = answering(question=[QUESTION, "time"], context=CONTEXT)
+    assert first.answer == one.answer and first.score == pytest.approx(one.score, abs=1e-6)
+    assert other == answering(question="time", context=CONTEXT) | {"score": pytest.approx(other.score, abs=1e-6)}
+    assert answering.texts([row]) == [one.answer]
+    assert answering(row, top_k=2)[0].answer == one.answer
+
+
+def test_windows_find_what_the_whole_context_holds(answering: Pipeline) -> None:
+    row = {"question": "time", "context": "banana . " * 20 + CONTEXT}
+    answers = answering(row, max_seq_len=16, doc_stride=4, top_k=5)
+    assert len(answers) == 5 and all(row["context"][a.start : a.end] == a.answer for a in answers)
+    assert answers == sorted(answers, key=lambda a: -a.score)
+
+
+def test_no_answer_is_one_where_it_is_asked_for(answering: Pipeline) -> None:
+    row: dict[str, Any] = {"question": QUESTION, "context": CONTEXT}
+    several = answering(row, handle_impossible_answer=True, top_k=200)
+    assert sum(answer.answer == "" for answer in several) == 1
+    assert all(answer.answer for answer in answering(row, top_k=200))
+
+
+def test_what_cannot_be_asked_is_refused(answering: Pipeline) -> None:
+    with pytest.raises(DataError, match=r"it must be \{'question': 'Who"):
+        answering({"question": QUESTION, "context": " "})
+    with pytest.raises(DataError, match="2 questions and 1 contexts"):
+        answering(question=["a", "b"], context=["c"])
+    with pytest.raises(ConfigError, match="max_answer_len is 0"):
+        answering({"question": QUESTION, "context": CONTEXT}, max_answer_len=0)
+    with pytest.raises(ConfigError, match="takes no 'top'"):
+        answering({"question": QUESTION, "context": CONTEXT}, top=1)
+    layout = glassformer.Model.from_config(FAMILIES["layoutlm"].tiny, task="question-answering")
+    with pytest.raises(UnsupportedError, match="with their places on a page"):
+        glassformer.pipeline("question-answering", layout)
