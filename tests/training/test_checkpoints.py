@@ -398,6 +398,18 @@ def test_a_damaged_one_does_not_count_as_kept(tmp_path: Path) -> None:
     assert listing(saves) == {"step-00000001", folder.name} and loads(quietly(saves)) == 2
 
 
+def test_a_name_that_was_damaged_may_come_again(tmp_path: Path) -> None:
+    saves = saved(tmp_path, 4, 8, 12, keep=3)
+    for step in (8, 12):
+        (saves.folder / f"step-{step:08d}" / "notes.txt").write_text("other\n")
+    with pytest.warns(UserWarning, match="notes.txt"):
+        assert loads(saves.latest()) == 4
+    for step in (8, 12):
+        folder = saves.save(step, writer(step), about={})
+        assert folder.is_dir() and loads(quietly(saves)) == step
+    assert len(listing(saves)) == 3
+
+
 def test_a_save_that_does_not_verify_retires_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saves = saved(tmp_path, 1, keep=1)
     rename = os.rename

@@ -182,7 +182,7 @@ def by_hand(name: str, step: int, floor: float = 0.0) -> float:
         return 512**-0.5 * min(step**-0.5, step * WARMUP**-1.5)
     if step < WARMUP:
         return step / WARMUP
-    t = (step - WARMUP) / (STEPS - WARMUP)
+    t = max(0, step - 1 - WARMUP) / (STEPS - WARMUP)
     falls = {
         "constant": 1.0,
         "linear": 1 - t,
@@ -206,14 +206,15 @@ def test_the_curve_is_the_formula(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "cosine"])
 def test_the_curve_is_that_of_the_reference_library(name: str) -> None:
-    """Whose step counts from 0, the updates that are done."""
+    """Whose step counts the updates that are done, so its warm-up is one behind."""
     import transformers
 
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     theirs = getattr(transformers, f"get_{name}_schedule_with_warmup")(optimiser, WARMUP, STEPS)
     schedule = Schedule(name=name, steps=STEPS, warmup=WARMUP)
-    for step in range(STEPS):
-        assert theirs.get_last_lr()[0] == pytest.approx(schedule(step), abs=1e-12)
+    for step in range(1, STEPS + 1):
+        behind = 1 / WARMUP if step <= WARMUP else 0
+        assert theirs.get_last_lr()[0] + behind == pytest.approx(schedule(step), abs=1e-12), step
         optimiser.step()
         theirs.step()
 
@@ -223,14 +224,21 @@ def test_a_floor_is_where_it_ends_and_stays(name: str) -> None:
     schedule = Schedule(name=name, steps=STEPS, warmup=WARMUP, floor=0.1)
     for step in range(1, STEPS + 1):
         assert schedule(step) == pytest.approx(by_hand(name, step, floor=0.1))
-    assert schedule(STEPS) == schedule(STEPS + 50) == pytest.approx(0.1)
+    assert schedule(STEPS) > schedule(STEPS + 1) == schedule(STEPS + 50) == pytest.approx(0.1)
 
 
 def test_without_warm_up_it_begins_at_the_top() -> None:
     assert Schedule(name="constant")(1) == 1
-    assert Schedule(name="linear", steps=10)(0) == 1
-    assert Schedule(name="linear", steps=1)(1) == 0
+    assert [Schedule(name="linear", steps=3)(step) for step in (1, 2, 3)] == pytest.approx([1, 2 / 3, 1 / 3])
+    assert Schedule(name="linear", steps=1)(1) == Schedule(name="cosine", steps=1)(1) == 1
     assert Schedule(name="linear", steps=5, warmup=5)(5) == 1
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_no_update_has_rate_0(name: str) -> None:
+    for warmup in (1, 5, 20):
+        schedule = Schedule(name=name, steps=20, warmup=warmup, width=512)
+        assert min(schedule(step) for step in range(1, 21)) > 0
 
 
 @pytest.mark.parametrize(

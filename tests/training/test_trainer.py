@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+import glassformer
+from glassformer import Model
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.runs.event_log import read_event_log
 from glassformer.training.callbacks import Callback, TrainingStopped
 from glassformer.training.gradients import Diverged
+from glassformer.training.run_folder import model_identity
 from tests.training.tiny import (
     BERT,
     GPT2,
@@ -202,6 +205,27 @@ def test_out_of_memory_halves_the_pass_and_keeps_the_batch(tmp_path: Path) -> No
         trainer.train_step()
 
 
+def test_other_weights_of_the_same_size_are_another_model(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 2)):
+        torch.manual_seed(seed)
+        Model.from_config(BERT, task="feature-extraction").save_pretrained(tmp_path / name)
+    one, same, other = (model_identity(glassformer.load(tmp_path / name)) for name in ("a", "a", "b"))
+    assert one == same and {key for key in one if one[key] != other[key]} == {"loaded weights"}
+
+
+def test_a_damaged_best_model_is_seen_when_a_finished_run_is_repeated(tmp_path: Path) -> None:
+    trainer_of(tmp_path, validation=some(9)).train()
+    weights = tmp_path / "model" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-5] ^= 1
+    weights.write_bytes(content[:-100])
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"model.safetensors is damaged: .* the last ones, of step 12, take"):
+            trainer_of(tmp_path, validation=some(9)).train()
+        assert trainer_of(tmp_path, validation=some(9)).train().steps == 12  # and is mended by that
+        weights.write_bytes(content)
+
+
 def test_asked_to_stop_it_finishes_the_step_and_saves(tmp_path: Path) -> None:
     import os
     import signal
@@ -226,6 +250,10 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         trainer_of(tmp_path, learning_rate=2e-2).train()
     with pytest.raises(ConfigError, match="another configuration: data was"):
         trainer_of(tmp_path, examples=some(30)).train()
+    for key, value in (("num_attention_heads", 1), ("hidden_act", "relu"), ("hidden_dropout_prob", 0.3)):
+        was = BERT.get(key)
+        with pytest.raises(ConfigError, match=rf"another configuration: config.{key} was {was}, is now {value!r}"):
+            trainer_of(tmp_path, config={**BERT, key: value}).train()
     with pytest.raises(ConfigError, match="holds a run already"):
         trainer_of(tmp_path).train(resume=False)
     (tmp_path / "file").write_text("")

@@ -153,6 +153,7 @@ class Checkpoints:
                     _remove(unfinished)
                     raise
                 flush_folder(self.folder)
+                self._damaged.discard(folder)  # of a removed one that had this name
                 self._retire(folder)
         return folder
 
@@ -221,7 +222,7 @@ class Checkpoints:
         """Remove what need not stay, when the new one is seen to be whole."""
         known = [checkpoint for checkpoint in self._known() if checkpoint.folder not in self._damaged]
         best = [checkpoint for checkpoint in known if checkpoint.best][:1]
-        stay = {checkpoint.folder for checkpoint in known[: self.keep] + best}
+        stay = {new, *(checkpoint.folder for checkpoint in known[: self.keep] + best)}
         obsolete = [path for name in self._names(_NAME) if (path := self.folder / name) not in stay]
         if obsolete:
             _read_manifest(new).verify()

@@ -37,16 +37,16 @@ class Schedule:
         1 ┤      ╱‾‾╲__                 a function of the step alone, so resuming needs no state
           │    ╱       ‾‾╲__
         0 ┼──╱───────────────‾──>
-          0    warmup       steps
+          0    warmup       steps + 1
 
         constant        1
-        linear          1 - t                           t = (step - warmup) / (steps - warmup), from 0 to 1
+        linear          1 - t                           t = (step - 1 - warmup) / (steps - warmup), from 0 to below 1
         cosine          (1 + cos πt) / 2
         inverse-sqrt    √(warmup / step)
         noam            D^-0.5 · min(step^-0.5, step · warmup^-1.5)     an absolute rate: the learning rate is its scale
 
     With a floor, factor = floor + (1 - floor) · (as above). All but `noam`, whose formula has it, begin with
-    step / warmup. At step 0 nothing would move.
+    step / warmup, so that no update has rate 0: neither the first one, nor the last one of a schedule that falls to 0.
 
     name: one of `SCHEDULES` · steps: how many updates there will be; the endless ones need none
     warmup: updates of rising rates, or below 1 the share of all steps that they take
@@ -54,6 +54,7 @@ class Schedule:
     Raises: ConfigError: numbers that do not fit.
     Source: noam, from whose formula inverse-sqrt is the shape: Vaswani et al. 2017, section 5.3; cosine: Loshchilov and
         Hutter 2017, section 3; warm-up: Goyal et al. 2017, section 2.2.
+    Differs: the reference library's warm-up counts the updates that are done, so its first one has rate 0.
     """
 
     name: str = "linear"
@@ -99,8 +100,10 @@ class Schedule:
 
 
 def _progress(schedule: Schedule, step: int) -> float:
+    """The share of the updates after warm-up that are done before this one."""
     assert schedule.steps is not None
-    return min(1.0, (step - schedule.warmup_steps) / max(1, schedule.steps - schedule.warmup_steps))
+    done = max(0, step - 1 - schedule.warmup_steps)
+    return min(1.0, done / max(1, schedule.steps - schedule.warmup_steps))
 
 
 DECAY: dict[str, Callable[[Schedule, int], float]] = {

@@ -6,6 +6,8 @@ journal.jsonl     event log, step by step            model/         the best mod
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import shutil
 import time
@@ -38,6 +40,30 @@ from glassformer.training.state import (
     seed_all,
     write_state,
 )
+
+SUMS = "SHA256SUMS"
+"""Digests of the files of the best model, in its folder, as `sha256sum --check` reads them."""
+
+WEIGHTS_DIGEST = "loaded weights"
+UNREAD_KEYS = frozenset("_name_or_path transformers_version torch_dtype dtype architectures".split())
+"""Keys of config.json that change no number of a run."""
+
+
+def model_identity(model: Model) -> dict[str, Any]:
+    """What tells a model from another before it is trained: its config, and a digest of the weights that were loaded.
+
+    The digest is of up to 64 numbers of each tensor, evenly spaced. New weights are drawn by the run's seed.
+    """
+    digest = hashlib.sha256()
+    parameters = dict(model.network.named_parameters())
+    for name in model.report.loaded:
+        if (tensor := parameters.get(name)) is not None and tensor.numel():
+            flat = tensor.detach().flatten()
+            sample = flat[:: max(1, flat.numel() // 64)][:64].to("cpu", torch.float32)
+            digest.update(f"{name} {tuple(tensor.shape)}".encode() + sample.numpy().tobytes())
+    config = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
+    known: dict[str, Any] = json.loads(json.dumps(config, default=str))  # as it comes back from a checkpoint
+    return {**known, WEIGHTS_DIGEST: digest.hexdigest()[:16] if model.report.loaded else None}
 
 
 class RunFolder:
@@ -101,7 +127,9 @@ class RunFolder:
         if checkpoint is None:
             return None
         theirs = dict(checkpoint.about.get("run", {}))
-        changed = [name for name in {**theirs, **identity} if theirs.get(name) != identity.get(name)]
+        # What an earlier release did not save of the model cannot be compared.
+        compared = {**theirs, **identity} if WEIGHTS_DIGEST in theirs else theirs
+        changed = [name for name in compared if theirs.get(name) != identity.get(name)]
         if changed:
             what = "; ".join(
                 f"{name} was {safe_repr(theirs.get(name))}, is now {safe_repr(identity.get(name))}"
@@ -145,12 +173,35 @@ class RunFolder:
             for left in (new, old):
                 shutil.rmtree(left, ignore_errors=True)
             model.save_pretrained(new)
+            (new / SUMS).write_text("".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(new.iterdir())))
             if path.exists():
                 path.rename(old)
             new.rename(path)
             shutil.rmtree(old, ignore_errors=True)
         except OSError as error:
             raise WeightsError(f"{path}: the model cannot be written: {error_reason(error)}") from error
+
+    def damage_of_best_model(self) -> str | None:
+        """What is wrong with the best model so far: a file is missing, or not as it was written; None = nothing.
+
+        A model without digests is one of an earlier release; it is taken as it is.
+        """
+        folder = (self.path or Path()) / MODEL
+        if not folder.is_dir():
+            return f"{folder} is gone"
+        if not (folder / SUMS).is_file():
+            return None
+        for line in (folder / SUMS).read_text().splitlines():
+            digest, _, name = line.partition("  ")
+            file = folder / Path(name).name
+            if not file.is_file() or _sha256(file) != digest:
+                return f"{file} is damaged: its SHA-256 is not that of {SUMS}"
+        return None
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 # ------------------------------------------------------------------------------------------- the training state

@@ -34,7 +34,13 @@ from glassformer.training.callbacks import Callback, GracefulShutdown, StepRepor
 from glassformer.training.distributed import init_distributed
 from glassformer.training.gradients import Diverged, Gradients, ValidationLoop, is_finite
 from glassformer.training.optimiser import Schedule, make_optimiser, set_rate
-from glassformer.training.run_folder import RunFolder, TrainingState, capture_state, restore_state
+from glassformer.training.run_folder import (
+    RunFolder,
+    TrainingState,
+    capture_state,
+    model_identity,
+    restore_state,
+)
 from glassformer.training.state import seed_all
 
 if TYPE_CHECKING:
@@ -107,6 +113,7 @@ class Trainer:
         self.schedule = Schedule(chosen["schedule"], self.steps, **shape, width=self.network.width)
         self.folder = None if folder is None else Path(folder)
         self.run_folder = RunFolder(self.folder, self.options, self.distributed)
+        self._model_identity = model_identity(model)  # of its weights before they are trained
         self.state = TrainingState()
         self.metric = self.options.metric or task.VALIDATION_METRIC
         tokens = self.gradients.micro_batch_tokens(self.state)
@@ -310,6 +317,14 @@ class Trainer:
         if self.state.best_step is None:
             self._save_best_model()
         elif self.folder is not None:
+            damage = self.run_folder.damage_of_best_model()
+            if self.distributed.all_reduce_max(int(damage is not None)):
+                warnings.warn(
+                    f"{damage}; the best weights, of step {self.state.best_step}, are lost, and the last ones, of step "
+                    f"{self.state.step}, take their place",
+                    stacklevel=3,
+                )
+                self._save_best_model()
             if self.adapters is not None:  # the best weights have them merged
                 self.adapters.remove()
             self.model.take_weights(self.folder / MODEL)
@@ -329,6 +344,7 @@ class Trainer:
             "objective": self.task.training_identity,
             "data": self.train_examples.fingerprint,
             "model": f"{self.model.family.model_type}, {sum(p.numel() for p in self.network.parameters())} parameters",
+            **self._model_identity,
         }
 
     def _notify(self, event: str, *arguments: Any) -> None:
