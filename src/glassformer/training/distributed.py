@@ -44,12 +44,15 @@ class TrainingModule(nn.Module):
         self.smoothing = smoothing
         self.recompute = recompute
 
-    def forward(self, batch: MicroBatch, with_loss: bool = True) -> dict[str, Tensor] | Output:
+    def forward(
+        self, batch: MicroBatch, with_loss: bool = True, smoothing: float | None = None
+    ) -> dict[str, Tensor] | Output:
         if not with_loss:
             output: Output = self.network(batch.batch, batch.flow)
             return output
         flow = replace(batch.flow, recompute=self.recompute)
-        return self.network.loss_sums(batch.batch, flow, batch.labels, smoothing=self.smoothing)
+        smoothing = self.smoothing if smoothing is None else smoothing
+        return self.network.loss_sums(batch.batch, flow, batch.labels, smoothing=smoothing)
 
 
 class Distributed:

@@ -250,8 +250,12 @@ class ValidationLoop:
         """The loss and the other scores of the task's metric, over all examples of all processes."""
         metric = self.task.metric()
         share = np.arange(len(examples))[self.distributed.rank :: self.distributed.world_size]
-        for output, batch in self._run(examples, share):
-            metric.update(output, batch)
+        if metric.needs_output:
+            for output, batch in self._run(examples, share, self._output):
+                metric.update(output, batch)
+        else:
+            for sums, batch in self._run(examples, share, self._loss_sums):
+                metric.add_losses(sums, batch)
         for name, x in metric.state.items():
             sums = {str(i): value for i, value in enumerate(x.flatten().tolist())}
             added = list(self.distributed.all_reduce_sum(sums).values())
@@ -262,17 +266,19 @@ class ValidationLoop:
         """What the head gives for each example, in their order, as the task reads it."""
         waiting: dict[int, Any] = {}  # of a window at most, in which they come by length
         following = 0
-        for output, batch in self._run(examples, np.arange(len(examples))):
+        for output, batch in self._run(examples, np.arange(len(examples)), self._output):
             waiting.update(zip(batch.indices, self.task.unbatch(output, batch), strict=True))
             while following in waiting:
                 yield waiting.pop(following)
                 following += 1
 
-    def _run(self, examples: Examples, indices: np.ndarray) -> Iterator[tuple[Output, MicroBatch]]:
+    def _run(
+        self, examples: Examples, indices: np.ndarray, call: Callable[[MicroBatch], Any]
+    ) -> Iterator[tuple[Any, MicroBatch]]:
         def keep_in_step(batches: int) -> None:
             """Call the network as often as the other processes: collective operations inside it wait for all."""
             for _ in range(self.distributed.all_reduce_max(batches) - batches):
-                self._call(dummy_batch(self.task, examples).to(self.gradients.device))
+                call(dummy_batch(self.task, examples).to(self.gradients.device))
 
         options, was_training = self.gradients.options, self.module.training
         self.module.eval()
@@ -283,7 +289,7 @@ class ValidationLoop:
                 indices.tolist(),
                 tokens=lambda: self.tokens,
                 size=options.micro_batch_size or options.batch_size,
-                call=self._call,
+                call=call,
                 windows=self.distributed.all_reduce_max(-(-len(indices) // WINDOW)),
                 on_window=keep_in_step,
                 on_out_of_memory=self._halve,
@@ -302,7 +308,13 @@ class ValidationLoop:
         self.tokens = max(self.tokens // 2, 1)
         return self.tokens
 
-    def _call(self, batch: MicroBatch) -> Output:
+    def _output(self, batch: MicroBatch) -> Output:
         with torch.no_grad(), self.gradients.autocast():
             output: Output = self.module(batch, with_loss=False)
             return output
+
+    def _loss_sums(self, batch: MicroBatch) -> dict[str, Tensor]:
+        """Of a language model in chunks, without its whole logits."""
+        with torch.no_grad(), self.gradients.autocast():
+            sums: dict[str, Tensor] = self.module(batch, smoothing=0.0)
+            return sums

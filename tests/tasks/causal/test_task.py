@@ -11,8 +11,10 @@ from tokenizers import models, pre_tokenizers
 from glassformer.core.flow import Batch, Flow
 from glassformer.data.store import ExampleStore
 from glassformer.errors import ConfigError, DataError
+from glassformer.runs.config import TrainingOptions
 from glassformer.tasks.causal.task import Answers, Causal
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training import Trainer
 from tests.parity.families import BY_FAMILY
 from tests.parity.sides import load_ours, load_theirs, make
 from tests.tasks.words import (
@@ -221,3 +223,14 @@ def test_it_learns() -> None:
     losses = list(trained(objective, objective.encode(ROWS), 30, 1e-2))
     assert losses[-1] < losses[0] / 2
     assert BOS in objective.encode(ROWS)[0]["input_ids"]
+
+
+def test_a_validation_makes_no_whole_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a vocabulary of 50,000 they would take gigabytes; the loss is the same."""
+    model = tiny("gpt2", "text-generation", "gpt2")
+    task = Causal(model)
+    examples = task.encode(texts("time flies like an arrow", "fruit flies like a banana"))
+    trainer = Trainer(model, task, TrainingOptions(steps=1), train=examples, validation=examples)
+    expected = judged(task, [task.collate([examples[i]]) for i in range(len(examples))])["loss"]
+    monkeypatch.setattr(model.network.head, "forward", lambda *given: pytest.fail("whole logits"))
+    assert trainer.validate()["loss"] == pytest.approx(expected, abs=1e-6)

@@ -74,13 +74,22 @@ class Metric:
         """A further statistic, zero at first. Double precision: sums of millions of losses stay exact enough."""
         self.state[name] = torch.zeros(shape, dtype=torch.float64)
 
+    @property
+    def needs_output(self) -> bool:
+        """Whether it reads the output of the head; else sums of losses are enough, which need no whole logits."""
+        return type(self).update is not Metric.update
+
     def update(self, output: Output, batch: MicroBatch) -> None:
         """Add the statistics of one micro-batch."""
-        counts = self.head.label_counts(batch.labels)
         with torch.no_grad():
-            for part, total in self.head.output_loss_sums(output, batch.labels).items():
-                self.state[f"{part}.sum"] += total.cpu().double()
-                self.state[f"{part}.count"] += counts[part]
+            self.add_losses(self.head.output_loss_sums(output, batch.labels), batch)
+
+    def add_losses(self, sums: Mapping[str, Tensor], batch: MicroBatch) -> None:
+        """Add the sums of the losses of one micro-batch, by part."""
+        counts = self.head.label_counts(batch.labels)
+        for part, total in sums.items():
+            self.state[f"{part}.sum"] += total.cpu().double()
+            self.state[f"{part}.count"] += counts[part]
 
     def compute(self) -> dict[str, float]:
         """The scores of all that was added.
