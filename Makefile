@@ -38,7 +38,7 @@ test: lint $(NODE_MODULES) ## style, types, import contracts, every test, and th
 	@$(PYTEST) -n $(WORKERS) --dist worksteal
 
 test-clients: $(CLIENTS)/.made ## with the real clients of the field (LangChain, Chroma, lm-eval, …) in an environment of their own
-	@$(CLIENTS)/bin/python -m pytest tests/clients -m clients
+	@$(CLIENTS)/bin/python -m pytest tests/integrations tests/compression -m clients
 
 lint: $(VENV)/.dev ## style, types, import contracts
 	@$(BIN)/ruff check .

@@ -86,10 +86,10 @@ def test_what_others_call_it() -> None:
 
 def test_damaged_pooling_settings_stop_encode_alone(bert: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(bert, tmp_path / "model")
-    (folder / "modules.json").write_text('[{"type": "x.Dense", "path": "2_Dense"}]')
+    (folder / "modules.json").write_text('[{"type": "x.CNN", "path": "2_CNN"}]')
     model = load(folder)
     assert model(input_ids=torch.tensor([[2, 3]])).last_hidden_state.shape[:2] == (1, 2)
-    with pytest.raises(UnsupportedError, match="'Dense' is not supported"):
+    with pytest.raises(UnsupportedError, match="'CNN' is not supported"):
         model.encode(["time"])
 
 

@@ -65,17 +65,21 @@ def prompts_of(prompt: Any) -> list[Any]:
     return list(prompt)
 
 
+INSTEAD = {
+    "inputs_embeds": "; give input_ids, and replace what the first block reads with a tape: "
+    "tape=Tape(edit={'embed.out': vectors})",
+    "head_mask": "; replace what a head gives with a tape: tape=Tape(edit={'blocks.0.attn.probs': lambda x: …})",
+    "encoder_outputs": "; give the source: the encoder runs with each call, and once in generate(…)",
+}
+"""Arguments of the reference library that are not taken → what to write instead."""
+
+
 def reject_arguments(call: str, arguments: Mapping[str, Any]) -> None:
     """Raises: ConfigError: there are unknown arguments; with a hint for those of the reference library."""
-    hints = {
-        "output_attentions": "Tape('attn.probs')",
-        "output_hidden_states": "Tape('embed.out', 'blocks.*.out')",
-    }
     for name, value in arguments.items():
-        if name in hints and not value:
+        if name in INSTEAD and (value is None or value is False):
             continue
-        hint = f"; record the tensors you want with a tape: tape={hints[name]}" if name in hints else ""
-        raise ConfigError(f"{call}(…) takes no {safe_repr(name)}{hint}")
+        raise ConfigError(f"{call}(…) takes no {safe_repr(name)}{INSTEAD.get(name, '')}")
 
 
 def check_ids(name: str, ids: Tensor, count: int | None, like: Tensor | None = None) -> None:
@@ -186,6 +190,9 @@ def read_call(
     Args: family: the model type, for messages · given: `TOKEN_INPUTS` and `ModelInputs`, others are refused
     Raises: DataError: ids out of range, or empty inputs. ConfigError: unread inputs, or shapes that do not fit.
     """
+    first = network.READS[0]  # what an argument without a name is
+    if "input_ids" not in network.READS and given.get("input_ids") is not None and given.get(first) is None:
+        given = {**given, "input_ids": None, first: given["input_ids"]}
     known = {*TOKEN_INPUTS, *ModelInputs.__annotations__}
     reject_arguments("model", {name: x for name, x in given.items() if name not in known})
     _check_inputs(network, family, given)

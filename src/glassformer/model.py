@@ -15,37 +15,36 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from glassformer.call import CallInputs, CallOptions, complete_inputs
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
-from glassformer.edge import ModelInputs, read_call, warn_if_marker_missing
+from glassformer.edge import read_call, warn_if_marker_missing
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.pretrained import PretrainedModel
+from glassformer.sentence_embeddings import SentenceEncoder
 from glassformer.text.chat import Chat
 from glassformer.weights.load import name_list, nan_parameters
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from glassformer.explorer import Look
     from glassformer.explorer.session_runs import SessionFactory
     from glassformer.inspect.generation_trace import GenerationTrace
     from glassformer.inspect.session import Session
 
 
-class Model(PretrainedModel):
+class Model(SentenceEncoder):
     """A network with its tokenizer and config, as `load` makes it: call it, encode, generate, inspect, save."""
 
     _nan_seen = False
 
-    def __call__(
+    def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -55,7 +54,7 @@ class Model(PretrainedModel):
         labels: Tensor | dict[str, Tensor] | None = None,
         cache: KeyValueCache | None = None,
         tape: Tape | None = None,
-        **inputs: Unpack[ModelInputs],
+        **inputs: Unpack[CallInputs],
     ) -> Output:
         """Forward pass of the network, on the inputs that it reads (`network.READS`).
 
@@ -75,12 +74,15 @@ class Model(PretrainedModel):
             labels: targets of the head, for `loss`; -100 is ignored
             cache: key-value cache, extended by this call
             tape: records activations of `model.taps()`, or replaces them
+            past_key_values, use_cache, output_hidden_states, output_attentions, return_dict: see `CallInputs`
         Returns: an Output with the field names of Hugging Face transformers, and `taps` if a tape was given.
         Raises: DataError: ids out of range, or more tokens than positions. ConfigError: shapes that do not fit.
         """
         tokens = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
-        given = {**tokens, "token_type_ids": token_type_ids, **inputs}
-        batch, flow = read_call(self.network, self.family.model_type, given, cache=cache, tape=tape)
+        given: dict[str, Any] = {**tokens, "token_type_ids": token_type_ids, **inputs}
+        call = CallOptions.take(self.network, self.config, given, cache, tape)
+        complete_inputs(given, self.network, labels if self.is_encoder_decoder else None, call.cache, self.config)
+        batch, flow = read_call(self.network, self.family.model_type, given, cache=call.cache, tape=call.tape)
         warn_if_marker_missing(self.network, self.task, self._tokenizer, input_ids, flow)
         # Packed narrow weights have no gradients: in eval mode nobody expects them, in training mode it is an error.
         differentiable = self.network.training or prepared_precision(self.network) in (None, "fp32")
@@ -89,7 +91,10 @@ class Model(PretrainedModel):
         self._check_nan(next((x for x in output.present().values() if isinstance(x, Tensor)), None))
         if labels is not None:
             output = replace(output, loss=self._loss(output, labels))
-        return output if tape is None else replace(output, taps=tape.taps)
+        return call.finish(output)
+
+    if TYPE_CHECKING:
+        __call__ = forward  # `nn.Module` calls it, and the hooks around it
 
     def _loss(self, output: Output, labels: Tensor | dict[str, Tensor]) -> Tensor:
         if self.network.head is None:
@@ -111,21 +116,9 @@ class Model(PretrainedModel):
                 stacklevel=3,
             )
 
-    def encode(self, texts: str | Sequence[str], **options: Any) -> np.ndarray:
-        """Sentence embeddings: texts to vectors, fast; options as in `glassformer.engine.encoder.encode`.
-
-        Returns: float32. [N, D] for a sequence of N texts, [0, D] for an empty one; [D] for a single string.
-        """
-        from glassformer.engine.encoder import encode
-
-        listed = [texts] if isinstance(texts, str) else texts
-        vectors = encode(self.network, self.tokenizer, listed, self.pooling, **options)
-        self._check_nan(torch.from_numpy(vectors))
-        return cast("np.ndarray", vectors[0]) if isinstance(texts, str) else vectors
-
     def generate(
         self,
-        prompt: str | Chat | Sequence[str | Chat] | Tensor,
+        prompt: Any = None,
         *,
         attention_mask: Tensor | None = None,
         **options: Any,
@@ -140,21 +133,22 @@ class Model(PretrainedModel):
             model.generate(article, assistant_model=smaller)                                    speculative decoding
 
         An encoder-decoder reads the prompt and answers it; its ids begin with its start token, not with the prompt.
-        A speech model takes one or several audio files, and answers with the transcript.
+        A speech model takes one or several audio files, or samples with `sample_rate_hz`, and answers with transcripts.
 
         A conversation, [{"role": "user", "content": "Hello"}], is formatted by the tokenizer's chat template; the
         assistant's answer is generated, or continued where the conversation ends with it.
 
-        The default is greedy decoding of 20 tokens, whatever generation_config.json recommends; its other values are
-        the defaults of options that you do not give (`glassformer.generation.options`).
+        The default is greedy decoding of 20 tokens, or of the length in generation_config.json; other values of that
+        file are the defaults of options that you do not give (`glassformer.generation.options`).
         The result of a row does not depend on the other rows of the batch.
 
         Args:
-            prompt: one text or conversation, several, or token ids, padded on the left. [B, T] Audio: a file, or
-                `input_features`
+            prompt: one text or conversation, several, or token ids, padded on the left. [B, T] Audio: a file, samples,
+                or `input_features`. By name, too: `inputs`, `input_ids`, `input_features`
             attention_mask: 0 where ids are padding. [B, T]
             options: `max_new_tokens`, `do_sample`, `temperature`, `top_p`, `num_beams`, `stop_strings`, …, all of them
-                in `glassformer.generation.options.GenerationOptions`, under their names in Hugging Face transformers.
+                in `glassformer.generation.options.GenerationOptions`, under their names in Hugging Face transformers;
+                `generation_config`, `streamer`, `return_dict_in_generate`, … (`glassformer.generation.arguments`)
         Returns: a text for a text, a list for several, ids [B, T + new] for ids; with `num_return_sequences` n, the n
             answers to a prompt are adjacent; with `return_scores`, a `Generated`.
         Raises: DataError: an empty prompt, padding on the right, or no room for so many tokens.
@@ -278,27 +272,6 @@ class Model(PretrainedModel):
     def save_pretrained(self, folder: str | Path, *, max_shard_bytes: int = 5_000_000_000) -> None:
         check_not_adapted(self.network)
         super().save_pretrained(folder, max_shard_bytes=max_shard_bytes)
-
-    def eval(self) -> Self:
-        self.network.eval()
-        return self
-
-    def train(self, mode: bool = True) -> Self:
-        self.network.train(mode)
-        return self
-
-    def to(self, *args: Any, **kwargs: Any) -> Self:
-        self.network.to(*args, **kwargs)
-        return self
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return self.network.parameters()
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        return self.network.named_parameters()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return self.network.state_dict()
 
     def __repr__(self) -> str:
         count = sum(parameter.numel() for parameter in self.parameters())

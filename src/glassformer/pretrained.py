@@ -5,21 +5,25 @@ name or folder ──> config.json ──> spec ──> network on the meta devi
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from glassformer import gguf
 from glassformer.core.heads import Head
-from glassformer.edge import device_of, dtype_of
+from glassformer.edge import device_of
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
-from glassformer.files import read_json_object, safe_repr
+from glassformer.files import check_links, read_json_object
 from glassformer.files.atomic import write_json
-from glassformer.hub import resolve
+from glassformer.load_options import LoadOptions
 from glassformer.models import ConfigReader, Family, Network
+from glassformer.models.model_config import ModelConfig
 from glassformer.models.resolve import (
     LABEL_TASKS,
     attach_head,
@@ -29,8 +33,8 @@ from glassformer.models.resolve import (
     text_part,
     weight_names,
 )
+from glassformer.module import NetworkModule
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.header import read_file_header
 from glassformer.weights.load import LoadReport, export_weights, load_weights
 from glassformer.weights.names import WeightNames
 from glassformer.weights.read import WeightFiles, open_checkpoint
@@ -47,7 +51,7 @@ LABEL_KEYS = frozenset({"num_labels", "id2label"})
 """Config keys that, when overridden, ask for a head with other labels than the checkpoint's."""
 
 
-class PretrainedModel:
+class PretrainedModel(NetworkModule):
     """A network and what belongs to it in a model folder in the Hugging Face layout.
 
     network: the PyTorch module · config, generation_config: the content of these files
@@ -72,10 +76,10 @@ class PretrainedModel:
         own_head: bool = False,
         generation_config: Mapping[str, Any] | None = None,
     ) -> None:
-        self.network = network
+        super().__init__(network)
         self.family = family
         self.spec = spec
-        self.config = dict(config)
+        self.config = ModelConfig(config)
         self.task = task
         self.report = report or LoadReport()
         self.folder = folder
@@ -99,11 +103,12 @@ class PretrainedModel:
         allow_pickle: bool = False,
         offline: bool = False,
         strict: bool = False,
+        **reference: Any,
     ) -> Self:
         """Load a model folder in the Hugging Face layout, or a model of the Hub by name.
 
         Args:
-            name_or_folder: an existing folder, or else a name on the Hub: from the local cache, or downloaded.
+            name_or_folder: an existing folder or GGUF file, or a name on the Hub: from the cache, or downloaded.
             task: the head, by a Hugging Face pipeline name ("fill-mask", "text-classification", …) or a short verb
                 ("fill", "classify", …); None = the head that `architectures` in `config.json` names. The head of
                 another task than the checkpoint's is randomly initialised; so is a token classifier from a checkpoint
@@ -116,16 +121,19 @@ class PretrainedModel:
             revision: a branch, tag or commit on the Hub · offline: never open a network connection.
             allow_pickle: also read old pickle files, `.bin` and `.pt`, in a sandboxed child process.
             strict: a tensor of the checkpoint that the model does not use is an error.
+            reference: keywords of Hugging Face transformers, such as `torch_dtype`, `device_map` and `num_labels` (see
+                `LoadOptions`), and keys of `config.json` to override.
         Returns: the model in eval mode; `model.report` says what became of every tensor.
         Raises: DataError, ConfigError, WeightsError, UnsupportedError: what is wrong with the folder, and what to do.
         """
-        to_dtype, to_device = dtype_of(dtype), device_of(device)
-        folder = _find_folder(name_or_folder, revision, offline=offline, allow_pickle=allow_pickle)
-        config = text_part(read_json_object(folder / "config.json", ConfigError)) | dict(overrides or {})
-        model, stored_task = cls._build(config, task, head, torch.device("meta"), folder=folder)
-        with open_checkpoint(folder, allow_pickle=allow_pickle) as checkpoint:
-            model._load_weights(checkpoint, stored_task, overrides or {}, to_dtype, to_device, strict)
-        model._read_files(folder)
+        options = LoadOptions.read(reference, dtype=dtype, device=device, offline=offline, overrides=overrides)
+        with _opened(name_or_folder, revision, options, allow_pickle=allow_pickle) as (folder, open_weights):
+            stored = text_part(read_json_object(folder / "config.json", ConfigError))
+            config, on_meta = options.override(stored, cls.from_pretrained), torch.device("meta")
+            model, stored_task = cls._build(config, task, head, on_meta, folder=folder, given=options.overrides)
+            with open_weights() as checkpoint:
+                model._load_weights(checkpoint, stored_task, options, strict=strict)
+            model._read_files(folder)
         return model
 
     @classmethod
@@ -155,8 +163,9 @@ class PretrainedModel:
         *,
         folder: Path | None = None,
         tokenizer: Tokenizer | None = None,
+        given: Container[str] = (),
     ) -> tuple[Self, str | None]:
-        """A model whose weights mean nothing yet, and the task of the head that the config names."""
+        """A model whose weights mean nothing yet, and the task of its config's head; given: keys a caller has set."""
         family = find_family(config, folder)
         target, stored = resolve_task(family, config, task if head is None else body_task(task))
         family.check_requirements(target, config)
@@ -167,7 +176,7 @@ class PretrainedModel:
         if head is not None:
             with device:
                 attach_head(network, head)
-        report = LoadReport(warnings=reader.unused_key_warnings())
+        report = LoadReport(warnings=reader.unused_key_warnings(given))
         model = cls(
             network,
             family,
@@ -185,30 +194,29 @@ class PretrainedModel:
         self,
         checkpoint: WeightFiles,
         stored_task: str | None,
-        overrides: Mapping[str, Any],
-        dtype: torch.dtype | None,
-        device: torch.device,
+        options: LoadOptions,
+        *,
         strict: bool,
     ) -> None:
         other_task = self.task != stored_task
         # The names and shapes of one label head often fit another, but its weights mean nothing there.
         other_labels = other_task and {self.task, stored_task} <= LABEL_TASKS
         # A body may have been saved without its pooler.
-        new_head = other_task or self.task == "feature-extraction" or not LABEL_KEYS.isdisjoint(overrides)
+        new_head = other_task or self.task == "feature-extraction" or not LABEL_KEYS.isdisjoint(options.overrides)
         unused_keys = self.report.warnings
         self.report = load_weights(
             self.network,
             checkpoint,
             self._weight_names(),
-            dtype=dtype,
-            device=device,
+            dtype=options.dtype,
+            device=options.device,
             strict=strict,
             may_be_new=lambda name: name.startswith("head.") and new_head,
             reinitialised=lambda name: name.startswith("head.") and other_labels,
             initialise=lambda module: self.family.initialise(module, self.spec),
         )
         self.report.warnings += unused_keys
-        self.network.eval()
+        self.eval()
 
     def _read_files(self, folder: Path) -> None:
         """Read what stands in the folder beside config and weights."""
@@ -249,6 +257,14 @@ class PretrainedModel:
         for part in (self._tokenizer, self._processor):
             if part is not None:
                 part.save(folder)
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Upload the model to the Hub; options of `hub.push.push_folder`. Returns: the address of the commit."""
+        from glassformer.hub.push import push_folder
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return push_folder(Path(folder), name, **options)
 
     def take_weights(self, folder: str | Path) -> None:
         """Load the weights of another save of the same model, such as the best checkpoint of a training run.
@@ -294,29 +310,19 @@ class PretrainedModel:
         """Whether it generates text: continues a prompt, or answers it."""
         return self.is_encoder_decoder or (self.task == "text-generation" and self.family.modality is None)
 
-    @property
-    def device(self) -> torch.device:
-        return next(self.network.parameters()).device
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return next(self.network.parameters()).dtype
-
-
-def _find_folder(name_or_folder: str | Path, revision: str | None, *, offline: bool, allow_pickle: bool) -> Path:
-    if not isinstance(name_or_folder, (str, Path)):
-        raise DataError(
-            f"the model is {safe_repr(name_or_folder)}; give a folder, or a name on the Hub such as 'org/name'"
-        )
-    folder = resolve(
-        name_or_folder, revision=revision, offline=offline, allow_pickle=allow_pickle, check=read_file_header
-    )
-    if not os.path.lexists(folder / "config.json"):
-        raise ConfigError(
-            f"{folder}: holds no config.json; give a model folder in the Hugging Face layout: config.json, "
-            "model.safetensors, and tokenizer.json or vocabulary files"
-        )
-    return folder
+@contextmanager
+def _opened(
+    name_or_folder: str | Path, revision: str | None, options: LoadOptions, *, allow_pickle: bool
+) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
+    """The folder of a model, and what opens its weights; of a GGUF file, a folder with what stands in it."""
+    if gguf.is_gguf(name_or_folder):
+        with gguf.opened(Path(name_or_folder)) as unpacked:
+            yield unpacked
+        return
+    folder = options.find_folder(name_or_folder, revision, allow_pickle=allow_pickle)
+    check_links(folder, ConfigError)
+    yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
 
 
 def _find_processor(family: Family, folder: Path) -> Processor | None:

@@ -87,6 +87,19 @@ def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_p
     assert "already exists" in refused("split", table, "--output", tmp_path / "parts")
 
 
+def test_split_of_a_folder_of_sound_and_of_a_list_in_an_object(tmp_path: Path) -> None:
+    for name in ("yes/1.wav", "yes/2.wav", "no/3.wav", "no/4.wav"):
+        (tmp_path / "calls" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "calls" / name).write_bytes(b"RIFF")
+    output_of("split", tmp_path / "calls", "--by", "label", "--fractions", "0.5,0.5", "--output", tmp_path / "a")
+    assert {row["label"] for row in read_rows(tmp_path / "a" / "train.jsonl")} == {"yes", "no"}
+    (tmp_path / "moods.json").write_text('{"train": [["a", "joy"], ["b", "joy"], ["c", "joy"]], "val": []}')
+    assert "--part" in refused("inspect", tmp_path / "moods.json")
+    form = ("--part", "train", "--names", "text,label")
+    output_of("split", tmp_path / "moods.json", *form, "--fractions", "0.5,0.5", "--output", tmp_path / "b")
+    assert read_rows(tmp_path / "b" / "train.jsonl").columns == ("text", "label")
+
+
 def test_split_by_groups_into_another_format(table: Path, tmp_path: Path) -> None:
     output_of(
         "split",

@@ -172,7 +172,7 @@ def test_a_folder_wins_over_a_published_name_and_that_over_the_hub(tmp_path: Pat
         raise DataError("no network here")
 
     monkeypatch.setattr(hub, "resolve", resolve)
-    monkeypatch.setattr("glassformer.pretrained.resolve", resolve)
+    monkeypatch.setattr("glassformer.load_options.resolve", resolve)
     monkeypatch.chdir(tmp_path)
     info("gpt2")
     assert not asked

@@ -334,3 +334,15 @@ def test_tags_and_vectors(reader: Callable[..., str], tmp_path: Path, capsys: An
     assert capsys.readouterr().out.startswith("4 × 8 numbers; --json")
     predict("features", folder, ["time flies"], set=["pooling=mean"], json=True)
     assert len(json.loads(capsys.readouterr().out)["results"]) == 8
+
+
+def test_pictures_and_sounds_are_files(tmp_path: Path, capsys: Any) -> None:
+    vit = make_folder(tmp_path / "vit", "vit", task="image-classification", id2label={"0": "cat", "1": "dog"})
+    predict("image-classification", str(vit), [str(vit / "picture.png")], top_k=1)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split()[0] in ("cat", "dog") and line.endswith("%")
+    ctc = make_folder(tmp_path / "ctc", "wav2vec2", task="automatic-speech-recognition")
+    predict("automatic-speech-recognition", str(ctc), [str(ctc / "sound.wav")], json=True)
+    assert isinstance(json.loads(capsys.readouterr().out)["results"]["text"], str)
+    with pytest.raises(DataError, match=r"nosuch\.png"):
+        predict("image-classification", str(vit), [str(tmp_path / "nosuch.png")])

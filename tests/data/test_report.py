@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.data.report import DataReport, Lengths, data_card, inspect_rows
+from glassformer.data.report import DataReport, FileReport, Lengths, data_card, inspect_rows
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.errors import DataError
@@ -115,6 +115,8 @@ def test_words_with_tags_and_several_labels() -> None:
         [{"tokens": ["Sioux", "Falls"], "tags": ["B-LOC", "I-LOC"]}, {"tokens": ["a"], "tags": ["O"]}]
     )
     part = inspect_rows({"x": tagged}, text="tokens", label="tags").files[0]
+    many = FileReport("a", 2, {}, {}, {"O": 9, "B-LOC": 1}, {}, np.zeros(0))
+    assert many.class_total == 10  # tags of all words, which are more than rows
     assert part.classes == {"B-LOC": 1, "I-LOC": 1, "O": 1} and part.lengths["words"].values.tolist() == [
         2,
         1,
@@ -122,6 +124,7 @@ def test_words_with_tags_and_several_labels() -> None:
     assert part.class_index.tolist() == [-1, -1]
     several = InMemoryRows([{"text": "a", "labels": ["x", "y"]}, {"text": "A", "labels": ["y", "x"]}])
     report = inspect_rows({"x": several}, text="text", label="labels")
+    assert report.files[0].class_total == report.files[0].rows  # each label stands in so many of the rows
     assert report.files[0].classes == {"x": 2, "y": 2} and "conflict" not in findings_by_kind(report)
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from glassformer import ConfigError, DataError
 from glassformer.data.json_rows import CHUNK_BYTES
-from glassformer.data.rows import read_rows, write_rows
+from glassformer.data.rows import open_sources, read_rows, write_rows
 from glassformer.data.streams import stream_rows
 
 CSV = 'text,label\r\n"so ""glad"",\nreally",joy\r\n\r\nüber,anger\r\n'
@@ -233,6 +233,7 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ),
     ("a.json", '[{"n": 1}]', {"names": ["n"]}, r"line 1 is not a list of rows: .* a list \(\[\) is needed"),
     ("a.json", '[{"n": 1}]', {"part": "a"}, "line 1 begins a list, which has no parts"),
+    ("a.json", '{"a": [{"n": 1}], "b": [[2]], "c": 3}', {}, "line 1 is one object that holds lists of rows, 'a', 'b';"),
     ("a.json", '{\n"a": [{"n": 1}]}', {}, "line 1 is not valid JSON: .* say which to read: part="),
     ("a.json", b'[{"n": "a"},\n {"n": "\xe4"}]', {}, "line 2 is not UTF-8"),
     (
@@ -252,6 +253,8 @@ WRONG: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.txt", b"a\n\nb\xff", {}, "line 3 is not UTF-8"),
     ("a.txt", "a\nb\nc\n" * 9, {"separator": "--", "limit": 20}, "line 1 begins a row of more than 20 bytes"),
     ("a.csv.gz", b"no archive", {}, "a.csv.gz: cannot be unpacked"),
+    ("a.jsonl", '{"n": 1}\n{"n": -1e999}', {}, "line 2 is not valid JSON: the number '-1e999' is too large"),
+    ("a.json", '[{"n": 1},\n {"n": 1e400}]', {}, "line 2 is not valid JSON: the number '1e400' is too large"),
     ("a.parquet", b"PAR1 no parquet", {}, "a.parquet: cannot be read as Parquet"),
     ("a.doc", "", {}, "its name does not say what it holds; it should end in .csv"),
 ]
@@ -266,6 +269,16 @@ def test_what_is_wrong_is_reported_with_its_line(
     with pytest.raises(DataError, match=message) as caught:
         read_rows(path, **options)
     assert str(caught.value).startswith(str(path))
+
+
+def test_an_archive_that_swells_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.files.FREELY_UNPACKED_BYTES", 1_000_000)
+    path = put(tmp_path / "a.csv.gz", "text\n" + "time flies like an arrow\n" * 30_000)
+    assert len(read_rows(path)) == 30_000  # shrunk 300 times, and small
+    path = put(tmp_path / "a.csv.gz", "text\n" + "time flies like an arrow\n" * 60_000)
+    for read in (read_rows, lambda path: list(open_sources(path, None, {})[0].scan(None, None, 1_000))):
+        with pytest.raises(DataError, match=r"a\.csv\.gz: .*unpacks to more than 1,000,000 bytes"):
+            read(path)
 
 
 @pytest.mark.parametrize(

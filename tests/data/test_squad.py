@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.data.squad import read_squad
-from glassformer.errors import DataError
+from glassformer.data.rows import open_sources, read_rows
+from glassformer.data.squad import is_squad, read_squad
+from glassformer.errors import ConfigError, DataError
 
 ANSWER = {"text": "6000 hours", "answer_start": 9}
 QUESTION = {"id": "56be", "question": "how long ?", "answers": [ANSWER]}
@@ -38,6 +39,20 @@ def test_a_row_for_each_question(tmp_path: Path, name: str) -> None:
     assert rows.where(1) == f"{path}: question 57aa"
     assert rows.fingerprint != read_squad(written(tmp_path, squad(QUESTION))).fingerprint
     assert rows[1:][0]["id"] == "57aa"
+
+
+def test_it_is_known_by_its_beginning(tmp_path: Path) -> None:
+    path = written(tmp_path, squad(QUESTION, OTHER))
+    bare = written(tmp_path, b'\xef\xbb\xbf{ "data":\n [{"paragraphs" : []}]}', "bare.json.gz")
+    other = written(tmp_path, {"data": [{"text": "a"}, {"text": "b"}]}, "other.json")
+    assert list(read_rows(path)) == list(read_rows(path, kind="squad")) == list(read_squad(path))
+    assert read_rows(path, columns=("question",))[1] == {"question": "why ?"}
+    assert [row.row["id"] for row in open_sources(path, None, {})[0].scan(1, None, 9)] == ["57aa"]
+    assert [is_squad(place) for place in (path, bare, other)] == [True, True, False]
+    assert list(read_rows(other, part="data")) == [{"text": "a"}, {"text": "b"}]
+    assert read_rows(path, part="data")[0]["title"] == "t"  # an option of JSON asks for JSON
+    with pytest.raises(ConfigError, match="'delimiter' is no option of squad"):
+        read_rows(path, kind="squad", delimiter=";")
 
 
 def test_real_questions(shared: Path) -> None:

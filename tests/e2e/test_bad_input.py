@@ -112,6 +112,12 @@ def test_a_folder_without_weights(bert: Path) -> None:
     refused(WeightsError, "holds no weights: looked for model.safetensors", lambda: load(bert))
 
 
+@pytest.mark.parametrize("name", ["tf_model.h5", "bert_model.ckpt.index", "flax_model.msgpack", "q4.gguf", "m.onnx"])
+def test_a_folder_with_weights_of_other_software(bert: Path, name: str) -> None:
+    (bert / WEIGHTS).rename(bert / name)
+    refused(WeightsError, f"'{name}' is ", lambda: load(bert))
+
+
 def test_a_folder_with_pickles_alone(bert: Path) -> None:
     (bert / WEIGHTS).rename(bert / "pytorch_model.bin")
     refused(WeightsError, "a pickle can run any code", lambda: load(bert))
@@ -560,8 +566,8 @@ IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0]])
         ({"input_ids": IDS, "token_type_ids": IDS[:, :2] * 0}, DataError, "must be that of input_ids, [2, 4]"),
         ({"input_ids": IDS, "position_ids": IDS + 15}, DataError, "position_ids holds numbers from 15 to 21; allow"),
         ({"input_ids": IDS, "position_ids": IDS[:, :1]}, DataError, "position_ids has shape [2, 1]"),
-        ({"input_ids": IDS, "output_attentions": True}, ConfigError, "tape=Tape('attn.probs')"),
-        ({"input_ids": IDS, "output_hidden_states": True}, ConfigError, "tape=Tape('embed.out', 'blocks.*.out')"),
+        ({"input_ids": IDS, "inputs_embeds": IDS}, ConfigError, "tape=Tape(edit={'embed.out': vectors})"),
+        ({"input_ids": IDS, "head_mask": IDS}, ConfigError, "replace what a head gives with a tape"),
         ({"input_ids": IDS, "inputs_embeds": 1}, ConfigError, "model(…) takes no 'inputs_embeds'"),
         ({"input_ids": IDS, "tape": "*.probs"}, ConfigError, "tape is '*.probs'; it must be a Tape"),
         ({"input_ids": IDS, "tape": Tape("blocks.9.out")}, ConfigError, "no tap matches 'blocks.9.out'; nearest: "),
@@ -663,7 +669,6 @@ def test_labels_without_a_head(whole: dict[str, Path]) -> None:
         (IDS[:, :0], {}, DataError, "the prompt is empty; give at least one token"),
         ("", {}, DataError, "the prompt is empty"),
         (["", TEXT], {}, DataError, "prompt 0 is empty: a continuation begins where the row ends"),
-        (None, {}, DataError, "the prompt is None; it must be a text or a conversation, several of them, or a tensor"),
         (b"bytes", {}, DataError, "the prompt is b'bytes'"),
         ([TEXT, None], {}, DataError, "text 1 must be a string, got NoneType"),
         (IDS[0], {}, DataError, "input_ids is int64 of shape [4]"),

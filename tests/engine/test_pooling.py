@@ -148,10 +148,10 @@ def test_normalised_vectors_have_length_one() -> None:
     "modules, pooling, error, message",
     [
         (
-            [TRANSFORMER, {"type": "x.Dense", "path": "2_Dense"}],
+            [TRANSFORMER, {"type": "x.CNN", "path": "2_CNN"}],
             None,
             UnsupportedError,
-            "'Dense' is not supported",
+            "'CNN' is not supported; supported: Transformer, Pooling, Dense, LayerNorm, and Normalize",
         ),
         ([POOLING], {"pooling_mode_loudest_tokens": True}, UnsupportedError, "supported: cls"),
         ([{**POOLING, "path": "../elsewhere"}], None, ConfigError, "leaves the model folder"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -141,3 +142,29 @@ def test_a_name_nobody_reads_is_a_mistake_and_the_nearest_is_named() -> None:
 def test_a_name_twice_is_a_mistake() -> None:
     with pytest.raises(DataError, match="duplicate parameter"):
         Query([("layer", "3"), ("layer", "4")])
+
+
+def test_a_connection_that_sends_no_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a few hundred of them would make the page unreachable."""
+    from starlette.applications import Starlette
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Route
+
+    from glassformer.explorer import server
+
+    async def answer(request: Any) -> PlainTextResponse:
+        return PlainTextResponse(str(len(await request.body())))
+
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.4)
+    listening = server.bind(None)
+    served = server.Server(Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), listening)
+    try:
+        for half in (b"", b"GET / HTTP/1.1\r\nHost:", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab"):
+            with socket.create_connection((server.HOST, served.port), timeout=20) as connection:
+                connection.sendall(half)
+                assert b"200 OK" not in connection.recv(1000)  # closed, with nothing or an error
+        with socket.create_connection((server.HOST, served.port), timeout=20) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200 OK" in connection.recv(1000)
+    finally:
+        served.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import html
+import os
 import socket
 import sys
 import threading
@@ -38,7 +40,10 @@ def a_screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def test_it_serves_the_page_and_opens_it(models: dict[str, Model], a_screen: list[str], capsys: Any) -> None:
     with models["bert"].look(TEXTS, block=False, view="head", layer=1, heads=[1, 0], theme="dark") as look:
-        assert a_screen == [look.url]
+        (opened,) = a_screen  # a file that leads there: the token is in no command line
+        file = Path(urllib.request.url2pathname(opened.removeprefix("file://")))
+        assert f'url={html.escape(look.url)}"' in file.read_text() and "token" not in opened
+        assert os.name != "posix" or file.stat().st_mode & 0o077 == 0
         assert capsys.readouterr().out == f"opened {look.url}\n"
         assert look.url.startswith(f"http://127.0.0.1:{look.port}/#token=")
         assert look.url.endswith("&v=1&view=head&l=1&h=1,0&theme=dark")

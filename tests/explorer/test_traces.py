@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.explorer.session_runs import SessionGone
 from glassformer.explorer.traces import OPTIONS, TraceJob, TraceStore, check_options, command_line_options
 from glassformer.generation.options import GenerationOptions
@@ -90,6 +90,29 @@ def test_closing_ends_what_is_being_written(traces: TraceStore) -> None:
     traces.close()
     assert job.finished and 0 < len(stored.trace.nodes) < 1000
     assert stored.result is not None and stored.result.answers[0].reason == "interrupted"
+
+
+def test_a_long_prompt_is_refused_and_a_pass_stops_between_blocks(
+    traces: TraceStore, models: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.explorer.traces.MAX_PROMPT_TOKENS", 3)
+    with pytest.raises(DataError, match="has 5 tokens; the generation view takes at most 3"):
+        traces.begin("time flies like an arrow", {})
+    stored = traces.begin("time", {})
+    (stack,) = models["llama"].network.stacks().values()
+    began: list[int] = []
+
+    def stop_in_the_first(*_: Any) -> None:
+        began.append(1)
+        for job in list(stored.running):
+            job.stop()
+
+    handle = stack[0].register_forward_pre_hook(stop_in_the_first)
+    lines = done(traces.write(stored))
+    handle.remove()
+    assert len(began) <= 2 and list(lines[-1]) == ["ready"]
+    assert {answer.reason for answer in stored.result.answers} == {"interrupted"}  # type: ignore[union-attr]
+    assert not stack[0]._forward_pre_hooks  # nothing of it is left on the network
 
 
 def test_two_may_write_in_one_tree(traces: TraceStore) -> None:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 import glassformer
 from glassformer import ConfigError, Model, WeightsError
-from glassformer.generation.decoding import Decoding, Interrupted, Multinomial, StoppingCriteria, greedy
+from glassformer.generation.decoding import Decoding, Interrupted, Multinomial, greedy
 from glassformer.generation.rows import Rows
+from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.models import FAMILIES
 
 IDS = torch.tensor([[5, 17, 3], [8, 8, 40]])

@@ -10,8 +10,10 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 import glassformer
-from glassformer.generation.detokenizer import REPLACEMENT, IncrementalDetokenizer
+from glassformer.generation.detokenizer import REPLACEMENT, IncrementalDetokenizer, clean_up_pieces
+from glassformer.generation.generate import _strip_pieces
 from glassformer.text import Tokenizer
+from glassformer.text.engine import clean_up
 
 TEXTS = ["time flies like an arrow", "  two  spaces ", "café — 你好 🙂🏽!", "a\nb\r\n\n", "x"]
 
@@ -40,6 +42,28 @@ def test_together_they_are_the_text(name: str, text: str, request: pytest.Fixtur
     pieces = list(IncrementalDetokenizer(tokenizer).stream(ids))
     assert "".join(pieces) == tokenizer.decode(ids, skip_special_tokens=True)
     assert all(pieces) and not any(REPLACEMENT in piece for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([" ", " time", " ", "flies ", "\n", " like", " \n", "  "], ["time", " flies", " \n like"]),
+        ([" ", ""], []),
+        ([], []),
+        (["a"], ["a"]),
+    ],
+)
+def test_a_transcript_is_streamed_without_outer_spaces(pieces: list[str], text: list[str]) -> None:
+    assert list(_strip_pieces(iter(pieces))) == text
+    assert "".join(text) == "".join(pieces).strip()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_stream_is_cleaned_up_as_the_whole_text_is(seed: int) -> None:
+    parts = ["do", "time", " ", " n't", "n't", " '", "'", " ' ", "s", " .", ",", " 've", "flies ", " re", "e", "\n"]
+    pieces = random.Random(seed).choices(parts, k=60)
+    assert "".join(clean_up_pieces(pieces)) == clean_up("".join(pieces))
+    assert list(clean_up_pieces(["time", " flies", " ", "."])) == ["time", " flies", "."]
 
 
 def test_a_character_comes_with_its_last_byte(letters: Tokenizer) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from glassformer import ConfigError, DataError, Model, UnsupportedError, load
-from glassformer.generation.generate import GenerationDefaults
+from glassformer.generation.defaults import GenerationDefaults
 from glassformer.generation.options import GenerationOptions
 from glassformer.models import FAMILIES
 
@@ -37,9 +37,32 @@ def stories(shared: Path) -> Model:
     ("given", "message"),
     [
         ({"temprature": 0.7}, r"generate\(…\) takes no 'temprature'; nearest: 'temperature'"),
-        ({"streamer": 1}, r"takes no 'streamer'; model\.stream"),
-        ({"min_length": 3}, "say min_new_tokens"),
-        ({"return_dict_in_generate": True}, "return_scores=True"),
+        ({"streamer": 1}, r"streamer is 1; it must have the methods put\(ids\) and end\(\)"),
+        ({"min_length": 3, "min_new_tokens": 3}, "give one of them: min_length counts"),
+        ({"return_dict_in_generate": True, "return_scores": True}, "leave one out"),
+        ({"return_dict_in_generate": 1.5}, "it must be True or False"),
+        ({"generation_config": 3}, "generation_config is 3; it must be a dict of options"),
+        ({"generation_config": {"tempo": 3}}, "takes no 'tempo'"),
+        ({"inputs": IDS}, "the prompt is given more than once"),
+        ({"guidance_scale": 1.5}, "a logits_processor changes the logits"),
+        ({"output_attentions": True}, "records what the generated ids attend to"),
+        ({"stopping_criteria": [lambda ids, scores: 3]}, "it must return a bool, or one for each of the 1 rows"),
+        ({"prefix_allowed_tokens_fn": lambda row, ids: []}, "no token is allowed"),
+        ({"prefix_allowed_tokens_fn": lambda row, ids: [99]}, "it must return a list of token ids, from 0 to 98"),
+        ({"prefix_allowed_tokens_fn": lambda row, ids: None}, "prefix_allowed_tokens_fn returned None"),
+        ({"logits_processor": [lambda ids, logits: None]}, "a logits_processor returned NoneType"),
+        ({"logits_processor": [lambda ids, logits: logits[:, :3]]}, r"returned \[1, 3\]; it must return logits"),
+        ({"stopping_criteria": [lambda ids, scores: None]}, "stopping_criteria returned None"),
+        ({"decoder_input_ids": IDS}, "this model has no encoder"),
+        ({"generation_config": {3: 1}}, "takes no 3"),
+        ({"suppress_tokens": [99]}, "allowed: 0 to 98"),
+        ({"language": "en"}, "options of speech models"),
+        ({"num_beams": 2, "length_penalty": 100}, "it must be a number from -10 to 10"),
+        ({"temperature": 10**400, "do_sample": True}, "it must be a number above 0"),
+        ({"repetition_penalty": 1e300}, "it must be a number above 0"),
+        ({"seed": 10**5000, "do_sample": True}, "it must be a whole number"),
+        ({"num_return_sequences": 2**70, "do_sample": True}, "it must be a whole number"),
+        ({"max_time": float("inf")}, "it must be a number of seconds"),
         ({"max_new_tokens": -1}, "max_new_tokens is -1; it must be a whole number from 0 up"),
         ({"max_new_tokens": 2.0}, "max_new_tokens is 2.0"),
         ({"max_new_tokens": True}, "max_new_tokens is True"),
@@ -140,6 +163,17 @@ def test_texts_and_what_is_known_of_them(stories: Model) -> None:
         stories.generate("One day", attention_mask=torch.ones(1, 2))
 
 
+def test_the_prompt_and_its_continuation_are_one_text(stories: Model) -> None:
+    """SentencePiece leaves out the space before the first word that it decodes."""
+    prompts = ["Once upon a time, there", "One day", "Once upon a time, there was a li"]
+    ids = [stories.generate(torch.tensor([stories.tokenizer.encode(p)]), max_new_tokens=9) for p in prompts]
+    texts = [stories.tokenizer.decode(row[0], skip_special_tokens=True) for row in ids]
+    new = stories.generate(prompts, max_new_tokens=9)
+    assert [prompt + text for prompt, text in zip(prompts, new, strict=True)] == texts
+    assert new[0].startswith(" ") and not new[2].startswith(" ")
+    assert [prompt + "".join(stories.stream(prompt, max_new_tokens=9)) for prompt in prompts] == texts
+
+
 @pytest.mark.parametrize("text", ["Once upon a time", "The dog"])
 @pytest.mark.parametrize("settings", [{}, {"do_sample": True, "seed": 3}, {"stop_strings": ["a"]}])
 def test_a_stream_is_the_text(stories: Model, text: str, settings: dict[str, Any]) -> None:
@@ -161,17 +195,39 @@ def test_a_folders_rules_hold_where_none_is_named() -> None:
     assert with_file(folder, no_repeat_ngram_size=0).no_repeat_ngram_size == 0
 
 
-def test_a_folders_method_and_lengths_do_not() -> None:
-    folder = {"do_sample": True, "num_beams": 4, "max_length": 200, "temperature": 0.6, "length_penalty": 2.0}
+def test_a_folders_method_does_not() -> None:
+    folder = {"do_sample": True, "num_beams": 4, "temperature": 0.6, "length_penalty": 2.0}
     assert with_file(folder) == GenerationOptions()
     assert with_file(folder, do_sample=True) == GenerationOptions(do_sample=True, temperature=0.6)
     assert with_file(folder, do_sample=True, temperature=1.1).temperature == 1.1
     assert with_file(folder, num_beams=2) == GenerationOptions(num_beams=2, length_penalty=2.0)
 
 
+@pytest.mark.parametrize(
+    ("folder", "given", "expected"),
+    [
+        ({}, {}, (20, 0)),
+        ({"max_length": 200}, {}, (100, 0)),  # no more than there is room for
+        ({"max_length": 60}, {}, (56, 0)),
+        ({"max_length": 4}, {}, (20, 0)),  # gives way to the prompt
+        ({"max_length": 60, "max_new_tokens": 7}, {}, (7, 0)),
+        ({"max_length": 60}, {"max_new_tokens": 3}, (3, 0)),
+        ({"max_length": 60}, {"max_length": 9}, (5, 0)),
+        ({"max_length": 60, "min_length": 30}, {}, (56, 26)),
+        ({"max_length": 60, "min_length": 30}, {"max_new_tokens": 3}, (3, 3)),
+        ({"min_length": 30}, {"min_new_tokens": 0}, (20, 0)),
+        ({}, {"min_length": 10}, (20, 6)),
+    ],
+)
+def test_lengths(folder: dict[str, Any], given: dict[str, Any], expected: tuple[int, int]) -> None:
+    assert with_file(folder, **given).new_tokens(4, GenerationDefaults(folder, {}, 99), room=100) == expected
+
+
 def test_a_folder_that_is_wrong() -> None:
     with pytest.raises(ConfigError, match=r"generation_config\.json: top_p is 7"):
         with_file({"top_p": 7}, do_sample=True)
+    with pytest.raises(ConfigError, match=r"generation_config\.json: max_length is 'long'"):
+        with_file({}).new_tokens(4, GenerationDefaults({"max_length": "long"}, {}, 99))
     assert with_file({"top_p": 7}) == GenerationOptions()
 
 

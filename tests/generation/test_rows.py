@@ -217,7 +217,7 @@ def test_a_prompt_keeps_its_newest_tokens(models: dict[str, Model]) -> None:
     assert result.equal(model.generate(ids[:, -12:], max_new_tokens=5))
     with pytest.warns(UserWarning, match="cut on the left"):
         text = model.generate(LONG, max_new_tokens=5, truncation="left")
-    assert text == model.tokenizer.decode(result[0, 12:], skip_special_tokens=True)
+    assert text.lstrip() == model.tokenizer.decode(result[0, 12:], skip_special_tokens=True)
     with pytest.warns(UserWarning, match="cut on the left"):
         assert "".join(model.stream(LONG, max_new_tokens=5, truncation=True)) == text
     with pytest.warns(UserWarning, match="cut on the right"):

@@ -15,7 +15,6 @@ from torch import Tensor
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError, WeightsError
 from glassformer.core.flow import Batch
-from glassformer.generation.decoding import StoppingCriteria
 from glassformer.generation.rows import LookaheadRows, Rows
 from glassformer.generation.speculative import (
     DraftModel,
@@ -25,6 +24,7 @@ from glassformer.generation.speculative import (
     SeededUniforms,
     SpeculativeRows,
 )
+from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.models import FAMILIES
 
 FAMILY_NAMES = ("gpt2", "llama", "mixtral", "t5", "bart")

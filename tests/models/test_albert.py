@@ -82,6 +82,6 @@ def test_encode_with_a_prompt(tmp_path: Path) -> None:
             ids = torch.tensor([model.tokenizer("like " + text)["input_ids"]])
             states = model(ids).last_hidden_state
             np.testing.assert_allclose(vector, states[0].mean(0).numpy(), atol=1e-5)
-    np.testing.assert_allclose(model.encode(TEXTS, prompt_name="query", precision="int8"), vectors, atol=0.1)
+    np.testing.assert_allclose(model.encode(TEXTS, prompt_name="query", compute="int8"), vectors, atol=0.1)
     with pytest.raises(ConfigError, match="prompt_name is 'passage'"):
         model.encode(TEXTS, prompt_name="passage")

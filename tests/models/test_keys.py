@@ -70,6 +70,18 @@ def test_what_is_fixed_is_checked_and_what_is_unused_is_known() -> None:
     assert reader.unused_key_warnings() == ["config.json: typo = 1 is not read"]
 
 
+def test_a_misspelt_key_is_named_and_refused_where_a_caller_gives_it() -> None:
+    keys = Keys(eps=("layer_norm_eps", 1e-12), dropout=("hidden_dropout_prob", 0.1))
+    reader = ConfigReader({"layer_norm_epz": 1e-5, "hidden_dropout_prob": 0.0, "hiden_dropout_prob": 0.1})
+    keys.read(reader)
+    assert reader.unused_key_warnings({"hidden_dropout_prob"}) == [
+        "config.json: layer_norm_epz = 1e-05 is not read; is 'layer_norm_eps' meant?",
+        "config.json: hiden_dropout_prob = 0.1 is not read",  # the right one is there
+    ]
+    with pytest.raises(ConfigError, match=r"'layer_norm_epz' is no key of a .* model; is 'layer_norm_eps' meant"):
+        reader.unused_key_warnings({"layer_norm_epz"})
+
+
 def test_a_sibling_adds_and_replaces() -> None:
     sibling = KEYS.extend(width="d_model", depth=constant(3), fixed={"extra": None}, unused="more")
     c = sibling.read(ConfigReader({**CONFIG, "d_model": 4, "more": 1}))

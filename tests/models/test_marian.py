@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 import glassformer
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.models import FAMILIES
 from tests.parity.sides import close, perturb
 from tests.text.families import marian as write_pieces
@@ -33,6 +34,24 @@ def both(folder: Path, **changes: Any) -> tuple[Any, glassformer.Model]:
     perturb(theirs)
     theirs.save_pretrained(folder)
     return theirs, glassformer.load(folder, strict=True)
+
+
+@pytest.mark.parametrize("family", ["marian", "pegasus"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_table_of_positions_must_be_the_one_that_is_computed(tmp_path: Path, family: str, dtype: torch.dtype) -> None:
+    model = glassformer.Model.from_config(FAMILIES[family].tiny, task="translation")
+    model.save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    table = model.network.encoder.embed.positions(torch.arange(40)[None], torch.float32)[0]
+    shuffled, narrow = table.flip(0), table[:, :-1].contiguous()
+    for stored, fits in ((table, True), (shuffled, False), (narrow, False)):
+        tensors["model.encoder.embed_positions.weight"] = stored.to(dtype)
+        save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+        if fits:
+            assert not glassformer.load(tmp_path, strict=True).report.unused
+        else:
+            with pytest.raises(UnsupportedError, match=r"embed_positions\.weight in the file is not the table"):
+                glassformer.load(tmp_path)
 
 
 @pytest.mark.parametrize("tied_head", [True, False])

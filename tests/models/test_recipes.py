@@ -34,7 +34,7 @@ OTHER_HEADS = {
 
 
 def lines_of(family: Family) -> Iterator[tuple[set[tuple[str, str]], set[str]]]:
-    """The lines (ours, theirs) and the parameters of each head, and of one head in each variation of the parity table."""
+    """The lines (ours, theirs) and parameters of each head, and of one head in each variation of the parity table."""
     row = ROWS.get(family.model_type)
     variations = {**(row.variations if row else {}), **OTHER_HEADS.get(family.model_type, {})}
     main = family.architectures[row.main] if row else family.tasks[0]

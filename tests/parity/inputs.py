@@ -33,8 +33,9 @@ class Inputs:
 
     @property
     def positions(self) -> Tensor:
-        """Our rule, told to the reference: padding is not counted."""
-        return (self.keep.long().cumsum(-1) - 1).clamp(min=0)
+        """Our rule, told to the reference: padding is not counted, and has the position of its place."""
+        counted = self.keep.long().cumsum(-1) - 1
+        return torch.where(self.keep, counted, torch.arange(self.keep.shape[1]).clamp(max=counted.amax().clamp(min=0)))
 
     @property
     def ours(self) -> dict[str, Any]:

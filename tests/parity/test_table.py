@@ -140,6 +140,17 @@ def test_problem_type(folders: Folders, row: Row, problem: str | None, kinds: in
     close(output.loss, expected.loss, row.fp32, "loss")
 
 
+@pytest.mark.parametrize("row", [row for row in ROWS if row.family in ("gpt2", "llama")], ids=lambda r: r.family)
+@torch.no_grad()
+def test_a_causal_classifier_finds_the_end_of_padded_rows(folders: Folders, row: Row) -> None:
+    """Without a mask: the last token is the last that is no padding, as in the reference."""
+    folder = folders(row, row.record.architecture("text-classification"), pad_token_id=0)
+    ours, theirs = load_ours(folder), load_theirs(folder, row)
+    ids = torch.tensor([[5, 6, 7, 8, 9, 0, 0], [5, 0, 7, 0, 0, 0, 0], [0, 0, 5, 6, 7, 8, 9], [0] * 7])
+    close(ours(input_ids=ids).logits, theirs(input_ids=ids).logits, row.fp32, "logits")
+    close(ours(input_ids=ids[:1]).logits, ours(input_ids=ids[:1, :5]).logits, row.fp32, "logits")
+
+
 # ----------------------------------------------------------------------------------------------------- config keys
 
 

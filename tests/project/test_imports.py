@@ -106,7 +106,9 @@ def imported_at_run_time(tree: ast.AST) -> list[str]:
 
 def every_module() -> list[str]:
     names = [path.relative_to(SOURCE.parent).with_suffix("") for path in sorted(SOURCE.rglob("*.py"))]
-    return [".".join(name.parts).removesuffix(".__init__") for name in names]
+    # An integration imports the client that it is named after: tests/integrations, by `make test-clients`.
+    own = [name for name in names if name.parts[1:2] != ("integrations",) or name.name == "__init__"]
+    return [".".join(name.parts).removesuffix(".__init__") for name in own]
 
 
 @pytest.mark.parametrize("name", every_module())

@@ -275,6 +275,7 @@ def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ('{"event": "step", "step": 1e400}', "line 1"),
         ('{"event": "step"}', "line 1 is no step of a run: 'step'"),
         ('{"event": "step", "step": 1, "loss": [2]}', "line 1 is no step of a run"),
         ('{"event": "validation", "step": 1, "figures": 3}', "line 1 is no validation of a run"),

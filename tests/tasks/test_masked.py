@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -298,6 +300,19 @@ def test_as_the_reference_fills(family: str, place: Path) -> None:
     targets = sorted(vocabulary, key=vocabulary.__getitem__)[9:16]
     for asked in ({"targets": targets}, {"targets": targets[2]}, {"targets": targets, "top_k": 3}):
         close(ours(texts[0], **asked), theirs(texts[0], **asked))
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_spaces_are_cleaned_up_as_the_folder_says(family: str, place: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(place, tmp_path / "cleaned")
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**config, "clean_up_tokenization_spaces": True}), encoding="utf-8")
+    ours, theirs = glassformer.pipeline("fill-mask", folder), theirs_of(folder)
+    for text in ("time do n't {} , like 's an arrow !", "{} . don't"):
+        text = text.format(ours.model.tokenizer.mask_token)
+        close(ours(text), theirs(text))
+        assert ours(text) != glassformer.pipeline("fill-mask", place)(text) or family != "bert"
 
 
 @encoders

@@ -14,7 +14,7 @@ from tokenizers import AddedToken, models, pre_tokenizers, processors
 
 from glassformer.errors import DataError
 from glassformer.text import Tokenizer
-from glassformer.text.chat import is_chat
+from glassformer.text.chat import is_chat, render
 
 SPECIAL = (
     "<s>",
@@ -321,6 +321,19 @@ BAD_CHATS: list[tuple[Any, str]] = [
 def test_bad_messages(tmp_path: Path, chat: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(make(tmp_path, CHATML)).apply_chat_template(chat)
+
+
+@pytest.mark.parametrize(
+    ("source", "variables", "message"),
+    [
+        (5, {}, "a chat template is a text, got int"),
+        ("{{ x }}", {"x": 10**5000}, "cannot be given to the chat template: .*digits"),
+        ("{{ x }}", {"x": {1}}, "x is a set; it must be text"),
+    ],
+)
+def test_what_cannot_be_given_to_a_template(source: Any, variables: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        render(source, CHAT, special_tokens={}, variables=variables)
 
 
 def test_messages_that_hold_themselves(tmp_path: Path) -> None:

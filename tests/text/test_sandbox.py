@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.text import sandbox
+from glassformer.text import chat, sandbox
 from glassformer.text.chat import render
 
 CHAT = [{"role": "user", "content": "time flies"}, {"role": "assistant", "content": "so do fruit flies"}]
@@ -19,14 +20,24 @@ def rendered(source: str) -> str:
 
 DOUBLED = "{%% set ns = namespace(x='time') %%}{%% for i in range(60) %%}%s{%% endfor %%}{{ ns.x }}"
 
+NESTED = "{% set ns.x = [ns.x, ns.x] %}"
+
 ENDLESS = {
     "loops in loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+    "a translation": "{{ ('a' * 100000).translate({97: 'b' * 100000}) }}",
+    "nested lists, written": DOUBLED % NESTED,
+    "nested lists, compared": DOUBLED % NESTED + "{{ ns.x == [ns.x] }}",
+    "nested lists, searched": "{% set ns = namespace(x=['time']) %}{% for i in range(60) %}" + NESTED + "{% endfor %}"
+    "{{ 5 in ns.x }}{{ ns.x | string | length }}",
+    "division": "{% set n = 10 ** 900000 %}{% for i in range(99999) %}{% set m = (n * n + 1) // n %}{% endfor %}",
+    "counts": "{% set a = 'a' * 9999999 %}{% for i in range(99999) %}{% set n = a.count('ab') %}{% endfor %}",
+    "slices of slices": "{% set a = 'a' * 9999999 %}{% for i in range(99999) %}{% set b = a[1:] %}{% endfor %}",
     "calls that call": "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(99) }}",
     "a recursive loop": "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
     "a range": "{{ range(10 ** 7) }}",
     "a long text": "{{ 'a' * 10 ** 10 }}",
     "a long list": "{{ [0] * 10 ** 10 }}",
-    "a large number": "{{ 10 ** 10 ** 10 }}",
+    "a large number": "{{ 10 ** (10 ** 10) }}",
     "doubled by +": DOUBLED % "{% set ns.x = ns.x + ns.x %}",
     "doubled by ~": DOUBLED % "{% set ns.x = ns.x ~ ns.x %}",
     "doubled by a block": DOUBLED % "{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}",
@@ -51,15 +62,24 @@ ENDLESS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def small_worker() -> Iterator[None]:
+    """A child with a tenth of the time and memory."""
+    worker = sandbox.worker(sandbox.MAX_SECONDS / 10, sandbox.MAX_MEMORY_BYTES // 10, 2_000_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chat, "_worker", lambda: worker)
+        yield
+    worker.close()
+
+
+@pytest.mark.usefixtures("small_worker")
 @pytest.mark.parametrize("source", ENDLESS.values(), ids=ENDLESS)
-def test_it_ends(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a tenth of the budget, so that a tenth of the time."""
-    monkeypatch.setattr(sandbox, "MAX_WORK", sandbox.MAX_WORK // 10)
+def test_it_ends(source: str) -> None:
     start = time.perf_counter()
-    bounds = "runs too long or writes too much|very wide field|recursive loop|Range too big|indent of tojson"
-    with pytest.raises(DataError, match=bounds):  # and no lack of memory
+    bounds = "runs too long|writes too much|too much memory|Range too big|maximum recursion|Exceeds the limit"
+    with pytest.raises(DataError, match=bounds):
         rendered(source)
-    assert time.perf_counter() - start < 60
+    assert time.perf_counter() - start < 20
 
 
 FORBIDDEN = {
@@ -113,12 +133,16 @@ def test_long_numbers_are_no_widths() -> None:
 def test_a_long_conversation_is_no_crime() -> None:
     """A thousand messages, and one of a megabyte, cost a small part of the budget."""
     source = "{% for m in messages %}{{ '<' ~ m.role + '>' ~ m.content | trim ~ '</s>' }}{% endfor %}"
-    for chat in (CHAT * 500, [{"role": "user", "content": "time flies " * 90_000}]):
-        text = render(source, chat, special_tokens={})
-        assert text.count("</s>") == len(chat) and len(text) > sum(len(m["content"]) for m in chat)
+    for messages in (CHAT * 500, [{"role": "user", "content": "time flies " * 90_000}]):
+        text = render(source, messages, special_tokens={})
+        assert text.count("</s>") == len(messages) and len(text) > sum(len(m["content"]) for m in messages)
 
 
-def test_every_rendering_has_a_budget_of_its_own() -> None:
-    source = "{% for i in range(90000) %}{% endfor %}done"
-    assert [rendered(source) for _ in range(12)] == ["done"] * 12
-    assert 12 * 90_000 * sandbox.MIN_COST > sandbox.MAX_WORK
+def test_a_recursive_loop_is_fine() -> None:
+    source = "{% for x in [1, [2, [3]]] recursive %}{{ x if x is number else loop(x) }},{% endfor %}"
+    assert rendered(source) == "1,2,3,,,"
+
+
+def test_the_child_reads_no_file_even_if_the_template_gets_out() -> None:
+    with pytest.raises(DataError, match="it tried to read a file"):
+        rendered("{{ 'a'.encode('utf_7') }}")  # Python's codec is a file

@@ -234,7 +234,7 @@ def test_truncation_side(bert_folder: Path) -> None:
         ({"truncation": True, "max_length": 5, "stride": 3}, "stride=3 must be less than the 3 text tokens"),
         ({"truncation": True, "stride": -1}, "stride must be a whole number"),
         ({"truncation": "only_second"}, "needs pairs"),
-        ({"truncation": "shortest"}, "allowed: False, True, 'longest_first'"),
+        ({"truncation": "shortest"}, "allowed: None, False, True, 'longest_first'"),
         ({"max_length": 5}, "has no effect by itself"),
         ({"padding": "widest"}, "padding='widest' is not known"),
         ({"padding": True, "padding_side": "top"}, "padding_side='top'"),
@@ -300,7 +300,7 @@ def test_pairs_must_match(bert: Tokenizer) -> None:
         bert("a", ["c"])
 
 
-@pytest.mark.parametrize("ids", [[-1], [2**32], [1.5], ["a"], [True], [[1, 2]], None, 1.5])
+@pytest.mark.parametrize("ids", [[-1], [2**32], [1.5], ["a"], [True], [[[1.5]]], None, 1.5])
 def test_ids_that_are_none(bert: Tokenizer, ids: object) -> None:
     with pytest.raises(DataError, match="ids must be integers"):
         bert.decode(ids)
@@ -312,6 +312,8 @@ def test_ids_and_tokens(bert: Tokenizer, gpt2: Tokenizer) -> None:
     assert bert.convert_tokens_to_ids(["time", "zebra"]) == [5, 1]
     assert bert.decode(torch.tensor([2, 5, 6, 3]), skip_special_tokens=True) == "time flies"
     assert bert.decode(np.array([5, 6])) == "time flies"
+    with pytest.raises(DataError, match="id 99999 is far beyond the vocabulary of 28 tokens"):
+        bert.decode([5, 99999])
     assert bert.decode([5, 9999]) == "time"  # embedding tables are often padded beyond the vocabulary
     with pytest.raises(DataError, match="id 9999 is not in the vocabulary of"):
         bert.convert_ids_to_tokens([9999])

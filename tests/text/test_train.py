@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers
 
 import glassformer
 from glassformer.errors import ConfigError, DataError, UnsupportedError
@@ -136,6 +138,14 @@ def test_coverage_counts_words_tokens_and_what_is_unknown() -> None:
     assert covered.tokens_per_word == covered.tokens / 4 and covered.unknown_share == 1 / covered.tokens
     bytes_ = train_tokenizer(["time flies"] * 3, size=258)
     assert coverage(bytes_, ["Ω <|endoftext|>"]).unknown == 0
+
+
+def test_coverage_counts_the_unknown_token_that_only_the_model_names(tmp_path: Path) -> None:
+    """A `tokenizer.json` without `tokenizer_config.json`."""
+    engine = tokenizers.Tokenizer(models.WordLevel({"oov": 0, "time": 1}, unk_token="oov"))
+    engine.pre_tokenizer = pre_tokenizers.Whitespace()
+    engine.save(str(tmp_path / "tokenizer.json"))
+    assert coverage(Tokenizer.from_folder(tmp_path), ["time flies like"]).unknown == 2
 
 
 def test_special_tokens_in_texts_are_not_learned_from() -> None:

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.errors import WeightsError
 from glassformer.weights.names import (
     Fused,
     FusedNoKeyBias,
@@ -154,7 +155,7 @@ def test_an_empty_prefix_adds_no_dot() -> None:
 
 
 def test_a_parameter_without_a_rule_is_an_error() -> None:
-    with pytest.raises(KeyError, match=r"no rule for its parameter 'blocks\.0\.cross\.q\.weight'"):
+    with pytest.raises(WeightsError, match=r"has no line for the parameter blocks\.0\.cross\.q\.weight; add a line"):
         TABLE.find("blocks.0.cross.q.weight", prefixed=True)
 
 

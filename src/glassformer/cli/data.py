@@ -48,7 +48,8 @@ class FormatOptions(Options):
         None, "File format: csv, tsv, jsonl, … Default: by the file extension.", panel=FILE_FORMAT
     )
     delimiter: str | None = option(None, "Field delimiter of a CSV file.", panel=FILE_FORMAT)
-    names: str | None = option(None, "Column names of a CSV file without a header line: text,label", panel=FILE_FORMAT)
+    names: str | None = option(None, "Column names where the file has none: text,label", panel=FILE_FORMAT)
+    part: str | None = option(None, "Key of the list to read in a JSON object of lists.", panel=FILE_FORMAT)
     no_quotes: bool = option(False, "No quoting: a quote is an ordinary character.", panel=FILE_FORMAT)
 
     def reading(self) -> dict[str, Any]:
@@ -57,7 +58,10 @@ class FormatOptions(Options):
         if self.delimiter is not None:
             options["delimiter"] = self.delimiter
         if self.names is not None:
-            options |= {"header": False, "names": tuple(self.names.split(","))}
+            options["names"] = tuple(self.names.split(","))
+            options |= {"header": False} if self.part is None else {}  # of a table; rows of JSON are lists
+        if self.part is not None:
+            options["part"] = self.part
         if self.no_quotes:
             options["quotes"] = False
         return options
@@ -157,7 +161,7 @@ def split(
         labels=None if options.by is None else column_values(rows, options.by),
         groups=None if options.group is None else column_values(rows, options.group),
     )
-    input_format = detect_format(file, reading.kind)
+    input_format = None if file.is_dir() else detect_format(file, reading.kind)
     ending = options.format or (input_format if input_format in OUTPUT_FORMATS else "jsonl")
     paths = [options.output / f"{title}.{ending}" for title in _titles(len(parts))]
     output_format(paths[0])
@@ -291,7 +295,9 @@ def _classes(report: DataReport) -> Table:
     largest = max(first.classes.values(), default=1)
     for name in report.classes[:MAX_CLASSES]:
         cells = [part.classes.get(name, 0) for part in report.files]
-        shares = [f"{count:,} · {count / part.rows:.1%}" for count, part in zip(cells, report.files, strict=True)]
+        shares = [
+            f"{count:,} · {count / part.class_total:.1%}" for count, part in zip(cells, report.files, strict=True)
+        ]
         table.add_row(Text(visible(name)), Text(bar(cells[0] / largest, 16), style="cyan"), *shares)
     return table
 

@@ -6,7 +6,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -99,7 +99,7 @@ def _encode(model: Model, texts: list[str], options: EncodeOptions) -> tuple[np.
     import warnings
     from time import perf_counter
 
-    batch = {} if options.batch_tokens is None else {"batch_tokens": options.batch_tokens}
+    batch: dict[str, Any] = {} if options.batch_tokens is None else {"batch_tokens": options.batch_tokens}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,11 +212,14 @@ def _print_stream(model: Model, text: str, options: Mapping[str, Any]) -> None:
     """Print each piece of text as soon as it is generated; it stays on the screen after Ctrl-C."""
     pieces = model.stream(text, **options)
     try:
-        for piece in pieces:
-            typer.echo(visible_lines(piece), nl=False)
-            sys.stdout.flush()
+        with warnings.catch_warnings(record=True) as notes:  # they come after the text, not within it
+            for piece in pieces:
+                typer.echo(visible_lines(piece), nl=False)
+                sys.stdout.flush()
     finally:
         typer.echo()
+    for note in notes:
+        warnings.warn(note.message, stacklevel=2)
 
 
 def _show(prompt: str, generated: Generated, tokenizer: Tokenizer, *, json: bool) -> None:

@@ -49,7 +49,7 @@ Input = Annotated[
     list[str],
     typer.Argument(
         help="Input texts, in quotes; files: .txt (one text per line), .jsonl, .json, .csv, .tsv, .parquet, .conll; "
-        "- reads standard input, one text per line."
+        "- reads standard input, one text per line. Of tasks of pictures and sounds: their files."
     ),
 ]
 
@@ -134,7 +134,7 @@ def predict(
     loading: Loading,
     precision: Precision,
 ) -> None:
-    """Run inference for a task: text classification, NER, summarisation, translation, generation, fill-mask.
+    """Run inference for a task: text, image and audio classification, NER, summarisation, translation, transcription.
 
     One text shows all its predictions; several texts show the best of each, one line per text. An output file gets one
     JSON line per text, written as soon as it is predicted; --resume continues an interrupted run.
@@ -154,8 +154,9 @@ def predict(
     [cyan]glassformer predict generate MODEL 'Once upon a time' --set do_sample=true --set seed=1[/]
     """
     from glassformer.tasks import pipeline
+    from glassformer.tasks.pipeline_registry import reads_media
 
-    texts = inputs(input, batch.columns())
+    texts = list(input) if reads_media(task) else inputs(input, batch.columns())
     options = prediction.given()
     if prediction.plot and (batch.json or batch.output is not None):
         raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
@@ -254,11 +255,15 @@ def _json_line(text: Any, prediction: Any) -> str:
 
 def _show_prediction(prediction: Any) -> None:
     """Print all predictions for one text, a line each; a generated text keeps its line breaks."""
-    from glassformer.tasks.results import Entity, Filling, Label, Result, TaggedToken
+    from glassformer.tasks.results import Entity, Filling, Label, RankedLabels, Result, TaggedToken
 
     if hasattr(prediction, "shape"):
         typer.echo(f"{' × '.join(map(str, prediction.shape))} numbers; --json or --output gives them")
         return
+    if isinstance(prediction, RankedLabels):
+        prediction = [Label(*pair) for pair in zip(prediction.labels, prediction.scores, strict=True)]
+    elif isinstance(prediction, Result):
+        prediction = [prediction]
     if not prediction:
         typer.echo("no prediction", err=True)
     if all(isinstance(result, Label) for result in prediction):

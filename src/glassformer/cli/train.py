@@ -142,6 +142,8 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
             show(train_seeds(effective, flags.seeds, each, fresh=flags.fresh, quiet=quiet), flags.json)
             return
         result, report = run(effective, evaluate=flags.evaluate and not overrides.dry_run)
+    if os.environ.get("RANK", "0") != "0":
+        return  # of several processes, the main one says it
     if flags.json:
         print_json(result, indent=None)
     elif report is not None and not flags.quiet:

@@ -57,6 +57,10 @@ class SequenceClassifier(Head):
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(width, labels, bias=bias)
 
+    @property
+    def reads_last_token(self) -> bool:
+        return self.pooling == "last"
+
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         pooled = POOLINGS[self.pooling](x, flow) if self.pooler is None else self.pooler.pooled(x, flow)
         return Output(logits=self.classifier(self.dropout(pooled)))

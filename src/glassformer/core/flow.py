@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -55,10 +55,18 @@ class Batch:
     visual_keep: Tensor | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Output:
-    """Model outputs, by the names of the reference library; a field is None where the head does not fill it."""
+@dataclass(frozen=True, slots=True)
+class Output(Mapping[str, Any]):
+    """Model outputs, by the names of the reference library; a field is None where the head does not fill it.
 
+    A mapping with the reference's keys in its order: `output["logits"]`, `output[0]`, `output.to_tuple()`. Beside them
+    there are fields of our own, such as the hidden states that a head has read: `output.present()` holds all.
+
+    Args: pairs: fields by name, as a mapping or in pairs.
+    """
+
+    pairs: InitVar[Mapping[str, Any] | Iterable[tuple[str, Any]]] = ()
+    _: KW_ONLY
     loss: Tensor | None = None  # []
     logits: Tensor | None = None  # [B, T, V], or [B, labels]
     start_logits: Tensor | None = None  # [B, T]
@@ -66,31 +74,65 @@ class Output:
     prediction_logits: Tensor | None = None  # [B, T, V]
     seq_relationship_logits: Tensor | None = None  # [B, 2]
     sop_logits: Tensor | None = None  # [B, 2], sentence order
-    pooler_output: Tensor | None = None  # [B, D]
-    last_hidden_state: Tensor | None = None  # [B, T, D]
-    encoder_last_hidden_state: Tensor | None = None  # [B, S, D]
-    extract_features: Tensor | None = None  # [B, frames, C], sound before its transformer
-    frames: Tensor | None = None  # [B], how many frames of each row are sound, the others padding
     logits_aggregation: Tensor | None = None  # [B, operators], what to do with the cells of a table
-    image_embeds: Tensor | None = None  # [images, E]
-    text_embeds: Tensor | None = None  # [texts, E]
     logits_per_image: Tensor | None = None  # [images, texts]
     logits_per_text: Tensor | None = None  # [texts, images]
+    text_embeds: Tensor | None = None  # [texts, E]
+    image_embeds: Tensor | None = None  # [images, E]
     language_output: Tensor | None = None  # [B, T, D]
     vision_output: Tensor | None = None  # [B, R, D]
     pooled_output: Tensor | None = None  # [B, D]
     cross_relationship_score: Tensor | None = None  # [B, 2]
     question_answering_score: Tensor | None = None  # [B, answers]
+    last_hidden_state: Tensor | None = None  # [B, T, D]
+    pooler_output: Tensor | None = None  # [B, D]
+    extract_features: Tensor | None = None  # [B, frames, C], sound before its transformer
     cache: KeyValueCache | None = None
+    hidden_states: tuple[Tensor, ...] | None = None  # [B, T, D] before each block, and at the end
+    attentions: tuple[Tensor, ...] | None = None  # [B, H, T, S] of each block
+    decoder_hidden_states: tuple[Tensor, ...] | None = None
+    decoder_attentions: tuple[Tensor, ...] | None = None
+    cross_attentions: tuple[Tensor, ...] | None = None
+    encoder_last_hidden_state: Tensor | None = None  # [B, S, D]
+    encoder_hidden_states: tuple[Tensor, ...] | None = None
+    encoder_attentions: tuple[Tensor, ...] | None = None
+    frames: Tensor | None = None  # [B], how many frames of each row are sound, the others padding
     taps: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self, pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        for name, value in dict(pairs).items() if pairs else ():
+            object.__setattr__(self, _FIELD_OF.get(name, name), value)
 
     def present(self) -> dict[str, Any]:
         """The fields that this call filled, by name."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in values.items() if value is not None and value != {}}
+        return {name: value for name, value in values.items() if value is not None and (name != "taps" or value)}
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
+    @property
+    def past_key_values(self) -> KeyValueCache | None:
+        """The cache, by the reference library's name."""
+        return self.cache
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """The values of all keys, in their order."""
+        return tuple(self[name] for name in self)
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        if not isinstance(key, str):
+            return self.to_tuple()[key]
+        name = _FIELD_OF.get(key, key)
+        value = getattr(self, name) if name in self.__dataclass_fields__ else None
+        if value is None:
+            raise KeyError(f"{key!r} is not in this output, which has {', '.join(self)}")
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        scored = any(getattr(self, name) is not None for name in _SCORES)
+        own = {"frames", "last_hidden_state", "extract_features"} if scored else {"frames"}
+        return (_KEY_OF.get(name, name) for name in self.present() if name not in own)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
     def __repr__(self) -> str:
         def show(value: Any) -> str:
@@ -99,6 +141,12 @@ class Output:
             return f"{len(value)} tensors" if isinstance(value, dict) else str(value)
 
         return "Output(\n" + "".join(f"  {name}: {show(value)}\n" for name, value in self.present().items()) + ")"
+
+
+_KEY_OF = {"cache": "past_key_values"}
+_FIELD_OF = {key: name for name, key in _KEY_OF.items()}
+_SCORES = ("logits", "start_logits", "prediction_logits", "question_answering_score")
+"""Where a head fills one of these, the reference's output does not show what the head has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +207,11 @@ class Flow:
                 raise ConfigError(f"packing holds {self.packing.tokens} tokens, the row {T}; they must be equal")
             return self.packing.positions(device)
         if self.keep is not None and self.keep.shape[1] == 1:
-            counted = self.keep[:, 0].long().cumsum(-1) - 1  # [B, S]
-            return counted.clamp(min=0)[:, -T:]  # S includes the cached tokens
+            keep = self.keep[:, 0]
+            counted = keep.long().cumsum(-1) - 1  # [B, S]
+            # Nobody looks at padding, which gets the position that the reference library gives it.
+            own = torch.arange(keep.shape[1], device=device).clamp(max=counted.amax().clamp(min=0))
+            return torch.where(keep, counted, own)[:, -T:]  # S includes the cached tokens
         return torch.arange(self.past, self.past + T, device=device)[None]
 
 

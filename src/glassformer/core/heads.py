@@ -100,6 +100,11 @@ class Head(Node):
         """Whether a text is classified by its first token, which then should be one made for it ([CLS])."""
         return any(isinstance(node, Pooler) and node.pooling == "first" for _, node in self.named_nodes())
 
+    @property
+    def reads_last_token(self) -> bool:
+        """Whether a text is classified by its last token, so that padding behind it must be known."""
+        return False
+
     def forward(self, x: Float[Tensor, "B T D"], flow: Flow) -> Output:
         raise NotImplementedError(f"{type(self).__name__} does not implement forward(x, flow)")
 

@@ -26,7 +26,7 @@ from glassformer.data.sequence import (
     null_value,
 )
 from glassformer.errors import DataError, import_optional
-from glassformer.files import error_reason, open_regular_file
+from glassformer.files import error_reason, max_unpacked_bytes, open_regular_file
 
 ARROW_BATCH_ROWS = 1_000  # held in memory at once; a row of the Arrow file is found by its batch
 
@@ -62,13 +62,32 @@ class ParquetFile(RowSource):
             skipped += metadata.row_group(group).num_rows
             group += 1
         columns.count, names = skipped, list(columns.names)
-        groups = range(group, metadata.num_row_groups)
+        groups, room = range(group, metadata.num_row_groups), max_unpacked_bytes(self.path)
         with self.errors():
-            for batch in file.iter_batches(ARROW_BATCH_ROWS, row_groups=groups, columns=names):
+            for batch in file.iter_batches(self._batch_rows(metadata, room), row_groups=groups, columns=names):
                 columns.check(batch)
+                room -= batch.nbytes
+                if room < 0:
+                    raise self._swelling()
                 skip = max(start - (columns.count - batch.num_rows), 0)
                 if skip < batch.num_rows:
                     yield batch.slice(skip).select(names)
+
+    def _batch_rows(self, metadata: Any, room: int) -> int:
+        """How many rows to hold at once: a value, at most as large as its column, may be repeated for each of them."""
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        sizes = [
+            group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns)
+        ]
+        if sum(sizes) > room:
+            raise self._swelling()
+        return int(max(1, min(ARROW_BATCH_ROWS, room // max(1, *sizes, 1))))
+
+    def _swelling(self) -> DataError:
+        return DataError(
+            f"{self.name}: unpacks to more than {max_unpacked_bytes(self.path):,} bytes, far more than tables do of so "
+            "small a file; if you trust it, write it again without compression"
+        )
 
     @contextmanager
     def errors(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -54,6 +54,13 @@ class JsonLines(Format):
             if not isinstance(value, dict):
                 lines.fail(f"is not a JSON object, but {safe_repr(value)}")
             yield lines.parsed(value)
+
+
+def _row_lists(value: Mapping[str, Any]) -> list[str]:
+    """The keys of an object under which there is a list of objects or lists; none where it has a text, as rows do."""
+    if any(isinstance(item, str) for item in value.values()):
+        return []
+    return [key for key, item in value.items() if isinstance(item, list) and item and isinstance(item[0], (dict, list))]
 
 
 @dataclass(frozen=True)
@@ -100,10 +107,21 @@ class JsonList(Format):
             yield from self._list_rows(reader, lines)
             reader.expect_end("list")
         else:
+            only, from_start = None, lines.lines_read == 0
             try:
-                yield from JsonLines().rows(lines, None)
+                for count, parsed in enumerate(JsonLines().rows(lines, None)):
+                    only = None if count else parsed
+                    yield parsed
+                if from_start and only is not None and (names := _row_lists(only.row)):
+                    lines.row_line = only.line
+                    lines.fail(
+                        f"is one object that holds lists of rows, {', '.join(map(safe_repr, names[:5]))}; say which to "
+                        "read: part=… (--part)"
+                    )
             except DataError as error:
-                hint = "; if the file is one object that holds lists, say which to read: part="
+                if only is not None:
+                    raise
+                hint = "; if the file is one object that holds lists, say which to read: part=… (--part)"
                 raise DataError(f"{error}{hint}" if lines.lines_read <= 1 else str(error)) from error
 
     def _named_lists(self, lines: LineReader, *, from_start: bool) -> Iterator[ParsedRow]:

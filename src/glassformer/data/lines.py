@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource, ScannedRow, Schema
 from glassformer.errors import DataError
-from glassformer.files import error_reason, open_regular_file
+from glassformer.files import error_reason, max_unpacked_bytes, open_regular_file
 
 MAX_ROW_BYTES = 1_000_000
 """Default limit on the bytes of a row: beyond it, an unclosed quote is likelier than so long a text."""
@@ -39,7 +39,40 @@ def open_decompressed(path: Path) -> BinaryIO:
     if path.suffix.lower() != ".gz":
         return stream
     stream.close()
-    return cast(BinaryIO, gzip.open(path))
+    return cast(BinaryIO, io.BufferedReader(_GzipStream(path), 1 << 16))
+
+
+class _GzipStream(io.RawIOBase):
+    """A raw stream over a gzip archive that ends with an error where the archive swells beyond any text."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._limit = path, max_unpacked_bytes(path)
+        self._gzip = gzip.open(path)  # noqa: SIM115 (closed in close)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._gzip.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._gzip.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._gzip.readinto(buffer)
+        if self._gzip.tell() > self._limit:
+            raise DataError(
+                f"{self._path}: unpacks to more than {self._limit:,} bytes, far more than text does of so small an "
+                "archive; if you trust it, unpack it yourself and give the file"
+            )
+        return count
+
+    def close(self) -> None:
+        self._gzip.close()
+        super().close()
 
 
 def strip_newline(line: str) -> str:

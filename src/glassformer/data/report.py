@@ -83,6 +83,11 @@ class FileReport:
     lengths: Mapping[str, Lengths]
     class_index: np.ndarray
 
+    @property
+    def class_total(self) -> int:
+        """What the count of a class is a share of: the rows, or all tags of all rows, which are more."""
+        return self.rows if max(self.classes.values(), default=0) <= self.rows else sum(self.classes.values())
+
     def by_class(self, unit: str) -> dict[str, np.ndarray]:
         """The lengths of the texts of each class."""
         values = self.lengths[unit].values
@@ -285,7 +290,7 @@ def data_card(
 
 def _class_table(report: DataReport) -> str:
     rows = [
-        [name, *(f"{(n := file.classes.get(name, 0)):,} ({n / file.rows:.1%})" for file in report.files)]
+        [name, *(f"{(n := file.classes.get(name, 0)):,} ({n / file.class_total:.1%})" for file in report.files)]
         for name in report.classes
     ]
     return "## Rows a class\n\n" + markdown_table(["class", *(file.name for file in report.files)], rows)

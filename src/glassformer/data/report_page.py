@@ -109,12 +109,12 @@ def _balance(report: DataReport) -> str:
         return ""
     files = report.files[:MAX_SERIES]
     values = {name: [file.classes.get(name, 0) for file in files] for name in report.classes}
-    names, rows = [file.name for file in files], [file.rows for file in files]
+    names, totals = [file.name for file in files], [file.class_total for file in files]
     key = "".join(f'<span><i class="s{i}"></i>{escape(name)}</span>' for i, name in enumerate(names))
     return (
         "<h2>Rows a class</h2>"
         + (f'<div class="key">{key}</div>' if len(files) > 1 else "")
-        + _folded(values, "rows a class", lambda few: bars(few, rows, names))
+        + _folded(values, "rows a class", lambda few: bars(few, totals, names))
         + (f'<p class="dim">The first {MAX_SERIES} files are shown.</p>' if report.files[MAX_SERIES:] else "")
     )
 
@@ -169,7 +169,7 @@ def _folded(values: Mapping[str, T], label: str, plot: Callable[[Mapping[str, T]
 def bars(values: Mapping[str, Sequence[int]], totals: Sequence[int], series: Sequence[str]) -> str:
     """Bar chart of class frequencies: for each class a bar for each file, as long as its share of that file.
 
-    Args: values: class → its rows in each file · totals: rows of each file · series: their names
+    Args: values: class → its rows in each file · totals: of each file, of which a bar is a share · series: their names
     """
     shares = {name: [n / max(t, 1) for n, t in zip(counts, totals, strict=True)] for name, counts in values.items()}
     largest = max((share for row in shares.values() for share in row), default=1) or 1

@@ -1,4 +1,4 @@
-"""Read and write data sets: CSV, TSV, JSON, JSONL, Parquet, CoNLL and text files, audio folders, lists, data frames.
+"""Read and write data sets: CSV, TSV, JSON, JSONL, Parquet, SQuAD, CoNLL, text files, audio folders, lists, frames.
 
     read_rows("train.csv")                                    read_rows(["de.train.conll", "fr.train.conll"])
     read_rows("train.jsonl.gz", columns=("text", "label"))    read_rows("news/*.parquet")
@@ -36,6 +36,7 @@ from glassformer.data.sequence import (
     Schema,
     as_row,
 )
+from glassformer.data.squad import SquadFile, is_squad
 from glassformer.data.tables import TSV_OPTIONS, Table
 from glassformer.data.views import ColumnSubset, ConcatenatedRows
 from glassformer.deprecation import former_names
@@ -89,7 +90,7 @@ def read_rows(
     Args:
         source: see `Source`; several are concatenated
         columns: the required ones, without gaps; the others are left out. None = all
-        kind: csv, tsv, jsonl, json, parquet, conll, text or audio, where the file extension does not say it
+        kind: csv, tsv, jsonl, json, parquet, squad, conll, text or audio, where the file's name does not say it
         limit: maximum bytes of a row
         options: of the format: see `Table` (csv, tsv), `JsonList` (json), `Sentences` (conll), `PlainText` (text)
     Returns: `RowSequence`: a sequence of dicts, each with its file and line.
@@ -168,6 +169,9 @@ def _file_source(path: Path, kind: str | None, options: Mapping[str, Any]) -> Ro
     if kind == "parquet":
         _refuse_options(kind, options)
         return ParquetFile(path)
+    if kind == "squad" or (kind == "json" and not options and is_squad(path)):
+        _refuse_options("squad", options)
+        return SquadFile(path)
     return LineFile(path, make_format(kind, options))
 
 
@@ -214,7 +218,7 @@ def data_extension(path: Path) -> str:
 
 def detect_format(path: Path, kind: str | None = None) -> str:
     """The format of a file. Raises: ConfigError: an unknown kind. DataError: an unknown extension."""
-    known = [*LINE_FORMATS, "parquet", "audio"]
+    known = [*LINE_FORMATS, "parquet", "squad", "audio"]
     if kind is not None:
         if kind not in known:
             raise ConfigError(f"kind is {kind!r}{nearest(kind, known)}; it is one of: {', '.join(known)}")

@@ -9,16 +9,41 @@ Source: Rajpurkar et al. 2016; unanswerable questions, of version 2: Rajpurkar e
 
 from __future__ import annotations
 
+import codecs
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.json_rows import parse_json
 from glassformer.data.lines import READ_ERRORS, open_decompressed
-from glassformer.data.sequence import Row, RowSequence
+from glassformer.data.sequence import ColumnNames, Row, RowSequence, RowSource
+from glassformer.data.views import ColumnSubset
 from glassformer.errors import DataError
 from glassformer.files import error_reason, safe_repr
+
+_BEGINNING = re.compile(rb'\s*\{\s*("version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[\s*\{\s*"(title|paragraphs)"\s*:')
+
+
+def is_squad(path: Path) -> bool:
+    """Whether a JSON file begins as SQuAD files do: {"data": [{"title": …, or {"data": [{"paragraphs": …"""
+    try:
+        with open_decompressed(path) as stream:
+            return _BEGINNING.match(stream.read(1000).removeprefix(codecs.BOM_UTF8)) is not None
+    except READ_ERRORS:
+        return False  # reading it says what is wrong
+
+
+class SquadFile(RowSource):
+    """A SQuAD file as a source of rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self._path = str(path), path
+
+    def indexed(self, columns: ColumnNames, limit: int) -> RowSequence:
+        rows = read_squad(self._path)
+        return rows if columns is None else ColumnSubset(rows, columns)
 
 
 class SquadRows(RowSequence):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from glassformer.core.masks import Packing
 from glassformer.deprecation import warn_former
 from glassformer.engine.batching import eval_mode, plan_batches, run_planned
 from glassformer.engine.pooling import PoolingSettings, check_pooling, read_pooling_settings
-from glassformer.engine.prepare import prepare, prepare_plain
+from glassformer.engine.prepare import prepare, prepare_plain, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network
@@ -48,7 +49,7 @@ class BatchTokenizer(Protocol):
 def encode(
     network: Network,
     tokenizer: BatchTokenizer,
-    texts: Sequence[str],
+    texts: Iterable[str],
     folder: Path | PoolingSettings | None = None,
     *,
     pooling: str | None = None,
@@ -67,8 +68,9 @@ def encode(
         pooling: overrides the folder, without its normalisation: "cls", "mean", "max", "lasttoken", …
         prompt: put before each text, such as "search_query: "; "" = none, even where the folder has a default one
         prompt_name: the same by its name in the folder's `config_sentence_transformers.json`, such as "query"
-        precision: "fp32", "fp16", "bf16" or "int8": prepare the network first, see `prepare`. None = as it is; a plain
-            fp32 network is prepared in fp32, which changes no result, if there are enough texts to pay for it.
+        precision: "fp32", "fp16", "bf16" or "int8": the network is prepared in it for this call, see `prepare`. None =
+            as it is; a plain fp32 network is prepared in fp32, which changes no result, if there are enough texts to
+            pay for it.
         truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
         batch_tokens (formerly pass_tokens): token budget of a batch.
         progress: show a progress bar; None = on a terminal, for more than 512 texts.
@@ -81,16 +83,51 @@ def encode(
     batch_tokens = _check_call(network, batch_tokens if pass_tokens is None else pass_tokens)
     settings = _settings(network, folder, pooling)
     tokenise = partial(_batch_ids, tokenizer, settings, truncate, settings.prompt(prompt, prompt_name))
-    if precision is not None:
-        prepare(network, precision)
-    elif len(texts) >= MIN_TEXTS_TO_PREPARE:
+    if precision is None and len(texts) >= MIN_TEXTS_TO_PREPARE:
         prepare_plain(network)
     shown = progress if len(texts) > MIN_TEXTS_FOR_A_BAR else bool(progress)
-    with eval_mode(network), progress_bar("encoding", len(texts), shown=shown) as advance:
+    with (
+        _prepared(network, precision),
+        eval_mode(network),
+        progress_bar("encoding", len(texts), shown=shown) as advance,
+    ):
         vectors, truncated = _encode_windows(network, tokenise, texts, settings, batch_tokens, advance)
     if truncated:
         warnings.warn(f"{truncated} of {len(texts)} texts were cut to {settings.max_tokens} tokens", stacklevel=3)
     return vectors
+
+
+@contextmanager
+def _prepared(network: Network, precision: str | None) -> Iterator[None]:
+    """Prepare a network in a precision, and afterwards as it was before."""
+    before = prepared_precision(network)
+    if precision is None or precision == before:
+        yield
+        return
+    prepare(network, precision)
+    try:
+        yield
+    finally:
+        unprepare(network)
+        if before is not None:
+            prepare(network, before)
+
+
+def token_states(
+    network: Network, tokenizer: BatchTokenizer, texts: Iterable[str], settings: PoolingSettings, prompt: str
+) -> list[np.ndarray]:
+    """The final states of the tokens of each text, special ones included. [T, D] each"""
+    listed = _check_texts(texts)
+    ids, _ = _batch_ids(tokenizer, _settings(network, settings, None), True, prompt, listed)
+    states: dict[int, np.ndarray] = {i: np.zeros((0, network.width), dtype=np.float32) for i in range(len(listed))}
+
+    def split(row: Tensor, packing: Packing) -> list[np.ndarray]:
+        return [x.float().cpu().numpy() for x in row.split(list(packing.lengths))]
+
+    with eval_mode(network):
+        for indices, rows in run_final_states(network, ids, _check_call(network, BATCH_TOKENS), split):
+            states.update(zip(indices, rows, strict=True))
+    return [states[i] for i in range(len(listed))]
 
 
 def _encode_windows(
@@ -102,7 +139,7 @@ def _encode_windows(
     advance: Callable[[int], object],
 ) -> tuple[np.ndarray, int]:
     """The vectors of the texts, so many at a time, and how many texts were cut."""
-    vectors = np.zeros((len(texts), network.width * len(settings.poolings)), dtype=np.float32)
+    vectors = np.zeros((len(texts), settings.dimension(network.width)), dtype=np.float32)
     truncated = 0
     for start in range(0, len(texts), WINDOW_TEXTS):
         ids, too_long = tokenise(texts[start : start + WINDOW_TEXTS])
@@ -117,7 +154,7 @@ def _encode_windows(
 def _settings(network: Network, folder: Path | PoolingSettings | None, pooling: str | None) -> PoolingSettings:
     settings = folder if isinstance(folder, PoolingSettings) else read_pooling_settings(folder, network.POOLING)
     if pooling is not None:
-        settings = replace(settings, poolings=(check_pooling(pooling),), normalise=False)
+        settings = replace(settings, poolings=(check_pooling(pooling),), normalise=False, layers=())
     limits = (settings.max_tokens, network.max_tokens)
     return replace(settings, max_tokens=min((limit for limit in limits if limit is not None), default=None))
 
@@ -151,10 +188,15 @@ def _batch_ids(
 
 def _check_texts(texts: object) -> list[str]:
     """Validate that texts are strings. Returns: a list."""
+    if hasattr(texts, "columns") or hasattr(texts, "column_names"):
+        raise DataError(
+            f"texts is a table, {type(texts).__name__}; give one of its columns: table['text'], and texts alone"
+        )
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         kind = "one string" if isinstance(texts, str) else type(texts).__name__
         raise DataError(f"texts is {kind}; give a list of strings: [text]")
-    listed = list(texts)
+    # A column of Arrow gives its own scalars one by one.
+    listed = list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)
     for index, text in enumerate(listed):
         if not isinstance(text, str):
             raise DataError(f"text {index} is {safe_repr(text)}, {type(text).__name__}; each text must be a string")

@@ -1,9 +1,10 @@
 """Pooling: how token states become one vector a text, and the sentence-transformers files that configure it.
 
-    modules.json           the steps: Transformer, Pooling, Normalize
+    modules.json           the steps: Transformer, Pooling, then Dense, LayerNorm, Normalize
     1_Pooling/config.json  the pooling mode
+    2_Dense/               config.json and model.safetensors of a layer
     sentence_bert_config.json, tokenizer_config.json       the maximum number of tokens
-    config_sentence_transformers.json                      prompts by name, such as "query": "search_query: "
+    config_sentence_transformers.json                      prompts by name, such as "query": "search_query: ", …
 
 A folder without `modules.json` gets mean pooling.
 """
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.masks import Packing
+from glassformer.engine.pooling_layers import LAYERS, PoolingLayer
 from glassformer.errors import ConfigError, UnsupportedError, nearest
 from glassformer.files import error_reason, open_regular_file, read_json_object, safe_repr
 from glassformer.files.atomic import write_json
@@ -46,6 +48,10 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {  # [texts, T, D] → [texts,
 }
 
 
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+"""Ways to compare vectors."""
+
+
 def _linear_weights(x: Tensor) -> Tensor:
     """Weights 1, 2, …, T that sum to 1: later tokens of a causal model attend to more."""
     weights = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
@@ -61,6 +67,9 @@ class PoolingSettings:
     lower_case: lower-case texts first
     prompts: name → what is put before each text · default_prompt: the name of the one used where none is asked for
     pool_prompt: its tokens are pooled with the others
+    layers: between pooling and normalisation (`pooling_layers.py`)
+    truncate_dim: only the first so many dimensions; None = all · normalise_last: to unit length after that
+    similarity: how vectors are compared: "cosine", "dot", "euclidean", "manhattan"
     stored: a folder has them, and so has the folder of a copy
     """
 
@@ -71,6 +80,10 @@ class PoolingSettings:
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
     pool_prompt: bool = True
+    layers: tuple[PoolingLayer, ...] = ()
+    truncate_dim: int | None = None
+    normalise_last: bool = False
+    similarity: str = "cosine"
     stored: bool = field(default=False, compare=False)
 
     def prompt(self, text: str | None = None, name: str | None = None) -> str:
@@ -101,7 +114,18 @@ class PoolingSettings:
     def pool(self, states: Tensor) -> Tensor:
         """Pool the states of texts of one length. [texts, T, D] → [texts, D · poolings]"""
         pooled = torch.cat([POOLINGS[name](states) for name in self.poolings], dim=-1).float()
-        return torch.nn.functional.normalize(pooled, dim=-1) if self.normalise else pooled
+        for layer in self.layers:
+            pooled = layer(pooled)
+        pooled = torch.nn.functional.normalize(pooled, dim=-1) if self.normalise else pooled
+        pooled = pooled[..., : self.truncate_dim]
+        return torch.nn.functional.normalize(pooled, dim=-1) if self.normalise_last else pooled
+
+    def dimension(self, width: int) -> int:
+        """The size of a vector, of states of this width."""
+        size = width * len(self.poolings)
+        for layer in self.layers:
+            size = layer.size(size)
+        return size if self.truncate_dim is None else min(size, self.truncate_dim)
 
     def pool_packed(self, states: Tensor, packing: Packing) -> np.ndarray:
         """Pool texts that are packed into one row. [tokens, D] → [texts, D · poolings]"""
@@ -128,6 +152,7 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
         return PoolingSettings(poolings=(pooling,))
     poolings: tuple[str, ...] = (pooling,)
     normalise, pool_prompt = False, True
+    layers: list[PoolingLayer] = []
     for module in _modules(folder / "modules.json"):
         kind = str(module.get("type", "")).rpartition(".")[2]
         if kind == "Pooling":
@@ -135,10 +160,12 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
             poolings, pool_prompt = _poolings(path), _pools_prompt(path)
         elif kind == "Normalize":
             normalise = True
+        elif kind in LAYERS and not normalise:
+            layers.append(LAYERS[kind].read(folder / _step_folder(module)))
         elif kind != "Transformer":
             raise UnsupportedError(
-                f"{folder / 'modules.json'}: the step {safe_repr(kind)} is not supported; "
-                "supported: Transformer, Pooling, Normalize"
+                f"{folder / 'modules.json'}: the step {safe_repr(kind)} is not supported{' there' * (kind in LAYERS)}; "
+                f"supported: Transformer, Pooling, {', '.join(LAYERS)}, and Normalize at the end"
             )
     own = folder / "sentence_bert_config.json"
     settings = read_json_object(own, ConfigError) if own.is_file() else {}
@@ -148,7 +175,11 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
     lower = settings.get("do_lower_case")
     if lower is not None and not isinstance(lower, bool):
         raise ConfigError(f"{own}: do_lower_case is {safe_repr(lower)}; it must be true, false or null")
-    prompts, default = _prompts(folder / "config_sentence_transformers.json")
+    if limit is None and "max_seq_length" not in settings:  # newer releases keep it with the tokenizer
+        limit = _tokenizer_limit(folder / "tokenizer_config.json")
+    shared = folder / "config_sentence_transformers.json"
+    prompts, default = _prompts(shared)
+    truncate_dim, similarity = _comparison(shared)
     return PoolingSettings(
         poolings=poolings,
         normalise=normalise,
@@ -157,6 +188,9 @@ def read_pooling_settings(folder: Path | None, pooling: str = "mean") -> Pooling
         prompts=prompts,
         default_prompt=default,
         pool_prompt=pool_prompt,
+        layers=tuple(layers),
+        truncate_dim=truncate_dim,
+        similarity=similarity,
         stored=True,
     )
 
@@ -165,21 +199,21 @@ def write_pooling_settings(folder: Path, settings: PoolingSettings, width: int) 
     """Write the files of sentence-transformers, if the model's own folder had them; `width`: of a state."""
     if not settings.stored:
         return
-    steps = {
-        "Transformer": "",
-        "Pooling": "1_Pooling",
-        **({"Normalize": "2_Normalize"} if settings.normalise else {}),
-    }
+    kinds = ["Pooling", *(layer.KIND for layer in settings.layers), *["Normalize"] * settings.normalise]
+    steps = [("Transformer", ""), *((kind, f"{i}_{kind}") for i, kind in enumerate(kinds, 1))]
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{step}"}
-        for i, (step, path) in enumerate(steps.items())
+        for i, (step, path) in enumerate(steps)
     ]
+    for layer, (_, path) in zip(settings.layers, steps[2:], strict=False):
+        layer.write(folder / path)
     modes = [*settings.poolings, *(name for name in MODES if name not in settings.poolings)]
     flags = {f"pooling_mode_{MODES[name]}": name in settings.poolings for name in modes}
     for name, content in {
         "modules.json": modules,
         "1_Pooling/config.json": {
             "word_embedding_dimension": width,
+            "pooling_mode": list(settings.poolings),  # newer releases; the flags are for older ones
             **flags,
             "include_prompt": settings.pool_prompt,
         },
@@ -190,6 +224,8 @@ def write_pooling_settings(folder: Path, settings: PoolingSettings, width: int) 
         "config_sentence_transformers.json": {
             "prompts": dict(settings.prompts),
             "default_prompt_name": settings.default_prompt,
+            "similarity_fn_name": settings.similarity,
+            **({} if settings.truncate_dim is None else {"truncate_dim": settings.truncate_dim}),
         },
     }.items():
         write_json(folder / name, content)
@@ -207,6 +243,23 @@ def _prompts(path: Path) -> tuple[dict[str, str], str | None]:
             f"{', '.join(map(safe_repr, prompts)) or 'the prompts, of which there are none'}"
         )
     return prompts, default
+
+
+def _comparison(path: Path) -> tuple[int | None, str]:
+    """How many dimensions a vector keeps, and how vectors are compared."""
+    config = read_json_object(path, ConfigError) if path.is_file() else {}
+    size, similarity = config.get("truncate_dim"), config.get("similarity_fn_name") or "cosine"
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+        raise ConfigError(f"{path}: truncate_dim is {safe_repr(size)}; it must be a whole number from 1 up, or null")
+    if similarity not in SIMILARITIES:
+        raise ConfigError(f"{path}: similarity_fn_name is {safe_repr(similarity)}; allowed: {', '.join(SIMILARITIES)}")
+    return size, similarity
+
+
+def _tokenizer_limit(path: Path) -> int | None:
+    """The limit of tokens in a tokenizer_config.json; a huge one stands for none."""
+    limit = read_json_object(path, ConfigError).get("model_max_length") if path.is_file() else None
+    return limit if isinstance(limit, int) and not isinstance(limit, bool) and 0 < limit < 10**6 else None
 
 
 def _pools_prompt(path: Path) -> bool:

@@ -8,16 +8,21 @@ import os
 import secrets
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
 from abc import ABC, abstractmethod
+from asyncio import Transport
 from collections.abc import Sequence
+from html import escape
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import uvicorn
 from starlette.routing import Route
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from glassformer.errors import ConfigError
 from glassformer.explorer.app import build
@@ -25,6 +30,8 @@ from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import TraceStore
 
 HOST = "127.0.0.1"
+REQUEST_SECONDS, TICKS = 10.0, 4
+"""Time for a request to arrive; it is looked at so many times within it."""
 JOIN_SECONDS = 5.0
 """Timeout in seconds for the server to stop."""
 
@@ -52,6 +59,27 @@ def bind(port: int | None) -> socket.socket:
     return listening
 
 
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 in which a connection that sends no request, or half of one, is closed after `REQUEST_SECONDS`."""
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override] # as uvicorn's own
+        super().connection_made(transport)
+        self._ticks = 0
+        self._tick()
+
+    def _tick(self) -> None:
+        answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        self._ticks = 0 if answering else self._ticks + 1
+        if self._ticks > TICKS:
+            self.transport.close()
+            return
+        self._timer = self.loop.call_later(REQUEST_SECONDS / TICKS, self._tick)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+
 class Server:
     """A uvicorn server of one ASGI application, in a thread, until it is closed."""
 
@@ -65,6 +93,7 @@ class Server:
                 access_log=False,
                 lifespan="off",
                 ws="none",
+                http=TimedProtocol,
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=1,
@@ -100,9 +129,19 @@ def has_display() -> bool:
 
 
 def open_browser(address: str) -> bool:
-    """Open the address in a web browser; False where there is none."""
+    """Open the address in a web browser; False where there is none.
+
+    The browser is given a file that leads there, which only this user can read: what stands in its command line, an
+    access token too, every user of this machine can see.
+    """
+    handle, path = tempfile.mkstemp(prefix="glassformer-", suffix=".html")  # readable by its owner alone
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(
+            f'<!doctype html><title>Glassformer</title><meta http-equiv="refresh" content="0; url={escape(address)}">'
+        )
+    atexit.register(Path(path).unlink, missing_ok=True)
     try:
-        return webbrowser.open(address)
+        return webbrowser.open(Path(path).as_uri())
     except webbrowser.Error:
         return False
 

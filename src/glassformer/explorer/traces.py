@@ -30,6 +30,8 @@ DEFAULT_NEW_TOKENS = 40
 """`max_new_tokens` unless the request gives another."""
 OPTION_LIMITS = {"max_new_tokens": 1024, "num_beams": 32, "num_return_sequences": 32}
 """Upper bounds of what one request may ask for."""
+MAX_PROMPT_TOKENS = 16_384
+"""Tokens of a prompt: the time of one layer, after which a job can be stopped, grows with their square."""
 OPTIONS = (
     *("max_new_tokens", "min_new_tokens", "stop_strings", "bad_words", "repetition_penalty"),
     *("no_repeat_ngram_size", "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "seed"),
@@ -90,6 +92,10 @@ class TraceJob(Job[dict[str, Any]]):
     def on_step(self, step: TreeStep) -> None:
         """Callback of each decoding step, in the thread that generates."""
         self._lines.put({"step": step.to_dict()})
+        self.check_stopped()
+
+    def check_stopped(self) -> None:
+        """Raises: StopTrace: the job was told to stop."""
         if self.stopped:
             raise StopTrace
 
@@ -166,6 +172,11 @@ class TraceStore:
             UnsupportedError: the model cannot generate text.
         """
         trace = self.make(prompt)
+        if len(trace.prefix) > MAX_PROMPT_TOKENS:
+            raise DataError(
+                f"the prompt has {len(trace.prefix):,} tokens; the generation view takes at most "
+                f"{MAX_PROMPT_TOKENS:,}: shorten it, or call model.generate, which takes any"
+            )
         stored = StoredTrace(secrets.token_hex(8), trace, trace.resolve_options(**check_options(options)))
         with self._lock:
             self._stored[stored.id] = stored
@@ -201,7 +212,8 @@ class TraceStore:
 
         def write_trace(on_step: Callable[[TreeStep], None]) -> dict[str, Any]:
             chosen = options or stored.options
-            stored.result = stored.trace.write(chosen, after=after, tokens=tokens, on_step=on_step)
+            with stored.trace.before_each_block(job.check_stopped):
+                stored.result = stored.trace.write(chosen, after=after, tokens=tokens, on_step=on_step)
             return result_summary(stored.trace, stored.result)
 
         def at_end() -> None:

@@ -29,12 +29,14 @@ MAX_FILE_BYTES = 64 << 20
 # Parsed values are up to 200 times larger than their text, so the count is bounded as well as the bytes.
 # A file of 100,000 tensors, the most that is read, has about half as many.
 MAX_JSON_VALUES = 2_000_000
+MAX_UNPACKING, FREELY_UNPACKED_BYTES = 100, 64 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def safe_repr(text: object) -> str:
     """A value from a file, escaped and shortened for a one-line message."""
-    quoted = repr(text)
+    # Python refuses to write a whole number of more than 4,300 digits.
+    quoted = hex(text) if isinstance(text, int) and abs(text) > 2**1024 else repr(text)
     return quoted if len(quoted) <= 120 else quoted[:100] + f"… ({len(quoted)} characters)"
 
 
@@ -62,20 +64,31 @@ def error_reason(problem: BaseException) -> str:
     return getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
 
 
-def check_link(folder: Path, path: Path) -> None:
+def max_unpacked_bytes(path: Path) -> int:
+    """How many bytes an archive may unpack to: 64 MB, or 100 times its size. Text and tables shrink 3 to 20 times."""
+    return max(FREELY_UNPACKED_BYTES, MAX_UNPACKING * path.stat().st_size)
+
+
+def check_links(folder: Path, error: type[GlassformerError]) -> None:
+    """Refuse a config, vocabulary or template of a model folder that is a link out of it; see `check_link`."""
+    suffixes = (".json", ".txt", ".model", ".spm", ".jinja")
+    for path in (*(path for path in folder.glob("*") if path.suffix in suffixes), *folder.glob("*/config.json")):
+        if path.is_symlink() or path.parent.is_symlink():
+            check_link(folder, path, error)
+
+
+def check_link(folder: Path, path: Path, error: type[GlassformerError] = WeightsError) -> None:
     """Refuse a symbolic link that leads out of `folder` and of the Hub cache that the folder is part of.
 
-    Raises: WeightsError: where the link leads, and what to do.
+    Raises: `error`: where the link leads, and what to do.
     """
     try:
         real, root = path.resolve(), folder.resolve()
     except (OSError, RuntimeError) as problem:  # RuntimeError: a loop of links, before Python 3.13
-        raise WeightsError(f"{path}: cannot be opened: {error_reason(problem)}") from problem
+        raise error(f"{path}: cannot be opened: {error_reason(problem)}") from problem
     if any(allowed in real.parents for allowed in (root, *_blob_stores(root))):
         return
-    raise WeightsError(
-        f"{path}: is a link that leads out of the model's folder, to {real}; copy the file into the folder"
-    )
+    raise error(f"{path}: is a link that leads out of the model's folder, to {real}; copy the file into the folder")
 
 
 def _blob_stores(folder: Path) -> list[Path]:
@@ -143,8 +156,12 @@ def _finite(number: str) -> float:
     return value
 
 
-STRICT: dict[str, Any] = {"object_pairs_hook": _unique_keys, "parse_constant": _refuse_constant}
-"""Options of Python's JSON decoder that refuse what RFC 8259 does not define: duplicate keys, NaN and infinities."""
+STRICT: dict[str, Any] = {
+    "object_pairs_hook": _unique_keys,
+    "parse_constant": _refuse_constant,
+    "parse_float": _finite,
+}
+"""Options of Python's JSON decoder that refuse what RFC 8259 does not define: duplicate keys, NaN, infinities."""
 
 
 def check_surrogates(text: str, value: Any) -> None:
@@ -180,7 +197,7 @@ def parse_json_object(
         raise error(f"{where} holds about {values} JSON values; at most {MAX_JSON_VALUES} are read")
     text = _decode(data, where, error)
     try:
-        value = json.loads(text, **({"parse_float": _finite, **STRICT} if strict else {}))
+        value = json.loads(text, **(STRICT if strict else {}))
         check_surrogates(text, value)
     except RecursionError:
         raise error(f"{where} is nested too deeply to be read") from None

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMP
 
 
 def environment() -> dict[str, str]:
-    """The environment variables of a child: what it needs to run; keys, tokens and switches of this process stay here."""
+    """The environment variables of a child: what it needs to run; keys, tokens and switches of this process stay."""
     inherited = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     # One thread: the child may start none once it is in the sandbox.
     return inherited | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -52,7 +53,12 @@ def command(program: str, *arguments: str) -> list[str]:
 
 
 def enter_sandbox(
-    *, memory_bytes: int, file_bytes: int = 0, cpu_s: int | None = None, writable: Path | None = None, reads: bool = True
+    *,
+    memory_bytes: int,
+    file_bytes: int = 0,
+    cpu_s: int | None = None,
+    writable: Path | None = None,
+    reads: bool = True,
 ) -> None:
     """Give up what the job does not need; the limits hold for the rest of the process's life.
 
@@ -129,7 +135,7 @@ class ChildFailure(Exception):
 
 
 class Worker:
-    """A child process that stays: it answers one request after the other, JSON in, JSON out, and is started when needed.
+    """A child process that stays, and is started when needed: it answers request after request, JSON in, JSON out.
 
     A child that fails on a request is replaced. Threads wait for each other; a forked process gets a child of its own.
     """
@@ -159,6 +165,7 @@ class Worker:
 
     def _exchange(self, child: subprocess.Popen[bytes], data: bytes) -> bytes:
         assert child.stdin is not None and child.stdout is not None
+        start = time.monotonic()
         timer = threading.Timer(self._timeout_s, child.kill)
         timer.daemon = True
         timer.start()
@@ -171,8 +178,8 @@ class Worker:
             timer.cancel()
         if answer is None:
             code = child.wait()
-            late = code == -getattr(signal, "SIGPROF", 0) or timer.finished.is_set() and code == -signal.SIGKILL
-            raise ChildFailure("it takes too long" if late else f"the process that ran it failed with code {code}")
+            late = time.monotonic() - start >= self._timeout_s or code == -getattr(signal, "SIGPROF", 0) != 0
+            raise ChildFailure("it runs too long" if late else f"the process that ran it failed with code {code}")
         return answer
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -237,4 +244,3 @@ def _read_exactly(stream: Any, count: int) -> bytes | None:
         parts.append(part)
         count -= len(part)
     return b"".join(parts)
-

@@ -29,11 +29,12 @@ from glassformer.generation.beam_group import (
     backtrack,
     merge_pools,
 )
-from glassformer.generation.decoding import Generated, Interrupted, StopReason, all_banned_error
+from glassformer.generation.decoding import Generated, Interrupted, all_banned_error
 from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
 from glassformer.generation.options import GenerationOptions, check_combinations, check_value
 from glassformer.generation.rows import Rows
+from glassformer.generation.stopping_criteria import Criterion, StopReason
 
 
 @torch.inference_mode()
@@ -52,6 +53,7 @@ def beam_search(
     num_beam_groups: int = 1,
     diversity_penalty: float = 0.0,
     stop_strings: StopStringMatcher | None = None,
+    criteria: Sequence[Criterion] = (),
     on_step: Callable[[Generated], None] | None = None,
     seconds: float | None = None,
 ) -> Generated:
@@ -63,13 +65,12 @@ def beam_search(
         rows: N prompts, none of them read yet; the search consumes them.
         num_beams: number of beams of each prompt.
         max_new_tokens, seconds: limits, at which running beams end too.
-        stop_ids, stop_strings: tokens, and texts, that end a hypothesis.
+        stop_ids, stop_strings, criteria: tokens, texts, and criteria of one's own, that end a hypothesis.
         length_penalty: p in score = Σ log P(token) / lengthᵖ; above 0 favours long hypotheses.
         early_stopping: when a prompt's search is over. True: as soon as `num_beams` hypotheses have ended. False: once
             the best beam, if it ended here, would be no better than the worst of those. "never": once it could not
             become better by `max_new_tokens`, for p > 0.
-        num_return_sequences: return the n best hypotheses of each prompt.
-        filters: logit filters, applied to the log-probabilities before candidates are taken.
+        num_return_sequences: return the n best of each prompt · filters: logit filters, before candidates are taken.
         generator: beam sampling: candidates are sampled without replacement by their probability; one generator for
             all, or one for each prompt, so that its text does not depend on the other prompts.
         num_beam_groups: diverse beam search: groups of num_beams / num_beam_groups beams take turns at each step.
@@ -78,13 +79,13 @@ def beam_search(
     Returns: the n best of each prompt below one another, best first, [N · n, T]; `scores` in at least fp32:
         log-probability of the new tokens / (their number)^length_penalty, the stop token counted; -inf where filters
         left fewer than n hypotheses: such a row is the prompt alone.
-    Raises: ConfigError: an option out of range, more beams than tokens in the vocabulary, or no token is allowed.
-        WeightsError: the logits are NaN.
+    Raises: WeightsError: the logits are NaN.
+        ConfigError: an option out of range, more beams than tokens in the vocabulary, or no token is allowed.
         Interrupted: by Ctrl-C; `.partial` holds the best of finished hypotheses and running beams.
     """
     _check_sizes(num_beams, num_return_sequences, num_beam_groups, max_new_tokens)
     _check_scoring(length_penalty, diversity_penalty, early_stopping)
-    rules = SearchRules(length_penalty, early_stopping, max_new_tokens, stop_ids, stop_strings, generator)
+    rules = SearchRules(length_penalty, early_stopping, max_new_tokens, stop_ids, stop_strings, criteria, generator)
     search = _BeamSearch(rows, num_beams, num_beam_groups, rules, filters, diversity_penalty)
     return search.run(num_return_sequences, pad_id, seconds, on_step)
 
@@ -124,7 +125,7 @@ class _BeamSearch:
         self._max_new_tokens = rules.max_new_tokens
         self._filters = filters
         self._diversity_penalty = diversity_penalty
-        self._ends = EndCondition(rows, num_beams, rules.stop_ids, rules.stop_strings)
+        self._ends = EndCondition(rows, num_beams, rules)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         self._groups = [
             BeamGroup(count, first, width, self._ends, rules, dtype) for first in range(0, num_beams, width)

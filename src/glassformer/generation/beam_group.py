@@ -14,18 +14,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.generation.decoding import (
-    END_TOKEN,
-    RUNNING,
-    STOP_STRING,
-    Generated,
-    StopReason,
-    invalid_logits_error,
-    stop_reasons,
-)
+from glassformer.generation.decoding import Generated, invalid_logits_error
 from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import PrefixStates
 from glassformer.generation.rows import Rows
+from glassformer.generation.stopping_criteria import (
+    CRITERION,
+    END_TOKEN,
+    RUNNING,
+    STOP_STRING,
+    Criterion,
+    StopReason,
+    any_criterion,
+    stop_reasons,
+)
 
 
 @dataclass(frozen=True)
@@ -37,20 +39,22 @@ class SearchRules:
     max_new_tokens: int
     stop_ids: Sequence[int]
     stop_strings: StopStringMatcher | None
+    criteria: Sequence[Criterion]
     generator: torch.Generator | Sequence[torch.Generator] | None
 
 
 class EndCondition:
-    """Stop tokens and stop strings of beams, and the rows of beams."""
+    """Stop tokens, stop strings and criteria of beams, and the rows of beams."""
 
-    def __init__(self, rows: Rows, beams: int, stop_ids: Sequence[int], stop_strings: StopStringMatcher | None) -> None:
+    def __init__(self, rows: Rows, beams: int, rules: SearchRules) -> None:
         device = rows.ids.device
         self.rows = rows
         self._first = torch.arange(0, len(rows), beams, device=device)[:, None]  # each prompt's first row
-        self._stop_ids = torch.tensor(stop_ids, dtype=torch.long, device=device)
+        self._stop_ids = torch.tensor(rules.stop_ids, dtype=torch.long, device=device)
+        self._criteria = rules.criteria
         self._matchers = None
-        if stop_strings is not None:
-            start, prompt_length = stop_strings, rows.ids.shape[1]
+        if rules.stop_strings is not None:
+            start, prompt_length = rules.stop_strings, rows.ids.shape[1]
             self._matchers = PrefixStates(start, StopStringMatcher.advance, prompt_length=prompt_length)
 
     @property
@@ -65,9 +69,12 @@ class EndCondition:
     def __call__(self, parents: Tensor, tokens: Tensor) -> Tensor:
         """Stop states of candidates: beams with one more token. [N, candidates]"""
         states = torch.full_like(tokens, RUNNING)
-        if self._matchers is not None:
-            ids = self.rows.ids[self.rows_of(parents).flatten()]
-            matchers = self._matchers(torch.cat([ids, tokens.flatten()[:, None]], dim=1))
+        ids = self.rows.ids[self.rows_of(parents).flatten()] if self._matchers or self._criteria else None
+        ids = None if ids is None else torch.cat([ids, tokens.flatten()[:, None]], dim=1)
+        if ids is not None and self._criteria:
+            states = states.masked_fill(any_criterion(self._criteria, ids).view_as(tokens), CRITERION)
+        if ids is not None and self._matchers is not None:
+            matchers = self._matchers(ids)
             matched = torch.tensor([matcher.matched for matcher in matchers], device=tokens.device)
             states = states.masked_fill(matched.view_as(tokens), STOP_STRING)
         return states.masked_fill(torch.isin(tokens, self._stop_ids), END_TOKEN)

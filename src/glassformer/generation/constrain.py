@@ -15,6 +15,7 @@ Source: Willard and Louf 2023; over the bytes of tokens: Koo et al. 2024.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,10 +89,25 @@ def json_schema(schema: Mapping[str, Any] | str) -> Grammar:
         parsed = json.loads(schema) if isinstance(schema, str) else dict(schema)
         if not isinstance(parsed, dict):
             raise ConfigError(f"json_schema is {safe_repr(parsed)}; a schema is an object such as {{'type': 'number'}}")
+        _check_numbers(parsed)
         text = json.dumps({"x-guidance": AS_DUMPS, **parsed})
     except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"json_schema is invalid JSON: {error}") from None
     return Grammar("json_schema", f"%json {text}")
+
+
+def _check_numbers(schema: Any) -> None:
+    """Raises: ConfigError: a number that no 64-bit float holds, which the grammar would silently round."""
+    if isinstance(schema, (Mapping, list, tuple)):
+        for value in schema.values() if isinstance(schema, Mapping) else schema:
+            _check_numbers(value)
+    if isinstance(schema, float) and not math.isfinite(schema):
+        raise ConfigError(f"json_schema holds {schema}, which is no JSON number")
+    if isinstance(schema, int) and (abs(schema) > 2**1023 or int(float(schema)) != schema):
+        raise ConfigError(
+            f"json_schema holds {safe_repr(schema)}, which a 64-bit float does not hold exactly; whole numbers up to "
+            "2**53 are exact"
+        )
 
 
 def _expression(name: str, pattern: str) -> Grammar:

@@ -7,19 +7,17 @@ rows.logits() ─> filters ─> greedy, or Multinomial ─> rows.append ─> sto
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from random import Random
-from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import ConfigError, WeightsError
-from glassformer.generation.detokenizer import StopStringMatcher
 from glassformer.generation.filters import Filter
 from glassformer.generation.rows import LookaheadRows, Rows
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.generation.stopping_criteria import StoppingCriteria, StopReason
 from glassformer.weights.load import name_list, nan_parameters
 
 if TYPE_CHECKING:
@@ -27,11 +25,6 @@ if TYPE_CHECKING:
 
 TokenChooser = Callable[[Tensor], Tensor]
 """(filtered logits [R, V]) → the token of each row [R]"""
-
-StopReason = Literal["end_token", "stop_string", "max_time", "max_new_tokens", "interrupted"]
-
-RUNNING, END_TOKEN, STOP_STRING, TIME = range(4)
-REASONS: tuple[StopReason, ...] = ("end_token", "stop_string", "max_time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +83,13 @@ class Generated:
         return f"Generated({rows} rows, up to {new} new tokens, ended by {reasons})"
 
 
+def as_normal(generated: Generated) -> Generated:
+    """The result in normal tensors: those made under `torch.inference_mode` can neither be changed nor trained on."""
+    values = {x.name: getattr(generated, x.name) for x in fields(generated)}
+    clones: dict[str, Any] = {name: x.clone() for name, x in values.items() if isinstance(x, Tensor)}
+    return replace(generated, **clones)
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during generation; `partial` is what was generated until then."""
 
@@ -127,66 +127,6 @@ def inverse_cdf(weights: Tensor, uniforms: Sequence[float]) -> Tensor:
     # right=True: the first sum above the point, so never a token of weight 0. The last sum is exactly 1, above every
     # point.
     return torch.searchsorted(sums / sums[:, -1:], points, right=True)[:, 0]
-
-
-class StoppingCriteria:
-    """Stopping criteria for R rows, updated with each token: which rows are still running, and why others stopped.
-
-    Args:
-        rows: R.
-        ids: stop tokens, such as the end-of-sequence token.
-        strings: stop strings; a row ends with the token that completes one of them. They need `tokenizer`.
-        seconds: time limit from now on.
-    """
-
-    def __init__(
-        self,
-        rows: int,
-        *,
-        ids: Sequence[int] = (),
-        strings: Sequence[str] = (),
-        tokenizer: Tokenizer | None = None,
-        seconds: float | None = None,
-        device: torch.device | None = None,
-    ) -> None:
-        self._state = torch.full((rows,), RUNNING, device=device)
-        self._ids = torch.tensor(list(ids), dtype=torch.long, device=device)
-        matcher = StopStringMatcher(strings, tokenizer) if strings and tokenizer is not None else None
-        self._matchers = [] if matcher is None else [matcher] * rows
-        self._deadline = None if seconds is None else monotonic() + seconds
-
-    @property
-    def running(self) -> Tensor:
-        """Rows that have not stopped. [R] bool"""
-        return self._state == RUNNING
-
-    def __call__(self, tokens: Tensor) -> bool:
-        """Update with the new token of each row [R]; returns whether any row is still running."""
-        if len(self._ids):
-            self._end(torch.isin(tokens, self._ids), END_TOKEN)
-        if self._matchers:
-            running = self.running.tolist()
-            self._matchers = [
-                matcher.advance(token) if runs else matcher
-                for runs, matcher, token in zip(running, self._matchers, tokens.tolist(), strict=True)
-            ]
-            matched = [matcher.matched for matcher in self._matchers]
-            self._end(torch.tensor(matched, device=tokens.device), STOP_STRING)
-        if self._deadline is not None and monotonic() >= self._deadline:
-            self._end(self.running, TIME)
-        return bool(self.running.any())
-
-    def reasons(self, otherwise: StopReason = "max_new_tokens") -> list[StopReason]:
-        """The stop reason of each row; `otherwise` for rows that are still running."""
-        return stop_reasons(self._state, otherwise)
-
-    def _end(self, rows: Tensor, state: int) -> None:
-        self._state = self._state.masked_fill(rows & self.running, state)
-
-
-def stop_reasons(states: Tensor, otherwise: StopReason) -> list[StopReason]:
-    """Stop reasons of states [R]; `otherwise` for rows that are still running."""
-    return [(otherwise, *REASONS)[state] for state in states.tolist()]
 
 
 class Decoding:
@@ -236,19 +176,23 @@ class Decoding:
                 raise no_token_error(self.rows, raw, active)
             tokens = torch.where(active, self._choose(logits), self._pad_id)
             self.rows.append(tokens)
-            running = self.stop(tokens)
+            running = self.stop(tokens, self.rows.ids)
             yield self._scored(tokens, active, raw, logits) if self._scores else DecodingStep(tokens, active)
             if not running:
                 break
 
-    def run(self) -> Generated:
+    def run(self, on_step: Callable[[DecodingStep], None] | None = None) -> Generated:
         """Run all steps, and return one result.
 
+        Args: on_step: called after each of them.
         Raises: Interrupted: by Ctrl-C, with what was generated. Else as iteration.
         """
         prompt_length, steps = self.rows.ids.shape[1], list[DecodingStep]()
         try:
-            steps.extend(self)
+            for step in self:
+                steps.append(step)
+                if on_step is not None:
+                    on_step(step)
         except KeyboardInterrupt:
             raise Interrupted(self._result(prompt_length, steps, "interrupted")) from None
         return self._result(prompt_length, steps, "max_new_tokens")

@@ -6,13 +6,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from typing import Any
 
+from glassformer.text.engine import clean_up
 from glassformer.text.tokenizer import Tokenizer
 
 REPLACEMENT = "\ufffd"
 """Unicode replacement character, which a decoder gives for an incomplete or invalid UTF-8 sequence."""
+
+
+def decode_continuation(tokenizer: Tokenizer, prompt: Sequence[int], new: Sequence[int]) -> str:
+    """The text of new tokens after a prompt, without special tokens: with the space before a first word.
+
+    A decoder alone leaves that space out (SentencePiece), or puts none where words are joined by them (WordPiece).
+    """
+    before: str = tokenizer.decode(prompt, skip_special_tokens=True)
+    whole: str = tokenizer.decode([*prompt, *new], skip_special_tokens=True)
+    if whole.startswith(before):
+        return whole[len(before) :]
+    alone: str = tokenizer.decode(new, skip_special_tokens=True)  # the prompt ends within a character
+    return alone
 
 
 class IncrementalDetokenizer:
@@ -21,14 +37,22 @@ class IncrementalDetokenizer:
     Only invalid UTF-8 may differ: some decoders replace a run of invalid bytes depending on its end.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int] = (), **decode_kwargs: Any) -> None:
+        """prompt: tokens before the row, which are not shown · decode_kwargs: of the tokenizer's `decode`."""
         self._tokenizer = tokenizer
+        self._decode_kwargs = {"skip_special_tokens": True, **decode_kwargs}
         # Tokens of the last piece: decoders look at the left neighbour, and omit the space before a first word.
-        self._context: list[int] = []
+        self._context = list(prompt)
         self._pending: list[int] = []  # tokens that no piece has shown yet
 
     def stream(self, tokens: Iterable[int]) -> Iterator[str]:
         """Pieces of text of a stream of tokens."""
+        pieces = self._pieces(tokens)
+        cleans = self._decode_kwargs.get("clean_up_tokenization_spaces")
+        cleans = self._tokenizer.cleans_up if cleans is None else cleans and not self._tokenizer.is_bpe
+        return clean_up_pieces(pieces) if cleans else pieces
+
+    def _pieces(self, tokens: Iterable[int]) -> Iterator[str]:
         for token in tokens:
             if piece := self.add(token):
                 yield piece
@@ -51,7 +75,7 @@ class IncrementalDetokenizer:
 
     def copy(self) -> IncrementalDetokenizer:
         """A copy with the same state, for another continuation."""
-        other = IncrementalDetokenizer(self._tokenizer)
+        other = IncrementalDetokenizer(self._tokenizer, **self._decode_kwargs)
         other._context, other._pending = list(self._context), list(self._pending)
         return other
 
@@ -60,7 +84,25 @@ class IncrementalDetokenizer:
         return self._decode(self._context + self._pending)[len(context) :]
 
     def _decode(self, ids: list[int]) -> str:
-        return self._tokenizer.decode(ids, skip_special_tokens=True)
+        # What is cleaned up depends on what follows; `stream` does it.
+        kwargs = {**self._decode_kwargs, "clean_up_tokenization_spaces": False}
+        text: str = self._tokenizer.decode(ids, **kwargs)
+        return text
+
+
+def clean_up_pieces(pieces: Iterable[str]) -> Iterator[str]:
+    """Pieces of text whose whole is cleaned up (`clean_up`): four letters in a row end what may still change."""
+    rest = ""
+    for piece in pieces:
+        rest += piece
+        if match := _SETTLED.match(rest):
+            yield clean_up(match.group())
+            rest = rest[match.end() :]
+    if rest := clean_up(rest):
+        yield rest
+
+
+_SETTLED = re.compile(r".*[^\W_]{4}", re.DOTALL)
 
 
 class StopStringMatcher:

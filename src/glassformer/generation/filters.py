@@ -9,12 +9,14 @@ Rules ban tokens; the others change the sampling distribution. The logit of a ba
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from glassformer.deprecation import former_keywords, former_names
+from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
 
 if TYPE_CHECKING:
     from glassformer.generation.options import GenerationOptions
@@ -97,6 +99,48 @@ def no_repeat_ngrams(size: int, *, source: Tensor | None = None) -> Filter:
         ngrams = text.unfold(1, size, 1)  # [R, N, size]
         matches = (ngrams[..., :-1] == ids[:, None, ids.shape[1] + 1 - size :]).all(-1)  # [R, N]
         return logits.masked_fill(_vocabulary_mask(ngrams[..., -1].where(matches, -1), logits), -torch.inf)
+
+    return apply
+
+
+def allow_by(allowed_tokens: Callable[[int, Tensor], Any], prompts: int) -> Filter:
+    """Prefix-constrained decoding: allow the tokens that a function gives for a prompt's number and its ids [T].
+
+    Args: prompts: number of prompts; each has as many neighbouring rows as any other.
+    Source: De Cao et al. 2020, section 3.2.
+    """
+
+    def apply(ids: Tensor, logits: Tensor) -> Tensor:
+        each = max(1, len(ids) // max(1, prompts))
+        banned = torch.ones_like(logits, dtype=torch.bool)
+        for row, line in enumerate(ids):
+            allowed = allowed_tokens(row // each, line)
+            allowed = allowed.tolist() if isinstance(allowed, Tensor) else allowed
+            if not isinstance(allowed, (list, tuple, set, range)) or not all(
+                isinstance(token, int) and 0 <= token < logits.shape[-1] for token in allowed
+            ):
+                raise ConfigError(
+                    f"prefix_allowed_tokens_fn returned {safe_repr(allowed)}; it must return a list of token ids, from "
+                    f"0 to {logits.shape[-1] - 1}"
+                )
+            banned[row, list(allowed)] = False
+        return logits.masked_fill(banned, -torch.inf)
+
+    return apply
+
+
+def of_caller(processor: Filter, pad_id: int) -> Filter:
+    """A caller's filter: it gets padding as the pad token, since those of other libraries index with it.
+
+    Raises: ConfigError: it returns something else than logits.
+    """
+
+    def apply(ids: Tensor, logits: Tensor) -> Tensor:
+        changed = processor(ids.where(ids >= 0, pad_id), logits)
+        if not isinstance(changed, Tensor) or changed.shape != logits.shape:
+            got = list(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
+            raise ConfigError(f"a logits_processor returned {got}; it must return logits {list(logits.shape)}")
+        return changed
 
     return apply
 

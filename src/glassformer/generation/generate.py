@@ -2,132 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from glassformer.core.flow import Batch
 from glassformer.edge import prompts_of
+from glassformer.engine.batching import eval_mode
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.generation.decoding import Decoding, Generated, Interrupted, StoppingCriteria
-from glassformer.generation.detokenizer import IncrementalDetokenizer
-from glassformer.generation.filters import Filter, allow_only, suppress
+from glassformer.generation.arguments import GenerateArguments, feed
+from glassformer.generation.decoding import Decoding, Generated, Interrupted
+from glassformer.generation.defaults import GenerationDefaults
+from glassformer.generation.detokenizer import IncrementalDetokenizer, decode_continuation
+from glassformer.generation.filters import Filter
 from glassformer.generation.generator import Generator
-from glassformer.generation.options import GenerationOptions
+from glassformer.generation.options import CONSTRAINTS, GenerationOptions
 from glassformer.generation.rows import Rows
+from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.models import Network
 from glassformer.pretrained import PretrainedModel
 from glassformer.text.chat import as_prompt, is_chat
 
-
-class GenerationDefaults:
-    """Keys of `generation_config.json`, or of `config.json`, which older folders have instead.
-
-    Args:
-        generation, config: contents of the two files; either may be empty.
-        vocabulary: vocabulary size; an id outside it (-1 is usual) means none.
-    Raises: ConfigError: on access, when a value is not a token id.
-    """
-
-    def __init__(self, generation: Mapping[str, Any], config: Mapping[str, Any], vocabulary: int) -> None:
-        self._generation = generation
-        self._config = config
-        self.vocabulary = vocabulary
-
-    @property
-    def start_id(self) -> int:
-        """Decoder start token of an encoder-decoder.
-
-        Raises: ConfigError: the files name none.
-        """
-        start = self.token_ids("decoder_start_token_id") or self.token_ids("bos_token_id")
-        if not start:
-            raise ConfigError("config.json has no decoder_start_token_id; an encoder-decoder needs one to generate")
-        return start[0]
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """End-of-sequence tokens."""
-        return self.token_ids("eos_token_id")
-
-    @property
-    def context(self) -> int | None:
-        """Context length in tokens, where config.json names it; models without a position table can read more."""
-        length = self._config.get("max_position_embeddings")
-        return length if isinstance(length, int) and length > 0 else None
-
-    @property
-    def pad_id(self) -> int:
-        """Padding token, which fills a row after its end."""
-        return next(iter(self.token_ids("pad_token_id") + self.stop_ids), 0)
-
-    @property
-    def forced_tokens(self) -> dict[int, tuple[int, ...]]:
-        """Forced decoder tokens: position in the answer, from 1 → token ids of which one must stand there.
-
-        A null token id allows any language token (language detection). Where timestamps are off, the no-timestamps
-        token follows. A multilingual model (Whisper) transcribes, unless its files say otherwise.
-        """
-        pairs, tasks = self.get("forced_decoder_ids"), self.get("task_to_id")
-        if pairs is None and isinstance(tasks, dict) and self.get("lang_to_id"):
-            pairs = [[1, None], [2, tasks.get("transcribe")]]
-        elif pairs is None:
-            pairs = [[1, token] for token in self.token_ids("forced_bos_token_id")[:1]]
-        invalid = ConfigError(
-            f"forced_decoder_ids is {safe_repr(pairs)}; it must be a list of [position, token id], "
-            "positions from 1 up; "
-            "a token id may be null: the model detects the language"
-        )
-        try:
-            token_at = {int(position): token for position, token in pairs}
-        except (TypeError, ValueError):
-            raise invalid from None
-        if sorted(token_at) != list(range(1, len(token_at) + 1)):
-            raise invalid
-        languages = self.get("lang_to_id")
-        any_language = tuple(languages.values()) if isinstance(languages, dict) else ()
-        forced = {
-            position: any_language if token_at[position] is None else (token_at[position],)
-            for position in sorted(token_at)
-        }
-        no_timestamps = self.token_ids("no_timestamps_token_id")[:1]
-        if no_timestamps and no_timestamps not in forced.values():
-            forced[len(forced) + 1] = no_timestamps
-        if not all(isinstance(n, int) and 0 <= n < self.vocabulary for ids in forced.values() for n in ids):
-            raise invalid
-        return {position: ids for position, ids in forced.items() if ids}
-
-    def with_forced_bos(self, token: int) -> GenerationDefaults:
-        """A copy that forces another first token of every answer."""
-        return GenerationDefaults(
-            {**self._generation, "forced_decoder_ids": [[1, token]]}, self._config, self.vocabulary
-        )
-
-    def filters(self) -> list[Filter]:
-        """Logit filters for suppressed tokens, tokens suppressed at the beginning, and forced tokens."""
-        forced = self.forced_tokens
-        always, at_begin = self.token_ids("suppress_tokens"), self.token_ids("begin_suppress_tokens")
-        filters = [suppress(always)] if always else []
-        # The beginning is the first token that is not forced.
-        filters += [suppress(at_begin, at=1 + max(forced, default=0))] if at_begin else []
-        return filters + [allow_only(ids, at=position) for position, ids in forced.items()]
-
-    def get(self, key: str) -> Any:
-        """A value of generation_config.json, else of config.json."""
-        value = self._generation.get(key)
-        return self._config.get(key) if value is None else value
-
-    def token_ids(self, key: str) -> tuple[int, ...]:
-        """A value that is one token id or a list of them, without ids outside the vocabulary."""
-        value = self.get(key)
-        ids = [] if value is None else value if isinstance(value, list) else [value]
-        if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids):
-            raise ConfigError(
-                f"config.json: {key} is {safe_repr(value)}; it must be a token id, a list of them, or null"
-            )
-        return tuple(number for number in ids if 0 <= number < self.vocabulary)
+WRITING_TASKS = ("text-generation", "translation", "automatic-speech-recognition")
+"""Tasks for which a network has a language-model head that continues or answers."""
 
 
 def generation_defaults(model: PretrainedModel) -> GenerationDefaults:
@@ -140,50 +42,147 @@ def resolve_options(model: PretrainedModel, options: Mapping[str, Any]) -> Gener
     return GenerationOptions.resolve(options, generation_defaults(model))
 
 
-def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]) -> Any:
+def generate(model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, given: Mapping[str, Any]) -> Any:
     """Generate from texts, conversations, sounds or ids; `Model.generate` documents it."""
-    resolved = resolve_options(model, options)
-    texts = None if isinstance(prompt, Tensor) else prompts_of(prompt)
-    if texts is not None and not texts:
+    call = GenerateArguments.read(prompt, attention_mask, given, lambda: generation_defaults(model))
+    resolved = resolve_options(model, call.options)
+    call.check(resolved)
+    prompts = prompts_for(model, call.prompt)
+    if prompts is not None and not prompts:
         return []
-    inputs, mask = encode_prompts(model, texts or prompt, attention_mask)
-    try:
-        generated = make_generator(model, resolved).generate(inputs, mask, resolved)
-    except Interrupted as interrupt:
-        if texts is not None:
-            interrupt.partial.texts = decode_texts(model, interrupt.partial)
-        raise
-    if texts is not None:
-        generated.texts = decode_texts(model, generated)
+    with _evaluating(model, resolved):
+        generated = _run(model, call, prompts, resolved)
+    if call.recorder is not None:
+        return call.recorder.output(generated)
     if resolved.return_scores or resolved.top:
         return generated
     if generated.texts is None:
         return generated.ids
-    single = isinstance(prompt, str) or is_chat(prompt)
-    return generated.texts[0] if single and len(generated.texts) == 1 else generated.texts
+    return generated.texts[0] if _is_one(call.prompt) and len(generated.texts) == 1 else generated.texts
+
+
+def _run(
+    model: PretrainedModel, call: GenerateArguments, prompts: list[Any] | None, resolved: GenerationOptions
+) -> Generated:
+    """Encode the prompts, generate, and decode the texts; a streamer learns of the end whatever happens."""
+    try:
+        generator = make_generator(model, resolved)
+        inputs, mask = encode_prompts(model, prompts or call.prompt, call.attention_mask, call.sample_rate_hz)
+        prepared = generator.prepare(inputs, mask, resolved, call.decoder_input_ids)
+        if call.recorder is not None:
+            prepared = replace(prepared, filters=call.recorder.around(prepared.filters))
+        on_step = None if call.streamer is None else feed(call.streamer, prepared.rows.ids)
+        generated = generator.run(prepared, resolved, on_step)
+    except Interrupted as interrupt:
+        if prompts is not None:
+            interrupt.partial.texts = decode_texts(model, interrupt.partial, resolved)
+        raise
+    finally:
+        if call.streamer is not None:
+            call.streamer.end()
+    _warn_of_cut(resolved, generated.reasons)
+    if prompts is not None:
+        generated.texts = decode_texts(model, generated, resolved)
+    return generated
 
 
 def stream(
-    model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, options: Mapping[str, Any]
+    model: PretrainedModel, prompt: Any, attention_mask: Tensor | None, given: Mapping[str, Any]
 ) -> Iterator[Any]:
     """Generate one token at a time, as pieces of text or as ids; `Model.stream` documents it."""
-    resolved = resolve_options(model, options)
-    if resolved.num_beams > 1 or resolved.return_scores or resolved.top:
+    call = GenerateArguments.read(prompt, attention_mask, given, lambda: generation_defaults(model))
+    resolved = resolve_options(model, call.options)
+    if resolved.num_beams > 1 or resolved.return_scores or resolved.top or call.recorder or call.streamer:
         raise ConfigError(
             "stream(…) gives tokens as they are chosen, without scores and without beams; use generate(…)"
         )
-    if not isinstance(prompt, (str, Tensor)) and not is_chat(prompt):
+    if not _is_one(call.prompt) and not isinstance(call.prompt, Tensor):
         raise DataError(
-            f"the prompt is {safe_repr(prompt)}; stream(…) takes one text or conversation, or token ids [B, T]"
+            f"the prompt is {safe_repr(call.prompt)}; stream(…) takes one text or conversation, or token ids [B, T]"
         )
-    if not isinstance(prompt, Tensor) and resolved.num_return_sequences > 1:
+    prompts = prompts_for(model, call.prompt)
+    if prompts is not None and resolved.num_return_sequences > 1:
         raise ConfigError("stream(…) continues one text once; leave num_return_sequences out")
-    prompts = prompt if isinstance(prompt, Tensor) else prompts_of(prompt)
-    inputs, mask = encode_prompts(model, prompts, attention_mask)
-    tokens = (step.tokens for step in make_generator(model, resolved).decoding(inputs, mask, resolved))
-    if isinstance(prompt, Tensor):
+    inputs, mask = encode_prompts(model, prompts or call.prompt, call.attention_mask, call.sample_rate_hz)
+    with _evaluating(model, resolved):
+        generator = make_generator(model, resolved)
+        prepared = generator.prepare(inputs, mask, resolved, call.decoder_input_ids)
+    tokens = _tokens(model, resolved, generator.decode(prepared, resolved))
+    if prompts is None:
         return tokens
-    return IncrementalDetokenizer(model.tokenizer.target).stream(int(token) for token in tokens)
+    before = [] if _stands_alone(model, resolved) else inputs[0].tolist()
+    pieces = IncrementalDetokenizer(model.tokenizer.target, before).stream(int(token) for token in tokens)
+    return _strip_pieces(pieces) if model.family.modality else pieces
+
+
+def _tokens(model: PretrainedModel, options: GenerationOptions, decoding: Decoding) -> Iterator[Tensor]:
+    """The tokens of each step. [R] each"""
+    steps = iter(decoding)
+    while True:
+        with _evaluating(model, options):  # not while the consumer has the network
+            step = next(steps, None)
+        if step is None:
+            return _warn_of_cut(options, decoding.stop.reasons())
+        yield step.tokens.clone()
+
+
+@contextmanager
+def _evaluating(model: PretrainedModel, options: GenerationOptions) -> Iterator[None]:
+    """Evaluation mode, without dropout, for the model and its draft model."""
+    networks = [each.network for each in (model, options.assistant_model) if each is not None]
+    with ExitStack() as stack:
+        for network in networks:
+            if network.training:
+                stack.enter_context(eval_mode(network))
+        yield
+
+
+def _warn_of_cut(options: GenerationOptions, reasons: Sequence[str]) -> None:
+    """Warn where constrained decoding ended before the text matched."""
+    cut = sum(reason != "end_token" for reason in reasons)
+    if options.is_constrained and cut:
+        warnings.warn(
+            f"{cut} of {len(reasons)} texts ended before their end token, by {', '.join(sorted({*reasons}))}: they may "
+            "be only the beginning of a match; raise max_new_tokens",
+            stacklevel=4,
+        )
+
+
+def prompts_for(model: PretrainedModel, prompt: Any) -> list[Any] | None:
+    """Texts, conversations or sounds as a list; None for token ids and features."""
+    if isinstance(prompt, Tensor) and not (model.family.modality and prompt.dim() == 1):
+        return None
+    if model.family.modality and (hasattr(prompt, "__fspath__") or hasattr(prompt, "ndim")):
+        return [prompt]
+    if hasattr(prompt, "ndim"):
+        raise DataError(
+            f"the prompt is an array {safe_repr(prompt)}; token ids are a tensor, torch.tensor(ids) [B, T], and texts "
+            "a list"
+        )
+    return prompts_of(prompt)
+
+
+def _is_one(prompt: Any) -> bool:
+    """Whether it is one text, conversation or sound."""
+    single_sound = hasattr(prompt, "__fspath__") or getattr(prompt, "ndim", 0) == 1
+    return isinstance(prompt, str) or is_chat(prompt) or single_sound
+
+
+def _stands_alone(model: PretrainedModel, options: GenerationOptions) -> bool:
+    """Whether the new text is one of its own: an answer, or one that matches a constraint from its first character."""
+    return model.is_encoder_decoder or any(getattr(options, name) is not None for name in CONSTRAINTS)
+
+
+def _strip_pieces(pieces: Iterator[str]) -> Iterator[str]:
+    """Pieces of text without the white space at the beginning and the end of all of them together."""
+    held: str | None = None  # white space that goes out with the next word; None: before the first one
+    for piece in pieces:
+        text = piece.lstrip() if held is None else held + piece
+        if text.strip():
+            yield text.rstrip()
+            held = text[len(text.rstrip()) :]
+        elif held is not None:
+            held = text
 
 
 def greedy_search(
@@ -229,20 +228,23 @@ def target_prefix(model: PretrainedModel, inputs: Tensor) -> list[int]:
 
 
 def encode_prompts(
-    model: PretrainedModel, prompt: Sequence[Any] | Tensor, mask: Tensor | None
+    model: PretrainedModel, prompt: Sequence[Any] | Tensor, mask: Tensor | None, sample_rate_hz: int | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """Encode prompts as ids [B, T], or sounds as features [B, M, frames]; with the attention mask."""
+    """Encode prompts as ids [B, T], or sounds as features [B, M, frames]; with the attention mask.
+
+    Args: sample_rate_hz: of sounds that are arrays
+    """
+    if sample_rate_hz is not None and (isinstance(prompt, Tensor) or not model.family.modality):
+        raise ConfigError("sample_rate_hz is that of sounds that are arrays, and the prompt is none; leave it out")
     if isinstance(prompt, Tensor):
         return prompt, mask
     if mask is not None:
         raise ConfigError("attention_mask says which ids are padding, and the prompt is text; leave it out")
     if model.family.modality:
         if not model.is_encoder_decoder:
-            raise UnsupportedError(
-                f"a {model.family.model_type!r} model loaded for {model.task!r} generates no text about a "
-                f"{model.family.modality}; call it, model(**model.processor(file)), or give token ids"
-            )
-        features: Tensor = model.processor(prompt)["input_features"]
+            raise _no_text(model)
+        processor: Any = model.processor
+        features: Tensor = processor(prompt, sample_rate_hz)["input_features"]
         return features.to(model.device), None
     several = len(prompt) > 1  # one text needs no padding, for which not every tokenizer has a token
     chat = not isinstance(prompt[0], str) and is_chat(prompt[0])  # its template adds the special tokens itself
@@ -257,9 +259,11 @@ def encode_prompts(
     return encoded["input_ids"].to(model.device), mask
 
 
-def decode_texts(model: PretrainedModel, generated: Generated) -> list[str]:
+def decode_texts(model: PretrainedModel, generated: Generated, options: GenerationOptions) -> list[str]:
     """The new ids of each row as text, without special tokens."""
-    texts = [model.tokenizer.target.decode(row, skip_special_tokens=True) for row in generated.new_ids.tolist()]
+    end, tokenizer = generated.prompt_length, model.tokenizer.target
+    begin = end if _stands_alone(model, options) else 0
+    texts = [decode_continuation(tokenizer, row[begin:end], row[end:]) for row in generated.ids.tolist()]
     # A transcript begins with the space of its first word.
     return [text.strip() for text in texts] if model.family.modality else texts
 
@@ -271,12 +275,14 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
     """
     answers = model.is_encoder_decoder
     if not answers and model.task != "text-generation":
-        able = "text-generation" in model.family.tasks
+        able = [task for task in WRITING_TASKS if task in model.family.tasks and task != model.task]
+        if model.family.modality and not able:
+            raise _no_text(model)
         required = dict(model.family.requires.get("text-generation", {}))
         raise UnsupportedError(
             f"generate needs a language-model head; this model was loaded for {model.task!r}; "
             + (
-                "load it with task='text-generation'" + (f", overrides={required}" if required else "")
+                f"load it with task={able[0]!r}" + (f", overrides={required}" if required else "")
                 if able
                 else f"no {model.family.model_type!r} model has one"
             )
@@ -291,6 +297,13 @@ def make_generator(model: PretrainedModel, options: GenerationOptions) -> Genera
         lambda: model.tokenizer.target,
         lambda: model.tokenizer.target.special_ids if model.has_tokenizer else frozenset(),
         None if draft is None else make_generator(draft, GenerationOptions()),
+    )
+
+
+def _no_text(model: PretrainedModel) -> UnsupportedError:
+    return UnsupportedError(
+        f"a {model.family.model_type!r} model loaded for {model.task!r} generates no text about a "
+        f"{model.family.modality}; call it, model(**model.processor(file)), or give token ids"
     )
 
 

@@ -7,7 +7,7 @@ generator.decoding(inputs, mask, options)    streaming: a step at a time
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,21 +20,21 @@ from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError
 from glassformer.generation import filters
 from glassformer.generation.beam import beam_search, seeded_generators
-from glassformer.generation.constrain import Constraint, grammar_of
 from glassformer.generation.contrastive import ContrastiveSearch
 from glassformer.generation.decoding import (
     Decoding,
+    DecodingStep,
     Generated,
+    Interrupted,
     Multinomial,
-    StoppingCriteria,
     TokenChooser,
+    as_normal,
     greedy,
 )
 from glassformer.generation.detokenizer import StopStringMatcher
-from glassformer.generation.filters import Filter
-from glassformer.generation.options import GenerationOptions
+from glassformer.generation.filter_chain import logit_filters
+from glassformer.generation.options import GenerationOptions, as_texts
 from glassformer.generation.rows import GenerationInputs, LookaheadRows, Rows, truncate
-from glassformer.generation.scorer import shallow_fusion
 from glassformer.generation.speculative import (
     ASSISTANT_TOKENS,
     MATCHING_NGRAM,
@@ -44,11 +44,12 @@ from glassformer.generation.speculative import (
     SeededUniforms,
     SpeculativeRows,
 )
+from glassformer.generation.stopping_criteria import StoppingCriteria
 from glassformer.models import Network
 from glassformer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from glassformer.generation.generate import GenerationDefaults
+    from glassformer.generation.defaults import GenerationDefaults
 
 MIN_STEPS_TO_PACK = 16
 """Packing weights takes about as long as ten steps, and makes each twice as fast."""
@@ -73,17 +74,25 @@ class Generator:
     draft: Generator | None = None
 
     def generate(self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions) -> Generated:
-        """Generate with the method of the options.
+        """Generate with the method of the options; arguments as in `prepare`."""
+        return self.run(self.prepare(inputs, mask, options), options)
 
-        Args:
-            inputs: token ids, padded on the left [R, T], or audio features [R, M, frames].
-            mask: attention mask, 0 where ids are padding. [R, T]
-        Raises: DataError: an empty prompt, padding on the right, no room. Else as the methods.
+    def run(
+        self,
+        inputs: GenerationInputs,
+        options: GenerationOptions,
+        on_step: Callable[[DecodingStep], None] | None = None,
+    ) -> Generated:
+        """Generate from prepared inputs, which it consumes.
+
+        Args: on_step: called after each step, of every method but beam search.
         """
-        prepared = self.prepare(inputs, mask, options)
-        if options.num_beams > 1 and prepared.new_tokens > 0:
-            return self.search(prepared, options)
-        return self.decode(prepared, options).run()
+        try:
+            beams = options.num_beams > 1 and inputs.new_tokens > 0
+            return as_normal(self.search(inputs, options) if beams else self.decode(inputs, options).run(on_step))
+        except Interrupted as interrupt:
+            interrupt.partial = as_normal(interrupt.partial)
+            raise
 
     def decoding(self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions) -> Decoding:
         """Every method but beam search, to be iterated over step by step."""
@@ -91,10 +100,23 @@ class Generator:
 
     # -------------------------------------------------------------------------------------------------------- inputs
 
-    def prepare(self, inputs: Tensor, mask: Tensor | None, options: GenerationOptions) -> GenerationInputs:
-        """Validate the inputs, truncate them where the options say so, and make rows."""
+    def prepare(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        options: GenerationOptions,
+        decoder_ids: Tensor | None = None,
+    ) -> GenerationInputs:
+        """Validate the inputs, truncate them where the options say so, and make rows.
+
+        Args:
+            inputs: token ids, padded on the left [R, T], or audio features [R, M, frames].
+            mask: attention mask, 0 where ids are padding. [R, T]
+            decoder_ids: tokens with which an encoder-decoder's answers begin. [R, T]; None = its start token
+        Raises: DataError: an empty prompt, padding on the right, no room.
+        """
         ids, keep = inputs, None  # keep: [B, 1, T]
-        if inputs.is_floating_point():
+        if inputs.is_floating_point() and "input_features" in self.network.READS:
             check_numbers("input_features", inputs, "[B, mel bins, frames]")
             encoder_batch, source = Batch(input_features=inputs), None
         else:
@@ -102,10 +124,14 @@ class Generator:
             encoder_batch = Batch(input_ids=ids)
             source = ids if keep is None else ids.masked_fill(~keep[:, 0], -1)
         if self.is_encoder_decoder:
-            ids = torch.full((len(ids), 1), self.defaults.start_id, device=ids.device)
+            ids = self._decoder_start(ids, decoder_ids, options)
+        elif decoder_ids is not None:
+            raise ConfigError(
+                "decoder_input_ids begin the answers of an encoder-decoder, and this model has no encoder"
+            )
         new_tokens = self._new_tokens(ids.shape[1], options)
         source = source if self.is_encoder_decoder else None
-        filters = self._filters(ids.shape[1], new_tokens, source, options)
+        filters = logit_filters(self, ids, new_tokens, source, options)
 
         def rows(network: Network) -> Rows:
             if new_tokens >= MIN_STEPS_TO_PACK and options.use_cache:
@@ -118,10 +144,25 @@ class Generator:
         draft = None if self.draft is None else rows(self.draft.network)
         return GenerationInputs(rows(self.network), new_tokens, filters, source, draft)
 
+    def _decoder_start(self, inputs: Tensor, decoder_ids: Tensor | None, options: GenerationOptions) -> Tensor:
+        """The tokens with which answers begin: the start token, then those that are given. [R, T]"""
+        if decoder_ids is not None:
+            check_ids("decoder_input_ids", decoder_ids, self.network.target_vocabulary)
+            if len(decoder_ids) != len(inputs):
+                raise DataError(f"decoder_input_ids has {len(decoder_ids)} rows; the input has {len(inputs)}")
+            decoder_ids = decoder_ids.to(inputs.device)
+        start = self.defaults.with_options(options).start_id
+        first = torch.full((len(inputs), 1), start, device=inputs.device)
+        if decoder_ids is None:
+            return first
+        return decoder_ids if bool((decoder_ids[:, :1] == first).all()) else torch.cat([first, decoder_ids], dim=1)
+
     def _checked_ids(
         self, ids: Tensor, mask: Tensor | None, options: GenerationOptions
     ) -> tuple[Tensor, Tensor | None]:
         """Valid ids and their mask [B, 1, T], truncated where the options say so."""
+        if ids.dim() == 2 and ids.shape[0] == 0:
+            raise DataError(f"input_ids has shape {list(ids.shape)}, which holds no prompt; give at least one row")
         if ids.dim() == 2 and ids.shape[1] == 0:
             raise DataError("the prompt is empty; give at least one token, such as the tokenizer's bos_token")
         check_ids("input_ids", ids, self.network.vocabulary)
@@ -138,17 +179,21 @@ class Generator:
         room = min((length for length in lengths if length is not None), default=None)
         if room is not None and not self.is_encoder_decoder:
             # The last token is not read, except by contrastive search, which compares hidden states of candidates.
-            room += (options.penalty_alpha is None) - options.new_tokens(0)
+            room += (options.penalty_alpha is None) - options.new_tokens(0, self.defaults)[0]
         if room is None or room < 1:
             return ids, keep
         default = "right" if self.is_encoder_decoder else "left"
         side = options.truncation if isinstance(options.truncation, str) else default
-        return truncate(ids, keep, room, side=side, special=self.special_ids(), pad_id=self.defaults.pad_id)
+        pad_id = self.defaults.with_options(options).pad_id
+        return truncate(ids, keep, room, side=side, special=self.special_ids(), pad_id=pad_id)
 
     def _new_tokens(self, prompt_length: int, options: GenerationOptions) -> int:
         """The maximum number of new tokens, for which both networks must have room."""
-        new_tokens = options.new_tokens(prompt_length)
+        limits = [self.network.max_tokens, None if self.draft is None else self.draft.network.max_tokens]
+        known = [limit for limit in limits if limit is not None]
         reads_all = options.penalty_alpha is not None
+        room = min(known) - prompt_length + (not reads_all) if known else None
+        new_tokens, _ = options.new_tokens(prompt_length, self.defaults, room)
         check_room(prompt_length, new_tokens, self.network.max_tokens, reads_all=reads_all)
         if not self.is_encoder_decoder:
             self._check_context(prompt_length, new_tokens)
@@ -169,80 +214,24 @@ class Generator:
                 stacklevel=2,
             )
 
-    def _filters(
-        self, prompt_length: int, new_tokens: int, source: Tensor | None, options: GenerationOptions
-    ) -> list[Filter]:
-        """Logit filters in order of application: scorers, rules, forced tokens, then sampling filters.
-
-        Args: source: encoder input, -1 where it is padding. [R, S]
-        """
-        defaults, stop_ids = self.defaults, options.stop_ids(self.defaults)
-        if options.forced_bos_token_id is not None:
-            if not self.is_encoder_decoder:
-                raise ConfigError(
-                    "forced_bos_token_id begins the answer of an encoder-decoder, and this model continues its prompt; "
-                    "put the token at the end of the prompt"
-                )
-            defaults = defaults.with_forced_bos(options.forced_bos_token_id)
-        result = [
-            shallow_fusion(scorer, weight, prompt_length=prompt_length)
-            for scorer, weight in options.scorers or ()
-            if weight
-        ]
-        result += self._rules(source, options)
-        if options.min_new_tokens and stop_ids:
-            result.append(filters.suppress(stop_ids, before=prompt_length + options.min_new_tokens))
-        grammar = grammar_of(options) if options.is_constrained else None
-        if grammar is not None:
-            size, text = defaults.vocabulary, self.tokenizer()
-            result.append(Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids))
-        result += defaults.filters() if self.is_encoder_decoder else ()
-        # A forced end would contradict a grammar, which allows the end only where the text matches.
-        if (last := defaults.token_ids("forced_eos_token_id")) and grammar is None:
-            result.append(filters.allow_only(last, at=prompt_length + new_tokens - 1))
-        if options.do_sample:
-            # Beam sampling needs a candidate that is not a stop token.
-            result += filters.sampling_filters(options, 1 + len(stop_ids) if options.num_beams > 1 else 1)
-        return result
-
-    def _rules(self, source: Tensor | None, options: GenerationOptions) -> list[Filter]:
-        words = [list(word) for word in options.bad_words_ids or ()]
-        for text in _as_texts(options.bad_words):
-            encoded = [self.tokenizer().encode(space + text, add_special_tokens=False) for space in ("", " ")]
-            words += [word for word in encoded if word and word not in words]
-        rules: list[Filter] = []
-        if options.repetition_penalty not in (None, 1):
-            rules.append(filters.repetition_penalty(float(options.repetition_penalty or 1)))
-        if options.no_repeat_ngram_size:
-            rules.append(filters.no_repeat_ngrams(options.no_repeat_ngram_size))
-        if options.encoder_no_repeat_ngram_size and source is not None:
-            if self.network.vocabulary != self.network.target_vocabulary:
-                raise ConfigError(
-                    "encoder_no_repeat_ngram_size looks for tokens of the source in the answer, and this model has "
-                    "another vocabulary for each; leave it out"
-                )
-            rules.append(filters.no_repeat_ngrams(options.encoder_no_repeat_ngram_size, source=source))
-        if words:
-            rules.append(filters.ban_words(words))
-        return rules
-
     # ------------------------------------------------------------------------------------------------------- methods
 
     def decode(self, inputs: GenerationInputs, options: GenerationOptions) -> Decoding:
         """Every method but beam search; it consumes the inputs."""
-        rows = inputs.rows
+        rows, defaults = inputs.rows, self.defaults.with_options(options)
         device = rows.ids.device
         if options.num_return_sequences > 1:
             prompts = torch.arange(len(rows), device=device)
             for each in [rows] if inputs.draft is None else [rows, inputs.draft]:
                 each.pick(prompts.repeat_interleave(options.num_return_sequences))
-        strings = _as_texts(options.stop_strings)
+        strings = as_texts(options.stop_strings)
         stop = StoppingCriteria(
             len(rows),
-            ids=options.stop_ids(self.defaults),
+            ids=defaults.stop_ids,
             strings=strings,
             tokenizer=self.tokenizer() if strings else None,
             seconds=options.max_time,
+            criteria=options.stopping_criteria or (),
             device=device,
         )
         rows_or_lookahead, choose = self._method(inputs, options, stop)
@@ -250,7 +239,7 @@ class Generator:
             rows_or_lookahead,
             max_new_tokens=inputs.new_tokens,
             stop=stop,
-            pad_id=self.defaults.pad_id,
+            pad_id=defaults.pad_id,
             filters=inputs.filters,
             choose=choose,
             scores=options.return_scores or options.top > 0,
@@ -269,7 +258,7 @@ class Generator:
         choose: TokenChooser = Multinomial(len(rows), seed) if options.do_sample else greedy
 
         def speculative(propose: PromptLookup | DraftModel, num_tokens: int) -> SpeculativeRows:
-            columns, pad_id = rows.ids.shape[1] + inputs.new_tokens, self.defaults.pad_id
+            columns, pad_id = rows.ids.shape[1] + inputs.new_tokens, self.defaults.with_options(options).pad_id
             return SpeculativeRows(rows, propose, num_tokens=num_tokens, max_columns=columns, stop=stop, pad_id=pad_id)
 
         if options.prompt_lookup_num_tokens is not None:
@@ -295,18 +284,20 @@ class Generator:
         on_step: Callable[[Generated], None] | None = None,
     ) -> Generated:
         """Beam search; it consumes the inputs."""
+        defaults = self.defaults.with_options(options)
         seed = _seed(options) if options.do_sample else None
-        strings = _as_texts(options.stop_strings)
+        strings = as_texts(options.stop_strings)
         return beam_search(
             inputs.rows,
             num_beams=options.num_beams,
             num_beam_groups=options.num_beam_groups,
             diversity_penalty=options.diversity_penalty or 0.0,
             max_new_tokens=inputs.new_tokens,
-            stop_ids=options.stop_ids(self.defaults),
+            stop_ids=defaults.stop_ids,
             stop_strings=StopStringMatcher(strings, self.tokenizer()) if strings else None,
             seconds=options.max_time,
-            pad_id=self.defaults.pad_id,
+            criteria=options.stopping_criteria or (),
+            pad_id=defaults.pad_id,
             length_penalty=1.0 if options.length_penalty is None else options.length_penalty,
             early_stopping=False if options.early_stopping is None else options.early_stopping,
             num_return_sequences=options.num_return_sequences,
@@ -314,11 +305,6 @@ class Generator:
             on_step=on_step,
             generator=None if seed is None else seeded_generators(len(inputs.rows), seed),
         )
-
-
-def _as_texts(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """An option that is one text, several, or not given."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 def _seed(options: GenerationOptions) -> int:

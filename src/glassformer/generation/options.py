@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from glassformer.deprecation import former_names
-from glassformer.errors import ConfigError, UnsupportedError, nearest
+from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.generation import option_values as values
+from glassformer.generation.filters import Filter
+from glassformer.generation.foreign_options import without_foreign
+from glassformer.generation.option_values import option
 from glassformer.generation.scorer import Scorer
 from glassformer.models import Network
 
 if TYPE_CHECKING:
-    from glassformer.generation.generate import GenerationDefaults
+    from glassformer.generation.defaults import GenerationDefaults
 
 NEW_TOKENS = 20
 
@@ -23,80 +29,35 @@ SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 CONSTRAINTS = ("regex", "json_schema", "choices")
 BEAMS = ("length_penalty", "early_stopping", "diversity_penalty")
 
-INSTEAD = {  # options of other libraries, or of old versions → what to use here
-    "return_dict_in_generate": "return_scores=True gives a Generated",
-    "output_scores": "return_scores=True gives log-probabilities",
-    "output_logits": "return_scores=True gives log-probabilities",
-    "min_length": "say min_new_tokens, which does not count the prompt",
-    "streamer": "model.stream(…) yields pieces of text",
-    "stream": "model.stream(…) yields pieces of text",
-    "generator": "seed makes sampling reproducible",
-    "assistant_tokenizer": "the assistant_model must have the same vocabulary",
-}
-
-
-def _is_integer(x: Any, minimum: float = -math.inf) -> bool:
-    return isinstance(x, int) and not isinstance(x, bool) and x >= minimum
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
-
-
-def _are_ids(x: Any) -> bool:
-    return isinstance(x, (list, tuple)) and bool(x) and all(_is_integer(token, 0) for token in x)
-
-
-def _are_texts(x: Any) -> bool:
-    texts = (x,) if isinstance(x, str) else x
-    return isinstance(texts, (list, tuple)) and bool(texts) and all(isinstance(t, str) and t for t in texts)
-
-
-def _are_scorers(x: Any) -> bool:
-    pairs = isinstance(x, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in x)
-    return pairs and all(callable(scorer) and _is_number(weight) for scorer, weight in x)
-
-
-def option(allowed: str, test: Callable[[Any], bool], default: Any = None) -> Any:
-    """A field of the options: its allowed values in words, as its error says them, and a test of a value."""
-    return field(default=default, metadata={"allowed": allowed, "test": test})
-
-
-def _integer_from(minimum: int, default: int | None = None) -> Any:
-    return option(f"a whole number from {minimum} up", lambda x: _is_integer(x, minimum), default)
-
-
-def _number(allowed: str, test: Callable[[float], bool] = lambda x: True) -> Any:
-    return option(allowed, lambda x: _is_number(x) and test(x))
-
-
-def _boolean(default: bool) -> Any:
-    return option("True or False", lambda x: isinstance(x, bool), default)
-
-
-_PROBABILITY = "a number above 0 and up to 1; 1 keeps all tokens", lambda x: 0 < x <= 1
-_STRINGS = "a text or a list of texts, none of them empty", _are_texts
-
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationOptions:
     """Options of text generation; None = not given.
 
-    Method and length are the caller's alone: greedy search for 20 tokens unless options say otherwise, whatever
-    generation_config.json recommends. Other values of that file (or config.json) hold where the caller gives none:
-    rules always, sampling and beam options when sampling or beam search is on.
+    The method is the caller's alone: greedy search unless options say otherwise, whatever generation_config.json
+    recommends. Other values of that file (or config.json) hold where the caller gives none: lengths and rules always,
+    sampling and beam options when sampling or beam search is on.
 
     Length
-        max_new_tokens: maximum number of new tokens, default 20 · max_length: the same, prompt or start token counted
-        min_new_tokens: no end token before · max_time: time limit in seconds, after which all rows end
-        eos_token_id: stop tokens, instead of the model's · stop_strings: texts that end a row; they stay in it
+        max_new_tokens: maximum number of new tokens · max_length: the same, prompt or start token counted; default:
+            what generation_config.json says, else 20 new tokens
+        min_new_tokens, min_length: no end token before · max_time: time limit in seconds, after which all rows end
+        stop_strings: texts that end a row; they stay in it
+        stopping_criteria: functions (ids [R, T], None) → ended: a bool, or one of each row [R]
         truncation: truncate a prompt that is longer than the context, with a warning, on the "left" or the "right";
             True: on the left where it is continued, on the right where it is an encoder input
-        forced_bos_token_id: first token of an answer, such as a language code, instead of the model's
+    Tokens, instead of the model's
+        eos_token_id: stop tokens · pad_token_id: fills a row after its end · bos_token_id: the prompt if there is none
+        decoder_start_token_id: start token of an answer · forced_bos_token_id: its first token, such as a language code
+        forced_eos_token_id: the last token of a row that max_new_tokens ends
+        language, task: what a speech model of several languages hears ("en"), and does: "transcribe" or "translate"
     Rules
         repetition_penalty: above 1, tokens in the row become less likely · no_repeat_ngram_size: no n-gram twice
         encoder_no_repeat_ngram_size: no n-gram of the encoder input · bad_words_ids: banned words, as rows of token ids
         bad_words: the same as texts, each encoded alone and after a space
+        suppress_tokens, begin_suppress_tokens: tokens that are banned always, or as the first of an answer
+        prefix_allowed_tokens_fn: a function (number of the prompt, ids [T]) → token ids that are allowed next
+        logits_processor: filters of one's own: functions (ids [R, T], logits [R, V]) → logits (`generation.filters`)
         regex, json_schema, choices: constrained decoding: the text matches an expression, or a schema (a dict, or
             JSON), or is one of these; it needs the package llguidance (`generation.constrain`)
         scorers: shallow fusion: pairs (scorer, weight) (`generation.scorer`)
@@ -119,68 +80,85 @@ class GenerationOptions:
         use_cache: cache keys and values between steps; the same tokens either way, faster
     """
 
-    max_new_tokens: int | None = _integer_from(0)
-    max_length: int | None = _integer_from(1)
-    min_new_tokens: int | None = _integer_from(0)
-    max_time: float | None = _number("a number of seconds above 0", lambda x: x > 0)
-    eos_token_id: int | Sequence[int] | None = option(
-        "a token id, or a list of them", lambda x: _is_integer(x, 0) or _are_ids(x)
-    )
-    stop_strings: str | Sequence[str] | None = option(*_STRINGS)
+    max_new_tokens: int | None = values.integer_from(0)
+    max_length: int | None = values.integer_from(1)
+    min_new_tokens: int | None = values.integer_from(0)
+    min_length: int | None = values.integer_from(0)
+    max_time: float | None = values.number("a number of seconds above 0", lambda x: x > 0)
+    eos_token_id: int | Sequence[int] | None = values.tokens()
+    stop_strings: str | Sequence[str] | None = values.texts()
     truncation: bool | str | None = option(
         "True, False, 'left' or 'right'", lambda x: isinstance(x, bool) or x in ("left", "right")
     )
-    forced_bos_token_id: int | None = option("a token id", lambda x: _is_integer(x, 0))
+    stopping_criteria: Sequence[Callable[[Tensor, Any], Any]] | None = values.callables("(ids, scores) → ended")
 
-    repetition_penalty: float | None = _number("a number above 0; 1 changes nothing", lambda x: x > 0)
-    no_repeat_ngram_size: int | None = _integer_from(0)
-    encoder_no_repeat_ngram_size: int | None = _integer_from(0)
+    forced_bos_token_id: int | None = values.token()
+    forced_eos_token_id: int | Sequence[int] | None = values.tokens()
+    bos_token_id: int | None = values.token()
+    pad_token_id: int | None = values.token()
+    decoder_start_token_id: int | None = values.token()
+    language: str | None = option("a language code, such as 'en'", lambda x: isinstance(x, str) and bool(x))
+    task: str | None = option("'transcribe' or 'translate'", lambda x: x in ("transcribe", "translate"))
+
+    repetition_penalty: float | None = values.number("a number above 0; 1 changes nothing", lambda x: x >= 1e-30)
+    no_repeat_ngram_size: int | None = values.integer_from(0)
+    encoder_no_repeat_ngram_size: int | None = values.integer_from(0)
     bad_words_ids: Sequence[Sequence[int]] | None = option(
         "a list of words, each a list of token ids, none of them empty",
-        lambda x: isinstance(x, (list, tuple)) and bool(x) and all(_are_ids(word) for word in x),
+        values.are_words,
     )
-    bad_words: str | Sequence[str] | None = option(*_STRINGS)
+    bad_words: str | Sequence[str] | None = values.texts()
+    suppress_tokens: Sequence[int] | None = option("a list of token ids", values.are_ids)
+    begin_suppress_tokens: Sequence[int] | None = option("a list of token ids", values.are_ids)
+    logits_processor: Sequence[Filter] | None = values.callables("(ids, logits) → logits")
+    prefix_allowed_tokens_fn: Callable[[int, Tensor], list[int]] | None = option(
+        "a function (number of the prompt, ids) → allowed token ids", callable
+    )
 
     regex: str | None = option("a regular expression", lambda x: isinstance(x, str))
     json_schema: Mapping[str, Any] | str | None = option(
         "a JSON schema: a dict, or JSON text", lambda x: isinstance(x, (str, Mapping))
     )
     choices: Sequence[str] | None = option(
-        "a list of texts, none of them empty", lambda x: not isinstance(x, str) and _are_texts(x)
+        "a list of texts, none of them empty", lambda x: not isinstance(x, str) and values.are_texts(x)
     )
-    scorers: Sequence[tuple[Scorer, float]] | None = option("a list of pairs (a scorer, its weight)", _are_scorers)
+    scorers: Sequence[tuple[Scorer, float]] | None = option(
+        "a list of pairs (a scorer, its weight)", values.are_scorers
+    )
 
-    do_sample: bool = _boolean(False)
-    temperature: float | None = _number(
+    do_sample: bool = values.boolean(False)
+    temperature: float | None = values.number(
         "a number above 0; 1 changes nothing, and do_sample=False takes the most likely token",
-        lambda x: x > 0,
+        lambda x: x >= 1e-30,
     )
-    top_k: int | None = option("a whole number from 1 up, or 0 to keep all tokens", lambda x: _is_integer(x, 0))
-    top_p: float | None = _number(*_PROBABILITY)
-    min_p: float | None = _number("a number from 0 to 1; 0 keeps all tokens", lambda x: 0 <= x <= 1)
-    typical_p: float | None = _number(*_PROBABILITY)
-    seed: int | None = option("a whole number", _is_integer)
+    top_k: int | None = option("a whole number from 1 up, or 0 to keep all tokens", lambda x: values.is_integer(x, 0))
+    top_p: float | None = values.probability()
+    min_p: float | None = values.number("a number from 0 to 1; 0 keeps all tokens", lambda x: 0 <= x <= 1)
+    typical_p: float | None = values.probability()
+    seed: int | None = option("a whole number", lambda x: values.is_integer(x, -(2**63), 2**63))
 
-    num_beams: int = _integer_from(1, 1)
-    length_penalty: float | None = _number("a number; 0 compares sums of log-probabilities")
+    num_beams: int = values.integer_from(1, 1)
+    length_penalty: float | None = values.number(
+        "a number from -10 to 10; 0 compares sums of log-probabilities", lambda x: abs(x) <= 10
+    )
     early_stopping: bool | str | None = option("True, False or 'never'", lambda x: isinstance(x, bool) or x == "never")
-    num_beam_groups: int = _integer_from(1, 1)
-    diversity_penalty: float | None = _number("a number from 0 up", lambda x: x >= 0)
+    num_beam_groups: int = values.integer_from(1, 1)
+    diversity_penalty: float | None = values.number("a number from 0 up", lambda x: x >= 0)
 
-    penalty_alpha: float | None = _number("a number from 0 to 1; 0 is greedy search", lambda x: 0 <= x <= 1)
+    penalty_alpha: float | None = values.number("a number from 0 to 1; 0 is greedy search", lambda x: 0 <= x <= 1)
 
-    prompt_lookup_num_tokens: int | None = _integer_from(1)
-    max_matching_ngram_size: int | None = _integer_from(1)
+    prompt_lookup_num_tokens: int | None = values.integer_from(1)
+    max_matching_ngram_size: int | None = values.integer_from(1)
     assistant_model: Any = option(
         "a smaller Model of the same vocabulary: glassformer.load(…)",
         lambda x: isinstance(getattr(x, "network", None), Network),
     )
-    num_assistant_tokens: int | None = _integer_from(1)
+    num_assistant_tokens: int | None = values.integer_from(1)
 
-    num_return_sequences: int = _integer_from(1, 1)
-    return_scores: bool = _boolean(False)
-    top: int = _integer_from(0, 0)
-    use_cache: bool = _boolean(True)
+    num_return_sequences: int = values.integer_from(1, 1)
+    return_scores: bool = values.boolean(False)
+    top: int = values.integer_from(0, 0)
+    use_cache: bool = values.boolean(True)
 
     @classmethod
     def resolve(cls, given: Mapping[str, Any], defaults: GenerationDefaults) -> GenerationOptions:
@@ -188,30 +166,30 @@ class GenerationOptions:
 
         Raises: ConfigError: unknown names, values out of range, options that exclude each other.
         """
-        names = [x.name for x in fields(cls)]
-        for name in given:
-            if name not in names:
-                hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, names)
-                raise ConfigError(f"generate(…) takes no {safe_repr(name)}{hint}")
-        explicit = {name: value for name, value in given.items() if value is not None}
+        explicit = without_foreign(given, [x.name for x in fields(cls)])
         for name, value in explicit.items():
             check_value(name, value, defaults.vocabulary)
         options = cls(**explicit)
         check_combinations(options, defaults.vocabulary)
         inherited = RULES + SAMPLING * options.do_sample + BEAMS * (options.num_beams > 1)
-        values = {name: defaults.get(name) for name in inherited if name not in explicit}
-        values = {name: value for name, value in values.items() if value is not None}
-        for name, value in values.items():
+        from_files = {name: defaults.get(name) for name in inherited if name not in explicit}
+        from_files = {name: value for name, value in from_files.items() if value is not None}
+        for name, value in from_files.items():
             check_value(name, value, defaults.vocabulary, "generation_config.json: ")
-        return cls(**explicit, **values)
+        return cls(**explicit, **from_files)
 
-    def new_tokens(self, prompt_length: int) -> int:
-        """Maximum number of new tokens after a prompt of this length.
+    def new_tokens(self, prompt_length: int, defaults: GenerationDefaults, room: int | None = None) -> tuple[int, int]:
+        """Maximum and minimum number of new tokens after a prompt of this length.
 
-        Raises: ConfigError: `max_length` is no longer than the prompt, or `min_new_tokens` is larger than the maximum.
+        Args: room: how many the model has positions for; lengths that only its files name give way to it
+        Raises: ConfigError: `max_length` is no longer than the prompt, or the minimum is larger than the maximum.
         """
-        if self.max_length is None:
-            maximum = NEW_TOKENS if self.max_new_tokens is None else self.max_new_tokens
+        if self.max_new_tokens is not None:
+            maximum = self.max_new_tokens
+        elif self.max_length is None:
+            maximum = _length_of(defaults, "max", prompt_length) or NEW_TOKENS
+            if maximum != NEW_TOKENS and room is not None:
+                maximum = max(1, min(maximum, room))
         elif self.max_length <= prompt_length:
             raise ConfigError(
                 f"max_length is {self.max_length}, and the rows begin with {prompt_length} tokens; max_length counts "
@@ -219,12 +197,14 @@ class GenerationOptions:
             )
         else:
             maximum = self.max_length - prompt_length
-        if (self.min_new_tokens or 0) > maximum:
+        minimum = max(self.min_new_tokens or 0, (self.min_length or 0) - prompt_length)
+        if minimum > maximum:
             raise ConfigError(
-                f"min_new_tokens is {self.min_new_tokens}, and at most {maximum} new tokens are generated; "
-                "raise max_new_tokens"
+                f"min_new_tokens is {minimum}, and at most {maximum} new tokens are generated; raise max_new_tokens"
             )
-        return maximum
+        if self.min_new_tokens is None and self.min_length is None:
+            minimum = min(_length_of(defaults, "min", prompt_length), maximum)
+        return maximum, minimum
 
     @property
     def is_constrained(self) -> bool:
@@ -237,6 +217,20 @@ class GenerationOptions:
         return defaults.stop_ids if ids is None else (ids,) if isinstance(ids, int) else tuple(ids)
 
 
+def as_texts(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """An option that is one text, several, or not given."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _length_of(defaults: GenerationDefaults, which: str, prompt_length: int) -> int:
+    """The "max" or "min" number of new tokens that the model's files name, 0 where they name none."""
+    new, whole = (defaults.get(f"{which}_{name}") for name in ("new_tokens", "length"))
+    for name, value in ((f"{which}_new_tokens", new), (f"{which}_length", whole)):
+        if value is not None:
+            check_value(name, value, defaults.vocabulary, "generation_config.json: ")
+    return int(new) if new is not None else max(0, (whole or 0) - prompt_length)
+
+
 def check_value(name: str, value: Any, vocabulary: int, where: str = "") -> None:
     """Check one option.
 
@@ -246,7 +240,7 @@ def check_value(name: str, value: Any, vocabulary: int, where: str = "") -> None
     rule = GenerationOptions.__dataclass_fields__[name].metadata
     if not rule["test"](value):
         raise ConfigError(f"{where}{name} is {safe_repr(value)}; it must be {rule['allowed']}")
-    words = value if name == "bad_words_ids" else [value] if name.endswith("_token_id") else []
+    words = value if name == "bad_words_ids" else [value] if name.endswith(("_token_id", "suppress_tokens")) else []
     for token in (token for word in words for token in ([word] if isinstance(word, int) else word)):
         if token >= vocabulary:
             raise ConfigError(f"{where}{name} names the token {token}; allowed: 0 to {vocabulary - 1}")
@@ -260,6 +254,11 @@ def check_combinations(options: GenerationOptions, vocabulary: int) -> None:
     given = {x.name for x in fields(options) if getattr(options, x.name) is not None}
     _check_methods(options, given)
     _check_sampling_and_beams(options, given, vocabulary)
+    if {"min_length", "min_new_tokens"} <= given:
+        raise ConfigError(
+            f"min_new_tokens is {options.min_new_tokens} and min_length {options.min_length}; give one of them: "
+            "min_length counts the prompt too"
+        )
     if options.truncation and options.max_length is not None:
         raise ConfigError(
             f"max_length is {options.max_length} and counts the prompt, which truncation cuts to what room there is; "

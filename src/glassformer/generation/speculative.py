@@ -21,15 +21,10 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from glassformer.generation.decoding import (
-    StoppingCriteria,
-    filtered_logits,
-    greedy,
-    inverse_cdf,
-    no_token_error,
-)
+from glassformer.generation.decoding import filtered_logits, greedy, inverse_cdf, no_token_error
 from glassformer.generation.filters import Filter
 from glassformer.generation.rows import LookaheadRows, Rows, logits_of
+from glassformer.generation.stopping_criteria import StoppingCriteria
 
 ASSISTANT_TOKENS = 5
 MATCHING_NGRAM = 3

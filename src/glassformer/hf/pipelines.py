@@ -81,7 +81,7 @@ def pipeline(
     source, target = options.pop("src_lang", None), options.pop("tgt_lang", None)
     if name == "translation" and source and target and not split_task(task):
         task = f"translation_{source}_to_{target}"
-    inner = plain_pipeline(task, model, **DEFAULTS.get(name, {}) | loading | _renamed(name, options))
+    inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
     if tokenizer is not None:
         inner.model._tokenizer = tokenizer
     return CompatiblePipeline(inner, name, options)

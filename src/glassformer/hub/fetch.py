@@ -44,6 +44,7 @@ class HubRequest:
     cache_folder: Path | None
     endpoint: str | None
     check: Callable[[Path], object] | None
+    token: str | bool | None = None
 
 
 def fetch(request: HubRequest, *, offline: bool) -> Path:
@@ -127,7 +128,8 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
     from huggingface_hub import HfApi, snapshot_download
 
     try:
-        siblings = HfApi(endpoint=request.endpoint).model_info(request.name, revision=request.revision).siblings
+        api = HfApi(endpoint=request.endpoint, token=request.token)
+        siblings = api.model_info(request.name, revision=request.revision).siblings
         names = [sibling.rfilename for sibling in siblings or []]
         selected = model_files(names, allow_pickle=request.allow_pickle)
         _require_weights(request, names)
@@ -136,6 +138,7 @@ def _download(request: HubRequest) -> tuple[Path, list[str]]:
             revision=request.revision,
             cache_dir=request.cache_folder,
             endpoint=request.endpoint,
+            token=request.token,
             allow_patterns=[glob.escape(name) for name in selected],
         )
     except DataError:

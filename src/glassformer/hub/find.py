@@ -31,6 +31,7 @@ def resolve(
     allow_pickle: bool = False,
     cache_folder: Path | None = None,
     endpoint: str | None = None,
+    token: str | bool | None = None,
     check: Callable[[Path], object] | None = None,
 ) -> Path:
     """Find the folder of a model: locally, in the Hub cache, or by downloading it.
@@ -46,6 +47,7 @@ def resolve(
         allow_pickle: also download `*.bin` and `*.pt`, where there are no safetensors.
         cache_folder: in place of the Hub client's (HF_HUB_CACHE).
         endpoint: URL in place of the Hub client's (HF_ENDPOINT), such as a mirror.
+        token: in place of the one that `hf auth login` has stored (HF_TOKEN).
         check: called with each safetensors file whose checksum the server does not state; it raises if the
             file is damaged. (This layer knows no tensors: pass `weights.header.read_file_header`.)
 
@@ -67,6 +69,7 @@ def resolve(
         cache_folder=cache_folder,
         endpoint=endpoint,
         check=check,
+        token=token,
     )
     forbidden = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
     return fetch(request, offline=offline or forbidden)

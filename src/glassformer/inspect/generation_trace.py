@@ -11,7 +11,9 @@ The numbers are those of `generate`: the same methods run, with a `LogitsProbe` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -22,11 +24,12 @@ from torch import Tensor
 from glassformer.deprecation import former_names
 from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
-from glassformer.generation.decoding import StopReason
+from glassformer.generation.detokenizer import decode_continuation
 from glassformer.generation.filters import sampling_filters
 from glassformer.generation.generator import Generator
-from glassformer.generation.options import NEW_TOKENS, GenerationOptions
+from glassformer.generation.options import GenerationOptions
 from glassformer.generation.rows import GenerationInputs
+from glassformer.generation.stopping_criteria import StopReason
 from glassformer.inspect.inputs import SessionInput, Token, special_token
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first
@@ -135,13 +138,15 @@ class GenerationTrace:
         settings = self.resolve_options(**options) if settings is None else settings
         depth = self.check_branch(after, tokens) + len(tokens)
         if settings.max_length is None:
-            new_tokens = NEW_TOKENS if settings.max_new_tokens is None else settings.max_new_tokens
+            room = None if self.max_tokens is None else self.max_tokens + 1 - len(self._prefix_ids) - depth
+            length = replace(settings, min_new_tokens=0, min_length=None)  # which count from the prompt on
+            new_tokens, _ = length.new_tokens(len(self._prefix_ids) + depth, self._generator.defaults, room)
             settings = replace(settings, max_new_tokens=depth + new_tokens)
         stop_ids = settings.stop_ids(self._generator.defaults)
-        inputs, probe = self._inputs_at(after, settings)
-        recorder = TraceRecorder(self.tree, settings, probe, on_step)
         node = after
         try:
+            inputs, probe = self._inputs_at(after, settings)
+            recorder = TraceRecorder(self.tree, settings, probe, on_step)
             for token in tokens:
                 node = recorder.append_token(node, token, inputs.rows)
                 if token in stop_ids:
@@ -157,6 +162,23 @@ class GenerationTrace:
         all_beams = replace(settings, num_return_sequences=settings.num_beams)
         ended = recorder.search(node, lambda on_beams: self._generator.search(inputs, all_beams, on_step=on_beams))
         return self._result(ended[: settings.num_return_sequences], began, ended)
+
+    @contextmanager
+    def before_each_block(self, call: Callable[[], None]) -> Iterator[None]:
+        """Call something before each block of each forward pass in this thread: to stop within a long one."""
+        own = threading.get_ident()
+
+        def hook(*_: Any) -> None:
+            if threading.get_ident() == own:  # several threads share the network
+                call()
+
+        stacks = self._generator.network.stacks().values()
+        handles = [block.register_forward_pre_hook(hook) for stack in stacks for block in stack]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
     def _inputs_at(self, node: int, options: GenerationOptions) -> tuple[GenerationInputs, LogitsProbe]:
         """Rows that hold the path to a node, with a probe among their filters."""
@@ -181,7 +203,8 @@ class GenerationTrace:
     def text(self, node: int) -> str:
         """The text from the prompt to a node, as `generate` returns it."""
         self._check_node(node)
-        text = self._tokenizer.decode(self.tree.tokens(node), skip_special_tokens=True)
+        before = [] if self._generator.is_encoder_decoder else self._prefix_ids
+        text = decode_continuation(self._tokenizer, before, self.tree.tokens(node))
         return text.strip() if self._inputs.batch.input_features is not None else text
 
     def distribution(self, node: int) -> TokenDistribution:

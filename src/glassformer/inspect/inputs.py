@@ -17,7 +17,7 @@ from glassformer.files import safe_repr
 from glassformer.generation.generate import greedy_ids, target_prefix
 from glassformer.models import Network
 from glassformer.pretrained import PretrainedModel
-from glassformer.text.encode import Encoding
+from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
 MAX_CHARACTERS = 1_000_000

@@ -33,12 +33,12 @@ class GlassformerLM(TemplateLM):
         self.batch_tokens = int(batch_tokens)
         # Rotary positions have no end; what the model was trained for does.
         limit = self.model.network.max_tokens or self.model.config.get("max_position_embeddings", 2048)
-        self.max_length = int(max_length or limit)
+        self.max_length = int(max_length or limit or 2048)
 
     @property
     def eot_token_id(self) -> int:
         ids = self.model.generation_config.get("eos_token_id", self.model.config.get("eos_token_id"))
-        return int(ids[0] if isinstance(ids, list) else ids)
+        return int((ids[0] if isinstance(ids, list) else ids) or 0)
 
     @property
     def prefix_token_id(self) -> int:
@@ -61,6 +61,7 @@ class GlassformerLM(TemplateLM):
             mask = torch.tensor([[1] * lengths[i] + [0] * (longest - lengths[i]) for i in batch])
             device = self.model.device
             logits = self.model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
+            assert logits is not None  # of a decoder
             for i, row in zip(batch, logits, strict=True):
                 target = torch.tensor(requests[i][2][-lengths[i] :], device=device)
                 log_probs = row[lengths[i] - len(target) : lengths[i]].float().log_softmax(-1)
@@ -86,10 +87,11 @@ class GlassformerLM(TemplateLM):
             stop = [stop] if isinstance(stop, str) else list(stop)
             new = given.get("max_gen_toks", 256)
             options = {"do_sample": True, "temperature": given["temperature"]} if given.get("do_sample") else {}
-            prompt = self.tokenizer.decode(
-                self.tok_encode(prompt)[-(self.max_length - new) :], skip_special_tokens=True
-            )
-            texts.append(until(self.model.generate(prompt, max_new_tokens=new, stop_strings=stop, **options), stop))
+            ids = torch.tensor([self.tok_encode(prompt)[-(self.max_length - new) :]], device=self.model.device)
+            written = self.model.generate(ids, max_new_tokens=new, stop_strings=stop or None, **options)
+            # Decoded alone, as the harness does with its own models.
+            text = self.tokenizer.decode(written[0, ids.shape[1] :].tolist(), skip_special_tokens=True)
+            texts.append(until(text, stop))
         return texts
 
 

@@ -5,8 +5,10 @@ To add a family, write a module like its neighbours and add its name here; see d
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from typing import Any
 
 from glassformer.deprecation import former_names
 from glassformer.models._config import ConfigReader
@@ -47,6 +49,20 @@ class Families(MutableMapping[str, Family]):
 
 
 FAMILIES = Families()
+
+
+def _reduce(family: Family) -> Any:
+    """Pickle and copy a family by its name: a recipe's functions are not data."""
+    if family.model_type in FAMILIES and FAMILIES[family.model_type] is family:
+        return _family, (family.model_type,)
+    return object.__reduce_ex__(family, 4)
+
+
+def _family(model_type: str) -> Family:
+    return FAMILIES[model_type]
+
+
+copyreg.pickle(Family, _reduce)
 
 __all__ = ["FAMILIES", "ConfigReader", "Family", "Network", "TextSpec"]
 

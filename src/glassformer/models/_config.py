@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from glassformer.core import Problem
@@ -210,10 +211,11 @@ class ConfigReader:
             )
         return problems[value]
 
-    def unused_key_warnings(self) -> list[str]:
+    def unused_key_warnings(self, given: Container[str] = ()) -> list[str]:
         """A warning for each config key that no recipe has read.
 
-        Raises: UnsupportedError: such a key changes what the network computes.
+        Args: given: keys that a caller has set, not the file; among them a misspelt one is an error.
+        Raises: UnsupportedError: such a key changes what the network computes. ConfigError: a caller's is misspelt.
         """
         unused = {k: v for k, v in self.config.items() if k not in self.used and k not in IGNORED_KEYS}
         for key, value in unused.items():
@@ -223,7 +225,17 @@ class ConfigReader:
                     "and is not supported"
                 )
         unknown = {k: v for k, v in unused.items() if k not in KNOWN_FEATURES}
+        meant = {k: self._meant(k) for k in unknown}
+        for key in unknown:
+            if key in given and meant[key]:
+                raise ConfigError(f"{self.location}{safe_repr(key)} is no key of a {self.family!r} model{meant[key]}")
         nested = [warning for section in self._sections for warning in section.unused_key_warnings()]
         return [
-            f"{self.location}{safe_repr(k)[1:-1]} = {safe_repr(v)} is not read" for k, v in unknown.items()
+            f"{self.location}{safe_repr(k)[1:-1]} = {safe_repr(v)} is not read{meant[k]}" for k, v in unknown.items()
         ] + nested
+
+    def _meant(self, key: str) -> str:
+        """The key that a misspelt one stands for: one that is read, is not there, and differs in a letter or two."""
+        absent = sorted(self.used - self.config.keys())
+        matches = get_close_matches(key, absent, n=1, cutoff=0.85) if len(key) < 100 else []
+        return f"; is {matches[0]!r} meant?" if matches else ""

@@ -125,8 +125,9 @@ class Family:
         """
         task = TASK_ALIASES.get(name, name) if isinstance(name, str) else None
         if task is None or task not in self.tasks:
+            about = " (an encoder-decoder that answers a text: it summarises too)" if task == "translation" else ""
             raise UnsupportedError(
-                f"a {self.model_type!r} model has no head for {safe_repr(name)}; it has: {', '.join(self.tasks)}"
+                f"a {self.model_type!r} model has no head for {safe_repr(name)}{about}; it has: {', '.join(self.tasks)}"
             )
         return task
 

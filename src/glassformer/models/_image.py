@@ -49,6 +49,7 @@ class ImageEncoder(Network):
     """Image encoder: pixels ─ `embed` ─ `blocks` ─ …; a recipe's constructor makes both."""
 
     READS = ("pixel_values",)
+    NORMED_LAST = False
 
     embed: Patches
     blocks: Stack

@@ -165,6 +165,7 @@ class Keys:
         def read(reader: ConfigReader) -> Spec:
             return make(self.read(reader))
 
+        read.keys = self  # type: ignore[attr-defined] # for the names that other families give to the same
         return read
 
     def tiny(self, model_type: str, **config: Any) -> dict[str, Any]:

@@ -68,11 +68,13 @@ class Network(Node):
 
     READS: the fields of a `Batch` that it takes; the module that takes one in checks its shape
     POOLING: how hidden states become a sentence embedding, where the folder names no pooling
+    NORMED_LAST: the last of the reference library's `hidden_states` is behind the final norm
     Taps: final [B T D] · the fields of the head, such as logits
     """
 
     READS: ClassVar[tuple[str, ...]] = ("input_ids", "token_type_ids")
     POOLING: ClassVar[str] = "mean"
+    NORMED_LAST: ClassVar[bool] = True
 
     head: Head | None
 

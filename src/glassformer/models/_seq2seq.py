@@ -215,6 +215,18 @@ class EncoderDecoder(Network):
         memory = self.memory(batch, flow) if flow.memory is None else flow.memory
         return batch, replace(flow, memory=memory)
 
+    def decoder_inputs(self, labels: Int[Tensor, "B T"], start_id: int | None, pad_id: int) -> Int[Tensor, "B T"]:
+        """Decoder inputs for teacher forcing, from labels alone.
+
+        Raises: ConfigError: no start token.
+        """
+        if start_id is None:
+            raise ConfigError(
+                "labels alone make no decoder_input_ids, since config.json has no decoder_start_token_id; give both, "
+                "or load the model with overrides={'decoder_start_token_id': …}"
+            )
+        return shift_right(labels, start_id, pad_id)
+
     def states(self, batch: Batch, flow: Flow) -> Tensor:
         if batch.decoder_input_ids is None:
             raise ConfigError("this model needs decoder_input_ids [B, T], beginning with the start token; got none")

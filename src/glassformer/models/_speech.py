@@ -53,6 +53,7 @@ class SpeechEncoder(Network):
     """Waveform encoder, embedding of its frames, stack, head."""
 
     READS = ("input_values",)
+    NORMED_LAST = False
 
     def __init__(self, spec: SpeechEncoderSpec, task: str) -> None:
         # Convolved positions have no limit; text is what the transcriber writes.

@@ -243,7 +243,7 @@ NAMES = NameTable(
 )
 
 SINUSOIDAL_NAMES = NAMES.extend(
-    ignored=(*NAMES.ignored, "encoder.embed_positions.weight", "decoder.embed_positions.weight")
+    computed={f"{side}.embed_positions.weight": f"{side}.embed.positions" for side in ("encoder", "decoder")}
 )
 """For siblings whose positions are computed: files that hold them repeat what is known."""
 

@@ -9,10 +9,16 @@ Source: Liu et al. 2020, section 2; mBART-50: Tang et al. 2020.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from glassformer.models import bart
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Values
-from glassformer.models._seq2seq import Seq2SeqModel
+from glassformer.models._seq2seq import Seq2SeqModel, shift_right
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+    from torch import Tensor
 
 KEYS = bart.sibling_keys(norm_first=True, embedding_norm=True, sinusoidal=False)
 
@@ -23,12 +29,23 @@ def spec(c: Values) -> bart.BartSpec:
     return bart.encoder_decoder_spec(c, bart.learned_positions(c))
 
 
+class MBart(Seq2SeqModel):
+    """mBART's network: what a text ends with, its language, the decoder begins with."""
+
+    def decoder_inputs(self, labels: Int[Tensor, "B T"], start_id: int | None, pad_id: int) -> Int[Tensor, "B T"]:
+        ids = labels.masked_fill(labels == -100, pad_id)
+        ends = (ids != pad_id).sum(-1, keepdim=True).clamp(min=1) - 1
+        inputs = shift_right(labels, pad_id, pad_id)
+        inputs[:, :1] = ids.gather(1, ends)
+        return inputs
+
+
 FAMILY = Family(
     model_type="mbart",
     distinction="a norm after the embedding and another after the last layer; languages are tokens",
     architectures=architectures("MBart", "Model ForConditionalGeneration"),
     spec=spec,
-    build=Seq2SeqModel,
+    build=MBart,
     names=bart.NAMES,
     tiny=KEYS.tiny("mbart", **bart.TINY),
 )

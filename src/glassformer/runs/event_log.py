@@ -256,7 +256,7 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
                     checkpoints[int(record["step"])] = None
                 case "skipped":
                     skipped.append({**record, "step": int(record["step"])})
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
             raise DataError(f"{path}: line {number} is no {event} of a run: {error}") from None
     table = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(STEPS))
     return RunHistory(

@@ -25,6 +25,7 @@ from glassformer.tasks.masked import FillMask
 from glassformer.tasks.media import (
     AudioClassification,
     ImageClassification,
+    MediaPipeline,
     SpeechRecognition,
     ZeroShotImageClassification,
 )
@@ -111,6 +112,11 @@ def pipeline(task: str, model: str | Path | Model | None = None, **options: Any)
             raise _cannot(kind, name, model.family.model_type, model.family.tasks, model.task)
         return kind(model, full, **options)
     return kind(_loaded(kind, name, model, loading), full, **options)
+
+
+def reads_media(task: str) -> bool:
+    """Whether the inputs of a task are pictures or sounds."""
+    return issubclass(_kind(task)[1], MediaPipeline)
 
 
 def canonical_task(task: str) -> str:

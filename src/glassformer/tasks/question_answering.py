@@ -20,7 +20,7 @@ from glassformer.model import Model
 from glassformer.tasks.microbatch import run_examples
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import ExtractedAnswer, Results
-from glassformer.tasks.span import STRIDE, Answer
+from glassformer.tasks.span import Answer
 
 if TYPE_CHECKING:
     from glassformer.text.engine import EncodedRow
@@ -92,9 +92,7 @@ class QuestionAnswering(Pipeline):
         return super().__call__(texts, **options)
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        # Windows of a model that reads little share less than usual.
-        stride = options.get("doc_stride") or min(STRIDE, (self.model.network.max_tokens or 4 * STRIDE) // 4)
-        task = Answer(self.model, max_tokens=options.get("max_seq_len"), stride=stride)
+        task = Answer(self.model, max_tokens=options.get("max_seq_len"), stride=options.get("doc_stride"))
         encoding = task.windows([row["question"] for row in batch], [row["context"] for row in batch])
         examples = [task.example(window, []) for window in encoding.rows]
         outputs = run_examples(task, examples, tokens=task.evaluation.tokens, labelled=False)

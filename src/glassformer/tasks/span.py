@@ -79,7 +79,7 @@ class Answer(RowTask):
     Args:
         columns: role → column
         max_tokens: of a window; None = 384, or what the model can take, if that is less
-        stride: how many tokens of a context neighbouring windows share
+        stride: how many tokens of a context neighbouring windows share; None = 128, or a third of a smaller window
         longest: tokens of the longest answer that is looked for
     Raises: ConfigError: the model has no head, or sizes do not go together.
     """
@@ -100,13 +100,13 @@ class Answer(RowTask):
         *,
         columns: Mapping[str, str] | None = None,
         max_tokens: int | None = None,
-        stride: int = STRIDE,
+        stride: int | None = None,
         longest: int = LONGEST,
     ) -> None:
         super().__init__(model, columns)
         self.longest = longest
         self.window = limit_of(model, max_tokens or WINDOW) or WINDOW
-        self.stride = stride
+        self.stride = stride = min(STRIDE, self.window // 3) if stride is None else stride
         special = len(model.tokenizer("", "")["input_ids"])
         # One token more than it shares is what a window has to bring of the context, or it would never move on.
         self._question_room = self.window - special - stride - 1

@@ -10,8 +10,10 @@ Read in this order:
                                characters.py      vocab.json of characters, with CTC decoding
                                sentencepiece.py   SentencePiece, and the ids of its pieces by family
                                sentencepiece_model.py   the SentencePiece file itself
+    growth.py                bounds on what a tokenizer makes of a text
     engine.py                the boundary to the engine: checked inputs, its errors, its cheap copies
-    encode.py                a call: its options (padding, truncation, stride), rows, and Encoding, the result
+    encode.py                a call: its options (padding, truncation, stride), rows; encoding.py: Encoding, the result
+    surface.py               the other names by which code for the reference library calls a tokenizer
     batches.py               the fast path for many texts, pairs, pre-split words
     long_text.py             texts beyond a million characters, in chunks with the same result
     chat.py                  chat templates; sandbox.py runs them
@@ -23,7 +25,7 @@ Read in this order:
 
 from __future__ import annotations
 
-from glassformer.text.encode import Encoding
+from glassformer.text.encoding import Encoding
 from glassformer.text.stages import Stages
 from glassformer.text.tokenizer import Tokenizer
 

@@ -20,9 +20,10 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from glassformer.errors import DataError, GlassformerError, UnsupportedError
-from glassformer.files import read_bytes, read_json_object, read_lines
+from glassformer.files import parse_json_object, read_bytes, read_json_object, read_lines
 from glassformer.text import bpe, characters, sentencepiece
 from glassformer.text.engine import check_ids, guarded
+from glassformer.text.growth import check_engine_growth, check_growth
 from glassformer.text.settings import (
     BERT_ROLES,
     DEFAULT_SPECIAL_TOKENS,
@@ -141,6 +142,7 @@ def _with_special_tokens(
     engine: tokenizers.Tokenizer, folder: Path, settings: TokenizerSettings
 ) -> tokenizers.Tokenizer:
     """The engine with its added and special tokens, and the family's post-processor."""
+    check_engine_growth(engine, str(folder))
     _add_listed_tokens(engine, folder / "added_tokens.json")
     _add_special_tokens(engine, settings)
     add_post_processor(engine, settings, folder)
@@ -149,6 +151,11 @@ def _with_special_tokens(
 
 def _from_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
     content = read_bytes(path, DataError)
+    try:
+        parts = parse_json_object(content, "it", DataError, strict=False)
+    except DataError as error:
+        raise DataError(f"{path} is not a usable tokenizer: {error}") from error
+    check_growth(parts, str(path))
     engine = guarded(f"{path} is not a usable tokenizer", tokenizers.Tokenizer.from_buffer, content)
     engine.no_padding()
     engine.no_truncation()

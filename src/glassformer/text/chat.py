@@ -2,7 +2,7 @@
 
     [{"role": "user", "content": "Hi"}]  ──chat_template──>  <|im_start|>user Hi<|im_end|> <|im_start|>assistant
 
-A template is untrusted code: it runs in `sandbox`, on copies, and within a budget of work.
+A template is untrusted code: it runs in a child process (`sandbox.py`), with limits on time, memory and output.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from glassformer.errors import DataError, nearest
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
-    from glassformer.text.sandbox import Sandbox
+    from glassformer.files.child import Worker
     from glassformer.text.tokenizer import Tokenizer
 
 Chat = Sequence[Mapping[str, Any]]
@@ -24,6 +22,9 @@ Chat = Sequence[Mapping[str, Any]]
 
 MAX_TEMPLATE_LENGTH = 250_000
 """In characters; published templates have up to some ten thousand."""
+
+MAX_DEPTH = 100
+"""How deep a message may be nested."""
 
 CONTINUATION_MARK = "\ue000end of what is continued\ue000"
 """Appended, with a space, to a message that is to be continued; U+E000 is for private use, so no text has it."""
@@ -67,10 +68,12 @@ def render(
         variables: of the template, in JSON's types: "tools", "documents", and whatever else it reads.
 
     Raises: DataError: messages of the wrong shape; a template with a syntax error, one that rejects these messages,
-        fails on them, violates the sandbox, or exceeds its budget of work.
+        fails on them, violates the sandbox, or takes too much time or memory.
     """
-    from glassformer.text import sandbox
-
+    if not isinstance(source, str):
+        raise DataError(f"a chat template is a text, got {type(source).__name__}: {source!r:.60}")
+    if len(source) > MAX_TEMPLATE_LENGTH:
+        raise DataError(f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_LENGTH} are allowed")
     messages = _checked_messages(chat)
     if continue_final_message:
         if add_generation_prompt:
@@ -78,20 +81,10 @@ def render(
                 "add_generation_prompt begins a new message, continue_final_message continues the last; choose one"
             )
         messages[-1]["content"] = _mark_end(messages[-1].get("content"))
-    try:
-        arguments = {"tools": None, "documents": None, **(variables or {})}
-        copies = {name: sandbox.json_copy(value, name) for name, value in arguments.items()}
-        with sandbox.work_budget():
-            text = _compiled_template(source).render(
-                {
-                    **special_tokens,
-                    **copies,
-                    "messages": messages,
-                    "add_generation_prompt": add_generation_prompt,
-                }
-            )
-    except Exception as error:  # untrusted code may fail in any way
-        raise _template_error(error) from error
+    values = {"tools": None, "documents": None, **(variables or {})}
+    values = {name: _json_copy(value, name) for name, value in values.items()}
+    values |= {**special_tokens, "messages": messages, "add_generation_prompt": add_generation_prompt}
+    text = _rendered(source, values)
     return _cut_at_mark(text, messages[-1]) if continue_final_message else text
 
 
@@ -102,38 +95,26 @@ def render_all(source: str, conversation: Chat | Sequence[Chat], **options: Any)
     return render(source, cast("Chat", conversation), **options)
 
 
-def _template_error(error: Exception) -> DataError:
-    """The error of a failed rendering, with its remedy."""
-    from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
-
-    from glassformer.text.sandbox import TemplateRefusal
-
-    remedy = "give another template: chat_template=…"
-    if isinstance(error, TemplateSyntaxError):
-        message = f"has a syntax error: line {error.lineno}: {error.message}; repair it, or {remedy}"
-    elif isinstance(error, TemplateRefusal):
-        message = f"rejects these messages: {error}"
-    elif isinstance(error, SecurityError):
-        message = f"was stopped, since it violates the sandbox: {error}"
-    elif isinstance(error, TemplateError):
-        message = f"fails on these messages: {error}; check both, or {remedy}"
-    else:
-        message = f"fails on these messages: {type(error).__name__}: {error!s:.200}"
-    return DataError(f"the chat template {message}")
-
-
 @lru_cache(maxsize=1)
-def _sandbox() -> Sandbox:
-    from glassformer.text.sandbox import Sandbox
+def _worker() -> Worker:
+    from glassformer.text.sandbox import worker
 
-    return Sandbox()
+    return worker()
 
 
-@lru_cache(maxsize=16)
-def _compiled_template(source: str) -> Template:
-    if len(source) > MAX_TEMPLATE_LENGTH:
-        raise DataError(f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE_LENGTH} are allowed")
-    return _sandbox().template(source)
+def _rendered(source: str, values: dict[str, Any]) -> str:
+    """The template's result, from the child process that is kept for templates."""
+    from glassformer.files.child import ChildFailure
+
+    try:
+        answer: dict[str, str] = _worker().ask({"source": source, "variables": values})
+    except ChildFailure as failure:
+        raise DataError(f"the chat template was stopped: {failure}") from failure
+    except (ValueError, RecursionError) as problem:  # a number of too many digits
+        raise DataError(f"the conversation cannot be given to the chat template: {problem}") from problem
+    if "error" in answer:
+        raise DataError(f"the chat template {answer['error']}")
+    return answer["text"]
 
 
 def _checked_messages(chat: Chat) -> list[dict[str, Any]]:
@@ -141,8 +122,6 @@ def _checked_messages(chat: Chat) -> list[dict[str, Any]]:
 
     Raises: DataError: messages of the wrong shape.
     """
-    from glassformer.text.sandbox import json_copy
-
     if not isinstance(chat, (list, tuple)) or not chat:
         raise DataError(
             f"a conversation is a list of messages, at least one, such as "
@@ -167,12 +146,28 @@ def _checked_messages(chat: Chat) -> list[dict[str, Any]]:
                 f"message {number} has a {type(content).__name__} as content; it must be a text, or a list of parts "
                 'such as {"type": "text", "text": "Hello"}'
             )
-        try:
-            copy = json_copy(message, f"message {number}")
-        except (TypeError, RecursionError) as error:
-            raise DataError(str(error)) from error
+        copy = _json_copy(message, f"message {number}")
         messages.append({key: value for key, value in copy.items() if value is not None})
     return messages
+
+
+def _json_copy(value: Any, path: str, depth: int = 0) -> Any:
+    """A copy of JSON types alone, so that templates never see other objects.
+
+    Raises: DataError: a value of another type, with its path; values in values in values, without an end.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if depth > MAX_DEPTH:
+        raise DataError(f"{path:.60}… is nested more than {MAX_DEPTH} deep; a conversation is not")
+    if isinstance(value, Mapping):
+        return {str(key): _json_copy(item, f"{path}[{key!r}]", depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_copy(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
+    raise DataError(f"{path} is a {type(value).__name__}; it must be text, a number, a list or a mapping")
 
 
 def _mark_end(content: Any) -> Any:

@@ -1,8 +1,8 @@
-"""A tokenizer call: validate its options, encode texts and pairs into rows (windows, padding), collect an Encoding."""
+"""A tokenizer call: validate its options, encode texts and pairs into rows (windows, padding)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ from glassformer.text.long_text import (
     ChunkedRow,
     encode_in_chunks,
 )
+from glassformer.text.settings import TokenizerSettings
 
-PADDING = (False, True, "longest", "max_length")
-TRUNCATION = (False, True, "longest_first", "only_first", "only_second")
+PADDING = (False, True, "longest", "max_length", "do_not_pad")
+TRUNCATION = (None, False, True, "longest_first", "only_first", "only_second", "do_not_truncate")
 TENSORS = (None, "np", "pt")
 SIDES = ("left", "right")
 
@@ -29,6 +30,8 @@ class EncodeRequest:
 
     padding: "longest", "max_length" or None · truncation: "longest_first", "only_first", "only_second" or None
     max_length: in tokens, special ones included; set whenever padding or truncation needs it
+    multiple: the length of padded rows is a multiple of it · words: texts are lists of words
+    columns: what the result has, by its keys
     stride: how many tokens of text neighbouring overflow windows share
     """
 
@@ -42,6 +45,37 @@ class EncodeRequest:
     stride: int
     overflow: bool
     tensors: str | None
+    multiple: int | None
+    words: bool
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of_call(cls, options: Mapping[str, Any], settings: TokenizerSettings) -> EncodeRequest:
+        """The request of the options of a call, by its names, completed with the tokenizer's settings."""
+        types, side = options["return_token_type_ids"], options["padding_side"]
+        wanted = {
+            "input_ids": True,
+            "token_type_ids": settings.token_types if types is None else types,
+            "attention_mask": options["return_attention_mask"] is not False,
+            "special_tokens_mask": options["return_special_tokens_mask"],
+            "offset_mapping": options["return_offsets_mapping"],
+            "length": options["return_length"],
+        }
+        return cls(
+            add_special_tokens=options["add_special_tokens"],
+            special_tokens_as_text=options["special_tokens_as_text"],
+            padding=options["padding"],
+            padding_side=settings.padding_side if side is None else side,
+            truncation=options["truncation"],
+            truncation_side=settings.truncation_side,
+            max_length=options["max_length"],
+            stride=options["stride"],
+            overflow=options["return_overflowing_tokens"],
+            tensors=options["return_tensors"],
+            multiple=options["pad_to_multiple_of"],
+            words=options["is_split_into_words"],
+            columns=tuple(name for name, included in wanted.items() if included),
+        )
 
     def resolve(self, model_max_length: int | None, *, pairs: bool, special_count: int) -> EncodeRequest:
         """Validate the options in place, and return the request.
@@ -52,14 +86,16 @@ class EncodeRequest:
 
         Raises: ConfigError: an unknown value, or values that do not fit each other.
         """
-        _check_choice("padding", self.padding, PADDING)
-        _check_choice("truncation", self.truncation, TRUNCATION)
-        _check_choice("return_tensors", self.tensors, TENSORS)
-        _check_choice("padding_side", self.padding_side, SIDES)
-        padding = "longest" if self.padding is True else (self.padding or None)
-        truncation = "longest_first" if self.truncation is True else (self.truncation or None)
+        check_choice("padding", self.padding, PADDING)
+        check_choice("truncation", self.truncation, TRUNCATION)
+        check_choice("return_tensors", self.tensors, TENSORS)
+        check_choice("padding_side", self.padding_side, SIDES)
+        padding = {True: "longest", "do_not_pad": None}.get(self.padding, self.padding) or None
+        truncation = {True: "longest_first", "do_not_truncate": None}.get(self.truncation, self.truncation) or None
         max_length = self.max_length
         _check_int("stride", self.stride, 0)
+        if self.multiple is not None:
+            _check_int("pad_to_multiple_of", self.multiple, 1)
         if max_length is not None:
             _check_int("max_length", max_length, 1)
             if truncation is None and padding != "max_length":
@@ -114,7 +150,8 @@ def _check_window(max_length: int, stride: int, special_count: int) -> None:
         )
 
 
-def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
+def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Raises: ConfigError: a value that is none of those allowed."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         raise ConfigError(f"{name}={value!r:.60} is not known; allowed: {', '.join(map(repr, allowed))}")
 
@@ -124,11 +161,14 @@ def _check_int(name: str, value: object, minimum: int) -> None:
         raise ConfigError(f"{name} must be a whole number from {minimum}, got {value!r:.60}")
 
 
+Texts = list[str] | list[list[str]]
+"""Texts, or the words of each."""
+
 _FAILURE = "text cannot be tokenised"
 
 
 def encode_rows(
-    engine: tokenizers.Tokenizer, first: list[str], second: list[str] | None, request: EncodeRequest
+    engine: tokenizers.Tokenizer, first: Texts, second: Texts | None, request: EncodeRequest
 ) -> tuple[list[EncodedRow], list[int]]:
     """Encode texts, or pairs of texts, without padding.
 
@@ -149,17 +189,22 @@ def encode_rows(
 
 
 def _rows_by_text(
-    engine: tokenizers.Tokenizer, first: list[str], second: list[str] | None, request: EncodeRequest
+    engine: tokenizers.Tokenizer, first: Texts, second: Texts | None, request: EncodeRequest
 ) -> list[Sequence[EncodedRow]]:
     configured = request.engine_for(engine)
-    texts = [*first, *(second or ())]
-    if max(map(len, texts), default=0) > MAX_UNSPLIT_CHARS:
+    texts: list[Any] = [*first, *(second or ())]
+    if not request.words and max(map(len, texts), default=0) > MAX_UNSPLIT_CHARS:
         bare = request.engine_for(engine, bare=True)
-        inputs = [(text,) for text in first] if second is None else list(zip(first, second, strict=True))
+        inputs: list[Any] = [(text,) for text in first] if second is None else list(zip(first, second, strict=True))
         return [call_engine(list(parts), _FAILURE, _encode_long, configured, bare, parts, request) for parts in inputs]
     batch = first if second is None else list(zip(first, second, strict=True))
     encodings = call_engine(
-        texts, _FAILURE, configured.encode_batch, batch, add_special_tokens=request.add_special_tokens
+        [word for words in texts for word in words] if request.words else texts,
+        _FAILURE,
+        configured.encode_batch,
+        batch,
+        is_pretokenized=request.words,
+        add_special_tokens=request.add_special_tokens,
     )
     if request.overflow:
         return [[encoding, *encoding.overflowing] for encoding in encodings]
@@ -186,6 +231,7 @@ def pad_rows(rows: list[EncodedRow], request: EncodeRequest, pad_id: int, pad_to
     length = max(map(len, rows))
     if request.padding == "max_length" and request.max_length is not None:
         length = request.max_length
+    length = -(-length // (request.multiple or 1)) * (request.multiple or 1)
     for row in rows:
         row.pad(length, direction=request.padding_side, pad_id=pad_id, pad_token=pad_token)
 
@@ -204,106 +250,3 @@ def refuse_special_ids(engine: tokenizers.Tokenizer, rows: list[EncodedRow], spe
                     f"this tokenizer cannot encode {engine.id_to_token(number)!r} as ordinary text, because its "
                     "vocabulary holds it as an ordinary token; remove it from the text"
                 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoding(Mapping[str, Any]):
-    """Model inputs by name, and for each token its text, character offsets and word.
-
-        encoding["input_ids"]       [B, T] ids                                  list, numpy or torch
-        encoding["attention_mask"]  [B, T] 1 = token, 0 = padding
-        encoding["token_type_ids"]  [B, T] 0 = first text, 1 = second text      where the model has token types
-        encoding.tokens(i)          the tokens of row i, as written in the vocabulary
-        encoding.offsets(i)         (start, end) of each token, in characters of its own text
-        encoding.word_ids(i)        the index of the word each token belongs to; None = special or padding
-        encoding.sequence_ids(i)    0 = first text, 1 = second text;               None = special or padding
-        encoding.overflow_to_sample the input each row came from (several rows, windows, may come from one)
-
-    A call with a single string and no tensors has flat lists under its keys; the methods then take row 0.
-    """
-
-    data: Mapping[str, Any]
-    rows: Sequence[EncodedRow]
-    overflow_to_sample: list[int]
-
-    def __getitem__(self, key: str) -> Any:
-        return self.data[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.data)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def __getattr__(self, name: str) -> Any:
-        """`encoding.input_ids` for `encoding["input_ids"]`."""
-        if name in ("input_ids", "attention_mask", "token_type_ids") and name in self.data:
-            return self.data[name]
-        raise AttributeError(f"an Encoding has no {name!r}; its keys are {', '.join(self.data)}")
-
-    def tokens(self, row: int = 0) -> list[str]:
-        """The tokens of one row, special ones and padding included."""
-        return self._row(row).tokens
-
-    def offsets(self, row: int = 0) -> list[tuple[int, int]]:
-        """(start, end) of each token in characters of its text; (0, 0) for special tokens and padding."""
-        return self._row(row).offsets
-
-    def word_ids(self, row: int = 0) -> list[int | None]:
-        """The index of the word (of the pre-tokenised text) that each token belongs to, from 0 in each text."""
-        return self._row(row).word_ids
-
-    def sequence_ids(self, row: int = 0) -> list[int | None]:
-        """The text of the pair that each token comes from: 0 or 1; None = special or padding."""
-        return self._row(row).sequence_ids
-
-    def _row(self, row: int) -> EncodedRow:
-        try:
-            return self.rows[row]
-        except (IndexError, TypeError) as error:
-            raise DataError(f"there is no row {row!r}; this encoding has {len(self.rows)}") from error
-
-
-def to_encoding(
-    rows: Sequence[EncodedRow], samples: list[int], *, token_types: bool, tensors: str | None, flat: bool
-) -> Encoding:
-    """Collect rows into an `Encoding`, under the names of model inputs.
-
-    Args:
-        rows: one for each text, pair or window, padded already where padding is on.
-        samples: the index of the input each row came from.
-        token_types: whether to give token_type_ids.
-        tensors: "np" or "pt" for int64 arrays [B, T], None for lists.
-        flat: a single text without tensors: lists without the batch level.
-
-    Raises: ConfigError: tensors of rows of unequal length.
-    """
-    columns: dict[str, list[list[int]]] = {"input_ids": [row.ids for row in rows]}
-    if token_types:
-        columns["token_type_ids"] = [row.type_ids for row in rows]
-    columns["attention_mask"] = [row.attention_mask for row in rows]
-    data: dict[str, Any]
-    if tensors is not None:
-        data = {name: _array(lists, tensors) for name, lists in columns.items()}
-    elif flat:
-        data = {name: lists[0] for name, lists in columns.items()}
-    else:
-        data = dict(columns)
-    return Encoding(data, rows, samples)
-
-
-def _array(lists: list[list[int]], tensors: str) -> Any:
-    lengths = {len(row) for row in lists}
-    if len(lengths) > 1:
-        raise ConfigError(
-            f"rows of {min(lengths)} to {max(lengths)} tokens do not make one tensor; "
-            "add padding=True, or ask for no return_tensors"
-        )
-    import numpy
-
-    array = numpy.array(lists, dtype=numpy.int64).reshape(len(lists), lengths.pop() if lengths else 0)
-    if tensors == "np":
-        return array
-    import torch  # only here: the rest of this package works without it
-
-    return torch.from_numpy(array)

@@ -159,6 +159,8 @@ class EncodedRow(Protocol):
     @property
     def attention_mask(self) -> list[int]: ...
     @property
+    def special_tokens_mask(self) -> list[int]: ...
+    @property
     def tokens(self) -> list[str]: ...
     @property
     def offsets(self) -> list[tuple[int, int]]: ...
@@ -207,6 +209,28 @@ def as_texts(texts: str | Iterable[str]) -> list[str]:
     return strings
 
 
+def word_pairs(texts: Any, pairs: Any) -> tuple[list[list[str]], list[list[str]] | None]:
+    """The words of texts and of their second texts. Raises: DataError: something else, or another number of them."""
+    first, second = as_words(texts), None if pairs is None else as_words(pairs)
+    if second is not None and len(first) != len(second):
+        raise DataError(f"each text needs one pair: got {len(first)} texts and {len(second)} pairs")
+    return first, second
+
+
+def as_words(texts: Any) -> list[list[str]]:
+    """The words of each text. Raises: DataError: something else than lists of strings."""
+    if isinstance(texts, str):
+        raise DataError("with is_split_into_words=True a text is a list of words; got a string: give text.split()")
+    return [as_texts(words) for words in _as_list(texts)]
+
+
+def _as_list(values: Any) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError as error:
+        raise DataError(f"texts must be lists of words, got {type(values).__name__}") from error
+
+
 def as_pairs(texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> tuple[list[str], list[str] | None]:
     """The first and the second texts of pairs; the second are None for single texts.
 
@@ -244,3 +268,18 @@ def as_ids(ids: Any) -> list[int]:
             hint = "; decode one row at a time" if isinstance(number, list) else ""
             raise DataError(f"ids must be integers from 0, got {number!r:.60}{hint}")
     return numbers
+
+
+def clean_up(text: str) -> str:
+    """The text without the spaces that splitting at punctuation has left: "do n't ." → "don't."."""
+    for spaced, written in CLEAN_UP.items():
+        text = text.replace(spaced, written)
+    return text
+
+
+CLEAN_UP = {
+    **{f" {mark}": mark for mark in ".?!,"},
+    " ' ": "'",
+    **{f" {end}": end for end in ("n't", "'m", "'s", "'ve", "'re")},
+}
+"""What `clean_up_tokenization_spaces` of a tokenizer replaces, in this order."""

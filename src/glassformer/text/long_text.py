@@ -144,6 +144,10 @@ class ChunkedRow:
         return self.row.attention_mask
 
     @property
+    def special_tokens_mask(self) -> list[int]:
+        return self.row.special_tokens_mask
+
+    @property
     def tokens(self) -> list[str]:
         return self.row.tokens
 

@@ -1,123 +1,87 @@
-"""A sandbox for chat templates, which are untrusted Jinja code: no access to Python, and a budget of work.
+"""A sandbox for chat templates, which are untrusted Jinja code: no access to Python, bounded time, memory and output.
 
-Jinja's sandbox lets a template see values, never Python's internals, change nothing, open nothing, and count no further
-than 100,000 in a range. It does not limit how long a template runs or how much it writes; that is done here: every
-operation whose result can grow is charged to a budget of work before it runs.
+Jinja's sandbox lets a template see values, never Python's internals, change nothing and open nothing. It does not limit
+how long a template runs or how much it makes, and there are too many ways to make much of little to count them all. So
+templates run in a child process (`files/child.py`) that the kernel limits; it is kept for the next one.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import datetime
-from functools import wraps
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from jinja2 import Template, nodes
-from jinja2.exceptions import SecurityError, TemplateError, TemplateRuntimeError
+from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.parser import Parser
-from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-MAX_WORK = 100_000_000
-"""The work that one rendering may cost, in characters: some seconds, and some hundred megabytes at worst."""
+from glassformer.files import child
 
-MIN_COST = 500
-"""The least cost of a loop iteration, a call or a filter, so that there are at most 200,000 of them."""
+MAX_SECONDS, MAX_MEMORY_BYTES, MAX_OUTPUT_CHARS = 4.0, 512 << 20, 32_000_000
+"""What one rendering may take: processor time, memory beyond that of an idle child, and characters of its result."""
 
-MULTIPLYING = frozenset(
-    "* ** batch center expandtabs format format_map indent join ljust replace rjust slice wordwrap zfill".split()
+MAX_WAIT_SECONDS = 30.0
+"""How long a rendering may take by the clock, where other programs keep the processors busy."""
+
+WARM_UP = (
+    "{% macro m(y) %}{{ y | tojson | wordwrap(2) }}{% endmacro %}"
+    "{% for é in x %}{{ m(é) ~ 'y' ~ x | pprint }}{% endfor %}",
+    "{{ x.y.z }}",  # fails
 )
-"""Operators, methods and filters whose results may be as long as the product of their arguments' sizes."""
-
-WIDE_FIELD = re.compile(r"%(\([^)]*\))?[^a-zA-Z%]*(\d{5}|\*)|\{[^{}]*:[^{}]*(\d{5}|\{)")
-"""A field of a format string whose width has five digits, or is an argument."""
-
-_remaining_work: ContextVar[list[int]] = ContextVar("remaining work of this rendering")
+"""Templates for which Jinja imports what it imports when it is needed; in the sandbox no file can be read."""
 
 
-@contextmanager
-def work_budget() -> Iterator[None]:
-    """A context in which compiling and rendering cost at most `MAX_WORK`."""
-    token = _remaining_work.set([MAX_WORK])
+def worker(
+    seconds: float = MAX_SECONDS, memory_bytes: int = MAX_MEMORY_BYTES, output_chars: int = MAX_OUTPUT_CHARS
+) -> child.Worker:
+    """A child process that renders templates within these limits; see `main`."""
+    program = "from glassformer.text.sandbox import main; main(*sys.argv[1:])"
+    return child.Worker(program, str(seconds), str(memory_bytes), str(output_chars), timeout_s=MAX_WAIT_SECONDS)
+
+
+def main(seconds: str, memory_bytes: str, output_chars: str) -> None:
+    """Entry point of the child: enter the sandbox and answer {"source", "variables"} with {"text"} or {"error"}."""
+    for source in WARM_UP:
+        _rendered({"source": source, "variables": {"x": ["é"]}}, 99)
+    child.enter_sandbox(memory_bytes=int(memory_bytes), reads=False)
+    child.serve(lambda request: _rendered(request, int(output_chars)), cpu_s=float(seconds))
+
+
+def _rendered(request: dict[str, Any], max_chars: int) -> dict[str, str]:
+    """The rendered text, or what is wrong, as the end of a sentence about the template."""
+    remedy = "give another template: chat_template=…"
     try:
-        yield
-    finally:
-        _remaining_work.reset(token)
+        text = _compiled_template(request["source"]).render(request["variables"])
+        if len(text) <= max_chars:
+            return {"text": text}
+        message = f"writes too much: {len(text)} characters; at most {max_chars} are taken"
+    except MemoryError:
+        message = "takes too much memory"
+    except TemplateSyntaxError as error:
+        message = f"has a syntax error: line {error.lineno}: {error.message}; repair it, or {remedy}"
+    except TemplateRefusal as error:
+        message = f"rejects these messages: {error}"
+    except SecurityError as error:
+        message = f"was stopped, since it violates the sandbox: {error}"
+    except TemplateError as error:
+        message = f"fails on these messages: {error}; check both, or {remedy}"
+    except Exception as error:  # untrusted code may fail in any way
+        message = f"fails on these messages: {type(error).__name__}: {error!s:.200}"
+    return {"error": message[:2000]}
 
 
-def spend(work: int) -> None:
-    """Charge work to the budget.
-
-    Raises: TemplateRuntimeError: the budget is used up.
-    """
-    remaining = _remaining_work.get()
-    remaining[0] -= work
-    if remaining[0] < 0:
-        raise TemplateRuntimeError("it runs too long or writes too much")
+@lru_cache(maxsize=16)
+def _compiled_template(source: str) -> Template:
+    return _environment().from_string(source)
 
 
-def _size(value: Any) -> int:
-    """The length of a text or a container, the magnitude of a number; 1 for everything else."""
-    if isinstance(value, int):
-        return abs(value)
-    return len(value) if isinstance(value, (Sequence, Set, ValuesView, dict)) else 1
-
-
-def _charge(name: str, *values: Any) -> None:
-    """Charge an operation to the budget, before it is done."""
-    if name == "join":  # every text of the list becomes part of the result
-        values += tuple(sum(map(_size, value)) for value in values if isinstance(value, (list, tuple)))
-    layout = values[0]
-    if name in ("%", "format", "format_map") and isinstance(layout, str) and WIDE_FIELD.search(layout):
-        raise SecurityError("a format string has a very wide field")
-    *_, second, first = sorted((1, 1, *map(_size, values)))
-    spend(MIN_COST + (first * second if name in MULTIPLYING else first if name in ("+", "~") else 0))
-
-
-def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that is charged to the budget."""
-
-    @wraps(function)  # also copies Jinja's mark of filters that take the context
-    def charged(*args: Any, **kwargs: Any) -> Any:
-        args = _with_lists(args)
-        _charge(name, *args, *kwargs.values())
-        return function(*args, **kwargs)
-
-    return charged
-
-
-def _with_lists(values: Iterable[Any]) -> tuple[Any, ...]:
-    """The same values, with generators (of other filters) as lists, which have a size."""
-    return tuple(list(value) if isinstance(value, Generator) else value for value in values)
-
-
-def _charged_iterations(values: Iterable[Any]) -> Iterator[Any]:
-    """The items of a loop, each iteration charged to the budget."""
-    for value in values:
-        spend(MIN_COST)
-        yield value
-
-
-def _charged_concat(values: list[Any]) -> str:
-    """Concatenation: a ~ b ~ …"""
-    texts = [str(value) for value in values]
-    _charge("~", sum(map(len, texts)))
-    return "".join(texts)
-
-
-def _charged_output(parts: Iterable[str]) -> str:
-    """The output of a template, a macro or a block."""
-    texts = []
-    for text in parts:
-        spend(len(text))
-        texts.append(text)
-    return "".join(texts)
+@lru_cache(maxsize=1)
+def _environment() -> Sandbox:
+    return Sandbox()
 
 
 class GenerationTag(Extension):
@@ -146,67 +110,17 @@ class SandboxNamespace(Namespace):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """The Jinja environment of chat templates: immutable, sandboxed, and charged to the budget of work."""
-
-    intercepted_binops = frozenset(("+", "*", "**", "%"))
-    concat = staticmethod(_charged_output)
+    """The Jinja environment of chat templates: immutable and sandboxed."""
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, LoopControlExtension])
         self.filters["tojson"] = to_json
-        self.filters = {name: _charged(name, function) for name, function in self.filters.items()}
-        # Names with spaces: no template can call these filters itself.
-        self.filters |= {"charged iterations": _charged_iterations, "charged concat": _charged_concat}
         del self.globals["lipsum"]  # makes filler text of any length
         self.globals |= {
             "namespace": SandboxNamespace,
             "raise_exception": raise_exception,
             "strftime_now": strftime_now,
         }
-
-    def template(self, source: str) -> Template:
-        """Compile a template with its loops and concatenations charged to the budget.
-
-        Raises: TemplateError: a syntax error, or a recursive loop.
-        """
-        tree = self.parse(source)
-        for loop in tree.find_all(nodes.For):
-            if loop.recursive:
-                raise TemplateRuntimeError("it has a recursive loop, whose iterations cannot be counted")
-            loop.iter = self._filtered(loop.iter, "charged iterations")
-        _replace_nodes(tree, nodes.Concat, lambda node: self._filtered(nodes.List(node.nodes), "charged concat"))
-        return Template.from_code(self, self.compile(tree), self.make_globals(None))
-
-    def _filtered(self, node: nodes.Node, name: str) -> nodes.Node:
-        filtered = nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
-        return filtered.set_environment(self)
-
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        owner = getattr(__obj, "__self__", None)  # for a method of a text, the text
-        args = _with_lists(args)
-        _charge(getattr(__obj, "__name__", ""), owner, *args, *kwargs.values())
-        return super().call(__context, __obj, *args, **kwargs)
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        _charge(operator, left, right)
-        return super().call_binop(context, operator, left, right)
-
-    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        wrapped = super().wrap_str_format(value)
-        if wrapped is not None:
-            _charge("format", value.__self__)
-        return wrapped
-
-
-def _replace_nodes(node: nodes.Node, kind: type[nodes.Node], change: Callable[[Any], nodes.Node]) -> None:
-    """Replace each node of a kind below this one, the innermost first."""
-    for name, value in node.iter_fields():
-        children = value if isinstance(value, list) else [value]
-        for child in children:
-            if isinstance(child, nodes.Node):
-                _replace_nodes(child, kind, change)
-        changed = [change(child) if isinstance(child, kind) else child for child in children]
-        setattr(node, name, changed if isinstance(value, list) else changed[0])
 
 
 def to_json(
@@ -217,8 +131,6 @@ def to_json(
     sort_keys: bool = False,
 ) -> str:
     """The filter `tojson`, without the HTML escapes of Jinja's own."""
-    if indent is not None and _size(indent) > 16:
-        raise SecurityError("the indent of tojson is more than 16")
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
@@ -234,20 +146,3 @@ class TemplateRefusal(TemplateError):
 def strftime_now(layout: str) -> str:
     """`strftime_now("%d %b %Y")`: the local date and time."""
     return datetime.now().strftime(layout)
-
-
-def json_copy(value: Any, path: str) -> Any:
-    """A copy of JSON types alone, so that templates never see other objects.
-
-    Raises: TypeError: a value of another type, with its path.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    for kind in (str, int, float):
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, Mapping):
-        return {str(key): json_copy(item, f"{path}[{key!r}]") for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_copy(item, f"{path}[{index}]") for index, item in enumerate(value)]
-    raise TypeError(f"{path} is a {type(value).__name__}; it must be text, a number, a list or a mapping")

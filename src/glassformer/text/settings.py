@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from tokenizers import AddedToken
 
 from glassformer.errors import DataError
-from glassformer.files import read_json_object, read_text
+from glassformer.files import check_links, read_json_object, read_text
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -72,8 +72,9 @@ def read_settings(folder: Path, model_type: str | None) -> TokenizerSettings:
     Whether there are token types is decided by the first of these that is there: `model_input_names` in
     `tokenizer_config.json`, the model type (given, or in `config.json`), the tokenizer class.
 
-    Raises: DataError: a file is damaged or holds a value of the wrong kind.
+    Raises: DataError: a file is damaged, holds a value of the wrong kind, or is a link out of the folder.
     """
+    check_links(folder, DataError)
     path = folder / "tokenizer_config.json"
     config = read_json_object(path, DataError, strict=False, optional=True)
     special = read_json_object(folder / "special_tokens_map.json", DataError, strict=False, optional=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +18,34 @@ from glassformer.text.batches import (
     encode_batch_words,
 )
 from glassformer.text.build import TOKENIZER_FILES, build_engine, build_target_engine
-from glassformer.text.chat import Chat, render_all
-from glassformer.text.encode import (
-    EncodeRequest,
-    Encoding,
-    encode_rows,
-    pad_rows,
-    refuse_special_ids,
-    to_encoding,
+from glassformer.text.encode import EncodeRequest, Texts, encode_rows, pad_rows, refuse_special_ids
+from glassformer.text.encoding import Encoding, to_encoding
+from glassformer.text.engine import (
+    as_ids,
+    as_pairs,
+    as_text,
+    as_texts,
+    call_engine,
+    clean_up,
+    framed_copy,
+    guarded,
+    word_pairs,
 )
-from glassformer.text.engine import as_ids, as_pairs, as_text, as_texts, call_engine, framed_copy, guarded
 from glassformer.text.settings import ChatTemplates, TokenizerSettings, read_settings
 from glassformer.text.stages import Stages, stages_of
-from glassformer.text.vocabulary import TokenizerVocabulary
+from glassformer.text.surface import TokenizerSurface
+
+TEXTS = ("text", "text_pair", "text_target")
 
 
-class Tokenizer(TokenizerVocabulary):
+class Tokenizer(TokenizerSurface):
     """Encodes text as the token ids a model was trained with, and decodes them.
 
         text ─ normalise ─ split into words ─ subword tokens ─ special tokens ─> ids
         "Fruit flies!"                       fruit flies !    [CLS] fruit flies ! [SEP]
 
-    A tokenizer never changes after loading, so threads may share one.
+    No call changes a tokenizer, so threads may share one. Special tokens, sides, the length limit and the chat template
+    can be set, and tokens added: that counts for later calls.
 
     Special tokens in text: by default "[SEP]" in a text becomes the special token, as in the reference
     library. For untrusted text give `special_tokens_as_text=True`: then it is encoded as ordinary characters.
@@ -115,55 +121,65 @@ class Tokenizer(TokenizerVocabulary):
 
     def __call__(
         self,
-        texts: str | Iterable[str],
-        pairs: str | Iterable[str] | None = None,
+        text: Any = None,
+        text_pair: Any = None,
+        text_target: Any = None,
         *,
         add_special_tokens: bool = True,
         padding: bool | str = False,
         padding_side: str | None = None,
-        truncation: bool | str = False,
+        pad_to_multiple_of: int | None = None,
+        truncation: bool | str | None = False,
         max_length: int | None = None,
         stride: int = 0,
-        return_overflowing_tokens: bool = False,
-        return_tensors: str | None = None,
+        is_split_into_words: bool = False,
         special_tokens_as_text: bool = False,
+        return_tensors: str | None = None,
+        return_token_type_ids: bool | None = None,
+        return_attention_mask: bool | None = None,
+        return_special_tokens_mask: bool = False,
+        return_offsets_mapping: bool = False,
+        return_overflowing_tokens: bool = False,
+        return_length: bool = False,
     ) -> Encoding:
         """Encode a text, a batch of texts, or pairs of texts.
 
         Args:
-            texts, pairs: one string or any number of them; and the second text of each.
+            text, text_pair: one string or any number of them; and the second text of each.
+            text_target: what is to be written: its ids become "labels", or, without `text`, the result.
             add_special_tokens: add special tokens as in the model's training ([CLS] text [SEP]).
             padding: True or "longest" to the longest of the batch, "max_length" to `max_length`.
-            padding_side: "right" or "left"; None is the tokenizer's own.
+            padding_side: "right" or "left"; None is the tokenizer's own · pad_to_multiple_of: of the padded length.
             truncation: True or "longest_first" shortens the longer text of a pair first, "only_first" and
                 "only_second" one of them alone.
             max_length: in tokens, special ones included; None is the tokenizer's `model_max_length`.
-            stride: how many tokens neighbouring windows share.
-            return_overflowing_tokens: return what truncation cuts off as further rows (windows).
-            return_tensors: "np" or "pt" for int64 tensors [B, T], else lists.
+            is_split_into_words: each text is a list of words, to which `word_ids` and offsets refer.
             special_tokens_as_text: special tokens written in the text are ordinary characters.
-
-        Returns: An `Encoding`; lists are flat for a single string. `token_type_ids`: where the model has them.
+            return_tensors: "np" or "pt" for int64 tensors [B, T], else lists.
+            return_overflowing_tokens: what truncation cuts off as further rows (windows), which share `stride` tokens.
+            return_…: more keys, or fewer: "token_type_ids" (None: where the model has them), "special_tokens_mask", …
+        Returns: An `Encoding`; lists are flat for a single string.
         Raises: DataError: no text, or invalid Unicode. ConfigError: options unknown or at odds.
         """
-        request = EncodeRequest(
-            add_special_tokens=add_special_tokens,
-            special_tokens_as_text=special_tokens_as_text,
-            padding=padding,
-            padding_side=self._settings.padding_side if padding_side is None else padding_side,
-            truncation=truncation,
-            truncation_side=self._settings.truncation_side,
-            max_length=max_length,
-            stride=stride,
-            overflow=return_overflowing_tokens,
-            tensors=return_tensors,
-        )
-        return self._encode(texts, pairs, request)
+        options = {name: value for name, value in locals().items() if name not in ("self", *TEXTS)}
+        if text is None and text_target is not None:
+            return self.target(text_target, **options)
+        request = EncodeRequest.of_call(options, self._settings)
+        encoding = self._encode(text, text_pair, request)
+        if text_target is not None:
+            encoding["labels"] = self.target(text_target, **options)["input_ids"]
+        return encoding
 
-    def _encode(
-        self, texts: str | Iterable[str], pairs: str | Iterable[str] | None, request: EncodeRequest
-    ) -> Encoding:
-        first, second = as_pairs(texts, pairs)
+    def _encode(self, text: Any, text_pair: Any, request: EncodeRequest) -> Encoding:
+        single = isinstance(text, str)
+        first: Texts
+        second: Texts | None
+        if request.words:
+            single = isinstance(text, (list, tuple)) and bool(text) and isinstance(text[0], str)
+            texts = ([text], None if text_pair is None else [text_pair]) if single else (text, text_pair)
+            first, second = word_pairs(*texts)
+        else:
+            first, second = as_pairs(text, text_pair)
         engine, special = self._engine, request.add_special_tokens
         request = request.resolve(
             self._settings.model_max_length,
@@ -178,72 +194,18 @@ class Tokenizer(TokenizerVocabulary):
         return to_encoding(
             rows,
             samples,
-            token_types=self._settings.token_types,
+            columns=request.columns,
+            overflow=request.overflow,
             tensors=request.tensors,
-            flat=isinstance(texts, str) and not request.overflow,
+            flat=single and not request.overflow,
         )
 
-    def apply_chat_template(
-        self,
-        conversation: Chat | Sequence[Chat],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        documents: Sequence[Mapping[str, Any]] | None = None,
-        chat_template: str | None = None,
-        *,
-        add_generation_prompt: bool = False,
-        continue_final_message: bool = False,
-        tokenize: bool = True,
-        padding: bool | str = False,
-        padding_side: str | None = None,
-        truncation: bool | str = False,
-        max_length: int | None = None,
-        return_tensors: str | None = None,
-        return_dict: bool = True,
-        **variables: Any,
-    ) -> Any:
-        """Render a conversation, or several, with the chat template, and encode the text.
-
-            tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}], add_generation_prompt=True)
-
-        The template writes all special tokens itself, so none are added. As in the reference library, a special
-        token in a message counts as one, so a message can imitate the end of another (prompt injection).
-        Args:
-            conversation: messages, each with "role" and "content"; or a list of conversations.
-            tools, documents: passed to the template, in JSON's types.
-            chat_template: a template, or the name of one of the tokenizer's; None = its default.
-            add_generation_prompt, continue_final_message: end with the beginning of an assistant's message, or
-                within the last message, so that it is continued.
-            tokenize: False gives the text · return_dict: False gives the ids alone.
-            padding, padding_side, truncation, max_length, return_tensors: as in a call.
-            variables: of the template, such as `enable_thinking=False`.
-        Returns: an `Encoding`; for one conversation without tensors, of flat lists.
-        Raises: DataError: messages of the wrong shape, no template, or one that fails.
-        """
-        text = render_all(
-            self._chat_templates.choose(chat_template, tools=tools is not None),
-            conversation,
-            special_tokens={f"{role}_token": token for role, token in self._roles.items()},
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=continue_final_message,
-            variables={"tools": tools, "documents": documents, **variables},
-        )
-        if not tokenize:
-            return text
-        lengths = {"padding": padding, "truncation": truncation, "max_length": max_length}
-        how = {"padding_side": padding_side, "return_tensors": return_tensors}
-        encoding = self(text, add_special_tokens=False, **lengths, **how)  # type: ignore[arg-type]
-        return encoding if return_dict else encoding["input_ids"]
-
-    @property
-    def chat_template(self) -> str | dict[str, str] | None:
-        """The chat template; several by name; None where the folder has none."""
-        sources = dict(self._chat_templates.sources)
-        return (sources["default"] if list(sources) == ["default"] else sources) if sources else None
-
-    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """The token ids of one text."""
-        ids: list[int] = self(as_text(text), add_special_tokens=add_special_tokens)["input_ids"]
-        return ids
+    def encode(self, text: str, text_pair: str | None = None, add_special_tokens: bool = True, **options: Any) -> Any:
+        """The token ids of one text, or pair, as a list; options: as in a call, such as `return_tensors="pt"`."""
+        words = options.get("is_split_into_words", False)
+        return self(text if words else as_text(text), text_pair, add_special_tokens=add_special_tokens, **options)[
+            "input_ids"
+        ]
 
     def batch_ids(self, texts: Sequence[str], max_tokens: int | None) -> tuple[list[list[int]], int]:
         """The token ids of many texts, with special tokens; the fast path for `encode`.
@@ -310,12 +272,26 @@ class Tokenizer(TokenizerVocabulary):
 
     # ── ids to text ──────────────────────────────────────────────────────────────────────────────────────
 
-    def decode(self, ids: Any, skip_special_tokens: bool = False) -> str:
-        """The text of a row of ids: a list, an array or a tensor. Ids without a token are left out.
+    def decode(
+        self, ids: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool | None = None
+    ) -> Any:
+        """The text of a row of ids: a list, an array or a tensor; of several rows, their texts.
 
-        Raises: DataError: something that is not a token id.
+        Args: clean_up_tokenization_spaces: no space before punctuation and n't; None: as tokenizer_config.json says.
+            Byte-level BPE has the text's own spaces, and is never changed.
+        Raises: DataError: something that is not a token id, or an id far beyond the vocabulary.
         """
-        return guarded("ids cannot be decoded", self._engine.decode, as_ids(ids), skip_special_tokens)
+        rows = ids.tolist() if hasattr(ids, "tolist") else ids
+        if isinstance(rows, (list, tuple)) and rows and all(hasattr(row, "__len__") for row in rows):
+            return self.batch_decode(rows, skip_special_tokens, clean_up_tokenization_spaces)
+        numbers = as_ids(rows)
+        if numbers and max(numbers) > self.last_plausible_id:
+            raise DataError(
+                f"id {max(numbers)} is far beyond the vocabulary of {len(self)} tokens; the ids are another tokenizer's"
+            )
+        text = guarded("ids cannot be decoded", self._engine.decode, numbers, skip_special_tokens)
+        clean = clean_up_tokenization_spaces
+        return clean_up(text) if (self.cleans_up if clean is None else clean and not self.is_bpe) else text
 
     # ── saving ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import error_reason, safe_repr
+from glassformer.files.atomic import atomic_file
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
 from glassformer.runs.event_log import EventLog, event_log_path
@@ -63,6 +64,8 @@ def model_identity(model: Model) -> dict[str, Any]:
             digest.update(f"{name} {tuple(tensor.shape)}".encode() + sample.numpy().tobytes())
     config = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
     known: dict[str, Any] = json.loads(json.dumps(config, default=str))  # as it comes back from a checkpoint
+    size = sum(parameter.numel() for parameter in model.network.parameters())
+    known["model"] = f"{model.family.model_type}, {size} parameters"
     return {**known, WEIGHTS_DIGEST: digest.hexdigest()[:16] if model.report.loaded else None}
 
 
@@ -173,7 +176,9 @@ class RunFolder:
             for left in (new, old):
                 shutil.rmtree(left, ignore_errors=True)
             model.save_pretrained(new)
-            (new / SUMS).write_text("".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(new.iterdir())))
+            sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(new.iterdir()))
+            with atomic_file(new / SUMS) as stream:
+                stream.write(sums.encode())
             if path.exists():
                 path.rename(old)
             new.rename(path)
@@ -181,22 +186,24 @@ class RunFolder:
         except OSError as error:
             raise WeightsError(f"{path}: the model cannot be written: {error_reason(error)}") from error
 
-    def damage_of_best_model(self) -> str | None:
-        """What is wrong with the best model so far: a file is missing, or not as it was written; None = nothing.
+    def best_model_is_damaged(self, state: TrainingState) -> bool:
+        """Whether a file of the best model is missing, or not as it was written; then a warning says so.
 
         A model without digests is one of an earlier release; it is taken as it is.
         """
         folder = (self.path or Path()) / MODEL
-        if not folder.is_dir():
-            return f"{folder} is gone"
-        if not (folder / SUMS).is_file():
-            return None
-        for line in (folder / SUMS).read_text().splitlines():
-            digest, _, name = line.partition("  ")
-            file = folder / Path(name).name
-            if not file.is_file() or _sha256(file) != digest:
-                return f"{file} is damaged: its SHA-256 is not that of {SUMS}"
-        return None
+        sums = folder / SUMS
+        lines = sums.read_text().splitlines() if sums.is_file() else []
+        expected = {folder / Path(name).name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        damaged = [file for file, digest in expected.items() if not file.is_file() or _sha256(file) != digest]
+        if damaged or not folder.is_dir():
+            what = f"{damaged[0]} is damaged: its SHA-256 is not that of {SUMS}" if damaged else f"{folder} is gone"
+            warnings.warn(
+                f"{what}; the best weights, of step {state.best_step}, are lost, and the last ones, of step "
+                f"{state.step}, take their place",
+                stacklevel=4,
+            )
+        return bool(damaged) or not folder.is_dir()
 
 
 def _sha256(path: Path) -> str:

@@ -317,13 +317,8 @@ class Trainer:
         if self.state.best_step is None:
             self._save_best_model()
         elif self.folder is not None:
-            damage = self.run_folder.damage_of_best_model()
-            if self.distributed.all_reduce_max(int(damage is not None)):
-                warnings.warn(
-                    f"{damage}; the best weights, of step {self.state.best_step}, are lost, and the last ones, of step "
-                    f"{self.state.step}, take their place",
-                    stacklevel=3,
-                )
+            damaged = self.distributed.is_main and self.run_folder.best_model_is_damaged(self.state)
+            if self.distributed.all_reduce_max(int(damaged)):
                 self._save_best_model()
             if self.adapters is not None:  # the best weights have them merged
                 self.adapters.remove()
@@ -339,13 +334,8 @@ class Trainer:
         # Which examples a whole batch compares decides its loss.
         free = RESUME_MAY_CHANGE - ({"micro_batch_size"} if self.task.WHOLE_BATCH else set())
         fixed = {name: x for name, x in asdict(self.options).items() if name not in free}
-        return {
-            **fixed,
-            "objective": self.task.training_identity,
-            "data": self.train_examples.fingerprint,
-            "model": f"{self.model.family.model_type}, {sum(p.numel() for p in self.network.parameters())} parameters",
-            **self._model_identity,
-        }
+        examples = {"objective": self.task.training_identity, "data": self.train_examples.fingerprint}
+        return {**fixed, **examples, **self._model_identity}
 
     def _notify(self, event: str, *arguments: Any) -> None:
         if self.distributed.is_main:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,10 @@ def find_weights(folder: Path, *, allow_pickle: bool = False) -> CheckpointLayou
         return _sharded(folder, INDEX, ".safetensors", pickled=False)
     pickles = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
     if not pickles:
-        raise WeightsError(f"{folder}: holds no weights: looked for {SINGLE} and {INDEX}; {_describe_contents(names)}")
+        raise WeightsError(
+            f"{folder}: holds no weights: looked for {SINGLE} and {INDEX}; {_describe_contents(names)}"
+            + foreign_weights(names)
+        )
     if not allow_pickle:
         raise WeightsError(
             f"{folder}: holds only pickled weights ({safe_repr(pickles[0])}), refused because a "
@@ -73,6 +76,26 @@ def _file_names(folder: Path) -> frozenset[str]:
         raise WeightsError(f"{folder}: is a file; give the folder that holds it") from None
     except (OSError, ValueError) as problem:
         raise WeightsError(f"{folder}: cannot be listed: {error_reason(problem)}") from problem
+
+
+def foreign_weights(names: Iterable[str]) -> str:
+    """A hint at weights that other software reads, or ""."""
+    for name in sorted(names):
+        for ends, (what, remedy) in FOREIGN.items():
+            if name.endswith(tuple(ends.split())):
+                return f"; {safe_repr(name)} is {what}: {remedy}"
+    return ""
+
+
+_CONVERT = "look for a safetensors copy of the model, or convert them where they were made"
+FOREIGN = {
+    ".h5 .keras ckpt.index .ckpt.meta": ("TensorFlow's, which is not read", _CONVERT),
+    ".msgpack": ("Flax's, which is not read", _CONVERT),
+    ".gguf .ggml": ("a GGUF file, which is loaded by its own name", "give the file itself instead of its folder"),
+    ".onnx": ("an exported program", "look for the safetensors that it was exported from"),
+    ".mlmodel .tflite": ("an exported program", "look for the safetensors that it was exported from"),
+}
+"""Ends of file names → what other software's weights are, and what to do."""
 
 
 def _describe_contents(names: frozenset[str]) -> str:

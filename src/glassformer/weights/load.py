@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from glassformer.deprecation import former_names
 from glassformer.errors import WeightsError, nearest
 from glassformer.weights.header import TensorInfo
-from glassformer.weights.name_table import table_mistakes
+from glassformer.weights.name_table import check_computed, table_mistakes
 from glassformer.weights.names import Fused, FusedNoKeyBias, Rule, Slice, Tied, TiedUnlessStored, WeightNames
 from glassformer.weights.read import WeightFiles
 from glassformer.weights.renamed_checkpoint import RenamedCheckpoint
@@ -93,15 +93,13 @@ def load_weights(
     report.shapes = {name: tuple(tensors.tensors[name].shape) for name in report.unused}
     report.shapes |= {ours: tuple(parameters[ours][0].shape) for ours in report.new}
     _raise_mismatches(plan, report.unused if strict else [], checkpoint.tensors)
+    check_computed(network, names, tensors.tensors, tensors.read)
     dtype, device = dtype or _stored_dtype(checkpoint), torch.device(device)
     _check_new_size(plan, parameters, dtype)
     for ours, (rule, theirs) in plan.stored.items():
         parameter, aliases = parameters[ours]
-        if device.type == "meta":  # shapes are all that is asked for
-            tensor = torch.empty(parameter.shape, dtype=dtype, device=device)
-        else:
-            tensor = _read_parameter(tensors, rule, theirs, parameter.shape, dtype, device)
-        _assign(network, aliases, tensor)
+        read = _read_parameter if device.type != "meta" else _shape_alone
+        _assign(network, aliases, read(tensors, rule, theirs, parameter.shape, dtype, device))
         report.loaded.append(ours)
     for ours in (*plan.new, *plan.zeros):
         parameter, aliases = parameters[ours]
@@ -113,6 +111,12 @@ def load_weights(
     for stem in dict.fromkeys(ours.rpartition(".")[0] for ours in plan.new):
         initialise(network.get_submodule(stem))
     return report
+
+
+def _shape_alone(*arguments: object) -> torch.Tensor:
+    """A tensor without numbers, on the device "meta", of the shape and dtype of a parameter."""
+    *_, shape, dtype, device = arguments
+    return torch.empty(shape, dtype=dtype, device=device)  # type: ignore[call-overload, no-any-return]
 
 
 def _match(

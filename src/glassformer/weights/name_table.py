@@ -20,10 +20,14 @@ Lines of heads follow `[head]`, and those of a single task `[its name]`; a later
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch import nn
+
+from glassformer.errors import UnsupportedError
 from glassformer.weights.names import (
     Fused,
     FusedNoKeyBias,
@@ -51,6 +55,7 @@ class NameTable:
     lines: str
     prefix: str = ""
     ignored: tuple[str, ...] = ()
+    computed: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
     nested: Mapping[str, str] = field(default_factory=dict)
     zero_if_missing: tuple[str, ...] = ()
@@ -80,11 +85,18 @@ class NameTable:
             head=head,
             prefix=self.prefixes.get(task, self.prefix),
             ignored=self.ignored,
+            computed=self.computed,
             renamed=self.renamed,
             nested=self.nested,
             zero_if_missing=self.zero_if_missing,
             prefixed=task not in self.unprefixed,
         )
+
+
+Read = Callable[[str], torch.Tensor]
+
+COMPUTED_ERROR = 1e-2
+"""How far a stored sine may be from the computed one, in any dtype."""
 
 
 def table_mistakes(names: WeightNames, ours: Sequence[str], theirs: Iterable[str], *, prefixed: bool) -> str:
@@ -99,6 +111,25 @@ def table_mistakes(names: WeightNames, ours: Sequence[str], theirs: Iterable[str
         f"and no line names {len(left)} tensors of the file: {', '.join(left) or 'none'}; "
         "add a line `ours  theirs` for each"
     )
+
+
+def check_computed(network: nn.Module, names: WeightNames, tensors: Mapping[str, Any], read: Read) -> None:
+    """Check that tables of positions in the file are those that the network computes itself, and does not read.
+
+    Raises: UnsupportedError: they are others, such as trained ones.
+    """
+    for theirs in tensors:
+        if path := names.computed.get(names.without_prefix(theirs)):
+            stored = read(theirs).float()
+            rows = torch.arange(stored.shape[0])[None]
+            computed = network.get_submodule(path).to("cpu")(rows, torch.float32)[0]
+            fits = stored.shape == computed.shape and bool(torch.isclose(stored, computed, atol=COMPUTED_ERROR).all())
+            if not fits:
+                raise UnsupportedError(
+                    f"{theirs} in the file is not the table of sinusoidal positions {list(computed.shape)} that models "
+                    "of this family compute: it was trained or made otherwise, and a network that reads such a table "
+                    "is not supported; take a checkpoint without it, if that is what the model was trained with"
+                )
 
 
 def _expand(line: str) -> list[tuple[str, str, str]]:

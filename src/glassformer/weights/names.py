@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from glassformer.deprecation import former_names
+from glassformer.errors import WeightsError
 
 Shape = tuple[int, ...]
 
@@ -234,6 +235,7 @@ class WeightNames:
     body: ours → theirs, below `prefix`, which files of a model with a head write and files of a bare body do not
     head: ours → theirs, by full name
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
+    computed: names in files of tables that a module of ours computes, by full name → that module
     renamed: full names below `prefix` that newer files have → the older ones in the rest of the table
     nested: beginnings of full names in files of multimodal models, whose text part this is → in its own files
     zero_if_missing: parameters, by full name, that files may leave out because they are 0
@@ -244,6 +246,7 @@ class WeightNames:
     head: NameTable = field(default_factory=dict)
     prefix: str = ""
     ignored: tuple[str, ...] = ()
+    computed: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
     nested: Mapping[str, str] = field(default_factory=dict)
     zero_if_missing: tuple[str, ...] = ()
@@ -268,7 +271,7 @@ class WeightNames:
     def find(self, ours: str, *, prefixed: bool) -> tuple[Rule, list[str]]:
         """The rule of a parameter, and the full names of its tensors in the checkpoint.
 
-        Raises: KeyError: the table has no rule for it.
+        Raises: WeightsError: the recipe's table has no rule for it.
         """
         stem, _, leaf = ours.rpartition(".")
         for table, prefix in (
@@ -281,7 +284,9 @@ class WeightNames:
                     entry = table[pattern]
                     rule = Same(entry) if isinstance(entry, str) else entry
                     return rule, [prefix + theirs.format(**numbers) + tail for theirs in rule.stems]
-        raise KeyError(f"the recipe has no rule for its parameter {ours!r}")
+        raise WeightsError(
+            f"the recipe's table of weight names has no line for the parameter {ours}; add a line `{ours}  theirs`"
+        )
 
     def table_names(self, theirs: str, shape: Shape) -> tuple[StackedExperts | None, list[str]]:
         """The names in this table of a tensor in a file: its own, or the older ones that a newer name replaces.
@@ -310,8 +315,12 @@ class WeightNames:
 
     def is_ignored(self, theirs: str) -> bool:
         """Whether a name in a file is known to be no parameter."""
-        bare = theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
-        return _with_placeholders(theirs)[0] in self.ignored or _with_placeholders(bare)[0] in self.ignored
+        known = {*self.ignored, *self.computed}
+        return not known.isdisjoint(_with_placeholders(name)[0] for name in (theirs, self.without_prefix(theirs)))
+
+    def without_prefix(self, theirs: str) -> str:
+        """A name in a file without the prefix."""
+        return theirs.removeprefix(f"{self.prefix}.") if self.prefix else theirs
 
 
 def _with_placeholders(path: str) -> tuple[str, dict[str, str]]:

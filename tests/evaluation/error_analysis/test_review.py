@@ -86,6 +86,27 @@ def test_there_and_back(sheet: Path, delimiter: str, encoding: str, end: str) ->
     assert new == [row | ({"label": "love"} if row["id"] == first else {}) for row in rows if row["id"] != dropped]
 
 
+@pytest.mark.parametrize(
+    ("cell", "escaped"),
+    [
+        ("=1+1", "'=1+1"),
+        ("good film;=cmd|' /C calc'!A0;x", "good film;'=cmd|' /C calc'!A0;x"),
+        ('a;"=1"; -2\t@x\n+y', "a;'\"=1\";' -2\t'@x\n'+y"),
+        ("＝1;－2;＋3;＠4", "'＝1;'－2;'＋3;'＠4"),
+        ("  =1", "'  =1"),
+        ("plain; well - so, -1 + 2", "plain; well - so, -1 + 2"),
+        ("", ""),
+    ],
+)
+def test_no_cell_becomes_a_formula_where_semicolons_or_tabs_separate(cell: str, escaped: str) -> None:
+    assert escape_formula(cell) == escaped and unescape_formula(escaped) == cell
+
+
+@given(some.text(some.sampled_from("a'=;\t\n \"－")))
+def test_escaping_is_reverted(cell: str) -> None:
+    assert unescape_formula(escape_formula(cell)) == cell
+
+
 def test_words_there_and_back(tmp_path: Path) -> None:
     place = tmp_path / "sheet.csv"
     write_sheet(place, tagged())

@@ -37,6 +37,7 @@ from glassformer.tasks.metrics.metric import (
     Metric,
     PerplexityMetric,
     differences,
+    greater_is_better,
     intervals,
 )
 from glassformer.tasks.metrics.regression import RegressionMetric, RegressionScores
@@ -335,3 +336,14 @@ def test_what_is_not_defined_is_said() -> None:
     holds = np.eye(9, dtype=bool)[:1]
     (said,) = MultiLabelScores([f"k{i}" for i in range(9)], holds, holds).notes()
     assert "… (8 in all), and none was predicted to be: counts as 0" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "greater"),
+    [
+        *[(name, False) for name in ("loss", "eval_loss", "loss_mlm", "mae", "rmse", "word_error", "bits_per_token")],
+        *[(name, True) for name in ("accuracy", "f1", "bleu", "glossary", "wermut", "exact_match", "r2")],
+    ],
+)
+def test_the_direction_of_a_metric_is_in_its_name(name: str, greater: bool) -> None:
+    assert greater_is_better(name) == greater

@@ -43,7 +43,9 @@ NO_LABEL = "(none)"
 MAX_CELL_CHARACTERS = 32_000
 """Maximum characters in a cell of a spreadsheet."""
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_CELL_START = r"(?:^|(?<=[;\t\r\n]))"
+_FORMULA = r"""(?=['" ]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"""
+"""Where a cell begins, also where ; or a tab separates them, and what begins a formula, in full width as well."""
 
 
 # ------------------------------------------------------------------------------------------------------ out
@@ -106,13 +108,13 @@ def fingerprint(record: Prediction) -> str:
 
 
 def escape_formula(cell: str) -> str:
-    """Escape a cell that a spreadsheet would take for a formula; `unescape_formula` reverts it."""
-    return f"'{cell}" if _FORMULA.match(cell) else cell
+    """Escape a cell that a spreadsheet would take for a formula, or several cells; `unescape_formula` reverts it."""
+    return re.sub(_CELL_START + _FORMULA, "'", cell)
 
 
 def unescape_formula(cell: str) -> str:
     """Revert `escape_formula`."""
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+    return re.sub(f"{_CELL_START}'{_FORMULA}", "", cell)
 
 
 def label_cell(label: Any) -> str:

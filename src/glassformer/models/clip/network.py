@@ -45,6 +45,8 @@ class PooledTower(Network):
     Taps: final [B T D] · pooler_output [B D] · the fields of the projection
     """
 
+    NORMED_LAST = False
+
     def own_taps(self) -> tuple[str, ...]:
         return (*super().own_taps(), "pooler_output")
 
@@ -104,7 +106,7 @@ class Clip(Network):
             None if texts is None else self.text.pooled(texts, require_ids(batch)),
             None if images is None else self.vision.pooled(images),
         )
-        fields = {name: x for name in self.head.FIELDS if (x := output[name]) is not None}
+        fields = {name: x for name in self.head.FIELDS if (x := getattr(output, name)) is not None}
         tapped: dict[str, Tensor] = {name: self.tap(flow, name, x) for name, x in fields.items()}
         return replace(output, **tapped)  # type: ignore[arg-type]
 

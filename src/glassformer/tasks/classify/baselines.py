@@ -119,7 +119,7 @@ def vectors(body: Model, texts: Sequence[Text], pooling: str | None = None) -> n
 
     Raises: UnsupportedError: a model that makes no vectors of texts.
     """
-    outputs = [body.encode(side, pooling=pooling) for side in sides_of(texts)]
+    outputs: list[np.ndarray] = [body.encode(side, pooling=pooling) for side in sides_of(texts)]
     if len(outputs) == 1:
         return outputs[0]
     u, v = outputs

@@ -62,7 +62,7 @@ def name_of(value: object) -> str:
     if isinstance(value, (bool, int)):
         return str(value).lower()  # "true", as JSON and most tables write it
     if not isinstance(value, str) or not value.strip():
-        wanted = "a text or a whole number; for numbers that measure something, problem='regression'"
+        wanted = "a text or a whole number; where all are numbers and some have a fraction, the head predicts a number"
         raise DataError(f"the label is {safe_repr(value)}; a class is {wanted}")
     return value
 

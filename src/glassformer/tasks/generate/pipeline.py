@@ -15,14 +15,15 @@ import torch
 
 from glassformer.errors import ConfigError, DataError, nearest
 from glassformer.files import safe_repr
-from glassformer.generation.options import INSTEAD, GenerationOptions
+from glassformer.generation.arguments import override, without_unused
+from glassformer.generation.detokenizer import decode_continuation
+from glassformer.generation.foreign_options import INSTEAD
+from glassformer.generation.options import GenerationOptions
 from glassformer.model import Model
 from glassformer.tasks.generate.settings import (
     LENGTHS,
-    combined,
     direction,
     limits,
-    over,
     recommended,
     split_task,
 )
@@ -49,10 +50,10 @@ class Writing(Pipeline):
             raise ConfigError(f"prefix is {safe_repr(prefix)}; it must be a text, which stands before each input")
 
     def merged(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in over(options, self.options).items() if value is not None}
+        return {name: value for name, value in override(options, self.options).items() if value is not None}
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        settings = combined(options, recommended(self.model, self.task))
+        settings = without_unused(options, recommended(self.model, self.task))
         if settings.get("do_sample") and settings.get("seed") is not None and (len(batch) > 1 or first):
             # A draw belongs to a text, not to its place in a batch, so text i has a seed of its own.
             seeds = range(settings["seed"] + first, settings["seed"] + first + len(batch))
@@ -93,7 +94,7 @@ class Text2TextGeneration(Writing):
         texts_written: list[str] = (self.reader or self.model).generate(texts, **generate_kwargs)
         each = len(texts_written) // len(batch)
         return [
-            Results(self.RESULT(text) for text in texts_written[start : start + each])  # type: ignore[call-arg]
+            Results(self.RESULT(text) for text in texts_written[start : start + each])  # type: ignore[arg-type]
             for start in range(0, len(texts_written), each)
         ]
 
@@ -176,7 +177,7 @@ class TextGeneration(Writing):
         self.check(options)
         self.check_input(text)
         options = self.merged(options)
-        settings = combined(options, recommended(self.model, self.task))
+        settings = without_unused(options, recommended(self.model, self.task))
         ids = self._ids(text, settings)
         generate_kwargs = self.generate_options(settings, options, begun=len(ids))
         prompt = text if is_chat(text) else settings.get("prefix", "") + text
@@ -199,11 +200,11 @@ class TextGeneration(Writing):
     def _ids(self, text: Any, settings: Mapping[str, Any]) -> list[int]:
         tokenizer = self.model.tokenizer
         if is_chat(text):
-            return tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False)
-        return tokenizer.encode(settings.get("prefix", "") + text)
+            return list(tokenizer.encode(as_prompt(tokenizer, text), add_special_tokens=False))
+        return list(tokenizer.encode(settings.get("prefix", "") + text))
 
     def _continued(self, prompts: list[list[int]], generate_kwargs: Mapping[str, Any]) -> list[list[str]]:
-        """The new texts of each prompt, with the space before a first word, which a decoder alone would leave out."""
+        """The new texts of each prompt, with the space before a first word."""
         tokenizer = self.model.tokenizer
         width = max(map(len, prompts))
         if not min(map(len, prompts)):
@@ -216,13 +217,8 @@ class TextGeneration(Writing):
         each = len(texts_written) // len(prompts)
         continuations = []
         for number, prompt in enumerate(prompts):
-            before = tokenizer.decode(prompt, skip_special_tokens=True)
-            texts = []
-            for row in texts_written[number * each : (number + 1) * each]:
-                whole = tokenizer.decode(prompt + row, skip_special_tokens=True)
-                alone = not whole.startswith(before)  # as where the prompt ends within a character
-                texts.append(tokenizer.decode(row, skip_special_tokens=True) if alone else whole[len(before) :])
-            continuations.append(texts)
+            rows = texts_written[number * each : (number + 1) * each]
+            continuations.append([decode_continuation(tokenizer, prompt, row) for row in rows])
         return continuations
 
 

@@ -27,8 +27,6 @@ from glassformer.text.tokenizer import Tokenizer
 
 LENGTHS = ("max_new_tokens", "max_length", "min_new_tokens", "min_length")
 METHOD = ("do_sample", "num_beams", "num_beam_groups", "prefix")
-SAME = (("max_new_tokens", "max_length"), ("min_new_tokens", "min_length"))
-"""Two ways to say a length: of what is new, or of all."""
 NEW_TOKENS = 256
 """How far a pipeline writes where nobody says how far."""
 _TRANSLATION = re.compile(r"translation_([\w-]+?)_to_([\w-]+)")
@@ -48,23 +46,6 @@ def recommended(model: Model, task: str) -> dict[str, Any]:
         raise ConfigError("config.json: task_specific_params must be an object of objects, one for each task")
     settings_of_task |= {name: value for name, value in own.items() if name in settings_of_task}
     return {name: value for name, value in settings_of_task.items() if value is not None}
-
-
-def combined(requested: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked for, and of the recommended what goes with it."""
-    both = over(requested, own)
-    unused: set[str] = set()
-    if not both.get("do_sample"):
-        unused |= {*SAMPLING}
-    if both.get("num_beams", 1) == 1:
-        unused |= {*BEAMS, "num_beam_groups"}
-    return {name: value for name, value in both.items() if name in requested or name not in unused}
-
-
-def over(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that win over others: a length said in one way also over the same said in the other."""
-    gone = {other for pair in SAME for one, other in (pair, pair[::-1]) if one in options and other not in options}
-    return {**{name: value for name, value in others.items() if name not in gone}, **options}
 
 
 def limits(

@@ -17,6 +17,7 @@ Source: Efron, Bootstrap methods (1979).
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +35,8 @@ from glassformer.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from glassformer.tasks.microbatch import MicroBatch
 
-LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits", "bits_per_character", "bits_per_token", "wer", "cer", "mse"})
-"""Metrics of which less is better; of all others more is."""
+LOWER_IS_BETTER = re.compile(r"(.*_)?(loss|perplexity|bits|error|errors|wer|cer|mse|rmse|mae|distance)(_.*)?")
+"""Names of metrics of which less is better, `eval_loss` and `bits_per_token` too; of all others more is."""
 
 RESAMPLES = 1_000
 LEVEL = 0.95
@@ -47,7 +48,7 @@ AGREEMENT = 1e-9
 
 def greater_is_better(metric: str) -> bool:
     """Is a model better the higher this metric is?"""
-    return metric not in LOWER_IS_BETTER
+    return LOWER_IS_BETTER.fullmatch(metric.lower()) is None
 
 
 # -------------------------------------------------------------------------------------------- batch by batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_haystack(minilm: Path, stories: Path) -> None:
     assert search.run({"embedder": {"text": "fruit"}})["retriever"]["documents"][0].content == TEXTS[1]
     writer = Pipeline()
     writer.add_component("writer", GlassformerGenerator(str(stories), {"max_new_tokens": 8}))
-    again = Pipeline.loads(writer.dumps())
+    again = Pipeline.loads(writer.dumps(), allowed_modules=["glassformer.integrations.haystack"])
     whole = continued(stories, "Once upon a time", max_new_tokens=8)
     assert again.run({"writer": {"prompt": "Once upon a time"}}) == {"writer": {"replies": [whole]}}
 
@@ -143,6 +144,7 @@ def test_lm_eval_gives_the_numbers_of_its_own_model(stories: Path, monkeypatch: 
 def test_spacy(minilm: Path, vectors: np.ndarray) -> None:
     import spacy
 
+    import_module("glassformer.integrations.spacy")  # registers the component
     nlp = spacy.blank("en")
     nlp.add_pipe("glassformer", config={"model": str(minilm)})
     docs = list(nlp.pipe(TEXTS))
@@ -154,7 +156,8 @@ def test_spacy(minilm: Path, vectors: np.ndarray) -> None:
 def test_txtai(minilm: Path) -> None:
     from txtai import Embeddings
 
-    index = Embeddings(method="external", transform=glassformer.load(minilm).encode, content=True)
+    model = glassformer.load(minilm)
+    index = Embeddings(method="external", transform=lambda texts: model.encode(texts), content=True)
     index.index(TEXTS)
     assert index.search("fruit", 1)[0]["text"] == TEXTS[1]
 

@@ -1,0 +1,80 @@
+"""The logit filters that options ask for, in their order: scorers, rules, forced tokens, one's own, sampling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from glassformer.errors import ConfigError
+from glassformer.generation import filters
+from glassformer.generation.constrain import Constraint, grammar_of
+from glassformer.generation.filters import Filter
+from glassformer.generation.options import GenerationOptions, as_texts
+from glassformer.generation.scorer import shallow_fusion
+
+if TYPE_CHECKING:
+    from glassformer.generation.generator import Generator
+
+
+def logit_filters(
+    generator: Generator, prompts: Tensor, new_tokens: int, source: Tensor | None, options: GenerationOptions
+) -> list[Filter]:
+    """Logit filters in order of application: scorers, rules, forced tokens, one's own, then sampling filters.
+
+    Args: prompts: what rows begin with. [R, T] · source: encoder input, -1 where it is padding. [R, S]
+    """
+    defaults, prompt_length = generator.defaults.with_options(options), prompts.shape[1]
+    stop_ids = defaults.stop_ids
+    if options.forced_bos_token_id is not None and not generator.is_encoder_decoder:
+        raise ConfigError(
+            "forced_bos_token_id begins the answer of an encoder-decoder, and this model continues its prompt; "
+            "put the token at the end of the prompt"
+        )
+    result = [
+        shallow_fusion(scorer, weight, prompt_length=prompt_length)
+        for scorer, weight in options.scorers or ()
+        if weight
+    ]
+    result += _rules(generator, len(prompts), source, options)
+    _, minimum = options.new_tokens(prompt_length, defaults, new_tokens)
+    if minimum and stop_ids:
+        result.append(filters.suppress(stop_ids, before=prompt_length + minimum))
+    grammar = grammar_of(options) if options.is_constrained else None
+    if grammar is not None:
+        size, text = defaults.vocabulary, generator.tokenizer()
+        result.append(Constraint(grammar, text, vocabulary=size, prompt_length=prompt_length, stop_ids=stop_ids))
+    result += defaults.filters(prompt_length, answers=generator.is_encoder_decoder)
+    # A forced end would contradict a grammar, which allows the end only where the text matches.
+    if (last := defaults.token_ids("forced_eos_token_id")) and grammar is None:
+        result.append(filters.allow_only(last, at=prompt_length + new_tokens - 1))
+    result += [filters.of_caller(own, defaults.pad_id) for own in options.logits_processor or ()]
+    if options.do_sample:
+        # Beam sampling needs a candidate that is not a stop token.
+        result += filters.sampling_filters(options, 1 + len(stop_ids) if options.num_beams > 1 else 1)
+    return result
+
+
+def _rules(generator: Generator, prompts: int, source: Tensor | None, options: GenerationOptions) -> list[Filter]:
+    words = [list(word) for word in options.bad_words_ids or ()]
+    for text in as_texts(options.bad_words):
+        encoded = [generator.tokenizer().encode(space + text, add_special_tokens=False) for space in ("", " ")]
+        words += [word for word in encoded if word and word not in words]
+    rules: list[Filter] = []
+    if options.repetition_penalty not in (None, 1):
+        rules.append(filters.repetition_penalty(float(options.repetition_penalty or 1)))
+    if options.no_repeat_ngram_size:
+        rules.append(filters.no_repeat_ngrams(options.no_repeat_ngram_size))
+    if options.encoder_no_repeat_ngram_size and source is not None:
+        if generator.network.vocabulary != generator.network.target_vocabulary:
+            raise ConfigError(
+                "encoder_no_repeat_ngram_size looks for tokens of the source in the answer, and this model has "
+                "another vocabulary for each; leave it out"
+            )
+        rules.append(filters.no_repeat_ngrams(options.encoder_no_repeat_ngram_size, source=source))
+    if words:
+        rules.append(filters.ban_words(words))
+    if options.prefix_allowed_tokens_fn is not None:
+        by_prompt = filters.allow_by(options.prefix_allowed_tokens_fn, prompts)
+        rules.append(filters.of_caller(by_prompt, generator.defaults.with_options(options).pad_id))
+    return rules

@@ -1,0 +1,143 @@
+"""Auto classes: `AutoModelFor….from_pretrained(name)` loads a model with the head of a task, as `glassformer.load`.
+
+The classes of single families (`BertForMaskedLM`) are the same with the head of that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.files import read_json_object, safe_repr
+from glassformer.hf.configs import options_of
+from glassformer.model import Model, load
+from glassformer.models import FAMILIES
+from glassformer.models.resolve import find_family, text_part
+from glassformer.text.tokenizer import Tokenizer
+
+AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
+    "ForPreTraining": ("pre-training", "sentence-order-pre-training", "replaced-token-detection"),
+    "ForCausalLM": ("text-generation",),
+    "WithLMHead": ("text-generation", "fill-mask", "translation"),
+    "ForMaskedLM": ("fill-mask",),
+    "ForSeq2SeqLM": ("translation",),
+    "ForSequenceClassification": ("text-classification", "audio-classification"),
+    "ForTokenClassification": ("token-classification",),
+    "ForQuestionAnswering": ("question-answering",),
+    "ForDocumentQuestionAnswering": ("question-answering",),
+    "ForTableQuestionAnswering": ("table-question-answering",),
+    "ForNextSentencePrediction": ("next-sentence-prediction",),
+    "ForImageClassification": ("image-classification",),
+    "ForZeroShotImageClassification": ("zero-shot-image-classification",),
+    "ForAudioClassification": ("audio-classification",),
+    "ForAudioFrameClassification": ("audio-frame-classification",),
+    "ForCTC": ("automatic-speech-recognition",),
+    "ForSpeechSeq2Seq": ("automatic-speech-recognition",),
+    "ForTextEncoding": ("feature-extraction",),
+}
+"""What follows `AutoModel` in a class name → tasks of which a family has the first that it can."""
+
+
+class AutoModel:
+    """A model without a head, of any family; subclasses load it with the head of their task.
+
+    TASKS: the first of these that the family has; () = the body alone
+    FAMILY: the only family that is taken; None = any
+    """
+
+    TASKS: ClassVar[tuple[str, ...]] = ()
+    FAMILY: ClassVar[str | None] = None
+
+    def __new__(cls, config: Mapping[str, Any] | None = None) -> Model:  # type: ignore[misc] # as in the reference
+        if config is None:
+            raise ConfigError(
+                f"{cls.__name__}() makes no model; load one with {cls.__name__}.from_pretrained(folder), or give its "
+                "config"
+            )
+        return cls.from_config(config)
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path, *unnamed: Any, **keywords: Any) -> Model:
+        """Load a model folder, or a model of the Hub by name; keywords as those of `glassformer.load`.
+
+        Raises: UnsupportedError: the family has no head for this class. Else as `glassformer.load`.
+        """
+        if unnamed:
+            raise ConfigError(f"{cls.__name__}.from_pretrained takes one argument without a name, the model")
+        finding = {name: keywords[name] for name in _FINDING if name in keywords}
+        allow_pickle = bool(keywords.get("allow_pickle"))
+        folder = options_of(finding).find_folder(
+            name_or_folder, keywords.pop("revision", None), allow_pickle=allow_pickle
+        )
+        config = text_part(read_json_object(folder / "config.json", ConfigError))
+        for name in finding:
+            keywords.pop(name)
+        model: Model = load(folder, task=cls._task(config, folder), **keywords)
+        return model
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **keywords: Any) -> Model:
+        """A new model with random weights, in training mode."""
+        if not isinstance(config, Mapping):
+            raise ConfigError(f"the config is {safe_repr(config)}; give a dict, or AutoConfig.from_pretrained(folder)")
+        model = Model.from_config(config, task=cls._task(config, None))
+        dtype = options_of(keywords).dtype
+        return model if dtype is None else model.to(dtype)
+
+    @classmethod
+    def _task(cls, config: Mapping[str, Any], folder: Path | None) -> str:
+        """The task of this class in the family of a config."""
+        family = find_family(config, folder)
+        if cls.FAMILY is not None and family.model_type != cls.FAMILY:
+            raise UnsupportedError(
+                f"{cls.__name__} loads {cls.FAMILY!r} models, and this is a {family.model_type!r} model: use "
+                f"{family.architecture(family.tasks[0])} or an Auto class"
+            )
+        if not cls.TASKS:
+            return family.tasks[0]
+        for task in cls.TASKS:
+            if task in family.tasks:
+                return task
+        raise UnsupportedError(
+            f"{cls.__name__}: a {family.model_type!r} model has no head for {' or '.join(map(repr, cls.TASKS))}; it "
+            f"has: {', '.join(family.tasks)}"
+        )
+
+
+_FINDING = ("local_files_only", "cache_dir", "subfolder", "token", "use_auth_token", "force_download", "offline")
+
+
+class AutoTokenizer:
+    """The tokenizer of a model folder, or of a model of the Hub."""
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path, **keywords: Any) -> Tokenizer:
+        """Read a tokenizer; keywords that a `Tokenizer` has as attributes, such as `padding_side`, are set.
+
+        Raises: DataError, ConfigError: no such folder, no tokenizer in it, or no such attribute.
+        """
+        for name in ("use_fast", "tokenizer_type", "legacy", "from_slow", "clean_up_tokenization_spaces", "config"):
+            keywords.pop(name, None)
+        finding = {name: keywords.pop(name) for name in (*_FINDING, "trust_remote_code") if name in keywords}
+        folder = _tokenizer_folder(name_or_folder, keywords.pop("revision", None), finding)
+        config = folder / "config.json"
+        kind = read_json_object(config, ConfigError).get("model_type") if config.is_file() else None
+        tokenizer = Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None)
+        for name, value in keywords.items():
+            if not hasattr(tokenizer, name):
+                raise ConfigError(
+                    f"AutoTokenizer.from_pretrained takes no {safe_repr(name)}, and a tokenizer has no such attribute"
+                )
+            setattr(tokenizer, name, value)
+        return tokenizer
+
+
+def _tokenizer_folder(name_or_folder: str | Path, revision: str | None, finding: Mapping[str, Any]) -> Path:
+    """A folder with a tokenizer, which needs no config.json."""
+    if isinstance(name_or_folder, (str, Path)) and not finding.get("subfolder"):
+        folder = Path(name_or_folder)
+        if folder.is_dir():
+            return folder
+    return options_of(dict(finding)).find_folder(name_or_folder, revision, allow_pickle=False)

@@ -1,0 +1,140 @@
+"""Data collators: examples of a tokenizer to a batch of tensors, with their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError
+from glassformer.text.encoding import Encoding
+from glassformer.text.tokenizer import Tokenizer
+
+IGNORED = -100
+"""The label of a place that does not count."""
+
+LABELS = ("label", "label_ids", "labels")
+
+Examples = Sequence[Mapping[str, Any]]
+
+
+def default_data_collator(features: Examples, return_tensors: str = "pt") -> dict[str, Tensor]:
+    """Examples of equal lengths, stacked; `label` and `label_ids` become `labels`."""
+    renamed = {"label": "labels", "label_ids": "labels"}
+    return {
+        renamed.get(name, name): torch.as_tensor([each[name] for each in features])
+        for name in features[0]
+        if not isinstance(features[0][name], str)
+    }
+
+
+@dataclass
+class DataCollatorWithPadding:
+    """Pad examples to the longest of the batch.
+
+    tokenizer: pads · padding, max_length, pad_to_multiple_of: as of `tokenizer.pad`
+    """
+
+    tokenizer: Tokenizer
+    padding: bool | str = True
+    max_length: int | None = None
+    pad_to_multiple_of: int | None = None
+    return_tensors: str = "pt"
+
+    def __call__(self, features: Examples) -> Encoding:
+        own = [
+            {name: x for name, x in each.items() if name not in ("label", "label_ids", "labels")} for each in features
+        ]
+        batch = self.tokenizer.pad(
+            own,
+            padding=self.padding,
+            max_length=self.max_length,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            return_tensors="pt",
+        )
+        labels = self.labels(features, batch)
+        if labels is not None:
+            batch["labels"] = labels
+        return batch
+
+    def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
+        """The labels of a batch; None where the examples have none."""
+        name = next((name for name in LABELS if name in features[0]), None)
+        return None if name is None else torch.as_tensor([each[name] for each in features])
+
+    def rows(self, features: Examples, width: int | None, fill: int = IGNORED) -> Tensor | None:
+        """Labels of tokens, filled up on the tokenizer's side."""
+        if "labels" not in features[0] or features[0]["labels"] is None:
+            return None
+        rows = [list(each["labels"]) for each in features]
+        width = max(map(len, rows)) if width is None else width
+        left = self.tokenizer.padding_side == "left"
+        return torch.tensor(
+            [[fill] * (width - len(r)) * left + r + [fill] * (width - len(r)) * (not left) for r in rows]
+        )
+
+
+@dataclass
+class DataCollatorForTokenClassification(DataCollatorWithPadding):
+    """Pad examples and the labels of their tokens, whose padding does not count."""
+
+    label_pad_token_id: int = IGNORED
+
+    def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
+        return self.rows(features, batch["input_ids"].shape[1], self.label_pad_token_id)
+
+
+@dataclass
+class DataCollatorForSeq2Seq(DataCollatorWithPadding):
+    """Pad sources and targets; with a model, the decoder's inputs are the labels shifted right.
+
+    model: an encoder-decoder
+    """
+
+    model: Any = None
+    label_pad_token_id: int = IGNORED
+
+    def __call__(self, features: Examples) -> Encoding:
+        batch = super().__call__(features)
+        if self.model is not None and "labels" in batch:
+            from glassformer.call import decoder_inputs
+
+            batch["decoder_input_ids"] = decoder_inputs(self.model.network, batch["labels"], self.model.config)
+        return batch
+
+    def labels(self, features: Examples, batch: Encoding) -> Tensor | None:
+        return self.rows(features, None, self.label_pad_token_id)
+
+
+@dataclass
+class DataCollatorForLanguageModeling(DataCollatorWithPadding):
+    """Pad examples, and hide tokens for masked language modelling: 80 % masks, 10 % random tokens, 10 % as they are.
+
+    mlm: False = causal: the labels are the ids, without padding · mlm_probability: how many tokens are chosen
+    """
+
+    mlm: bool = True
+    mlm_probability: float = 0.15
+
+    def __post_init__(self) -> None:
+        if self.mlm and self.tokenizer.mask_token_id is None:
+            raise ConfigError("the tokenizer has no mask token; mlm=False makes examples for causal language modelling")
+
+    def labels(self, features: Examples, batch: Encoding) -> Tensor:
+        ids: Tensor = batch["input_ids"]
+        tokenizer = self.tokenizer
+        if not self.mlm:
+            return (
+                ids.masked_fill(ids == tokenizer.pad_token_id, IGNORED) if tokenizer.pad_token_id is not None else ids
+            )
+        assert tokenizer.mask_token_id is not None  # checked when the collator was made
+        special = torch.isin(ids, torch.tensor(sorted(tokenizer.all_special_ids)))
+        chosen = (torch.rand(ids.shape) < self.mlm_probability) & ~special
+        fate, labels = torch.rand(ids.shape), ids.masked_fill(~chosen, IGNORED)
+        random = torch.randint(len(tokenizer), ids.shape)
+        hidden = ids.masked_fill(chosen & (fate < 0.8), tokenizer.mask_token_id)
+        batch["input_ids"] = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), random, hidden)
+        return labels

@@ -1,0 +1,168 @@
+"""AutoProcessor, AutoImageProcessor, AutoFeatureExtractor: images and sounds to tensors, texts beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.audio import AudioProcessor
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import read_json_object
+from glassformer.hf.configs import options_of
+from glassformer.models.resolve import find_family, text_part
+from glassformer.text.encoding import Encoding
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.vision import ImageProcessor
+
+
+def _check_tensors(return_tensors: Any) -> None:
+    if return_tensors not in (None, "pt"):
+        raise ConfigError(f"return_tensors is {return_tensors!r}; a processor gives PyTorch tensors: 'pt'")
+
+
+def _encoding(tensors: dict[str, Any]) -> Encoding:
+    return Encoding(tensors, [], [])
+
+
+class ImageReader:
+    """An image processor, called as one of the reference library."""
+
+    def __init__(self, inner: ImageProcessor) -> None:
+        self.inner = inner
+
+    def __call__(self, images: Any, return_tensors: Any = None) -> Encoding:
+        """Images to `pixel_values` [N, channels, H, W]."""
+        _check_tensors(return_tensors)
+        return _encoding(self.inner(images))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write preprocessor_config.json."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self.inner.save(folder)
+
+
+class SoundReader:
+    """A feature extractor of sounds, called as one of the reference library."""
+
+    def __init__(self, inner: AudioProcessor) -> None:
+        self.inner = inner
+
+    @property
+    def sampling_rate(self) -> int:
+        return self.inner.sample_rate_hz
+
+    def __call__(
+        self, raw_speech: Any, sampling_rate: int | None = None, return_tensors: Any = None, padding: Any = True
+    ) -> Encoding:
+        """Samples to `input_values` [N, samples] or `input_features` [N, M, frames].
+
+        Args: sampling_rate: of the samples, which are converted to the model's · padding: sounds always are
+        """
+        _check_tensors(return_tensors)
+        return _encoding(self.inner(raw_speech, sampling_rate))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write preprocessor_config.json."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self.inner.save(folder)
+
+
+class Processor:
+    """A tokenizer with an image processor or a feature extractor.
+
+    tokenizer, image_processor, feature_extractor: None where the folder has none
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None, senses: ImageReader | SoundReader | None) -> None:
+        self.tokenizer = tokenizer
+        self.image_processor = senses if isinstance(senses, ImageReader) else None
+        self.feature_extractor = senses if isinstance(senses, SoundReader) else self.image_processor
+
+    def __call__(
+        self,
+        first: Any = None,
+        *,
+        text: Any = None,
+        images: Any = None,
+        audio: Any = None,
+        return_tensors: Any = "pt",
+        **options: Any,
+    ) -> Encoding:
+        """Texts, images or sounds to the inputs of the model; what comes first without a name is a text or a sound."""
+        if first is not None and self.image_processor is None:
+            audio = first
+        elif first is not None:
+            text = first
+        tensors: dict[str, Tensor] = {}
+        if text is not None:
+            tensors |= dict(self._tokenizer(text, return_tensors=return_tensors, padding=options.get("padding", False)))
+        if images is not None and self.image_processor is not None:
+            tensors |= dict(self.image_processor(images))
+        if audio is not None and isinstance(self.feature_extractor, SoundReader):
+            tensors |= dict(self.feature_extractor(audio, options.get("sampling_rate")))
+        if not tensors:
+            raise DataError("a processor needs text=, images= or audio= that its folder can read; got none")
+        return _encoding(tensors)
+
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise DataError(
+                "this processor has no tokenizer: its folder holds no tokenizer.json and no vocabulary files"
+            )
+        return self.tokenizer
+
+    def decode(self, *args: Any, **options: Any) -> Any:
+        """As of the tokenizer."""
+        return self._tokenizer.decode(*args, **options)
+
+    def batch_decode(self, *args: Any, **options: Any) -> Any:
+        """As of the tokenizer."""
+        return self._tokenizer.batch_decode(*args, **options)
+
+
+def _senses(folder: Path) -> ImageReader | SoundReader | None:
+    """What reads the pictures or sounds of the folder's family; None where it reads text alone."""
+    family = find_family(text_part(read_json_object(folder / "config.json", ConfigError)), folder)
+    if family.modality == "picture" and (images := ImageProcessor.find(folder)) is not None:
+        return ImageReader(images)
+    if family.modality == "sound" and (sounds := AudioProcessor.find(folder)) is not None:
+        return SoundReader(sounds)
+    return None
+
+
+def _folder(name_or_folder: str | Path, keywords: dict[str, Any]) -> Path:
+    keywords.pop("use_fast", None)
+    revision = keywords.pop("revision", None)
+    return options_of(keywords).find_folder(name_or_folder, revision, allow_pickle=False)
+
+
+class AutoProcessor:
+    """The processor of a model: what turns pictures, sounds and texts into its inputs."""
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path, **keywords: Any) -> Any:
+        """Read a processor. Returns: a `Processor`, or the tokenizer of a model that reads text alone."""
+        folder = _folder(name_or_folder, keywords)
+        tokenizer, senses = Tokenizer.find(folder), _senses(folder)
+        return tokenizer if senses is None and tokenizer is not None else Processor(tokenizer, senses)
+
+
+class AutoFeatureExtractor:
+    """The feature extractor of a model of sounds, or the image processor of one of pictures."""
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path, **keywords: Any) -> Any:
+        """Read it. Raises: DataError: the folder has none."""
+        folder = _folder(name_or_folder, keywords)
+        if (senses := _senses(folder)) is None:
+            raise DataError(
+                f"{folder}: holds no preprocessor_config.json; a model of text has a tokenizer: AutoTokenizer"
+            )
+        return senses
+
+
+class AutoImageProcessor(AutoFeatureExtractor):
+    """The image processor of a model."""

@@ -1,0 +1,197 @@
+"""Keywords of `load` by the names of Hugging Face transformers: mapped to ours, accepted, or refused.
+
+    load(name, torch_dtype="float16", device_map="auto", num_labels=3, hidden_dropout_prob=0.0)
+
+Any other keyword is a key of `config.json` to override, if the family reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.edge import device_of, dtype_of
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.files import safe_repr
+from glassformer.hub import resolve
+from glassformer.models import FAMILIES
+from glassformer.models._config import IGNORED_KEYS
+from glassformer.models._keys import Keys
+from glassformer.weights.header import read_file_header
+
+ACCEPTED = frozenset(
+    "low_cpu_mem_usage ignore_mismatched_sizes use_safetensors weights_only force_download resume_download proxies "
+    "mirror use_fast _fast_init torchscript from_tf from_flax use_auth_token token".split()
+)
+"""Keywords that change nothing here, or whose value False changes nothing."""
+
+ATTENTION = (None, "eager", "sdpa")
+
+REFUSED: Mapping[str, str] = {
+    "trust_remote_code": "code of a model repository is never run; a family that is not supported needs a recipe "
+    "(docs/adding-a-family.md), one that is needs no such code: leave it out",
+    "quantization_config": "load the model and call model.prepare('int8')",
+    "load_in_8bit": "load the model and call model.prepare('int8')",
+    "load_in_4bit": "8 bits are the least: load the model and call model.prepare('int8')",
+    "output_loading_info": "model.report says what became of every tensor",
+    "from_tf": "TensorFlow checkpoints are not read; convert the folder to safetensors first",
+    "from_flax": "Flax checkpoints are not read; convert the folder to safetensors first",
+    "max_memory": "a model is held by one device: device='cuda'",
+    "offload_folder": "a model is held by one device: device='cuda'",
+    "state_dict": "load the folder, then call model.load_state_dict(…)",
+    "gguf_file": "convert the folder to safetensors first",
+}
+"""Keyword → why it is refused, or what to write instead; None and False are taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """What `load` was asked for, by our own names.
+
+    overrides: keys of the config · unknown: those of them that were given as keywords, to be checked with the family's
+    """
+
+    dtype: torch.dtype | None
+    device: torch.device
+    offline: bool
+    overrides: Mapping[str, Any]
+    unknown: tuple[str, ...] = ()
+    subfolder: str = ""
+    cache_folder: Path | None = None
+    token: str | bool | None = field(default=None, repr=False)
+
+    @classmethod
+    def read(
+        cls, keywords: Mapping[str, Any], *, dtype: Any, device: Any, offline: bool, overrides: Any
+    ) -> LoadOptions:
+        """Map the reference library's keywords to options.
+
+        Raises: ConfigError: a value that is not allowed, or two names of one thing.
+            UnsupportedError: what is not done, with what to write instead.
+        """
+        rest = dict(keywords)
+        _refuse(rest)
+        if "torch_dtype" in rest:
+            dtype = _one_of("dtype", dtype, "torch_dtype", rest.pop("torch_dtype"))
+        if "device_map" in rest:
+            device = _one_of("device", device, "device_map", _device(rest.pop("device_map")))
+        if (attention := rest.pop("attn_implementation", None)) not in ATTENTION:
+            raise UnsupportedError(
+                f"attn_implementation is {safe_repr(attention)}; torch's own fused attention is used ('sdpa'), and "
+                "computed step by step where a tape listens ('eager'): leave it out"
+            )
+        config, cache = rest.pop("config", None), rest.pop("cache_dir", None)
+        offline = bool(rest.pop("local_files_only", False)) or offline
+        subfolder = rest.pop("subfolder", None) or ""
+        for name, value in (("cache_dir", cache), ("subfolder", subfolder)):
+            if not (value is None or isinstance(value, (str, Path))):
+                raise ConfigError(f"{name} is {safe_repr(value)}; it must be the path of a folder")
+        given = {key: value for key, value in rest.items() if key not in ACCEPTED}
+        if given.get("num_labels") is not None:
+            given.setdefault("id2label", None)
+            given.setdefault("label2id", None)
+        return cls(
+            dtype=dtype_of(None if dtype == "auto" else dtype),
+            device=device_of(device),
+            offline=offline,
+            overrides={**_config(config), **(overrides or {}), **given},
+            unknown=tuple(given),
+            subfolder=str(subfolder),
+            cache_folder=None if cache is None else Path(cache),
+            token=rest.get("token", rest.get("use_auth_token")),
+        )
+
+    def override(self, config: Mapping[str, Any], call: Any) -> dict[str, Any]:
+        """The config of a folder with the keys that the caller overrides.
+
+        Args: call: the function that took them; its own keywords may be meant by one that is no key
+        Raises: ConfigError: a keyword that is no key of the config.
+        """
+        kind = str(config.get("model_type"))
+        keys = getattr(FAMILIES[kind].spec, "keys", None) if kind in FAMILIES else None
+        known = {*config, *IGNORED_KEYS}
+        if isinstance(keys, Keys):
+            known |= {name for entry in keys.keys.values() for name in entry.spellings} | {*keys.fixed}
+            known |= {*keys.unused.split()}
+        own = [p.name for p in signature(call).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
+        for name in self.unknown:
+            if name not in known:
+                raise ConfigError(
+                    f"load(…) takes no {safe_repr(name)}, and it is no key of a {kind!r} model's config"
+                    f"{nearest(name, [*own, *known])}"
+                )
+        return {**config, **self.overrides}
+
+    def find_folder(self, name_or_folder: str | Path, revision: str | None, *, allow_pickle: bool) -> Path:
+        """The model folder of a name or path, downloaded where it has to be.
+
+        Raises: DataError: there is none. ConfigError: it holds no config.json.
+        """
+        if not isinstance(name_or_folder, (str, Path)):
+            raise DataError(
+                f"the model is {safe_repr(name_or_folder)}; give a folder, or a name on the Hub such as 'org/name'"
+            )
+        folder = resolve(
+            name_or_folder,
+            revision=revision,
+            offline=self.offline,
+            allow_pickle=allow_pickle,
+            cache_folder=self.cache_folder,
+            token=self.token,
+            check=read_file_header,
+        )
+        folder = folder / self.subfolder if self.subfolder else folder
+        if not os.path.lexists(folder / "config.json"):
+            raise ConfigError(
+                f"{folder}: holds no config.json; give a model folder in the Hugging Face layout: config.json, "
+                "model.safetensors, and tokenizer.json or vocabulary files"
+            )
+        return folder
+
+
+def _refuse(rest: dict[str, Any]) -> None:
+    for name, instead in REFUSED.items():
+        if rest.pop(name, None) not in (None, False):
+            raise UnsupportedError(f"load(…) takes no {name}: {instead}")
+    if rest.get("use_safetensors") is False:
+        raise ConfigError(
+            "use_safetensors=False asks for pickle files, which can run any code: allow_pickle=True reads "
+            "them in a sandboxed child process, where there is no safetensors file"
+        )
+
+
+def _one_of(name: str, value: Any, theirs: str, given: Any) -> Any:
+    if value is not None and given is not None and value != given:
+        raise ConfigError(f"{name} = {safe_repr(value)} and {theirs} = {safe_repr(given)} are two names of one thing")
+    return given if value is None else value
+
+
+def _device(device_map: Any) -> Any:
+    """The one device of a device map."""
+    if isinstance(device_map, Mapping):
+        if set(device_map) != {""}:
+            raise UnsupportedError(
+                f"device_map is {safe_repr(device_map)}; a model is held by one device: give device_map='auto' or "
+                "{'': 'cuda:0'}"
+            )
+        device_map = device_map[""]
+    if isinstance(device_map, int) and not isinstance(device_map, bool):
+        return f"cuda:{device_map}"
+    one = ("balanced", "balanced_low_0", "sequential")
+    return "auto" if device_map in one else device_map
+
+
+def _config(config: Any) -> Mapping[str, Any]:
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        return {key: value for key, value in config.items() if key != "architectures"}
+    raise DataError(
+        f"config is {safe_repr(config)}; it must be a config: AutoConfig.from_pretrained(folder), or a dict"
+    )

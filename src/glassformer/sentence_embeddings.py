@@ -1,0 +1,285 @@
+"""Sentence embeddings of a model, with the names of sentence-transformers: encode, similarity, and rankings of pairs.
+
+    model.encode(["one text", "another"])                     vectors, one a text, as the model's folder pools them
+    model.encode_query("who wrote Emma?")                     with the folder's prompt for queries
+    model.similarity(queries, documents)                      as the model was trained to compare: cosine, mostly
+    model.rank("who wrote Emma?", documents, top_k=3)         a cross-encoder reads each pair
+
+Sources: Reimers and Gurevych 2019, "Sentence-BERT"; Nogueira and Cho 2019, "Passage Re-ranking with BERT".
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.deprecation import warn_former
+from glassformer.engine.batching import plan_batches
+from glassformer.engine.encoder import encode as encode_texts
+from glassformer.engine.encoder import token_states
+from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.files import safe_repr
+from glassformer.pretrained import PretrainedModel
+
+COMPUTE = ("fp32", "fp16", "bf16", "int8")
+QUANTIZED = ("float32", "int8", "uint8", "binary", "ubinary")
+PROMPTS_OF_DOCUMENTS = ("document", "passage", "corpus")
+PAIR_TOKENS = 4_096
+"""Tokens of a batch of pairs, padding included."""
+
+SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # [n, D], [m, D] → [n, m]
+    "cosine": lambda a, b: torch.nn.functional.normalize(a, dim=-1) @ torch.nn.functional.normalize(b, dim=-1).T,
+    "dot": lambda a, b: a @ b.T,
+    "euclidean": lambda a, b: -torch.cdist(a, b),
+    "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
+}
+
+PAIR_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "softmax": lambda x: x.softmax(-1),
+    "none": lambda x: x,
+}
+"""What becomes of the logits of pairs."""
+
+
+class SentenceEncoder(PretrainedModel):
+    """What a model does with whole texts: vectors of them, how near these are, and scores of pairs."""
+
+    def encode(
+        self,
+        texts: str | Iterable[str],
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        output_value: str = "sentence_embedding",
+        precision: str = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        compute: str | None = None,
+        device: Any = None,
+        pool: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Sentence embeddings: texts to vectors, fast, pooled and normalised as the model's folder says.
+
+        Args:
+            texts: one text, or several: a list, a column of a table, a generator.
+            prompt, prompt_name: put before each text: itself, or by its name in the folder
+            batch_size: no effect; batches are cut by tokens · show_progress_bar: None = of long lists, on a terminal
+            output_value: "sentence_embedding", or "token_embeddings": the states of a text's tokens. [T, D] each
+            precision: of the vectors: "float32", or quantized: "int8", "uint8", "binary", "ubinary"; see `quantized`
+            convert_to_tensor: a tensor on the model's device, instead of an array · convert_to_numpy: False = a list
+                of tensors
+            normalize_embeddings: to unit length · truncate_dim: the first so many dimensions (Matryoshka)
+            compute: the weights' precision in this call: "fp32", "fp16", "bf16", "int8"; `prepare` keeps it
+            options: `pooling`, `truncate`, `batch_tokens` of `glassformer.engine.encoder.encode`
+        Returns: float32. [N, D] for N texts, [0, D] for none; [D] for a single string.
+        Raises: DataError: no texts. ConfigError: options out of range. UnsupportedError: a model of several stacks.
+        """
+        _refuse(pool, device, output_value)
+        compute, precision = _compute_and_precision(compute, precision)
+        settings = self._pooling_of_call(truncate_dim, normalize=normalize_embeddings)
+        named = {"prompt": prompt, "prompt_name": prompt_name, "progress": show_progress_bar, **options}
+        listed = [texts] if isinstance(texts, str) else texts
+        if output_value == "token_embeddings":
+            tokens = self._token_embeddings(listed, settings, prompt, prompt_name)
+            return tokens[0] if isinstance(texts, str) else tokens
+        vectors: Any = self._embed(listed, settings, compute, named)
+        vectors = vectors if precision == "float32" else quantized(vectors, precision)
+        if convert_to_tensor:
+            vectors = torch.from_numpy(vectors).to(self.device)
+        elif not convert_to_numpy:
+            vectors = list(torch.from_numpy(vectors))
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    def _pooling_of_call(self, truncate_dim: int | None, *, normalize: bool) -> PoolingSettings:
+        settings = self.pooling
+        if not isinstance(settings, PoolingSettings):
+            settings = read_pooling_settings(settings, self.network.POOLING)  # says what is wrong with the folder
+        size = settings.truncate_dim if truncate_dim is None else truncate_dim
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise ConfigError(f"truncate_dim is {safe_repr(size)}; it must be a whole number from 1 up")
+        return replace(settings, truncate_dim=size, normalise_last=normalize)
+
+    def _embed(
+        self, texts: Iterable[str], settings: PoolingSettings, compute: str | None, options: Mapping[str, Any]
+    ) -> np.ndarray:
+        vectors = encode_texts(self.network, self.tokenizer, texts, settings, precision=compute, **options)
+        self._check_nan(torch.from_numpy(vectors))
+        return vectors
+
+    def _check_nan(self, output: Tensor | None) -> None:
+        """Overridden by what warns of NaN."""
+
+    def _token_embeddings(
+        self, texts: Iterable[str], settings: PoolingSettings, prompt: str | None, prompt_name: str | None
+    ) -> list[Tensor]:
+        states = token_states(self.network, self.tokenizer, texts, settings, settings.prompt(prompt, prompt_name))
+        return [torch.from_numpy(x).to(self.device) for x in states]
+
+    def encode_query(self, texts: str | Iterable[str], **options: Any) -> Any:
+        """`encode` with the folder's prompt for queries, if it has one."""
+        return self.encode(texts, **self._with_prompt(("query",), options))
+
+    def encode_document(self, texts: str | Iterable[str], **options: Any) -> Any:
+        """`encode` with the folder's prompt for documents, if it has one."""
+        return self.encode(texts, **self._with_prompt(PROMPTS_OF_DOCUMENTS, options))
+
+    def _with_prompt(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+        prompts = self.pooling.prompts if isinstance(self.pooling, PoolingSettings) else {}
+        name = next((name for name in names if name in prompts), None)
+        given = options.get("prompt") is not None or options.get("prompt_name") is not None
+        return options if name is None or given else {**options, "prompt_name": name}
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """How the folder compares vectors: "cosine" unless it says otherwise."""
+        return self.pooling.similarity if isinstance(self.pooling, PoolingSettings) else "cosine"
+
+    def similarity(self, a: Any, b: Any) -> Tensor:
+        """How near vectors are, each of `a` to each of `b`, greater is nearer. [n, D], [m, D] → [n, m]"""
+        return SIMILARITIES[self.similarity_fn_name](_matrix(a), _matrix(b))
+
+    def similarity_pairwise(self, a: Any, b: Any) -> Tensor:
+        """How near vectors are, in pairs. [n, D], [n, D] → [n]"""
+        left, right = _matrix(a), _matrix(b)
+        if left.shape != right.shape:
+            raise ConfigError(f"pairs need as many vectors on both sides; got {list(left.shape)}, {list(right.shape)}")
+        compare = SIMILARITIES[self.similarity_fn_name]
+        return torch.stack([compare(x[None], y[None])[0, 0] for x, y in zip(left, right, strict=True)])
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """D of the vectors that `encode` gives."""
+        return self._pooling_of_call(None, normalize=False).dimension(self.network.width)
+
+    get_embedding_dimension = get_sentence_embedding_dimension
+
+    @property
+    def max_seq_length(self) -> int | None:
+        """Tokens of a text at most, special ones included; what is longer is cut. None = no limit."""
+        limits = (self._pooling_of_call(None, normalize=False).max_tokens, self.network.max_tokens)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    # ------------------------------------------------------------------------------------------- cross-encoders
+
+    def score(self, pairs: Sequence[Sequence[str]], *, activation: str | None = None) -> np.ndarray:
+        """Scores of pairs of texts, by a classifier that reads both (cross-encoder).
+
+        Args: activation: "sigmoid", "none" or, of several labels, "softmax"; None = sigmoid of a single label, else the
+            logits
+        Returns: float32. [N] of a single label, else [N, labels]; a number for one pair of strings.
+        Raises: UnsupportedError: the model has no such head. DataError: something that is no pair.
+        """
+        if self.task != "text-classification":
+            raise UnsupportedError(
+                f"pairs are scored by a model for text-classification; this one was loaded for {self.task!r}"
+            )
+        one = len(pairs) == 2 and all(isinstance(text, str) for text in pairs)
+        rows = [cast("Sequence[str]", pairs)] if one else list(pairs)
+        for number, pair in enumerate(rows):
+            if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+                raise DataError(f"pair {number} is {safe_repr(pair)}; it must be two texts")
+        logits = self._pair_logits([(pair[0], pair[1]) for pair in rows])
+        scores = _activated(logits, activation)
+        return cast("np.ndarray", scores[0] if one else scores)
+
+    def _pair_logits(self, pairs: list[tuple[str, str]]) -> Tensor:
+        """The head's logits for each pair. [N, labels]"""
+        if not pairs:
+            return torch.zeros(0, max(1, len(self.config.get("id2label") or ())))
+        limit = min(x for x in (self.network.max_tokens, self.tokenizer.model_max_length, 2**20) if x is not None)
+        lengths = [sum(map(len, pair)) for pair in pairs]  # of characters: near enough to sort by
+        rows: dict[int, Tensor] = {}
+        for batch in plan_batches(lengths, 4 * PAIR_TOKENS):
+            left, right = ([pairs[i][side] for i in batch] for side in (0, 1))
+            inputs = self.tokenizer(left, right, padding=True, truncation=True, max_length=limit, return_tensors="pt")
+            read = {name: x.to(self.device) for name, x in inputs.items()}
+            with torch.inference_mode():
+                logits = self(**read).logits
+            rows.update(zip(batch, logits.float().cpu(), strict=True))
+        return torch.stack([rows[i] for i in range(len(pairs))])
+
+    def rank(
+        self, query: str, documents: Sequence[str], *, top_k: int | None = None, return_documents: bool = False
+    ) -> list[dict[str, Any]]:
+        """Documents by how well they answer a query, the best first: {"corpus_id", "score"}, and "text" if asked.
+
+        Raises: as `score`; UnsupportedError: the head has several labels.
+        """
+        scores = self.score([(query, document) for document in documents])
+        if scores.ndim > 1:
+            raise UnsupportedError(f"a ranking needs one score a pair; this model has {scores.shape[1]} labels")
+        order = np.argsort(-scores, kind="stable")[:top_k]
+        texts = [{"text": documents[i]} if return_documents else {} for i in order]
+        return [{"corpus_id": int(i), "score": float(scores[i]), **text} for i, text in zip(order, texts, strict=True)]
+
+
+def _refuse(pool: Any, device: Any, output_value: str) -> None:
+    """Raises: UnsupportedError, ConfigError: arguments that are said elsewhere here, or are none that there is."""
+    if output_value not in ("sentence_embedding", "token_embeddings"):
+        raise ConfigError(
+            f"output_value is {safe_repr(output_value)}; it must be 'sentence_embedding' or 'token_embeddings'"
+        )
+    if pool is not None:
+        raise UnsupportedError("pool= would start processes; one uses all cores already: leave it out")
+    if device is not None:
+        raise ConfigError("device= is said once: model.to(device), or load(…, device=…)")
+
+
+def _compute_and_precision(compute: str | None, precision: str) -> tuple[str | None, str]:
+    """The weights' precision and the vectors'; before, `precision` was the weights'."""
+    if precision in ("fp32", "fp16", "bf16"):
+        warn_former(f"encode(precision={precision!r})", f"encode(compute={precision!r})")
+        compute, precision = precision, "float32"
+    if precision not in QUANTIZED:
+        raise ConfigError(
+            f"precision is {safe_repr(precision)}{nearest(str(precision), QUANTIZED)}; allowed: {', '.join(QUANTIZED)}"
+        )
+    if compute is not None and compute not in COMPUTE:
+        raise ConfigError(f"compute is {safe_repr(compute)}; allowed: {', '.join(COMPUTE)}")
+    return compute, precision
+
+
+def quantized(vectors: np.ndarray, precision: str) -> np.ndarray:
+    """Quantized vectors: fewer bytes for an index, at some cost in accuracy. [N, D]
+
+    Args: precision: "int8", "uint8": 256 steps between the extremes of each dimension of these vectors; "binary",
+        "ubinary": whether a number is above 0, eight of them in a byte [N, D / 8]
+    """
+    if precision in ("binary", "ubinary"):
+        packed = np.packbits(vectors > 0, axis=-1)
+        return packed if precision == "ubinary" else (packed.astype(np.int16) - 128).astype(np.int8)
+    if len(vectors) < 100:
+        warnings.warn(
+            f"the range of each dimension is that of {len(vectors)} vectors; quantize 100 or more together",
+            stacklevel=3,
+        )
+    low = vectors.min(axis=0, keepdims=True) if len(vectors) else np.zeros((1, vectors.shape[1]))
+    step = np.maximum((vectors.max(axis=0, keepdims=True) if len(vectors) else low) - low, 1e-12) / 255
+    steps = (vectors - low) / step
+    return steps.astype(np.uint8) if precision == "uint8" else (steps - 128).astype(np.int8)
+
+
+def _activated(logits: Tensor, activation: str | None) -> np.ndarray:
+    single = logits.shape[-1] == 1
+    name = activation or ("sigmoid" if single else "none")
+    if name not in PAIR_ACTIVATIONS:
+        raise ConfigError(f"activation is {safe_repr(activation)}; allowed: {', '.join(PAIR_ACTIVATIONS)}")
+    scores = PAIR_ACTIVATIONS[name](logits)
+    return np.asarray(scores[:, 0] if single else scores)
+
+
+def _matrix(vectors: Any) -> Tensor:
+    x = vectors if isinstance(vectors, Tensor) else torch.as_tensor(np.asarray(vectors))
+    return (x[None] if x.dim() == 1 else x).float()

@@ -1,0 +1,174 @@
+"""Sentence embeddings have the numbers of sentence-transformers, whichever of both has written the folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer
+from glassformer import ConfigError, DataError, Model, UnsupportedError
+from glassformer.sentence_embeddings import quantized
+from tests.e2e.tiny_models import make_folder
+
+TEXTS = ["time flies like an arrow", "fruit flies", "a banana . " * 9]
+PROMPTS = {"query": "fruit ", "passage": "a "}
+
+
+def tiny_folder(folder: Path, **changes: Any) -> Path:
+    make_folder(folder, "bert", task="feature-extraction", **changes)
+    settings = {"pad_token": "[PAD]", "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 12}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def theirs(folder: Path, steps: str) -> Any:
+    """A model of sentence-transformers with these steps behind the tiny body."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    torch.manual_seed(0)
+    body = modules.Transformer(str(tiny_folder(folder)))
+    chain: list[Any] = [body, modules.Pooling(8, pooling_mode=("mean", "max") if "two" in steps else "mean")]
+    width = 16 if "two" in steps else 8
+    if "dense" in steps:
+        chain.append(modules.Dense(width, 6))
+        width = 6
+    if "norm" in steps:
+        chain.append(modules.LayerNorm(width))
+        torch.nn.init.normal_(chain[-1].norm.weight)
+    if "unit" in steps:
+        chain.append(modules.Normalize())
+    prompted = {"prompts": dict(PROMPTS), "default_prompt_name": "query"} if "prompts" in steps else {}
+    size = {"truncate_dim": 5} if "short" in steps else {}
+    return SentenceTransformer(modules=chain, device="cpu", similarity_fn_name="dot", **prompted, **size)
+
+
+@pytest.mark.parametrize(
+    "steps", ["", "two, unit", "dense, norm, unit", "two, dense, prompts", "dense, short, prompts"]
+)
+def test_folders_go_both_ways(steps: str, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    reference = theirs(tmp_path / "body", steps)
+    reference.save(str(tmp_path / "theirs"))
+    model = glassformer.load(tmp_path / "theirs")
+    expected = reference.encode(TEXTS)
+    np.testing.assert_allclose(quietly(model, TEXTS), expected, atol=1e-5)
+    assert model.get_sentence_embedding_dimension() == expected.shape[1]
+    assert model.similarity_fn_name == "dot"
+    if "prompts" in steps:
+        np.testing.assert_allclose(model.encode_query(TEXTS[0]), reference.encode_query(TEXTS[0]), atol=1e-5)
+        np.testing.assert_allclose(model.encode_document(TEXTS[0]), reference.encode_document(TEXTS[0]), atol=1e-5)
+
+    model.save_pretrained(tmp_path / "ours")
+    np.testing.assert_array_equal(quietly(glassformer.load(tmp_path / "ours"), TEXTS), quietly(model, TEXTS))
+    again = SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    np.testing.assert_allclose(again.encode(TEXTS), expected, atol=1e-5)
+
+
+def quietly(model: Model, texts: list[str], **options: Any) -> np.ndarray:
+    """The long text is cut to the limit of the folder, with a warning."""
+    with pytest.warns(UserWarning, match="1 of 3 texts were cut to 12 tokens"):
+        return model.encode(texts, **options)  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return glassformer.load(tiny_folder(tmp_path_factory.mktemp("bert")))
+
+
+def test_the_keywords_of_the_field(model: Model) -> None:
+    short = TEXTS[:2]
+    vectors = model.encode(short)
+    assert np.array_equal(model.encode(short, batch_size=1, show_progress_bar=False), vectors)
+    tensor = model.encode(short, convert_to_tensor=True)
+    assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), vectors)
+    listed = model.encode(short, convert_to_numpy=False)
+    assert isinstance(listed, list) and torch.equal(listed[1], tensor[1])
+    unit = model.encode(short, normalize_embeddings=True, truncate_dim=3)
+    np.testing.assert_allclose(unit, vectors[:, :3] / np.linalg.norm(vectors[:, :3], axis=1, keepdims=True), atol=1e-6)
+    tokens = model.encode(short, output_value="token_embeddings")
+    assert [x.shape[0] for x in tokens] == [7, 4]
+    np.testing.assert_allclose(tokens[0].mean(0), vectors[0], atol=1e-6)
+    assert np.array_equal(model.encode(iter(short)), vectors) and model.encode(short[0]).shape == (8,)
+
+
+def test_columns_are_lists_and_tables_are_refused(model: Model) -> None:
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    expected = model.encode(TEXTS[:2])
+    frame = pandas.DataFrame({"text": TEXTS[:2]})
+    table = arrow.table({"text": TEXTS[:2]})
+    for column in (frame["text"], table["text"], table["text"].chunk(0), np.array(TEXTS[:2]), tuple(TEXTS[:2])):
+        assert np.array_equal(model.encode(column), expected)
+    for whole in (frame, table):
+        with pytest.raises(DataError, match=r"a table, .*; give one of its columns"):
+            model.encode(whole)
+
+
+def test_what_is_computed_narrowly_leaves_the_model_as_it_was(model: Model) -> None:
+    exact = model.encode(TEXTS[:2])
+    narrow = model.encode(TEXTS[:2], compute="int8")
+    assert not np.array_equal(narrow, exact) and np.array_equal(model.encode(TEXTS[:2]), exact)
+    with pytest.warns(DeprecationWarning, match="compute='bf16'"):
+        assert not np.array_equal(model.encode(TEXTS[:2], precision="bf16"), exact)
+
+
+@pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
+def test_quantized_vectors_are_those_of_the_field(precision: str) -> None:
+    from sentence_transformers.util.quantization import quantize_embeddings
+
+    vectors = np.random.default_rng(0).normal(size=(120, 16)).astype(np.float32)
+    ours, expected = quantized(vectors, precision), quantize_embeddings(vectors, precision)
+    assert ours.dtype == expected.dtype and ours.shape == expected.shape
+    assert np.abs(ours.astype(int) - expected.astype(int)).max() <= (1 if "int8" in precision else 0)
+
+
+def test_similarity(model: Model) -> None:
+    vectors = model.encode(TEXTS[:2])
+    cosine = vectors @ vectors.T / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)
+    np.testing.assert_allclose(model.similarity(vectors, vectors), cosine, atol=1e-6)
+    np.testing.assert_allclose(
+        model.similarity_pairwise(vectors, vectors[::-1].copy()), cosine[[0, 1], [1, 0]], atol=1e-6
+    )
+
+
+def test_a_cross_encoder_scores_and_ranks_as_theirs(tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    folder = tiny_folder(tmp_path / "one")
+    make_folder(tmp_path / "pairs", "bert", task="text-classification", num_labels=1, id2label={"0": "LABEL_0"})
+    (tmp_path / "pairs" / "tokenizer_config.json").write_text((folder / "tokenizer_config.json").read_text())
+    model, reference = glassformer.load(tmp_path / "pairs"), CrossEncoder(str(tmp_path / "pairs"), device="cpu")
+    pairs = [(TEXTS[0], "fruit"), ("a", TEXTS[1]), ("time", "banana")]
+    np.testing.assert_allclose(model.score(pairs), reference.predict(pairs), atol=1e-5)
+    assert model.score(pairs[0]) == pytest.approx(float(model.score(pairs)[0]), abs=1e-6)
+    ours = model.rank("time", [*TEXTS[:2], "a"], top_k=2, return_documents=True)
+    expected = reference.rank("time", [*TEXTS[:2], "a"], top_k=2, return_documents=True)
+    for one, other in zip(ours, expected, strict=True):
+        assert one["text"] == other["text"] and one["score"] == pytest.approx(float(other["score"]), abs=1e-5)
+    with pytest.raises(DataError, match="pair 1 is"):
+        model.score([("a", "b"), "ab"])
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"precision": "int4"}, ConfigError, "precision is 'int4'.*allowed: float32"),
+        ({"compute": "int4"}, ConfigError, "compute is 'int4'"),
+        ({"truncate_dim": 0}, ConfigError, "truncate_dim is 0"),
+        ({"output_value": "tokens"}, ConfigError, "output_value is 'tokens'"),
+        ({"device": "cuda"}, ConfigError, r"model.to\(device\)"),
+        ({"pool": 3}, UnsupportedError, "leave it out"),
+        ({"prompt_name": "query"}, ConfigError, "prompt_name is 'query'"),
+    ],
+)
+def test_what_is_refused(model: Model, options: dict[str, Any], kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        model.encode(TEXTS[:1], **options)
+    with pytest.raises(UnsupportedError, match="pairs are scored by a model for text-classification"):
+        model.score([("a", "b")])
