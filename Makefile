@@ -8,7 +8,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-clients lint web bench soak clean
+.PHONY: help demo test test-clients resolve lint web bench soak clean
 
 VENV := .venv
 CLIENTS := .venv-clients
@@ -45,6 +45,10 @@ lint: $(VENV)/.dev ## style, types, import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+resolve: $(VENV)/.dev ## every extra by itself resolves with the pinned versions (asks the registry; minutes)
+	@for extra in $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"])'); do \
+		echo "$$extra"; $(BIN)/python -m pip install --dry-run --quiet --constraint constraints.txt ".[$$extra]" || exit 1; done
 
 web: $(NODE_MODULES) ## build the explorer's page from web/ into the package (needs Node 20 or newer, which nothing else does)
 	@cd web && npm run --silent check && npm run --silent test && npm run --silent build

@@ -5,8 +5,10 @@ A digest covers every value, and of a function all that it refers to.
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -173,3 +175,32 @@ def test_what_does_not_show_its_content() -> None:
 
 
 HIDDEN = object()
+
+
+@pytest.mark.parametrize("use", ["helper.double", "Helper.double", "helper.Helper.double"])
+def test_an_edit_of_a_module_or_a_class_that_a_function_reaches_is_another_function(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    text = """
+        import deeper
+
+        def double(x):
+            return deeper.times(x)
+
+        class Helper:
+            @staticmethod
+            def double(x):
+                return deeper.times(x)
+    """
+    digests = []
+    for helper, factor in ((text, 2), (text, 3), (text.replace("times(x)", "times(x) + 1"), 3), (text, 2)):
+        (tmp_path / "helper.py").write_text(textwrap.dedent(helper))
+        (tmp_path / "deeper.py").write_text(f"def times(x):\n    return {factor} * x\n")
+        for name in ("helper", "deeper"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        scope: dict[str, object] = {}
+        exec(f"import helper\nfrom helper import Helper\ndef function(rows):\n    return {use}(rows)", scope)
+        digests.append(digest_of(scope["function"]))
+    assert len(set(digests)) == 3 and digests[0] == digests[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,20 @@ def test_every_requirement_is_pinned_to_a_version_it_admits(requirement: Require
     else:
         assert name in PINS, f"{name} has no tested version in constraints.txt"
         assert PINS[name] in requirement.specifier
+
+
+def test_what_is_installed_admits_the_other_pins() -> None:
+    """Packages of extras that the tests do not install are resolved by `make resolve`."""
+    clashes = [
+        f"{package.name} needs {requirement}, and {PINS[name]} is pinned"
+        for package in distributions()
+        if canonicalize_name(package.name or "") in PINS
+        for requirement in map(Requirement, package.requires or ())
+        if (name := canonicalize_name(requirement.name)) in PINS
+        and (requirement.marker is None or requirement.marker.evaluate({"extra": ""}))
+        and not requirement.specifier.contains(PINS[name], prereleases=True)
+    ]
+    assert not clashes
 
 
 def test_all_is_every_extra_a_user_may_want() -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -74,7 +76,8 @@ def digest_of(*values: Any) -> str:
     """A SHA-256 digest of values and functions; equal content has equal digests, in any process.
 
     Of a function count its code, its defaults, what it closes over, and the functions and values of its module that it
-    names; of modules and classes, the name and version alone.
+    names. Of modules and classes count the files that they are written in, and those of the modules that these import;
+    of installed packages, the name and version alone.
 
     Raises: ConfigError: an object whose content cannot be hashed; give a text key instead.
     """
@@ -109,6 +112,13 @@ def _chunks(value: Any, visited: set[int]) -> Iterator[bytes]:
     elif isinstance(value, (FunctionType, MethodType, functools.partial)):
         if id(value) not in visited:  # a function may be recursive
             yield from _chunks(_function_parts(value), visited | {id(value)})
+    elif isinstance(value, (ModuleType, type)) and (module := _own_module(value)) is not None:
+        if id(module) not in visited:  # modules may import each other
+            visited.add(id(module))
+            yield Path(str(module.__file__)).read_bytes()
+            imported = (x for x in vars(module).values() if isinstance(x, (ModuleType, type)))
+            yield from _chunks([x for x in imported if _own_module(x) not in (None, module)], visited)
+        yield value.__name__.encode()
     elif isinstance(value, (ModuleType, type, BuiltinFunctionType)):
         yield f"{getattr(value, '__module__', '')} {value.__name__} {getattr(value, '__version__', '')}".encode()
     elif dataclasses.is_dataclass(value):
@@ -118,6 +128,18 @@ def _chunks(value: Any, visited: set[int]) -> Iterator[bytes]:
             f"a {type(value).__name__} does not show what it holds, so nobody can tell whether a cached result "
             "is still valid; give key=, a text that says what the function depends on"
         )
+
+
+def _own_module(value: ModuleType | type) -> ModuleType | None:
+    """The module that this is, or is written in, if its file is the user's own; None for what is installed."""
+    module = value if isinstance(value, ModuleType) else sys.modules.get(value.__module__)
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or not file.endswith(".py") or not Path(file).is_file():
+        return None
+    if module.__name__.partition(".")[0] == __name__.partition(".")[0]:
+        return None  # this package, by its version wherever it is installed
+    installed = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+    return None if any(Path(file).is_relative_to(folder) for folder in installed) else module
 
 
 def _function_parts(value: Any) -> list[Any]:
