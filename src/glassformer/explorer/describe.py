@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.pretrained import PretrainedModel
+from glassformer.weights.fingerprint import weights_fingerprint
 
 TITLES = {
     "self": "self-attention",
@@ -25,8 +24,6 @@ TITLES = {
     "decoder": "decoder: target to target",
     "cross": "cross-attention: target to source",
 }
-HASH_SAMPLES = 256
-"""Values of each parameter that go into the hash."""
 MAX_ARGUMENT_CHARACTERS = 300
 """Longest text shown in a command line; a longer one is shown as read from a file."""
 _GENERIC_NAMES = ("model", "checkpoint", "final", "best", "output", "weights")
@@ -47,40 +44,29 @@ class ModelFacts:
     modality: str | None  # "picture" or "sound": the kind of file that the first text names
     can_generate: bool
     is_encoder_decoder: bool
+    layers: int  # of the deepest group of attention layers
+    heads: int
 
 
 def model_facts(model: PretrainedModel) -> ModelFacts:
     """Collect the facts about a model."""
     name, cli_arguments = _name(model.folder)
+    groups = [group.layers for group in model.network.attention_layout().values()]
     return ModelFacts(
         name=name or model.family.model_type,
         cli_arguments=cli_arguments,
         family=model.family.model_type,
         task=model.task,
-        revision=weights_fingerprint(model),
+        revision=weights_fingerprint(model.network.named_parameters()),
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in model.network.parameters()),
         max_tokens=model.network.max_tokens,
         modality=model.family.modality,
         can_generate=model.writes,
         is_encoder_decoder="decoder_input_ids" in model.network.READS,
+        layers=max(map(len, groups), default=0),
+        heads=max((layer.attention.spec.heads for group in groups for layer in group), default=0),
     )
-
-
-def weights_fingerprint(model: PretrainedModel) -> str:
-    """Fingerprint of the weights, ten hex digits.
-
-    A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it: of the weights in memory,
-    so two fine-tunings of one model differ, and so does a model whose weights somebody edited. It is no proof that
-    every number is the same; a change of a few numbers only can escape it.
-    """
-    digest = hashlib.sha256()
-    for name, parameter in model.network.named_parameters():
-        flat = parameter.detach().flatten()
-        sample = flat[:: max(1, len(flat) // HASH_SAMPLES)]
-        digest.update(f"{name} {list(parameter.shape)} {parameter.dtype}\n".encode())
-        digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
-    return digest.hexdigest()[:10]
 
 
 def session_id(revision: str, texts: Sequence[str]) -> str:

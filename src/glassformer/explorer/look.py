@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.explorer.describe import ModelFacts
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionFactory, SessionRun, SessionRuns
 from glassformer.explorer.standalone_page import (
@@ -90,6 +91,15 @@ class InitialView:
             raise ConfigError("options say how a text is written; they go with view='generate'")
         check_options(self.options or {})
 
+    def check_within(self, facts: ModelFacts) -> None:
+        """Raises: ConfigError: a layer or head that the model does not have."""
+        for name, count, numbers in (
+            ("layer", facts.layers, [] if self.layer is None else [self.layer]),
+            ("head", facts.heads, self._heads),
+        ):
+            if numbers and max(numbers) >= count:
+                raise ConfigError(f"{name} is {max(numbers)}; the model has {count}, counted from 0 to {count - 1}")
+
     @property
     def fragment(self) -> str:
         """URL fragment: `v=1&view=head&l=4&h=11`."""
@@ -123,6 +133,7 @@ class Look(PageServer):
         super().__init__(runs)
         self.texts = tuple(texts)
         self.start = start or InitialView()
+        self.start.check_within(runs.factory.facts)
         self._generated: tuple[StoredTrace, int] | None = None
         if self.start.view == "generate":
             self._check_can_generate()

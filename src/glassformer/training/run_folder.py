@@ -41,6 +41,7 @@ from glassformer.training.state import (
     seed_all,
     write_state,
 )
+from glassformer.weights.fingerprint import weights_fingerprint
 
 SUMS = "SHA256SUMS"
 """Digests of the files of the best model, in its folder, as `sha256sum --check` reads them."""
@@ -53,20 +54,15 @@ UNREAD_KEYS = frozenset("_name_or_path transformers_version torch_dtype dtype ar
 def model_identity(model: Model) -> dict[str, Any]:
     """What tells a model from another before it is trained: its config, and a digest of the weights that were loaded.
 
-    The digest is of up to 64 numbers of each tensor, evenly spaced. New weights are drawn by the run's seed.
+    New weights are drawn by the run's seed, and are no part of the digest.
     """
-    digest = hashlib.sha256()
-    parameters = dict(model.network.named_parameters())
-    for name in model.report.loaded:
-        if (tensor := parameters.get(name)) is not None and tensor.numel():
-            flat = tensor.detach().flatten()
-            sample = flat[:: max(1, flat.numel() // 64)][:64].to("cpu", torch.float32)
-            digest.update(f"{name} {tuple(tensor.shape)}".encode() + sample.numpy().tobytes())
+    loaded = set(model.report.loaded)
+    digest = weights_fingerprint((name, x) for name, x in model.network.named_parameters() if name in loaded)
     config = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
     known: dict[str, Any] = json.loads(json.dumps(config, default=str))  # as it comes back from a checkpoint
     size = sum(parameter.numel() for parameter in model.network.parameters())
     known["model"] = f"{model.family.model_type}, {size} parameters"
-    return {**known, WEIGHTS_DIGEST: digest.hexdigest()[:16] if model.report.loaded else None}
+    return {**known, WEIGHTS_DIGEST: digest if loaded else None}
 
 
 class RunFolder:
