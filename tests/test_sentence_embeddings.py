@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError
+from glassformer.engine.prepare import prepared_copy
 from glassformer.sentence_embeddings import quantized
 from tests.e2e.tiny_models import make_folder
 
@@ -105,7 +107,11 @@ def test_columns_are_lists_and_tables_are_refused(model: Model) -> None:
     table = arrow.table({"text": TEXTS[:2]})
     for column in (frame["text"], table["text"], table["text"].chunk(0), np.array(TEXTS[:2]), tuple(TEXTS[:2])):
         assert np.array_equal(model.encode(column), expected)
+    features = glassformer.pipeline("feature-extraction", model)
+    assert len(features(frame["text"])) == len(features(table["text"])) == 2
     for whole in (frame, table):
+        with pytest.raises(DataError, match="give one of its columns"):
+            features(whole)
         with pytest.raises(DataError, match=r"a table, .*; give one of its columns"):
             model.encode(whole)
 
@@ -114,6 +120,15 @@ def test_what_is_computed_narrowly_leaves_the_model_as_it_was(model: Model) -> N
     exact = model.encode(TEXTS[:2])
     narrow = model.encode(TEXTS[:2], compute="int8")
     assert not np.array_equal(narrow, exact) and np.array_equal(model.encode(TEXTS[:2]), exact)
+    copied = {id(parameter) for parameter in prepared_copy(model.network, "int8").parameters()}
+    assert copied == {id(parameter) for parameter in model.parameters()}  # the weights are shared
+    plain: list[np.ndarray] = []  # what another thread gets meanwhile
+    beside = threading.Thread(target=lambda: plain.extend(model.encode(TEXTS[:2]) for _ in range(20)))
+    beside.start()
+    for _ in range(5):
+        model.encode(TEXTS[:2], compute="bf16")
+    beside.join()
+    assert len(plain) == 20 and all(np.array_equal(vectors, exact) for vectors in plain)
     with pytest.warns(DeprecationWarning, match="compute='bf16'"):
         assert not np.array_equal(model.encode(TEXTS[:2], precision="bf16"), exact)
 

@@ -24,6 +24,7 @@ from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import encode as encode_texts
 from glassformer.engine.encoder import token_states
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
+from glassformer.engine.prepare import prepared_copy
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.pretrained import PretrainedModel
@@ -115,7 +116,8 @@ class SentenceEncoder(PretrainedModel):
     def _embed(
         self, texts: Iterable[str], settings: PoolingSettings, compute: str | None, options: Mapping[str, Any]
     ) -> np.ndarray:
-        vectors = encode_texts(self.network, self.tokenizer, texts, settings, precision=compute, **options)
+        network = self.network if compute is None else prepared_copy(self.network, compute)
+        vectors = encode_texts(network, self.tokenizer, texts, settings, **options)
         self._check_nan(torch.from_numpy(vectors))
         return vectors
 

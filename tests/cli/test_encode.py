@@ -175,3 +175,19 @@ def test_a_model_that_cannot_encode_says_so(tmp_path: Path, file: Path) -> None:
     with pytest.raises((DataError, UnsupportedError)):
         encode(str(tmp_path / "model"), str(file), output=tmp_path / "v.npy")
     assert not (tmp_path / "v.npy").exists()
+
+
+def test_a_column_of_a_table(stories: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("label,text\n1,time flies\n0,fruit flies\n", encoding="utf-8")
+    expected = load(stories).encode(["time flies", "fruit flies"])
+    encode(stories, str(rows), output=tmp_path / "v.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    rows.write_text("label,body\n1,time flies\n0,fruit flies\n", encoding="utf-8")
+    encode(stories, str(rows), output=tmp_path / "w.npy", column=["text=body"])
+    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), expected, atol=1e-5)
+    with pytest.raises(DataError, match="text"):
+        encode(stories, str(rows), output=tmp_path / "x.npy")
+    (tmp_path / "lines.txt").write_text("a\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="--column names a column of a table"):
+        encode(stories, str(tmp_path / "lines.txt"), output=tmp_path / "x.npy", column=["text=body"])

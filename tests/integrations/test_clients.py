@@ -153,6 +153,21 @@ def test_spacy(minilm: Path, vectors: np.ndarray) -> None:
     assert docs[1][1:3].vector.shape == vectors[0].shape
 
 
+def test_keybert_and_bertopic_take_a_sentence_transformer(minilm: Path, vectors: np.ndarray) -> None:
+    from bertopic.backend._utils import select_backend
+    from keybert import KeyBERT
+    from sentence_transformers import util
+
+    from glassformer.integrations.sentence_transformers import GlassformerSentenceTransformer
+
+    encoder = GlassformerSentenceTransformer(minilm)
+    np.testing.assert_allclose(encoder.encode(TEXTS, batch_size=8, device="cpu"), vectors, atol=1e-6)
+    assert util.cos_sim(encoder.encode(TEXTS[0]), encoder.encode(TEXTS[2])) > 0.2
+    words = KeyBERT(encoder).extract_keywords("a ripe banana is a fruit that flies like", top_n=2)
+    assert {word for word, _ in words} <= {"banana", "fruit", "ripe", "flies", "like"}
+    np.testing.assert_allclose(select_backend(encoder).embed_documents(TEXTS), vectors, atol=1e-6)
+
+
 def test_txtai(minilm: Path) -> None:
     from txtai import Embeddings
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import STDIN, text_lines
-from glassformer.cli.options import Json, Loading, ModelName, Options, Without, command, option
+from glassformer.cli.inputs import STDIN, TABLES, inputs, text_lines
+from glassformer.cli.options import Json, Loading, ModelName, Options, Without, columns_of, command, option
 from glassformer.cli.screen import note, print_json
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 
-TextFile = Annotated[str, typer.Argument(help="Text file (UTF-8), one text per line; - reads standard input.")]
+TextFile = Annotated[
+    str,
+    typer.Argument(
+        help="Text file (UTF-8), one text per line; .csv, .tsv, .jsonl, .json or .parquet: their column text, or "
+        "--column; - reads standard input."
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +40,7 @@ class EncodeOptions(Options):
     output: Path = option(
         ..., "Output file: a NumPy array (.npy), one float32 row per line.", "--output", "-o", former="--out"
     )
+    column: list[str] | None = option(None, "Column mapping of a table, role=column: text=body.", "--column", "-c")
     precision: str = option(
         "fp32", "Inference precision: fp32 is exact; fp16, bf16 and int8 are faster on some machines."
     )
@@ -56,13 +63,17 @@ def encode(
 ) -> None:
     """Compute embeddings: one vector for each line of a text file, saved as one NumPy array.
 
-    Row i of the array is line i of the file; an empty line is a text too. Read the array with numpy.load.
+    Row i of the array is line i of the file, or row i of the table; an empty line is a text too. Read the array with
+    numpy.load.
     """
 
     if options.precision not in PRECISIONS:
         raise ConfigError(f"--precision is {options.precision!r}; allowed: {', '.join(PRECISIONS)}")
     check_output(options.output, "the array of vectors", ".npy")
-    texts = _read_lines(file)
+    table = Path(file).suffix.lstrip(".").lower() in (*TABLES, "jsonl")
+    if options.column and not table:
+        raise ConfigError(f"--column names a column of a table, and {_name(file)} is none; leave it out")
+    texts = inputs([file], columns_of(options.column, ("text",))) if table else _read_lines(file)
 
     from glassformer.model import load
 

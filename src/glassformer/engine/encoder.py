@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -186,17 +186,28 @@ def _batch_ids(
     return ids, too_long
 
 
-def _check_texts(texts: object) -> list[str]:
-    """Validate that texts are strings. Returns: a list."""
+def column_as_list(texts: Any) -> Any:
+    """A column of a table as a list: a Series of pandas, an array of Arrow or NumPy; anything else as it is.
+
+    Raises: DataError: a whole table.
+    """
     if hasattr(texts, "columns") or hasattr(texts, "column_names"):
         raise DataError(
             f"texts is a table, {type(texts).__name__}; give one of its columns: table['text'], and texts alone"
         )
+    for method in ("to_pylist", "tolist"):  # an array of Arrow gives its own scalars one by one
+        if hasattr(texts, method):
+            return getattr(texts, method)()
+    return texts
+
+
+def _check_texts(texts: object) -> list[str]:
+    """Validate that texts are strings. Returns: a list."""
+    texts = column_as_list(texts)
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         kind = "one string" if isinstance(texts, str) else type(texts).__name__
         raise DataError(f"texts is {kind}; give a list of strings: [text]")
-    # A column of Arrow gives its own scalars one by one.
-    listed = list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)
+    listed = list(texts)
     for index, text in enumerate(listed):
         if not isinstance(text, str):
             raise DataError(f"text {index} is {safe_repr(text)}, {type(text).__name__}; each text must be a string")

@@ -16,11 +16,12 @@ else exact.
 
 from __future__ import annotations
 
+import copy
 import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,8 @@ from glassformer.errors import ConfigError, nearest
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 _module_lock = threading.Lock()  # one thread at a time replaces modules; running them needs no lock
+
+Prepared = TypeVar("Prepared", bound=nn.Module)
 
 
 def prepare(network: nn.Module, precision: str) -> nn.Module:
@@ -83,6 +86,14 @@ def prepare_plain(network: nn.Module) -> None:
     kinds = {(parameter.dtype, parameter.device.type) for parameter in network.parameters()}
     if kinds == {(torch.float32, "cpu")} and prepared_precision(network) is None:
         prepare(network, "fp32")
+
+
+def prepared_copy(network: Prepared, precision: str) -> Prepared:
+    """A copy that shares all weights and is prepared in a precision, while others go on using the original."""
+    copied = copy.deepcopy(network, {id(x): x for x in (*network.parameters(), *network.buffers())})
+    unprepare(copied)
+    prepare(copied, precision)
+    return copied
 
 
 def unprepare(network: nn.Module) -> nn.Module:

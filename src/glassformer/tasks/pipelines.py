@@ -23,7 +23,7 @@ from torch import Tensor
 
 from glassformer.core.masks import Packing
 from glassformer.engine.batching import eval_mode
-from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE, run_final_states
+from glassformer.engine.encoder import BATCH_TOKENS, MIN_TEXTS_TO_PREPARE, column_as_list, run_final_states
 from glassformer.engine.pooling import POOLINGS
 from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
@@ -117,6 +117,7 @@ class Pipeline(ABC):
             self.check_input(texts)
             (answer,) = self.wrap_answers(iter(self.answer([texts], options, 0)), options)
             return answer
+        texts = column_as_list(texts)
         if isinstance(texts, (bytes, Mapping)) or not isinstance(texts, Iterable):
             raise DataError(f"the input is {safe_repr(texts)}; it must be a text, or several")
         answers = self.wrap_answers(self._answers(texts, options, size), options)

@@ -57,7 +57,8 @@ def model_identity(model: Model) -> dict[str, Any]:
     New weights are drawn by the run's seed, and are no part of the digest.
     """
     loaded = set(model.report.loaded)
-    digest = weights_fingerprint((name, x) for name, x in model.network.named_parameters() if name in loaded)
+    parameters = ((name, x) for name, x in model.network.named_parameters() if name in loaded)
+    digest = weights_fingerprint(parameters, dtypes=False)  # a run may go on in another one
     config = {f"config.{key}": value for key, value in model.config.items() if key not in UNREAD_KEYS}
     known: dict[str, Any] = json.loads(json.dumps(config, default=str))  # as it comes back from a checkpoint
     size = sum(parameter.numel() for parameter in model.network.parameters())

@@ -12,8 +12,8 @@ SAMPLES = 256
 """Values of each parameter that go into the hash."""
 
 
-def weights_fingerprint(parameters: Iterable[tuple[str, Tensor]]) -> str:
-    """Fingerprint of named parameters, ten hex digits.
+def weights_fingerprint(parameters: Iterable[tuple[str, Tensor]], *, dtypes: bool = True) -> str:
+    """Fingerprint of named parameters, ten hex digits; dtypes: those of two dtypes differ, even if they are equal.
 
     A hash of every parameter's name, shape and dtype, and of numbers picked evenly from it: of the weights in memory,
     so two fine-tunings of one model differ, and so does a model whose weights somebody edited. It is no proof that
@@ -23,6 +23,7 @@ def weights_fingerprint(parameters: Iterable[tuple[str, Tensor]]) -> str:
     for name, parameter in parameters:
         flat = parameter.detach().flatten()
         sample = flat[:: max(1, len(flat) // SAMPLES)]
-        digest.update(f"{name} {list(parameter.shape)} {parameter.dtype}\n".encode())
+        dtype = parameter.dtype if dtypes else ""
+        digest.update(f"{name} {list(parameter.shape)} {dtype}\n".encode())
         digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
     return digest.hexdigest()[:10]
