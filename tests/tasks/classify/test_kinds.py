@@ -82,7 +82,7 @@ def test_a_class_with_one_row_is_told(tmp_path: Path) -> None:
         (["a", ""], {}, "row 1: the label is ''; a class is a text or a whole number"),
         ([1.5, None], {"problem": "regression"}, "row 1: the label is None; it must be a number"),
         (["1.5", "much"], {"problem": "regression"}, "row 1: the label is 'much'"),
-        ([1.5, 2.5], {"problem": "single"}, "row 0: the label is 1.5; a class is .* problem='regression'"),
+        ([1.5, 2.5], {"problem": "single"}, "row 0: the label is 1.5; a class is .* the head predicts a number"),
         (["a", "b"], {"problem": "multi"}, "row 0: the label is 'a'; several labels are a list"),
         ([[], []], {}, "every row of 'label' is without a label"),
     ],
