@@ -50,7 +50,8 @@ def check_columns(rows: Dataset, columns: Sequence[str]) -> None:
         if column not in rows.columns:
             raise DataError(
                 f"{rows.where(0)}: there is no column {safe_repr(column)}{nearest(column, rows.columns)}; there are: "
-                f"{', '.join(map(safe_repr, rows.columns))}; say which one to read"
+                f"{', '.join(map(safe_repr, rows.columns))}; say which one to read instead: columns={{{column!r}: …}}, "
+                f"or --column {column}=…"
             )
 
 
