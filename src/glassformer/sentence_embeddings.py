@@ -11,7 +11,7 @@ Sources: Reimers and Gurevych 2019, "Sentence-BERT"; Nogueira and Cho 2019, "Pas
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -23,31 +23,17 @@ from glassformer.deprecation import warn_former
 from glassformer.engine.batching import plan_batches
 from glassformer.engine.encoder import encode as encode_texts
 from glassformer.engine.encoder import token_states
-from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
-from glassformer.engine.prepare import prepared_copy
+from glassformer.engine.pooling import SIMILARITIES, PoolingSettings, read_pooling_settings
+from glassformer.engine.prepare import PRECISIONS
+from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.pretrained import PretrainedModel
 
-COMPUTE = ("fp32", "fp16", "bf16", "int8")
 QUANTIZED = ("float32", "int8", "uint8", "binary", "ubinary")
 PROMPTS_OF_DOCUMENTS = ("document", "passage", "corpus")
 PAIR_TOKENS = 4_096
 """Tokens of a batch of pairs, padding included."""
-
-SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # [n, D], [m, D] → [n, m]
-    "cosine": lambda a, b: torch.nn.functional.normalize(a, dim=-1) @ torch.nn.functional.normalize(b, dim=-1).T,
-    "dot": lambda a, b: a @ b.T,
-    "euclidean": lambda a, b: -torch.cdist(a, b),
-    "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
-}
-
-PAIR_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "sigmoid": torch.sigmoid,
-    "softmax": lambda x: x.softmax(-1),
-    "none": lambda x: x,
-}
-"""What becomes of the logits of pairs."""
 
 
 class SentenceEncoder(PretrainedModel):
@@ -116,8 +102,7 @@ class SentenceEncoder(PretrainedModel):
     def _embed(
         self, texts: Iterable[str], settings: PoolingSettings, compute: str | None, options: Mapping[str, Any]
     ) -> np.ndarray:
-        network = self.network if compute is None else prepared_copy(self.network, compute)
-        vectors = encode_texts(network, self.tokenizer, texts, settings, **options)
+        vectors = encode_texts(self.network, self.tokenizer, texts, settings, precision=compute, **options)
         self._check_nan(torch.from_numpy(vectors))
         return vectors
 
@@ -248,8 +233,8 @@ def _compute_and_precision(compute: str | None, precision: str) -> tuple[str | N
         raise ConfigError(
             f"precision is {safe_repr(precision)}{nearest(str(precision), QUANTIZED)}; allowed: {', '.join(QUANTIZED)}"
         )
-    if compute is not None and compute not in COMPUTE:
-        raise ConfigError(f"compute is {safe_repr(compute)}; allowed: {', '.join(COMPUTE)}")
+    if compute is not None and compute not in PRECISIONS:
+        raise ConfigError(f"compute is {safe_repr(compute)}; allowed: {', '.join(PRECISIONS)}")
     return compute, precision
 
 
@@ -276,9 +261,9 @@ def quantized(vectors: np.ndarray, precision: str) -> np.ndarray:
 def _activated(logits: Tensor, activation: str | None) -> np.ndarray:
     single = logits.shape[-1] == 1
     name = activation or ("sigmoid" if single else "none")
-    if name not in PAIR_ACTIVATIONS:
-        raise ConfigError(f"activation is {safe_repr(activation)}; allowed: {', '.join(PAIR_ACTIVATIONS)}")
-    scores = PAIR_ACTIVATIONS[name](logits)
+    if name not in ACTIVATIONS:
+        raise ConfigError(f"activation is {safe_repr(activation)}; allowed: {', '.join(ACTIVATIONS)}")
+    scores = ACTIVATIONS[name](logits)
     return np.asarray(scores[:, 0] if single else scores)
 
 

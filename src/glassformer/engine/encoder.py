@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from glassformer.core.masks import Packing
 from glassformer.deprecation import warn_former
 from glassformer.engine.batching import eval_mode, plan_batches, run_planned
 from glassformer.engine.pooling import PoolingSettings, check_pooling, read_pooling_settings
-from glassformer.engine.prepare import prepare, prepare_plain, prepared_precision, unprepare
+from glassformer.engine.prepare import prepare_plain, prepared_copy
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network
@@ -68,9 +67,8 @@ def encode(
         pooling: overrides the folder, without its normalisation: "cls", "mean", "max", "lasttoken", …
         prompt: put before each text, such as "search_query: "; "" = none, even where the folder has a default one
         prompt_name: the same by its name in the folder's `config_sentence_transformers.json`, such as "query"
-        precision: "fp32", "fp16", "bf16" or "int8": the network is prepared in it for this call, see `prepare`. None =
-            as it is; a plain fp32 network is prepared in fp32, which changes no result, if there are enough texts to
-            pay for it.
+        precision: "fp32", "fp16", "bf16" or "int8", of this call alone: see `prepared_copy`. None = as it is; a plain
+            fp32 network is prepared in fp32, which changes no result, if there are enough texts to pay for it.
         truncate: cut texts beyond the limit, with one warning that counts them; False = an error.
         batch_tokens (formerly pass_tokens): token budget of a batch.
         progress: show a progress bar; None = on a terminal, for more than 512 texts.
@@ -83,34 +81,16 @@ def encode(
     batch_tokens = _check_call(network, batch_tokens if pass_tokens is None else pass_tokens)
     settings = _settings(network, folder, pooling)
     tokenise = partial(_batch_ids, tokenizer, settings, truncate, settings.prompt(prompt, prompt_name))
-    if precision is None and len(texts) >= MIN_TEXTS_TO_PREPARE:
+    if precision is not None:
+        network = prepared_copy(network, precision)
+    elif len(texts) >= MIN_TEXTS_TO_PREPARE:
         prepare_plain(network)
     shown = progress if len(texts) > MIN_TEXTS_FOR_A_BAR else bool(progress)
-    with (
-        _prepared(network, precision),
-        eval_mode(network),
-        progress_bar("encoding", len(texts), shown=shown) as advance,
-    ):
+    with eval_mode(network), progress_bar("encoding", len(texts), shown=shown) as advance:
         vectors, truncated = _encode_windows(network, tokenise, texts, settings, batch_tokens, advance)
     if truncated:
         warnings.warn(f"{truncated} of {len(texts)} texts were cut to {settings.max_tokens} tokens", stacklevel=3)
     return vectors
-
-
-@contextmanager
-def _prepared(network: Network, precision: str | None) -> Iterator[None]:
-    """Prepare a network in a precision, and afterwards as it was before."""
-    before = prepared_precision(network)
-    if precision is None or precision == before:
-        yield
-        return
-    prepare(network, precision)
-    try:
-        yield
-    finally:
-        unprepare(network)
-        if before is not None:
-            prepare(network, before)
 
 
 def token_states(

@@ -48,7 +48,12 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {  # [texts, T, D] → [texts,
 }
 
 
-SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # [n, D], [m, D] → [n, m]
+    "cosine": lambda a, b: torch.nn.functional.normalize(a, dim=-1) @ torch.nn.functional.normalize(b, dim=-1).T,
+    "dot": lambda a, b: a @ b.T,
+    "euclidean": lambda a, b: -torch.cdist(a, b),
+    "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
+}
 """Ways to compare vectors."""
 
 

@@ -89,7 +89,12 @@ def prepare_plain(network: nn.Module) -> None:
 
 
 def prepared_copy(network: Prepared, precision: str) -> Prepared:
-    """A copy that shares all weights and is prepared in a precision, while others go on using the original."""
+    """A copy that shares all weights and is prepared in a precision, while others go on using the original.
+
+    The network itself, where that is its precision already.
+    """
+    if prepared_precision(network) == precision:
+        return network
     copied = copy.deepcopy(network, {id(x): x for x in (*network.parameters(), *network.buffers())})
     unprepare(copied)
     prepare(copied, precision)

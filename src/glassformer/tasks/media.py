@@ -16,14 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.tasks.classify.task import label_names
+from glassformer.tasks.label_options import candidate_labels, check_activation, check_candidates, ranked
 from glassformer.tasks.pipelines import Pipeline
 from glassformer.tasks.results import Label, Results, Transcript
 
 TOP_K = 5
-ACTIVATIONS = ("softmax", "sigmoid", "none")
 
 
 class MediaPipeline(Pipeline):
@@ -77,12 +78,9 @@ class MediaClassification(MediaPipeline):
 
     def _results(self, logits: Tensor, options: Mapping[str, Any]) -> Results[Label]:
         several = self.model.config.get("problem_type") == "multi_label_classification" or len(logits) == 1
-        scores = activated(logits, options.get("function_to_apply") or ("sigmoid" if several else "softmax"))
-        best = scores.sort(descending=True, stable=True)
+        scores = ACTIVATIONS[options.get("function_to_apply") or ("sigmoid" if several else "softmax")](logits)
         names = label_names(self.model.config)
-        count = options.get("top_k", TOP_K) or len(scores)
-        pairs = zip(best.indices[:count].tolist(), best.values[:count].tolist(), strict=True)
-        return Results(Label(names[number], score) for number, score in pairs)
+        return Results(Label(*pair) for pair in ranked(names, scores, options.get("top_k", TOP_K)))
 
 
 class ImageClassification(MediaClassification):
@@ -113,10 +111,10 @@ class ZeroShotImageClassification(MediaPipeline):
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
-        check_labels(options)
+        check_candidates(options)
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        labels = labels_of(options)
+        labels = candidate_labels(options)
         texts = [options.get("hypothesis_template", self.TEMPLATE).format(label) for label in labels]
         words = self.model.tokenizer(texts, padding=True, return_tensors="pt")
         ids: dict[str, Any] = {name: x.to(self.model.device) for name, x in words.items() if name != "token_type_ids"}
@@ -124,10 +122,7 @@ class ZeroShotImageClassification(MediaPipeline):
             logits = self.model(**ids, **self.read(batch)).logits_per_image
         assert logits is not None  # of two towers
         shares = logits.float().softmax(-1).cpu()
-        return [
-            Results(Label(labels[i], float(row[i])) for i in row.argsort(descending=True, stable=True))
-            for row in shares
-        ]
+        return [Results(Label(*pair) for pair in ranked(labels, row)) for row in shares]
 
 
 class SpeechRecognition(SoundInputs):
@@ -176,45 +171,3 @@ def _samples(given: Any, rate: int) -> tuple[Any, int | None]:
     if samples is None or not isinstance(own_rate, int):
         raise DataError(f"the input is {safe_repr(given)}; of a sound it has 'array' (or 'raw') and 'sampling_rate'")
     return np.asarray(samples), own_rate
-
-
-def activated(logits: Tensor, function: str) -> Tensor:
-    """Logits as scores. [labels]"""
-    if function == "none":
-        return logits
-    return logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
-
-
-def check_activation(options: Mapping[str, Any]) -> None:
-    """Raises: ConfigError: function_to_apply is none that there is."""
-    function = options.get("function_to_apply")
-    if function is not None and function not in ACTIVATIONS:
-        raise ConfigError(f"function_to_apply is {safe_repr(function)}; it must be one of: {', '.join(ACTIVATIONS)}")
-
-
-def check_labels(options: Mapping[str, Any]) -> None:
-    """Raises: ConfigError: candidate_labels that are no texts, a template without a place for them."""
-    labels = options.get("candidate_labels")
-    listed = [labels] if isinstance(labels, str) else labels
-    if labels is not None and not (
-        isinstance(listed, (list, tuple)) and listed and all(isinstance(label, str) and label for label in listed)
-    ):
-        raise ConfigError(
-            f"candidate_labels is {safe_repr(labels)}; it must be a list of labels, such as ['sport', 'politics']"
-        )
-    template = options.get("hypothesis_template", "{}")
-    if not isinstance(template, str) or template.count("{}") != 1 or template.replace("{}", "").count("{"):
-        raise ConfigError(
-            f"hypothesis_template is {safe_repr(template)}; it must be a text with {{}} in the place of a label"
-        )
-
-
-def labels_of(options: Mapping[str, Any]) -> list[str]:
-    """The candidate labels of a call; of one text, those that its commas separate.
-
-    Raises: ConfigError: there are none.
-    """
-    labels = options.get("candidate_labels")
-    if labels is None:
-        raise ConfigError("candidate_labels is missing; give the labels to choose from: candidate_labels=['a', 'b']")
-    return [label.strip() for label in labels.split(",")] if isinstance(labels, str) else list(labels)

@@ -17,13 +17,14 @@ from typing import Any
 
 from torch import Tensor
 
+from glassformer.engine.scores import ACTIVATIONS
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.classify.kinds import MultiLabel, RegressionTarget
 from glassformer.tasks.classify.task import Classify
 from glassformer.tasks.columns import limit_of
-from glassformer.tasks.media import activated, check_activation
+from glassformer.tasks.label_options import check_activation, ranked
 from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import Estimate, Label, Results
 
@@ -106,13 +107,11 @@ class TextClassification(PackedPipeline):
             )
         function = options.get("function_to_apply")
         if isinstance(kind, RegressionTarget):
-            return Results([Estimate(kind.names[0], float(activated(logits, function or "none")[0]))])
-        scores = kind.probabilities(logits) if function is None else activated(logits, function)
-        best = scores.sort(descending=True, stable=True)
+            return Results([Estimate(kind.names[0], float(ACTIVATIONS[function or "none"](logits)[0]))])
+        scores = kind.probabilities(logits) if function is None else ACTIVATIONS[function](logits)
         every, threshold = "top_k" in options, options.get("threshold")
         count = (options["top_k"] or len(scores)) if every else kind.chosen(scores, threshold)
-        pairs = zip(best.indices[:count].tolist(), best.values[:count].tolist(), strict=True)
-        return Results(Label(kind.names[number], score) for number, score in pairs)
+        return Results(Label(*pair) for pair in ranked(kind.names, scores, count))
 
 
 def _pair(given: Any) -> tuple[str, str | None]:

@@ -19,7 +19,7 @@ from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.model import Model
 from glassformer.tasks.classify.task import Classify
-from glassformer.tasks.media import check_labels, labels_of
+from glassformer.tasks.label_options import candidate_labels, check_candidates, ranked
 from glassformer.tasks.pipelines import PackedPipeline, logits_of
 from glassformer.tasks.results import RankedLabels
 
@@ -58,12 +58,12 @@ class ZeroShotClassification(PackedPipeline):
 
     def check(self, options: Mapping[str, Any]) -> None:
         super().check(options)
-        check_labels(options)
+        check_candidates(options)
         if not isinstance(options.get("multi_label", False), bool):
             raise ConfigError(f"multi_label is {safe_repr(options['multi_label'])}; it must be True or False")
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
-        labels = labels_of(options)
+        labels = candidate_labels(options)
         hypotheses = [options.get("hypothesis_template", self.TEMPLATE).format(label) for label in labels]
         premises = [text for text in batch for _ in labels]
         examples, cut = self.task_object.encoded(premises, hypotheses * len(batch))
@@ -72,8 +72,8 @@ class ZeroShotClassification(PackedPipeline):
         scores = self._scores(logits, apart=options.get("multi_label", False) or len(labels) == 1)
         answers = []
         for text, row in zip(batch, scores, strict=True):
-            best = row.sort(descending=True, stable=True)
-            answers.append(RankedLabels(text, [labels[i] for i in best.indices.tolist()], best.values.tolist()))
+            names, values = zip(*ranked(labels, row), strict=True)
+            answers.append(RankedLabels(text, list(names), list(values)))
         return answers
 
     def _scores(self, logits: Tensor, *, apart: bool) -> Tensor:

@@ -1,0 +1,54 @@
+"""What pipelines that give labels share: their options, and labels ranked by score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.engine.scores import ACTIVATIONS
+from glassformer.errors import ConfigError
+from glassformer.files import safe_repr
+
+
+def ranked(names: Sequence[str], scores: Tensor, count: int | None = None) -> list[tuple[str, float]]:
+    """Names with their scores, best first; `count` of them, None = all. scores: [names]"""
+    best = scores.sort(descending=True, stable=True)
+    pairs = zip(best.indices[:count].tolist(), best.values[:count].tolist(), strict=True)
+    return [(names[number], score) for number, score in pairs]
+
+
+def check_activation(options: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: function_to_apply is none that there is."""
+    function = options.get("function_to_apply")
+    if function is not None and function not in ACTIVATIONS:
+        raise ConfigError(f"function_to_apply is {safe_repr(function)}; it must be one of: {', '.join(ACTIVATIONS)}")
+
+
+def check_candidates(options: Mapping[str, Any]) -> None:
+    """Raises: ConfigError: candidate_labels that are no texts, a template without a place for them."""
+    labels = options.get("candidate_labels")
+    listed = [labels] if isinstance(labels, str) else labels
+    if labels is not None and not (
+        isinstance(listed, (list, tuple)) and listed and all(isinstance(label, str) and label for label in listed)
+    ):
+        raise ConfigError(
+            f"candidate_labels is {safe_repr(labels)}; it must be a list of labels, such as ['sport', 'politics']"
+        )
+    template = options.get("hypothesis_template", "{}")
+    if not isinstance(template, str) or template.count("{}") != 1 or template.replace("{}", "").count("{"):
+        raise ConfigError(
+            f"hypothesis_template is {safe_repr(template)}; it must be a text with {{}} in the place of a label"
+        )
+
+
+def candidate_labels(options: Mapping[str, Any]) -> list[str]:
+    """The candidate labels of a call; of one text, those that its commas separate.
+
+    Raises: ConfigError: there are none.
+    """
+    labels = options.get("candidate_labels")
+    if labels is None:
+        raise ConfigError("candidate_labels is missing; give the labels to choose from: candidate_labels=['a', 'b']")
+    return [label.strip() for label in labels.split(",")] if isinstance(labels, str) else list(labels)
