@@ -130,6 +130,16 @@ def test_the_numbers_of_the_model_that_it_came_from(architecture: str, tmp_path:
     torch.testing.assert_close(logits(loaded), logits(model), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("architecture", ["gemma2", "gemma3"])
+def test_the_largest_gemma_scales_its_scores_by_the_width_of_the_model(architecture: str, tmp_path: Path) -> None:
+    """Gemma 2 and 3 27B, known by heads of 128: no file states the scale."""
+    large = GEMMA | {"head_dim": 128, "query_pre_attn_scalar": WIDTH // 4}
+    model = source(FAMILY_OF[architecture][0], **large)
+    write(tmp_path / "model.gguf", model, architecture)
+    loaded = glassformer.load(tmp_path / "model.gguf")
+    torch.testing.assert_close(logits(loaded), logits(model), atol=1e-5, rtol=1e-5)
+
+
 def test_the_reference_library_reads_the_same_numbers(tmp_path: Path) -> None:
     import transformers
 

@@ -64,7 +64,8 @@ class Architecture:
 
     model_type: of the reference library · names: lines that differ from `NAMES` · config: keys that are always so
     permuted: rows of q and k are those of neighbouring pairs · shifted: norms are stored with 1 added
-    keys: keys of `OPTIONAL` that this family's config does not have
+    without: keys of `OPTIONAL` that this family's config does not have
+    derived: keys that no file states, from those that it does
     """
 
     model_type: str
@@ -74,6 +75,17 @@ class Architecture:
     permuted: bool = False
     shifted: bool = False
     without: tuple[str, ...] = ()
+    derived: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}
+
+
+def _gemma_scale(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Divisor (before the root) of the scores: the head's width, but width over heads in the 27B models.
+
+    Those are the ones with heads of 128 (Gemma 2 27B: 4,608 / 32 = 144; Gemma 3 27B: 5,376 / 32 = 168).
+    """
+    if config.get("head_dim") == 128:
+        return {"query_pre_attn_scalar": config["hidden_size"] // config["num_attention_heads"]}
+    return {"query_pre_attn_scalar": config.get("head_dim", 256)}
 
 
 GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True}
@@ -91,7 +103,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "gemma": Architecture(model_type="gemma", class_name="GemmaForCausalLM", config=GEMMA, shifted=True),
     "gemma2": Architecture(
-        model_type="gemma2", class_name="Gemma2ForCausalLM", names=FOUR_NORMS, config=GEMMA, shifted=True
+        model_type="gemma2",
+        class_name="Gemma2ForCausalLM",
+        names=FOUR_NORMS,
+        config=GEMMA,
+        shifted=True,
+        derived=_gemma_scale,
     ),
     "gemma3": Architecture(
         model_type="gemma3_text",
@@ -99,6 +116,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         names=FOUR_NORMS + QK_NORMS,
         config=GEMMA,
         shifted=True,
+        derived=_gemma_scale,
     ),
 }
 
@@ -130,9 +148,7 @@ def config_of(header: GGUFHeader) -> dict[str, Any]:
     for token in ("bos", "eos"):
         if f"tokenizer.ggml.{token}_token_id" in header.metadata:
             config[f"{token}_token_id"] = header.get(f"tokenizer.ggml.{token}_token_id", int)
-    if family.model_type in ("gemma2", "gemma3_text"):
-        config["query_pre_attn_scalar"] = config.get("head_dim", 256)
-    return config | dict(family.config)
+    return config | dict(family.config) | dict(family.derived(config))
 
 
 def tensor_names(header: GGUFHeader, config: Mapping[str, Any]) -> dict[str, Named]:

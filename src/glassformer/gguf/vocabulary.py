@@ -17,9 +17,8 @@ from glassformer.errors import DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.files.atomic import write_json
 from glassformer.gguf.header import GGUFHeader
-
-UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
-"""Kinds of tokens that are no ordinary ones, by their number in the file."""
+from glassformer.text.sentencepiece import merges_from_pieces
+from glassformer.text.sentencepiece_model import CONTROL, UNKNOWN, USER_DEFINED, VocabularyPiece
 
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -98,17 +97,8 @@ def _sentencepiece(header: GGUFHeader, ids: dict[str, int], kinds: list[int]) ->
     scores = header.get("tokenizer.ggml.scores", list)
     if len(scores) != len(ids):
         raise DataError(f"{header.path}: tokenizer.ggml.scores has {len(scores)} entries for {len(ids)} tokens")
-    ordinary = sorted((t for t, i in ids.items() if kinds[i] == 1), key=lambda token: -scores[ids[token]])
-    known = set(ordinary)
-    if max(map(len, ordinary), default=0) > 256:
-        raise DataError(f"{header.path}: a token has more than 256 characters; every split of it would be tried")
-    # The file lists no merges: every split of a token into two others is one, best score first.
-    merges = [
-        (token[:cut], token[cut:])
-        for token in ordinary
-        for cut in range(1, len(token))
-        if token[:cut] in known and token[cut:] in known
-    ]
+    tokens = zip(ids, scores, kinds, strict=True)
+    merges = merges_from_pieces(header.path, [VocabularyPiece(*token) for token in tokens])
     unknown = next((token for token, i in ids.items() if kinds[i] == UNKNOWN), None)
     engine = Tokenizer(models.BPE(ids, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
     prefixed = header.get("tokenizer.ggml.add_space_prefix", bool, True)

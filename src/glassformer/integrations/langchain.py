@@ -15,7 +15,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import LLM, SimpleChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import GenerationChunk
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from glassformer.integrations import loaded, until
 from glassformer.model import Model
@@ -38,8 +38,8 @@ class GlassformerEmbeddings(Embeddings):
         return self.model.encode_query(text, **self.options).tolist()
 
 
-class GlassformerPipeline(LLM):
-    """Text completion; `options` as in `Model.generate`."""
+class _Generating(BaseModel):
+    """What both language models hold: a model, loaded where it is named, and options of `Model.generate`."""
 
     model: Any
     options: dict[str, Any] = Field(default_factory=dict)
@@ -47,6 +47,10 @@ class GlassformerPipeline(LLM):
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
         self.model = loaded(self.model, "text-generation")
+
+
+class GlassformerPipeline(_Generating, LLM):
+    """Text completion; `options` as in `Model.generate`."""
 
     @property
     def _llm_type(self) -> str:
@@ -64,15 +68,8 @@ class GlassformerPipeline(LLM):
             yield GenerationChunk(text=text[known:])
 
 
-class ChatGlassformer(SimpleChatModel):
+class ChatGlassformer(_Generating, SimpleChatModel):
     """Chat model: the tokenizer's chat template formats the messages; `options` as in `Model.generate`."""
-
-    model: Any
-    options: dict[str, Any] = Field(default_factory=dict)
-
-    def model_post_init(self, context: Any) -> None:
-        super().model_post_init(context)
-        self.model = loaded(self.model, "text-generation")
 
     @property
     def _llm_type(self) -> str:

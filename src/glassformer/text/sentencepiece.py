@@ -91,14 +91,14 @@ def _model(path: Path, file: SentencePieceModel, pieces: Sequence[VocabularyPiec
         doing,
         models.BPE,
         vocab={piece.text: number for number, piece in enumerate(pieces)},
-        merges=_merges_from_pieces(path, pieces),
+        merges=merges_from_pieces(path, pieces),
         unk_token=pieces[unknown].text,
         fuse_unk=True,
         byte_fallback=file.byte_fallback,
     )
 
 
-def _merges_from_pieces(path: Path, pieces: Sequence[VocabularyPiece]) -> list[tuple[str, str]]:
+def merges_from_pieces(path: Path, pieces: Sequence[VocabularyPiece]) -> list[tuple[str, str]]:
     """BPE merges, which the file does not list: every split of a piece into two others, best score first."""
     ordinary = [piece for piece in pieces if piece.kind == NORMAL and piece.score > TARGET_ONLY_SCORE]
     known = {piece.text for piece in ordinary}
