@@ -29,6 +29,7 @@ COMMANDS = (
     "sizes",
     "tokens",
     "tokenizer",
+    "ngram",
     "data",
     "trace",
     "encode",
@@ -207,8 +208,10 @@ def _run(arguments: list[str], debug: bool) -> int:
 def _fail(message: str, code: int, debug: bool) -> int:
     if debug:
         traceback.print_exc()
+    from glassformer.cli.screen import folded
+
     typer.secho("error: ", fg="red", nl=False, err=True)
-    typer.echo(message, err=True)
+    typer.echo(folded("error: " + message).removeprefix("error: "), err=True)
     return code
 
 

@@ -1,0 +1,170 @@
+"""`glassformer ngram train|perplexity|prune`: n-gram language models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.options import Json, Options, columns_of, command, option
+from glassformer.cli.screen import print_facts, print_json
+from glassformer.cli.tokenizer import Corpus, Files
+from glassformer.errors import DataError
+from glassformer.files.atomic import check_output
+from glassformer.progress import progress_bar
+
+if TYPE_CHECKING:
+    from glassformer.ngram.model import NgramModel
+
+ngram = typer.Typer(name="ngram", no_args_is_help=True, add_completion=False, help="Train n-gram language models.")
+
+SUFFIXES = (".arpa", ".ngram")
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="N-gram model: .arpa, .arpa.gz or .ngram.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOptions(Options):
+    """What the words of a text are."""
+
+    column: list[str] | None = option(
+        None, "Column mapping of files with columns, role=column: text=body.", "--column", "-c"
+    )
+    lower: bool = option(False, "Lowercase the texts.")
+    tokenizer: str | None = option(
+        None, "Model whose tokenizer splits the texts; for fusion with this model. Default: white space splits."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramOptions(WordOptions):
+    """What n-gram model is trained."""
+
+    output: Path = option(..., "Output file: .arpa (text) or .ngram (compact).", "--output", "-o")
+    order: int = option(3, "Words of the longest n-grams.", "--order", "-n", min=1, max=20)
+    min_count: int = option(1, "Words that are rarer become <unk>.", min=1)
+    max_words: int | None = option(None, "Vocabulary size: the most frequent words stay.", min=1)
+    memory: float = option(1.0, "Memory for counting, in GiB; what does not fit is sorted on disk.", min=0.01)
+
+
+class Words:
+    """The words of each text of several files, streamed from disk at each iteration."""
+
+    def __init__(self, files: Sequence[Path], options: WordOptions) -> None:
+        self._texts = Corpus(files, columns_of(options.column, ["text"]).get("text", "text"))
+        self._lower = options.lower
+        self._split: Callable[[str], list[str]] = str.split
+        if options.tokenizer is not None:
+            from glassformer.hub import resolve
+            from glassformer.text import Tokenizer
+
+            self._split = Tokenizer.from_folder(resolve(options.tokenizer)).tokenize
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for text in self._texts:
+            if text.strip():
+                yield self._split(text.lower() if self._lower else text)
+
+
+@ngram.command()
+@command
+def train(files: Files, *, options: NgramOptions, json: Json = False) -> None:
+    """Train an n-gram language model: interpolated, modified Kneser-Ney smoothing.
+
+    Each text, a line or a row, stands between <s> and </s>. Memory for counting is bounded.
+
+    Examples:
+
+    [cyan]glassformer ngram train talks.txt --order 4 --output talks.arpa[/]
+
+    [cyan]glassformer ngram train train.csv --column text=transcript --lower --output transcripts.ngram[/]
+
+    [cyan]glassformer ngram train talks.txt --tokenizer whisper-tiny --order 5 --output tokens.ngram[/]
+    """
+    from glassformer.ngram.kneser_ney import train_ngram
+    from glassformer.ngram.store import save_ngram
+
+    output = check_output(options.output, "the n-gram model", *SUFFIXES)
+    with progress_bar("counting words", None, delay=1.0) as progress:
+        model = train_ngram(
+            Words(files, options),
+            options.order,
+            min_count=options.min_count,
+            max_words=options.max_words,
+            memory_bytes=int(options.memory * 2**30),
+            progress=progress,
+        )
+    save_ngram(model, output)
+    _report(model, output, json)
+
+
+@ngram.command()
+@command
+def perplexity(model: ModelFile, files: Files, *, options: WordOptions, json: Json = False) -> None:
+    """Measure how well an n-gram model predicts texts: perplexity, with and without unknown words.
+
+    Example:
+
+    [cyan]glassformer ngram perplexity talks.arpa unseen.txt[/]
+    """
+    from glassformer.ngram.store import load_ngram
+
+    measured = load_ngram(model).perplexity(Words(files, options))
+    if json:
+        print_json(asdict(measured))
+        return
+    print_facts(
+        {
+            "perplexity": f"{measured.perplexity:,.2f}",
+            "of known words": f"{measured.known:,.2f}",
+            "words": f"{measured.words:,} in {measured.texts:,} texts, ends of texts counted",
+            "unknown": f"{measured.unknown:,} ({measured.unknown / measured.words:.2%})",
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneOptions(Options):
+    """How much is pruned."""
+
+    output: Path = option(..., "Output file: .arpa (text) or .ngram (compact).", "--output", "-o")
+    threshold: float = option(1e-7, "n-grams that raise the perplexity by a smaller share are left out.", min=0)
+
+
+@ngram.command()
+@command
+def prune(model: ModelFile, *, options: PruneOptions, json: Json = False) -> None:
+    """Make an n-gram model smaller by entropy pruning, or convert it with --threshold 0.
+
+    Example:
+
+    [cyan]glassformer ngram prune talks.arpa --threshold 1e-7 --output small.ngram[/]
+    """
+    from glassformer.ngram.prune import pruned
+    from glassformer.ngram.store import load_ngram, save_ngram
+
+    output = check_output(options.output, "the n-gram model", *SUFFIXES)
+    if output.exists() and output.samefile(model):
+        raise DataError(f"{output}: is the model itself; give another --output")
+    smaller = pruned(load_ngram(model), options.threshold)
+    save_ngram(smaller, output)
+    _report(smaller, output, json)
+
+
+def _report(model: NgramModel, output: Path, json: bool) -> None:
+    """What was written."""
+    sizes = {n: len(table) for n, table in enumerate(model.tables, 1)}
+    size = output.stat().st_size
+    if json:
+        report: dict[str, Any] = {"file": str(output), "bytes": size, "ngrams": sizes}
+        print_json(report)
+        return
+    print_facts(
+        {
+            "saved in": str(output),
+            "size": f"{size / 1e6:,.1f} MB",
+            **{f"{n}-grams": f"{count:,}" for n, count in sizes.items()},
+        }
+    )

@@ -1,0 +1,54 @@
+"""`glassformer ngram`: train, measure, prune."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from glassformer.cli.app import app
+from glassformer.errors import DataError, GlassformerError
+from glassformer.ngram.store import load_ngram
+from tests.ngram.test_kneser_ney import TEXTS
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("t.txt").write_text("".join(" ".join(text) + "\n" for text in TEXTS))
+    Path("t.csv").write_text("said\n" + "".join(" ".join(text).upper() + "\n" for text in TEXTS if text))
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["ngram", *arguments])
+    if isinstance(done.exception, GlassformerError):
+        raise done.exception
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output
+
+
+def test_train_measure_and_prune() -> None:
+    run("train", "t.txt", "--order", "3", "--output", "m.arpa")
+    report = json.loads(
+        run("train", "t.csv", "--column", "text=said", "--lower", "--json", "--order", "3", "-o", "m.ngram")
+    )
+    assert report["ngrams"]["1"] == 13 and report["bytes"] == Path("m.ngram").stat().st_size
+    assert load_ngram("m.ngram").score(["the", "cat"]) == pytest.approx(load_ngram("m.arpa").score(["the", "cat"]))
+    measured = json.loads(run("perplexity", "m.arpa", "t.csv", "--column", "text=said", "--json"))
+    assert measured["unknown"] == measured["words"] - measured["texts"]  # upper case
+    assert json.loads(run("perplexity", "m.arpa", "t.txt", "--json"))["perplexity"] < 4
+    assert "perplexity" in run("perplexity", "m.ngram", "t.txt")
+    pruned = json.loads(run("prune", "m.arpa", "--threshold", "0.01", "--output", "s.ngram", "--json"))
+    assert pruned["ngrams"]["3"] < report["ngrams"]["3"]
+    with pytest.raises(DataError, match="is the model itself"):
+        run("prune", "m.arpa", "--output", "m.arpa")
+    with pytest.raises(DataError, match=r"must end in \.arpa"):
+        run("train", "t.txt", "--output", "m.txt")
+
+
+def test_tokens_of_a_model(minilm: Path) -> None:
+    run("train", "t.txt", "--tokenizer", str(minilm), "--output", "m.ngram", "--min-count", "2", "--max-words", "9")
+    assert len(load_ngram("m.ngram").words) == 12
