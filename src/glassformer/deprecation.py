@@ -80,6 +80,9 @@ MODULES: Mapping[str, str] = {
     "inspect.open_inputs": "inspect.inputs",
     "lessons.blueprint": "lessons.encoder_decoder",
     "core.specs": "core",
+    "core.audio_heads": "models._speech",
+    "core.spec_augment": "models._speech",
+    "core.waveform": "models.wav2vec2.waveform",
     "models.load": "pretrained",
     "weights.fit": "weights.load",
     "weights.spelling": "weights.load",
@@ -127,6 +130,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "lessons.copying": {"learn": "train_copying"},
     "lessons.encoder_decoder": {"EncoderDecoder": "TinyEncoderDecoder"},
     "models": {"Reader": "ConfigReader"},
+    "models.bart": {"BartSpec": "models.transformer.TransformerSpec"},
+    "models.t5": {"T5Spec": "models.transformer.TransformerSpec"},
     "models.transformer": {
         "SideSpec": "StreamSpec",
         "as_decoder": "decoder_block",

@@ -19,11 +19,11 @@ from jaxtyping import TypeCheckError, install_import_hook
 import glassformer.errors  # noqa: F401
 
 typing.TYPE_CHECKING = True
-CHECKED = ("glassformer.core", "glassformer.models.tapas.cells", "glassformer.models.lxmert.regions")
+OF_FAMILIES = ("_speech", "lxmert.regions", "tapas.cells", "wav2vec2.waveform")
+CHECKED = ("glassformer.core", *(f"glassformer.models.{module}" for module in OF_FAMILIES))
 with install_import_hook(CHECKED, "beartype.beartype"):
     import glassformer.core as core
     from glassformer.core import (
-        audio_heads,
         classification_heads,
         heads,
         init,
@@ -31,11 +31,11 @@ with install_import_hook(CHECKED, "beartype.beartype"):
         masks,
         positions,
         rotary,
-        spec_augment,
-        waveform,
     )
+    from glassformer.models import _speech
     from glassformer.models.lxmert import regions
     from glassformer.models.tapas import cells
+    from glassformer.models.wav2vec2 import waveform
 typing.TYPE_CHECKING = False
 
 from tests.core.small import CROSS, STACKS, WIDTH, keeps, perturbed  # noqa: E402
@@ -207,8 +207,8 @@ def cache() -> None:
 def waveforms() -> None:
     layer = waveform.TimeConvolutionSpec(channels=1, width=6, kernel=5, stride=3, norm=waveform.TimeNormSpec(width=6))
     positions_spec = positions.ConvolvedPositionsSpec(width=WIDTH, kernel=4, groups=2)
-    spans = spec_augment.SpansSpec(share=0.5, length=2)
-    augment = spec_augment.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)
+    spans = _speech.SpansSpec(share=0.5, length=2)
+    augment = _speech.SpecAugmentSpec(width=WIDTH, time=spans, channels=spans)
     encoder = waveform.WaveformEncoder(waveform.WaveformSpec(layers=(layer,)))
     embed = waveform.FrameEmbedding(
         waveform.FrameEmbeddingSpec(features=6, positions=positions_spec, augment=augment)
@@ -262,8 +262,8 @@ HEADS: dict[str, tuple[Callable[[], heads.Head], heads.Labels | None]] = {
         lambda: classification_heads.SequenceClassifier(WIDTH, 1, pooling="last"),
         ONE.float(),
     ),
-    "transcriber": (lambda: audio_heads.CTCHead(WIDTH, 9), 1 + TAGS[:, :2]),
-    "mean classifier": (lambda: audio_heads.MeanPoolingClassifier(WIDTH, 8, 3), ONE),
+    "transcriber": (lambda: _speech.CTCHead(WIDTH, 9), 1 + TAGS[:, :2]),
+    "mean classifier": (lambda: _speech.MeanPoolingClassifier(WIDTH, 8, 3), ONE),
     "tagger": (lambda: classification_heads.TokenClassifier(WIDTH, 3), TAGS),
     "span": (
         lambda: classification_heads.SpanClassifier(WIDTH),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from glassformer.core import Batch, Flow
 from glassformer.core.classification_heads import SpanClassifier
 from glassformer.errors import ConfigError
+from glassformer.model import Model, load
 from glassformer.models import FAMILIES, ConfigReader
 from glassformer.models.bart import Bart, EndTokenClassifier
 
@@ -87,3 +90,21 @@ def test_names_of_both_norm_places_are_one() -> None:
     for slot in ("before", "on_residual"):
         targets = {table.find(f"encoder.blocks.0.attn_residual.{slot}.weight", prefixed=True)[1][0] for table in tables}
         assert targets == {"model.encoder.layers.0.self_attn_layer_norm.weight"}
+
+
+@pytest.mark.parametrize("family", KIN)
+@torch.no_grad()
+def test_the_decoder_alone_of_a_whole_file(family: str, tmp_path: Path) -> None:
+    """It has the table that both sides share, and its cross-attention, which it does not compute, is not lost."""
+    torch.manual_seed(0)
+    whole = Model.from_config(FAMILIES[family].tiny, task="translation")
+    whole.save_pretrained(tmp_path / "whole")
+    alone = load(tmp_path / "whole", task="text-generation")
+    assert not alone.report.new and not alone.is_encoder_decoder
+    assert torch.equal(alone.network.embedding.tokens.weight, whole.network.decoder.embed.tokens.weight)
+    alone.save_pretrained(tmp_path / "alone")
+    files = [load_file(tmp_path / name / "model.safetensors") for name in ("whole", "alone")]
+    carried = {name for name in files[1] if ".encoder_attn" in name}
+    assert len(carried) == 20 and all(torch.equal(files[0][name], files[1][name]) for name in carried)
+    again, ids = load(tmp_path / "alone", strict=True), torch.tensor([[5, 6, 7]])
+    assert again.task == "text-generation" and torch.equal(again(ids).logits, alone(ids).logits)

@@ -90,6 +90,26 @@ def test_the_rotary_base_of_each_layer(changes: dict[str, Any], local: float, wh
     assert [r and (r.theta, r.scaling) for r in rotary] == [(local, None), (whole, None), (local, None)]
 
 
+@pytest.mark.parametrize("family", ["gemma3_text", "modernbert"])
+@pytest.mark.parametrize(
+    ("changes", "unread"),
+    [
+        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0, "swirl": 1}}, ["rope_scaling: swirl"]),
+        ({"rope_parameters": {**NEW, "rope_theta": 7.0}}, ["rope_parameters: rope_theta"]),
+        ({"rope_parameters": {"sliding_attention": {"swirl": 1}}}, ["sliding_attention: swirl"]),
+        ({"rope_parameters": {"full_attention": None}, "rope_scaling": None}, []),
+    ],
+)
+def test_every_key_of_rotary_sections_is_accounted_for_once(
+    family: str, changes: dict[str, Any], unread: list[str]
+) -> None:
+    reader = ConfigReader({**FAMILIES[family].tiny, **changes})
+    FAMILIES[family].spec(reader)
+    assert [warning.partition(" = ")[0] for warning in reader.unused_key_warnings()] == [
+        f"config.json: {key}" for key in unread
+    ]
+
+
 def test_angles_are_computed_once_for_each_base() -> None:
     model = Model.from_config(FAMILIES["gemma3_text"].tiny)
     stack = model.network.blocks

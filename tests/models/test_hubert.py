@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer.core.audio_heads import CTCHead
 from glassformer.errors import UnsupportedError
 from glassformer.model import Model
 from glassformer.models import FAMILIES, hubert, wav2vec2
+from glassformer.models._speech import CTCHead
 
 TINY = hubert.FAMILY.tiny
 

@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from glassformer import Model
-from glassformer.core.audio_heads import CTCHead
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Labels
 from glassformer.core.masks import Packing
 from glassformer.errors import ConfigError
 from glassformer.models import FAMILIES, Network
+from glassformer.models._speech import CTCHead
 from tests.core.small import assert_close
 from tests.parity.families import HEADS, Row
 from tests.parity.inputs import draw_inputs, draw_labels

@@ -19,8 +19,8 @@ from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.positions import BucketedBias
 from glassformer.errors import ConfigError, UnsupportedError, WeightsError
 from glassformer.models import FAMILIES, ConfigReader, Network
-from glassformer.models._seq2seq import Seq2SeqLMHead
-from glassformer.models.t5 import T5Encoder, T5Spec
+from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqLMHead
+from glassformer.models.t5 import T5Encoder
 from tests.parity.families import BY_FAMILY
 from tests.parity.inputs import draw_inputs
 from tests.parity.sides import close, lifted, load_ours, load_theirs, make, read_config, write_config
@@ -31,10 +31,10 @@ OLD = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 NEW = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": True, "scale_decoder_outputs": False}
 
 
-def spec_of(**changes: Any) -> T5Spec:
+def spec_of(**changes: Any) -> EncoderDecoderSpec:
     config = {**T5.tiny, **changes}
     read = T5.spec(ConfigReader({key: value for key, value in config.items() if value is not None}))
-    assert isinstance(read, T5Spec)
+    assert isinstance(read, EncoderDecoderSpec)
     return read
 
 

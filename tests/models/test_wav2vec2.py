@@ -16,12 +16,12 @@ from torch import Tensor
 from transformers.models.wav2vec2.modeling_wav2vec2 import _compute_mask_indices
 
 from glassformer.core.flow import Batch, Flow, Tape
-from glassformer.core.spec_augment import SpansSpec, random_spans
 from glassformer.errors import ConfigError, DataError, UnsupportedError, WeightsError
 from glassformer.inspect import Session
 from glassformer.inspect.inputs import media_input
 from glassformer.model import Model, load
 from glassformer.models import FAMILIES, ConfigReader
+from glassformer.models._speech import SpansSpec, random_spans
 from tests.parity.sides import perturb, read_config, write_config
 
 BOTH = pytest.mark.parametrize("family", ["wav2vec2", "hubert"])

@@ -31,7 +31,7 @@ class Row:
     by_longest: those that change with the length of a text, which the reference takes from the longest of a batch
     fp32_only: variations that the reference cannot run in fp64 at all
     fp32, reason: a wider tolerance, and why this family needs it
-    computed: what files hold beside the parameters: we compute it, or no head reads it, and do not write it
+    computed: what files hold that we compute: it may be missing, and is written back where it was there
     no_dropout: what turns off the dropout of heads, for gradients
     reference_caches, reference_fuses: False where the reference has no cache, or its explicit path alone
     shows: the architecture on which variations are tried, where it is not the language model
@@ -272,6 +272,7 @@ LIKE_DEBERTA = {
 ROWS = (
     Row(
         family="bart",
+        shows="BartForConditionalGeneration",
         variations={
             **PAIR,
             "relu": {"activation_function": "relu"},
@@ -286,6 +287,7 @@ ROWS = (
     ),
     Row(
         family="mbart",
+        shows="MBartForConditionalGeneration",
         variations={
             **PAIR,
             "old switches": {
@@ -299,6 +301,7 @@ ROWS = (
     ),
     Row(
         family="marian",
+        shows="MarianMTModel",
         variations={
             **PAIR,
             "odd width": {"d_model": 9, "encoder_attention_heads": 1, "decoder_attention_heads": 3},
@@ -318,10 +321,10 @@ ROWS = (
             },
         },
         inert=frozenset({"scaled embedding", "few positions", "unused keys", "old switches"}),
-        computed=WAVES,
     ),
     Row(
         family="pegasus",
+        shows="PegasusForConditionalGeneration",
         variations={
             **PAIR,
             "old switches": {
@@ -551,7 +554,6 @@ ROWS = (
             "of an old release": {"output_past": True},
         },
         inert=frozenset({"of an old release"}),
-        computed=frozenset({"pooler.dense.weight", "pooler.dense.bias"}),
     ),
     Row(
         family="big_bird",  # tiny: blocks of one token, so that few tokens are many blocks
@@ -578,7 +580,6 @@ ROWS = (
             },
         },
         inert=frozenset({"unused keys"}),
-        computed=frozenset({"pooler.weight", "pooler.bias"}),  # of the body, though most heads' files have it too
         reference_fuses=False,
         probs_of=every_time_the_first_block_counts,
         moved_by_padding=True,

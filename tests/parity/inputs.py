@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.language_heads import next_token_labels
 from glassformer.models import FAMILIES
 from tests.senses import draw_boxes, draw_fields, frames_seen, network_of, senses
 
 HIDDEN_ID = 0  # padding in all tiny configs
+DECODERS_ALONE = {"bart", "marian", "mbart", "pegasus"}
 TOLD_NO_POSITIONS = {
+    *DECODERS_ALONE,
     "dpr",
     "lxmert",
     "tapas",
@@ -258,6 +261,8 @@ def draw_labels(task: str, inputs: Any, config: Mapping[str, Any], *, seed: int 
         "replaced-token-detection": number(2, B, T).where(keep, -100),
         "visual-question-answering": number(config.get("num_qa_labels", 2), B),
     }
+    if task == "text-generation" and config["model_type"] in DECODERS_ALONE:  # theirs are shifted by the caller
+        return words, {"labels": next_token_labels(words)}
     if task in one:
         return one[task], {"labels": one[task]}
     if task == "zero-shot-image-classification":

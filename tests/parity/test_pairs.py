@@ -254,9 +254,7 @@ def test_the_table_may_stand_under_one_of_its_other_names(
     copy = rewritten(folder, tmp_path / "copy", moved)
     translates_alike(copy, folder)
     load_ours(copy).save_pretrained(tmp_path / "saved")
-    assert set(load_file(tmp_path / "saved/model.safetensors")) == set(load_file(folder / "model.safetensors")) - {
-        f"{row.prefix}.{computed}" for computed in row.computed
-    }
+    assert set(load_file(tmp_path / "saved/model.safetensors")) == set(load_file(folder / "model.safetensors"))
     load_theirs(tmp_path / "saved", row)  # says that it misses nothing
 
 

@@ -260,14 +260,15 @@ def compare_cached(
         alone = {name: x for name, x in inputs.theirs.items() if name != "token_type_ids"}  # of one text
         with lifted(row, dtype):
             reference = {"whole": theirs(**alone).logits} if whole else {}
-            if row.reference_caches:
+            if row.reference_caches and not (padding == "left" and isinstance(inputs, Twice)):
                 reference["cached"] = reference_cached(theirs, inputs, chunks)
         fused = cached(ours, inputs, chunks)
         explicit = cached(ours, inputs, chunks, Tape("*.probs"))
         for what, logits in reference.items():
             case = f"theirs {what}, padding {padding}, chunks {chunks}"
-            close(fused[inputs.keep], logits[inputs.keep], within, f"fused, {case}")
-            close(explicit[inputs.keep], logits[inputs.keep], within, f"explicit, {case}")
+            expected = logits[inputs.seen_there("logits") if what == "whole" else inputs.keep]
+            close(fused[inputs.keep], expected, within, f"fused, {case}")
+            close(explicit[inputs.keep], expected, within, f"explicit, {case}")
 
 
 def reference_cached(model: Any, inputs: Inputs, chunks: list[int]) -> Tensor:
@@ -440,8 +441,7 @@ def test_round_trip(folders: Folders, row: Row, architecture: str, tmp_path: Pat
     ours.save_pretrained(tmp_path)
 
     before, after = load_file(folder / "model.safetensors"), load_file(tmp_path / "model.safetensors")
-    assert set(after) <= set(before)
-    assert {name.removeprefix(f"{row.prefix}.") for name in set(before) - set(after)} <= row.computed
+    assert set(after) == set(before)
     for name in after:
         assert before[name].dtype == after[name].dtype
         assert before[name].numpy().tobytes() == after[name].numpy().tobytes(), name

@@ -59,6 +59,12 @@ def test_a_head_is_tied_where_the_spec_says_so(tied: bool, expected: Rule) -> No
     assert rule("head.decoder  lm_head  =?", SimpleNamespace(tied=tied)) == expected
 
 
+def test_a_line_of_pre_norm_and_post_norm() -> None:
+    body = NameTable("{side}.residual.{norm}  {side}.ln")(None, "translation").body
+    places = [f"{side}.residual.{norm}" for side in ("encoder", "decoder") for norm in ("before", "on_residual")]
+    assert body == {place: f"{place.partition('.')[0]}.ln" for place in places}
+
+
 def test_a_line_of_both_sides() -> None:
     body = NameTable("{side}.norm  {side}.layer_norm")(None, "translation").body
     assert body == {"encoder.norm": "encoder.layer_norm", "decoder.norm": "decoder.layer_norm"}

@@ -13,7 +13,7 @@ not be seen) · `probs` their softmax · `z` probs v · `memory` the encoder's o
 
 Each spec stands in the module of what it describes. Read in this order: checks → flow → masks → rotary → attention →
 feed_forward → experts → norms → blocks → stack → embeddings → heads, language_heads, classification_heads; then
-attention in windows: local_attention; images: patches; sound: waveform, audio_heads.
+attention in windows: local_attention; images: patches.
 """
 
 from glassformer.core.attention import Attention, AttentionSpec

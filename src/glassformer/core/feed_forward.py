@@ -72,6 +72,17 @@ def make_activation(name: str) -> nn.Module:
     return entry[0](**entry[1]) if isinstance(entry, tuple) else entry()
 
 
+def saved_by_activation(activation: nn.Module) -> int:
+    """Numbers per neuron that an activation function saves for the backward pass: none where its output suffices."""
+    match activation:
+        case nn.ReLU() | nn.Tanh():
+            return 0
+        case QuickGELU():
+            return 2
+        case _:
+            return 1
+
+
 class FeedForward(Node):
     """Position-wise feed-forward layer: D → F → D.
 

@@ -11,8 +11,8 @@
     TokenClassifier             every position             logits [B, T, labels]         a label a token
     SpanClassifier              every position             start_logits, end_logits      the span of an answer
 
-Language-model heads stand in `language_heads.py`, classifiers in `classification_heads.py`, heads for speech in
-`audio_heads.py`, for image regions and table cells with the families that have them.
+Language-model heads stand in `language_heads.py`, classifiers in `classification_heads.py`, heads for speech, image
+regions and table cells with the families that have them.
 
 Each head also computes its loss, as sums and counts, so that a training step may be cut into micro-batches:
 
@@ -90,10 +90,12 @@ class Head(Node):
 
     FIELDS: the fields of `Output` that it fills; each is also a tap
     LOGIT_A_TOKEN: its logits are one number for each token [B, T], and not for each class
+    OVER_VOCABULARY: its logits are one for each entry of a vocabulary [B, T, V]
     """
 
     FIELDS: ClassVar[tuple[str, ...]] = ("logits",)
     LOGIT_A_TOKEN: ClassVar[bool] = False
+    OVER_VOCABULARY: ClassVar[bool] = False
 
     @property
     def reads_first_token(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import nn
 
 from glassformer.core.attention import Attention
@@ -11,6 +12,7 @@ from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.feed_forward import FeedForward, GatedFeedForward
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.patches import Patches
+from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
 
 
 def normal(network: nn.Module, std: float = 0.02) -> None:
@@ -29,6 +31,16 @@ def normal(network: nn.Module, std: float = 0.02) -> None:
             nn.init.constant_(module.weight, 1 - module.offset if isinstance(module, RMSNorm) else 1)
             if isinstance(module, LayerNorm) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+
+@torch.no_grad()
+def sinusoidal_positions(network: nn.Module) -> None:
+    """Initialize learned positions as sines and cosines, interleaved. Source: Vaswani et al. 2017, section 3.5."""
+    for table in network.modules():
+        if isinstance(table, LearnedPositions):
+            rows, width = table.weight.shape
+            wave = Sinusoidal(SinusoidalSpec(count=rows), width)
+            table.weight.copy_(wave(torch.arange(rows)[None], torch.float32)[0])
 
 
 def shrink_residual(network: nn.Module, layers: int, std: float = 0.02) -> None:

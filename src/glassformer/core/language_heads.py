@@ -37,6 +37,8 @@ class TokenPrediction(Head):
     `loss_sums` computes logits only where labels count, a chunk at a time: see `linear_cross_entropy`.
     """
 
+    OVER_VOCABULARY = True
+
     decoder: nn.Linear
     logit_cap: float | None = None
 

@@ -40,6 +40,8 @@ MAX_LAYERS = 512
 """Limit on layers. No published model has more; each costs time before the first tensor is read."""
 MAX_WIDTH = 1_000_000
 """Limit on widths. No published model is wider; up to here the product of three sizes fits in 64 bits."""
+MAX_LIST = 32
+"""Limit on a list of sizes. No published model has more than 7 convolutions."""
 MAX_ROWS = 100_000_000
 """Limit on the rows of a table: a vocabulary, positions, labels."""
 
@@ -90,6 +92,15 @@ class ConfigReader:
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             raise self._invalid(keys, value, f"a whole number from {minimum} to {maximum}")
         return value
+
+    def integers(self, *keys: str, default: Any = REQUIRED) -> tuple[int, ...]:
+        """A short list of bounded whole numbers, such as a width for each of several convolutions."""
+        values = self.get(*keys, default=default)
+        fits = isinstance(values, (list, tuple)) and 1 <= len(values) <= MAX_LIST
+        if not fits or not all(type(value) is int and 1 <= value <= MAX_WIDTH for value in values):
+            allowed = f"a list of 1 to {MAX_LIST} whole numbers, each from 1 to {MAX_WIDTH}"
+            raise self._invalid(keys, values, allowed)
+        return tuple(values)
 
     def nullable_integer(self, key: str, *, default: int | None, maximum: int = MAX_WIDTH) -> int | None:
         """A bounded whole number where null is a value of its own, None, and an absent key means `default`."""

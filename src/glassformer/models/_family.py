@@ -56,6 +56,8 @@ SUFFIXES: Mapping[str, str] = {
     "ForCTC": "automatic-speech-recognition",
 }
 """The end of a class name in the reference library → task."""
+CLASSIFIERS = "ForSequenceClassification ForTokenClassification ForQuestionAnswering"
+"""The classifiers that most families of text have."""
 
 
 def architectures(name: str, suffixes: str, **tasks: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.core import Batch, Patches, PatchesSpec, Stack, StackSpec
+from glassformer.core import Batch, Flow, Head, NormSpec, Patches, PatchesSpec, Stack, StackSpec, make_norm
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.models._config import ConfigReader
@@ -32,27 +32,24 @@ def image_size(reader: ConfigReader, key: str, default: int) -> tuple[int, int]:
     return pair[0], pair[1]
 
 
-def require_pixels(batch: Batch) -> Tensor:
-    """The batch's `pixel_values`. [B, channels, height, width]
-
-    Raises: ConfigError: it has none.
-    """
-    return require(batch.pixel_values, "pixel_values [B, channels, height, width]")
-
-
-def image_sizes(embed: PatchesSpec, blocks: StackSpec) -> Sizes:
-    """The sizes of an image encoder: its tokens are patches."""
-    return Sizes(width=blocks.width, max_tokens=embed.tokens)
-
-
 class ImageEncoder(Network):
-    """Image encoder: pixels ─ `embed` ─ `blocks` ─ …; a recipe's constructor makes both."""
+    """Image encoder: pixels ─ patches ─ blocks ─ head; where the final norm acts is the family's."""
 
     READS = ("pixel_values",)
     NORMED_LAST = False
 
-    embed: Patches
-    blocks: Stack
+    def __init__(self, embed: PatchesSpec, blocks: StackSpec, final_norm: NormSpec, head: Head | None) -> None:
+        super().__init__(Sizes(width=blocks.width, max_tokens=embed.tokens))
+        self.embed = Patches(embed)
+        self.blocks = Stack(blocks)
+        self.final_norm = make_norm(final_norm)
+        self.head = head
+        self.name_nodes()
+
+    def states(self, batch: Batch, flow: Flow) -> Tensor:
+        pixels = require(batch.pixel_values, "pixel_values [B, channels, height, width]")
+        x: Tensor = self.blocks(self.embed(pixels, flow), flow)
+        return x
 
     def stacks(self) -> dict[str, Stack]:
         return {"image": self.blocks}

@@ -7,6 +7,7 @@
         classifier_dropout=("classifier_dropout", "=dropout"),   the default is another field, listed before
         hidden=("n_inner", lambda c: 4 * c.width),               or computed from them
         use_bias=flag("use_bias", True),                         a field of this family alone, with its kind
+        **constants(causal=True, token_types=0),                 in no config
         fixed={"is_decoder": False},                             any other value is an error
         unused="n_ctx summary_type",                             known, and without effect on what is computed
     )
@@ -72,8 +73,14 @@ def constant(value: Any) -> Key:
     return Key("constant", (), value)
 
 
+def constants(**values: Any) -> dict[str, Any]:
+    """Several of them: `**constants(token_types=0, causal=False)`."""
+    return {field: constant(value) for field, value in values.items()}
+
+
 size = key("integer")
 nullable_size = key("nullable_integer")
+sizes = key("integers")
 size_or_zero = key("integer", minimum=0)
 rows = key("integer", maximum=MAX_ROWS)
 rows_or_zero = key("integer", minimum=0, maximum=MAX_ROWS)

@@ -2,12 +2,13 @@
 
 rope_theta 10000.0                                                       older configs, with `rope_scaling` beside it
 rope_parameters {"rope_theta": 500000.0, "rope_type": "llama3", …}       newer ones
+rope_parameters {"full_attention": {"rope_theta": …}, …}                 newer ones, of several kinds of layers
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from glassformer.core import (
@@ -45,7 +46,7 @@ def rotary_spec(
         original: default of `original_max_position_embeddings` beside the section, which takes precedence over the one
             in it; None: the one in it, then `max_position_embeddings`
         aliases: the family's own names of kinds of scaling → kind
-        rope: the section of one kind of layers, where the config has several; what stands beside it is the caller's
+        rope: the section of one kind of layers, where the config has several: see `rotary_specs`
     Raises: ConfigError: a factor out of range, a part that is odd or wider than a head.
         UnsupportedError: another kind of scaling.
     """
@@ -72,6 +73,28 @@ def rotary_spec(
     theta = _positive(rope, "rope_theta", reader.number("rope_theta", default=theta) if shared else theta)
     scaling = _scaling(rope, aliases, width, trained, beside)
     return RotarySpec(width=width, theta=theta, scaling=scaling)
+
+
+def rotary_specs(
+    reader: ConfigReader, head_width: int, thetas: Mapping[str, float], *, scaled: Container[str], longest: int
+) -> dict[str, RotarySpec]:
+    """Rotary positions of each kind of layers: by a section for each, or, in older configs, by one `rope_scaling`.
+
+    Args: thetas: kind → base, where its section has none · scaled: the kinds that `rope_scaling` scales
+    Raises: as `rotary_spec`.
+    """
+    ropes = reader.section("rope_parameters")
+    old = reader.section("rope_scaling") if reader.get("rope_parameters", default=None) is None else None
+    return {
+        kind: rotary_spec(
+            reader,
+            head_width,
+            longest=longest,
+            theta=theta,
+            rope=ropes.section(kind) if old is None or kind not in scaled else old,
+        )
+        for kind, theta in thetas.items()
+    }
 
 
 def _scaling(

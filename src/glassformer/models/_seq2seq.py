@@ -9,22 +9,28 @@ Source: Vaswani et al. 2017, figure 1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.attention import AttentionSpec
 from glassformer.core.attention_layout import AttentionGroup, cross_attention, self_attention
-from glassformer.core.blocks import BlockSpec
+from glassformer.core.blocks import BlockSpec, ResidualSpec
+from glassformer.core.classification_heads import Problem
 from glassformer.core.cross_attention import CrossAttentionSpec
 from glassformer.core.embeddings import Embedding, EmbeddingSpec
+from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Node, Output
 from glassformer.core.heads import Head, Labels, not_none
 from glassformer.core.language_heads import CausalLMHead
-from glassformer.core.norms import NormSpec, make_norm
+from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
+from glassformer.core.positions import BucketedBiasSpec
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.errors import ConfigError
+from glassformer.models._keys import Values
 from glassformer.models._network import Network, Sizes, require_ids
 
 if TYPE_CHECKING:
@@ -45,15 +51,22 @@ class StreamSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderDecoderSpec:
-    """Encoder and decoder.
+    """Encoder and decoder, and what heads need.
 
     tied: both share one embedding table · tied_head: the output projection is the decoder's table
+    start_id: the decoder's start token · end_id: the end token of a text
     """
 
     encoder: StreamSpec
     decoder: StreamSpec
     tied: bool = True
     tied_head: bool = True
+    start_id: int = 2
+    end_id: int = 2
+    labels: int = 2
+    problem: Problem | None = None
+    classifier_dropout: float = 0.0
+    init_std: float = 0.02
 
     def __post_init__(self) -> None:
         tables = [(half.embed.vocabulary, half.embed.width) for half in (self.encoder, self.decoder)]
@@ -77,6 +90,48 @@ def decoder_block(block: BlockSpec) -> BlockSpec:
         dropout=attention.dropout,
     )
     return replace(block, attention=replace(attention, causal=True), cross=cross)
+
+
+def streams(
+    c: Values,
+    embed: EmbeddingSpec,
+    encoder: BlockSpec,
+    decoder: BlockSpec,
+    biases: tuple[BucketedBiasSpec | None, ...] = (None, None),
+    **ends: Any,
+) -> dict[str, Any]:
+    """The fields `encoder` and `decoder` of a spec.
+
+    Args: decoder: a block of the encoder's kind · biases: position biases of each · ends: final norm and dropout
+    """
+    blocks = {"encoder": encoder, "decoder": decoder_block(decoder)}
+    return {
+        side: StreamSpec(
+            embed=embed, blocks=StackSpec(blocks=(block,) * getattr(c, f"{side}_layers"), bias=bias), **ends
+        )
+        for (side, block), bias in zip(blocks.items(), biases, strict=True)
+    }
+
+
+def encoder_decoder_spec(c: Values, **more: Any) -> EncoderDecoderSpec:
+    """The spec of the transformer of 2017, and of BART and its siblings; `more`: its other fields."""
+    norm = LayerNormSpec(**c("width eps"))
+    embed = EmbeddingSpec(
+        **c("vocabulary width positions dropout"),
+        norm=norm if c.embedding_norm else None,
+        scale=math.sqrt(c.width) if c.scaled else 1.0,
+    )
+
+    def block(heads: int, hidden: int) -> BlockSpec:
+        return BlockSpec(
+            attention=AttentionSpec(**c("width head_width"), heads=heads, dropout=c.attention_dropout),
+            feed_forward=FeedForwardSpec(**c("width activation"), hidden=hidden, dropout=c.activation_dropout),
+            residual=ResidualSpec.pre_or_post(norm, pre=c.norm_first, dropout=c.dropout),
+        )
+
+    blocks = block(c.encoder_heads, c.encoder_hidden), block(c.decoder_heads, c.decoder_hidden)
+    # the pre-norm stream is not normed until its end
+    return EncoderDecoderSpec(**streams(c, embed, *blocks, final_norm=norm if c.norm_first else None), **more)
 
 
 class Stream(Node, Generic[InputEmbedding]):
@@ -177,6 +232,12 @@ class EncoderDecoder(Network):
         self.encoder = encoder
         self.decoder = decoder
 
+    def tie(self, head: Seq2SeqLMHead, tied: bool = True) -> Seq2SeqLMHead:
+        """The head, with the decoder's embedding table as its output projection if it is tied."""
+        if tied:
+            head.decoder.weight = self.decoder.embed.tokens.weight
+        return head
+
     def own_taps(self) -> tuple[str, ...]:
         return ("memory", *super().own_taps())
 
@@ -246,7 +307,7 @@ class EncoderDecoder(Network):
 class Seq2SeqModel(EncoderDecoder):
     """An encoder-decoder whose output projection is, mostly, the embedding table; or its body alone."""
 
-    def __init__(self, spec: EncoderDecoderSpec, task: str) -> None:
+    def __init__(self, spec: EncoderDecoderSpec, task: str = "translation") -> None:
         super().__init__(*make_streams(spec), Sizes.of_text(spec.encoder.embed, spec.decoder.embed))
         self.head = self.make_head(spec, task)
         self.name_nodes()
@@ -255,10 +316,7 @@ class Seq2SeqModel(EncoderDecoder):
         """The head of a task; None for the body alone."""
         if task != "translation":
             return None
-        head = BiasedSeq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
-        if spec.tied_head:
-            head.decoder.weight = self.decoder.embed.tokens.weight
-        return head
+        return self.tie(BiasedSeq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary), spec.tied_head)
 
 
 def shift_right(labels: Int[Tensor, "B T"], start_id: int, pad_id: int) -> Int[Tensor, "B T"]:

@@ -11,12 +11,11 @@ Source: Lan et al. 2020, section 3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
 
-from glassformer.core import BlockSpec, Head, StackSpec
+from glassformer.core import Head, StackSpec
 from glassformer.core.language_heads import NextSentenceHead, PreTrainingHead
 from glassformer.models import bert
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, size
 from glassformer.models._network import TextSpec
 from glassformer.models._text import Encoder
@@ -52,7 +51,7 @@ class AlbertSpec(TextSpec):
 def spec(c: Values) -> AlbertSpec:
     """config.json → spec."""
     made = factorized(c, bert.text_spec(c, AlbertSpec, **c("groups inner")), projection=c.width)
-    block = cast(BlockSpec, made.blocks.blocks[0])
+    block = bert.block_spec(c)
     block = replace(block, feed_forward_residual=replace(block.residual, dropout=0.0))
     count = c.layers * c.inner
     first: dict[tuple[int, int], int] = {}
@@ -124,7 +123,7 @@ FAMILY = Family(
     distinction="all layers of a group share their parameters; a projection behind a narrow embedding",
     architectures=architectures(
         "Albert",
-        "Model ForMaskedLM ForPreTraining ForSequenceClassification ForTokenClassification ForQuestionAnswering",
+        f"Model ForMaskedLM ForPreTraining {CLASSIFIERS}",
         ForPreTraining="sentence-order-pre-training",
     ),
     spec=spec,

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec, ResidualSpec
+from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
 from glassformer.core.embeddings import EmbeddingSpec
-from glassformer.core.feed_forward import FeedForwardSpec
-from glassformer.core.norms import LayerNormSpec
 from glassformer.core.positions import LearnedPositionsSpec
-from glassformer.core.stack import StackSpec
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Keys, Values, constant
 from glassformer.models._network import TextSpec
 from glassformer.models._text import AS_DECODER, Encoder
@@ -43,18 +39,21 @@ KEYS = Keys(
 )
 
 
-def text_spec(c: Values, kind: type[AnySpec], **more: Any) -> AnySpec:
-    """A spec with the fields of BERT's; `more` are those of a sibling, added or in their place."""
-    norm = LayerNormSpec(**c("width eps"))
-    block = BlockSpec(
+def block_spec(c: Values) -> BlockSpec:
+    """One post-norm block."""
+    return BlockSpec(
         attention=AttentionSpec(**c("width heads causal"), dropout=c.attention_dropout),
         feed_forward=FeedForwardSpec(**c("width hidden activation")),
-        residual=ResidualSpec(on_residual=norm, dropout=c.dropout),
+        residual=ResidualSpec(on_residual=LayerNormSpec(**c("width eps")), dropout=c.dropout),
     )
-    positions = LearnedPositionsSpec(count=c.max_tokens)
+
+
+def text_spec(c: Values, kind: type[AnySpec], block: BlockSpec | None = None, **more: Any) -> AnySpec:
+    """A spec with the fields of BERT's; `block` and `more` are a sibling's, in their place or added."""
+    norm, positions = LayerNormSpec(**c("width eps")), LearnedPositionsSpec(count=c.max_tokens)
     shared = {
         "embed": EmbeddingSpec(**c("vocabulary width token_types dropout"), positions=positions, norm=norm),
-        "blocks": StackSpec(blocks=(block,) * c.layers),
+        "blocks": StackSpec(blocks=(block or block_spec(c),) * c.layers),
         **c("labels problem classifier_dropout activation init_std"),
     }
     return kind(**shared | more)
@@ -108,8 +107,7 @@ FAMILY = Family(
     distinction="two token types; the first token's state, through a pooler, represents the text",
     architectures=architectures(
         "Bert",
-        "Model ForMaskedLM ForPreTraining ForNextSentencePrediction ForSequenceClassification "
-        "ForTokenClassification ForQuestionAnswering LMHeadModel",
+        f"Model ForMaskedLM ForPreTraining ForNextSentencePrediction {CLASSIFIERS} LMHeadModel",
     ),
     requires={"text-generation": {"is_decoder": True}},
     spec=spec,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from glassformer.core import Batch, Flow, Patches, Stack, make_norm
+from glassformer.core import Batch
 from glassformer.models._family import Family, architectures
-from glassformer.models._image import ImageEncoder, image_sizes, require_pixels
+from glassformer.models._image import ImageEncoder
 from glassformer.models.clip import towers, weight_names
 from glassformer.models.clip.contrastive import ImageProjection
 from glassformer.models.clip.initialise import initialise
@@ -28,17 +28,8 @@ class ClipVision(PooledTower, ImageEncoder):
     """
 
     def __init__(self, spec: VisionTowerSpec, task: str) -> None:
-        super().__init__(image_sizes(spec.embed, spec.blocks))
-        self.embed = Patches(spec.embed)
-        self.blocks = Stack(spec.blocks)
-        self.final_norm = make_norm(spec.final_norm)
-        projects = task == "projection"
-        self.head = ImageProjection(spec.blocks.width, spec.projection) if projects else None
-        self.name_nodes()
-
-    def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.blocks(self.embed(require_pixels(batch), flow), flow)
-        return x
+        head = ImageProjection(spec.blocks.width, spec.projection) if task == "projection" else None
+        super().__init__(spec.embed, spec.blocks, spec.final_norm, head)
 
     def pooled(self, x: Tensor, batch: Batch) -> Tensor:
         normed: Tensor = self.final_norm(x[:, 0])

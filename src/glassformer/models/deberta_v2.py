@@ -14,7 +14,7 @@ from glassformer.core.blocks import BlockSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import deberta
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Key, Values, flag, size, size_or_zero, text
 from glassformer.models.deberta.attention import RelativeEmbeddingSpec
 from glassformer.models.deberta.convolution import ConvolvedBlockSpec
@@ -90,10 +90,7 @@ def names(made: DebertaSpec, task: str) -> WeightNames:
 FAMILY = Family(
     model_type="deberta-v2",
     distinction="DeBERTa with distances in log buckets; positions may share the weights of contents",
-    architectures=architectures(
-        "DebertaV2",
-        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("DebertaV2", f"Model ForMaskedLM {CLASSIFIERS}"),
     spec=spec,
     build=Deberta,
     names=names,

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import nn
 
-from glassformer.core import init
-from glassformer.core.blocks import BlockSpec
+from glassformer.core import Head, Pooler, init
 from glassformer.core.classification_heads import SequenceClassifier, SpanClassifier, TokenClassifier
-from glassformer.core.heads import Head, Pooler
-from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
-from glassformer.core.stack import StackSpec
 from glassformer.models import bert
-from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constant, flag
+from glassformer.models._family import CLASSIFIERS, Family, architectures
+from glassformer.models._keys import Keys, Values, constants, flag
 from glassformer.models._network import TextSpec
 from glassformer.models._text import Encoder
 from glassformer.weights.name_table import NameTable
@@ -28,10 +23,7 @@ from glassformer.weights.name_table import NameTable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DistilBertSpec(TextSpec):
-    """BERT's spec, and more.
-
-    span_dropout: before the span head · sinusoidal_init: learned positions are initialised as sine and cosine
-    """
+    """BERT's spec; `span_dropout` is before the span head, and positions may begin as sine and cosine."""
 
     span_dropout: float
     sinusoidal_init: bool
@@ -52,9 +44,7 @@ KEYS = Keys(
     tied=("tie_word_embeddings", True),
     init_std=("initializer_range", 0.02),
     sinusoidal_init=flag("sinusoidal_pos_embds", False),
-    eps=constant(1e-12),
-    token_types=constant(0),
-    causal=constant(False),
+    **constants(eps=1e-12, token_types=0, causal=False),
     unused="tie_weights_",  # of old releases, which tied in any case
 )
 
@@ -62,18 +52,15 @@ KEYS = Keys(
 @KEYS.spec
 def spec(c: Values) -> DistilBertSpec:
     """config.json → spec."""
-    made = bert.text_spec(c, DistilBertSpec, **c("span_dropout sinusoidal_init tied"))
-    block = made.blocks.blocks[0]
-    assert isinstance(block, BlockSpec)  # a BERT's is
-    undropped = replace(block.residual, dropout=0.0)  # DistilBERT drops the feed-forward output alone
-    return replace(made, blocks=StackSpec(blocks=(replace(block, attention_residual=undropped),) * c.layers))
+    block = bert.block_spec(c)
+    block = replace(block, attention_residual=replace(block.residual, dropout=0.0))  # only feed-forward output drops
+    return bert.text_spec(c, DistilBertSpec, block, **c("span_dropout sinusoidal_init tied"))
 
 
 class DistilBert(Encoder):
     """DistilBERT: embedding, stack, head."""
 
-    def make_head(self, spec: TextSpec, task: str) -> Head | None:
-        assert isinstance(spec, DistilBertSpec)  # spec() makes it
+    def make_head(self, spec: DistilBertSpec, task: str) -> Head | None:  # type: ignore[override]
         width = spec.blocks.width
         match task:
             case "text-classification":
@@ -113,24 +100,17 @@ NAMES = NameTable(
 )
 
 
-@torch.no_grad()
 def initialise(network: nn.Module, spec: DistilBertSpec) -> None:
     """Initialise: normal, and sinusoidal positions where the config asks for them."""
     init.normal(network, spec.init_std)
-    for table in network.modules():
-        if spec.sinusoidal_init and isinstance(table, LearnedPositions):
-            rows, width = table.weight.shape
-            wave = Sinusoidal(SinusoidalSpec(count=rows), width)
-            table.weight.copy_(wave(torch.arange(rows)[None], torch.float32)[0])
+    if spec.sinusoidal_init:
+        init.sinusoidal_positions(network)
 
 
 FAMILY = Family(
     model_type="distilbert",
     distinction="half of BERT's layers, no token types, no pooler",
-    architectures=architectures(
-        "DistilBert",
-        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("DistilBert", f"Model ForMaskedLM {CLASSIFIERS}"),
     spec=spec,
     build=DistilBert,
     names=NAMES,

@@ -21,7 +21,7 @@ from glassformer.core.heads import Labels, not_none, single_tensor
 from glassformer.core.language_heads import MaskedLMHead
 from glassformer.core.losses import IGNORE_INDEX, refuse_smoothing, shaped_labels
 from glassformer.models import bert
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, size
 from glassformer.models._network import TextSpec
 from glassformer.models._text import AS_DECODER, Encoder
@@ -122,8 +122,7 @@ FAMILY = Family(
     distinction="a projection behind a narrow embedding; pre-trained to detect replaced tokens",
     architectures=architectures(
         "Electra",
-        "Model ForMaskedLM ForPreTraining ForSequenceClassification ForTokenClassification ForQuestionAnswering "
-        "ForCausalLM",
+        f"Model ForMaskedLM ForPreTraining {CLASSIFIERS} ForCausalLM",
         ForPreTraining="replaced-token-detection",
     ),
     requires={"text-generation": {"is_decoder": True}},

@@ -8,7 +8,6 @@ Source: Gemma team 2024, "Gemma", section 2.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -16,6 +15,7 @@ from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import Embedding
 from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import RMSNormSpec
+from glassformer.core.rotary import RotarySpec
 from glassformer.models import llama
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Values, constant, size
@@ -35,10 +35,10 @@ KEYS = llama.KEYS.extend(
 )
 
 
-def block_spec(c: Values, **rotary: Any) -> BlockSpec:
-    """Llama's block with gains of 1 + weight; `rotary`: arguments of `rotary_spec`."""
+def block_spec(c: Values, rotary: RotarySpec | None = None) -> BlockSpec:
+    """Llama's block with gains of 1 + weight."""
     norm = RMSNormSpec(**c("width eps"), offset=1.0)
-    return replace(llama.block_spec(c, **rotary), residual=ResidualSpec(before=norm))
+    return replace(llama.block_spec(c, rotary), residual=ResidualSpec(before=norm))
 
 
 def decoder_spec(c: Values, blocks: tuple[BlockSpec, ...]) -> TextSpec:

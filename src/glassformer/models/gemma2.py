@@ -9,9 +9,9 @@ Source: Gemma team 2024, "Gemma 2", section 2.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from glassformer.core.blocks import BlockSpec, ResidualSpec
+from glassformer.core.rotary import RotarySpec
 from glassformer.errors import ConfigError
 from glassformer.models import gemma, llama
 from glassformer.models._config import MAX_ROWS
@@ -31,9 +31,9 @@ KEYS = gemma.KEYS.extend(
 )
 
 
-def block_spec(c: Values, **rotary: Any) -> BlockSpec:
-    """A block without a window; `rotary`: arguments of `rotary_spec`."""
-    like_gemma = gemma.block_spec(c, **rotary)
+def block_spec(c: Values, rotary: RotarySpec | None = None) -> BlockSpec:
+    """A block without a window."""
+    like_gemma = gemma.block_spec(c, rotary)
     norm = like_gemma.residual.before
     return replace(
         like_gemma,

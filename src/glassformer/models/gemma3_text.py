@@ -14,6 +14,7 @@ from glassformer.models import gemma, gemma2, llama
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Values, constant, multiplier, nullable_multiplier, size
 from glassformer.models._network import TextSpec
+from glassformer.models._rotary import rotary_specs
 
 KEYS = gemma2.KEYS.extend(
     # published configs say little more than what differs from these
@@ -37,12 +38,10 @@ KEYS = gemma2.KEYS.extend(
 @KEYS.spec
 def spec(c: Values) -> TextSpec:
     """config.json → spec."""
-    # Newer configs have a section for each kind of layer, older ones a scaling for the layers without a window.
-    ropes = c.reader.section("rope_parameters")
-    old = c.reader.get("rope_parameters", default=None) is None
-    whole = gemma2.block_spec(c, rope=(c.reader if old else ropes).section("rope_scaling" if old else "full_attention"))
-    local = gemma2.block_spec(c, rope=ropes.section("sliding_attention"), theta=c.local_theta)
-    local = gemma2.windowed(c, local)
+    thetas = {"full_attention": c.theta, "sliding_attention": c.local_theta}
+    rotary = rotary_specs(c.reader, c.head_width, thetas, scaled={"full_attention"}, longest=c.longest)
+    whole = gemma2.block_spec(c, rotary["full_attention"])
+    local = gemma2.windowed(c, gemma2.block_spec(c, rotary["sliding_attention"]))
     return gemma.decoder_spec(c, tuple(local if slide else whole for slide in gemma2.slides(c)))
 
 

@@ -11,15 +11,10 @@ from dataclasses import replace
 
 from torch import nn
 
-from glassformer.core import init
-from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec, ResidualSpec
-from glassformer.core.embeddings import EmbeddingSpec
-from glassformer.core.feed_forward import FeedForwardSpec
+from glassformer.core import AttentionSpec, BlockSpec, EmbeddingSpec, FeedForwardSpec, ResidualSpec, StackSpec, init
 from glassformer.core.norms import LayerNormSpec, NormSpec
 from glassformer.core.positions import LearnedPositionsSpec
-from glassformer.core.stack import StackSpec
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Keys, Values, flag
 from glassformer.models._network import TextSpec
 from glassformer.models._text import Decoder
@@ -61,18 +56,16 @@ def embedding_spec(c: Values) -> EmbeddingSpec:
 
 def text_spec(c: Values, norm: NormSpec) -> TextSpec:
     """The spec, with this norm before every sub-layer and at the end."""
-    attention = AttentionSpec(**c("width heads"), dropout=c.attention_dropout, causal=True)
     block = BlockSpec(
-        attention=attention,
+        attention=AttentionSpec(**c("width heads"), dropout=c.attention_dropout, causal=True),
         feed_forward=FeedForwardSpec(**c("width hidden activation")),
         residual=ResidualSpec(before=norm, dropout=c.dropout),
     )
-    # Each layer has a scale of its own, which the config may divide by the number of the layer.
-    scale = attention.E**-0.5 if c.scaled else 1.0
-    scales = [scale / (i + 1) if c.scaled_by_layer else scale for i in range(c.layers)]
+    scale = block.attention.E**-0.5 if c.scaled else 1.0
+    scales = [scale / i if c.scaled_by_layer else scale for i in range(1, c.layers + 1)]
     return TextSpec(
         embed=embedding_spec(c),
-        blocks=StackSpec(blocks=tuple(replace(block, attention=replace(attention, scale=s)) for s in scales)),
+        blocks=StackSpec(blocks=tuple(replace(block, attention=replace(block.attention, scale=s)) for s in scales)),
         final_norm=norm,
         **c("tied labels problem classifier_dropout init_std"),
     )
@@ -115,17 +108,13 @@ def initialise(network: nn.Module, spec: TextSpec) -> None:
     init.shrink_residual(network, len(spec.blocks.blocks), spec.init_std)
 
 
-TINY = {"embd_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
-
 FAMILY = Family(
     model_type="gpt2",
     distinction="fused projections stored transposed; attention scale may differ by layer",
-    architectures=architectures(
-        "GPT2", "Model LMHeadModel ForSequenceClassification ForTokenClassification ForQuestionAnswering"
-    ),
+    architectures=architectures("GPT2", f"Model LMHeadModel {CLASSIFIERS}"),
     spec=spec,
     build=Decoder,
     names=NAMES,
     initialise=initialise,
-    tiny=KEYS.tiny("gpt2", **TINY),
+    tiny=KEYS.tiny("gpt2", embd_pdrop=0.0, bos_token_id=0, eos_token_id=1, pad_token_id=0),
 )

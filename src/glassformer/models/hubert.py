@@ -8,39 +8,25 @@ Source: Hsu et al. 2021. The rest is wav2vec 2.0's.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from glassformer.models import wav2vec2
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, flag
-from glassformer.models._speech import SpeechEncoderSpec, build, initialise
+from glassformer.models._keys import flag
+from glassformer.models.wav2vec2 import recipe as wav2vec2
+from glassformer.models.wav2vec2.names import NAMES
+from glassformer.models.wav2vec2.network import build, initialise
 
-KEYS = wav2vec2.KEYS.extend(projection_norm=flag("feat_proj_layer_norm", True), fixed={"conv_pos_batch_norm": False})
-
-
-@KEYS.spec
-def spec(c: Values) -> SpeechEncoderSpec:
-    """config.json → spec."""
-    like_wav2vec2 = wav2vec2.encoder_spec(c)
-    if c.projection_norm:
-        return like_wav2vec2
-    return replace(like_wav2vec2, waveform=replace(like_wav2vec2.waveform, norm=None))
-
+KEYS = wav2vec2.KEYS.extend(features_norm=flag("feat_proj_layer_norm", True), fixed={"conv_pos_batch_norm": False})
 
 FAMILY = Family(
     model_type="hubert",
     distinction="wav2vec 2.0's network, trained to predict clusters of frames",
     architectures=architectures("Hubert", "Model ForCTC ForSequenceClassification", **wav2vec2.AUDIO_TASKS),
-    spec=spec,
+    spec=KEYS.spec(wav2vec2.encoder_spec),
     build=build,
-    names=wav2vec2.NAMES.extend(prefix="hubert"),
+    names=NAMES.extend(prefix="hubert"),
     initialise=initialise,
     modality="sound",
     tiny=KEYS.tiny(
         "hubert",
-        **{
-            **wav2vec2.TINY,
-            **{"feat_extract_norm": "group", "conv_bias": False, "do_stable_layer_norm": False},
-        },
+        **{**wav2vec2.TINY, "feat_extract_norm": "group", "conv_bias": False, "do_stable_layer_norm": False},
     ),
 )

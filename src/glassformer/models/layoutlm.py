@@ -23,7 +23,7 @@ from glassformer.core import Batch, Flow
 from glassformer.core.checks import any_true
 from glassformer.errors import DataError
 from glassformer.models import bert
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, probability, rows
 from glassformer.models._network import TextSpec, require_ids
 from glassformer.models._text import Encoder
@@ -139,15 +139,13 @@ def names(spec: LayoutLMSpec, task: str) -> WeightNames:
     """Weight names; every file has a pooler, whether its head reads it or not."""
     pools = task in ("feature-extraction", "text-classification")
     pooler = () if pools else ("pooler.dense.weight", "pooler.dense.bias")
-    return replace(NAMES, ignored=(*NAMES.ignored, *pooler))(spec, task)
+    return replace(NAMES, unread=pooler)(spec, task)
 
 
 FAMILY = Family(
     model_type="layoutlm",
     distinction="2-D position embeddings of each word's bounding box: corners, height and width",
-    architectures=architectures(
-        "LayoutLM", "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering"
-    ),
+    architectures=architectures("LayoutLM", f"Model ForMaskedLM {CLASSIFIERS}"),
     spec=spec,
     build=LayoutLM,
     names=names,

@@ -8,16 +8,16 @@ Source: Touvron et al. 2023, section 2.2; grouped-query attention since Llama 2;
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import BlockSpec, ResidualSpec
 from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import RMSNormSpec
+from glassformer.core.rotary import RotarySpec
 from glassformer.core.stack import StackSpec
-from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, constant, flag, size
+from glassformer.models._family import CLASSIFIERS, Family, architectures
+from glassformer.models._keys import Keys, Values, constant, constants, flag, size
 from glassformer.models._network import TextSpec
 from glassformer.models._rotary import rotary_spec
 from glassformer.models._text import Decoder
@@ -37,29 +37,24 @@ KEYS = Keys(
     out_bias=constant(lambda c: c.bias),
     mlp_bias=flag("mlp_bias", False),
     attention_dropout=("attention_dropout", 0.0),
-    dropout=constant(0.0),
     classifier_dropout=("classifier_dropout hidden_dropout", 0.1),
     tied=("tie_word_embeddings", False),
     init_std=("initializer_range", 0.02),
-    window=constant(None),
-    qk_norm=constant(None),
-    rotary_share=constant(None),
-    longest=constant(2048),
-    theta=constant(10_000.0),
-    rotary=constant({}),  # other defaults of `rotary_spec`
+    **constants(dropout=0.0, window=None, qk_norm=None),
+    **constants(rotary_share=None, longest=2048, theta=10_000.0, rotary={}),  # rotary: of `rotary_spec`, what differs
 )
 
 
-def block_spec(c: Values, **rotary: Any) -> BlockSpec:
-    """One pre-norm block: causal grouped-query attention, gated feed-forward layer; `rotary`: of `rotary_spec`."""
+def block_spec(c: Values, rotary: RotarySpec | None = None) -> BlockSpec:
+    """One pre-norm block: causal grouped-query attention, gated feed-forward layer; `rotary`: not that of `KEYS`."""
     attention = AttentionSpec(
         **c("width heads kv_heads head_width bias out_bias window qk_norm"),
         dropout=c.attention_dropout,
         causal=True,
     )
-    options = {"share": c.rotary_share, **c("longest theta"), **c.rotary, **rotary}
+    rotary = rotary or rotary_spec(c.reader, attention.E, share=c.rotary_share, **c("longest theta"), **c.rotary)
     return BlockSpec(
-        attention=replace(attention, rotary=rotary_spec(c.reader, attention.E, **options)),
+        attention=replace(attention, rotary=rotary),
         feed_forward=GatedFeedForwardSpec(**c("width hidden activation"), bias=c.mlp_bias),
         residual=ResidualSpec(before=RMSNormSpec(**c("width eps")), dropout=c.dropout),
     )
@@ -109,9 +104,7 @@ TINY = {"max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eo
 FAMILY = Family(
     model_type="llama",
     distinction="five kinds of rotary scaling, for longer contexts than in training",
-    architectures=architectures(
-        "Llama", "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering"
-    ),
+    architectures=architectures("Llama", f"Model ForCausalLM {CLASSIFIERS}"),
     spec=spec,
     build=Decoder,
     names=NAMES,

@@ -11,13 +11,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer.core import HalvedSinusoidalSpec
-from glassformer.models import bart
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values, flag, rows
-from glassformer.models._seq2seq import Seq2SeqModel
+from glassformer.models._keys import Values, constant, flag, rows
+from glassformer.models._seq2seq import EncoderDecoderSpec, Seq2SeqModel
+from glassformer.models.bart import recipe as bart
+from glassformer.models.bart.names import NAMES as BART_NAMES
+from glassformer.models.bart.names import with_decoder_alone
+from glassformer.models.bart.network import build
 from glassformer.weights.names import WeightNames
 
+SINUSOIDS = constant(lambda c: HalvedSinusoidalSpec(count=c.max_tokens))
+
 KEYS = bart.sibling_keys(norm_first=False, embedding_norm=False, sinusoidal=True).extend(
+    positions=SINUSOIDS,
     tied=flag("share_encoder_decoder_embeddings", True),
     tied_head=flag("tie_word_embeddings", True),
     decoder_vocabulary=rows("decoder_vocab_size", "=vocabulary"),
@@ -26,9 +32,9 @@ KEYS = bart.sibling_keys(norm_first=False, embedding_norm=False, sinusoidal=True
 
 
 @KEYS.spec
-def spec(c: Values) -> bart.BartSpec:
+def spec(c: Values) -> EncoderDecoderSpec:
     """config.json → spec."""
-    made = bart.encoder_decoder_spec(c, sinusoidal_positions(c))
+    made = bart.sibling_spec(c)
     if c.tied:  # one table: one vocabulary, and the head's too
         c.reader.fixed("decoder_vocab_size", c.vocabulary)
         c.reader.fixed("tie_word_embeddings", True)
@@ -37,16 +43,15 @@ def spec(c: Values) -> bart.BartSpec:
     return replace(made, decoder=replace(made.decoder, embed=embed), **c("tied tied_head"))
 
 
-def sinusoidal_positions(c: Values) -> HalvedSinusoidalSpec:
-    """Sinusoidal positions: sines in the first half of the dimensions, cosines in the second."""
-    return HalvedSinusoidalSpec(count=c.max_tokens)
-
-
-UNTIED_NAMES = bart.SINUSOIDAL_NAMES.extend(
+NAMES = BART_NAMES.extend(
+    computed={f"{side}.embed_positions.weight": f"{side}.embed.positions" for side in ("encoder", "decoder")}
+)
+"""Positions are computed: files that hold them repeat what is known."""
+UNTIED_NAMES = NAMES.extend(
     """
     {side}.embed.tokens    {side}.embed_tokens
     """,
-    ignored=tuple(name for name in bart.SINUSOIDAL_NAMES.ignored if name != "encoder.embed_tokens.weight"),
+    ignored=tuple(name for name in NAMES.ignored if name != "encoder.embed_tokens.weight"),
     renamed={},
 )
 """For two vocabularies, a table each."""
@@ -56,19 +61,19 @@ OWN_HEAD = """
 """
 
 
-def names(spec: bart.BartSpec, task: str) -> WeightNames:
+def names(spec: EncoderDecoderSpec, task: str) -> WeightNames:
     """Weight names: the embedding tables and the head are one tensor, two, or three."""
     if spec.tied:
-        return bart.SINUSOIDAL_NAMES(spec, task)
+        return NAMES(spec, task)
     return UNTIED_NAMES.extend("" if spec.tied_head else OWN_HEAD)(spec, task)
 
 
 FAMILY = Family(
     model_type="marian",
     distinction="sinusoidal positions in halves, sines then cosines; scaled embeddings",
-    architectures=architectures("Marian", "Model MTModel"),
+    architectures=architectures("Marian", "Model MTModel ForCausalLM"),
     spec=spec,
-    build=Seq2SeqModel,
-    names=names,
+    build=build(Seq2SeqModel),
+    names=with_decoder_alone(NAMES, names),
     tiny=KEYS.tiny("marian", **bart.TINY, activation_function="swish", scale_embedding=True),
 )

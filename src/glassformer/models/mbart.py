@@ -11,22 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from glassformer.models import bart
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values
 from glassformer.models._seq2seq import Seq2SeqModel, shift_right
+from glassformer.models.bart import recipe as bart
+from glassformer.models.bart.names import NAMES, with_decoder_alone
+from glassformer.models.bart.network import build
 
 if TYPE_CHECKING:
     from jaxtyping import Int
     from torch import Tensor
 
 KEYS = bart.sibling_keys(norm_first=True, embedding_norm=True, sinusoidal=False)
-
-
-@KEYS.spec
-def spec(c: Values) -> bart.BartSpec:
-    """config.json → spec."""
-    return bart.encoder_decoder_spec(c, bart.learned_positions(c))
 
 
 class MBart(Seq2SeqModel):
@@ -43,9 +38,9 @@ class MBart(Seq2SeqModel):
 FAMILY = Family(
     model_type="mbart",
     distinction="a norm after the embedding and another after the last layer; languages are tokens",
-    architectures=architectures("MBart", "Model ForConditionalGeneration"),
-    spec=spec,
-    build=MBart,
-    names=bart.NAMES,
+    architectures=architectures("MBart", "Model ForConditionalGeneration ForCausalLM"),
+    spec=KEYS.spec(bart.sibling_spec),
+    build=build(MBart),
+    names=with_decoder_alone(NAMES),
     tiny=KEYS.tiny("mbart", **bart.TINY),
 )

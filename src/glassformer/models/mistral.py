@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from glassformer.models import llama
 from glassformer.models._config import MAX_ROWS
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, constant, nullable_size
 from glassformer.models._network import TextSpec
 from glassformer.models._text import Decoder
@@ -32,10 +32,7 @@ def spec(c: Values) -> TextSpec:
 FAMILY = Family(
     model_type="mistral",
     distinction="sliding-window attention: a token sees itself and the 4,095 before it",
-    architectures=architectures(
-        "Mistral",
-        "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("Mistral", f"Model ForCausalLM {CLASSIFIERS}"),
     spec=spec,
     build=Decoder,
     names=llama.NAMES.extend(prefixes={}),

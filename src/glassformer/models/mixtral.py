@@ -13,7 +13,7 @@ from glassformer.core import ExpertsSpec, GatedFeedForwardSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import llama
 from glassformer.models._config import MAX_ROWS, ConfigReader
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, constant, nullable_size, size
 from glassformer.models._network import TextSpec
 from glassformer.models._text import Decoder
@@ -87,10 +87,7 @@ NAMES = llama.NAMES.extend(
 FAMILY = Family(
     model_type="mixtral",
     distinction="a router sends each token to two of eight experts",
-    architectures=architectures(
-        "Mixtral",
-        "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("Mixtral", f"Model ForCausalLM {CLASSIFIERS}"),
     spec=spec,
     build=Decoder,
     names=NAMES,

@@ -118,14 +118,41 @@ class ModelConfig(dict[str, Any]):
 
         Raises: ConfigError: the folder is a file.
         """
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder}: is a file; give a folder to write config.json to")
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", self.to_dict())
+        _write_into(folder, "config.json", self.to_dict())
 
     def __copy__(self) -> ModelConfig:
         return ModelConfig(self)
 
     def __repr__(self) -> str:
         return f"ModelConfig({super().__repr__()})"
+
+
+class StoredGenerationConfig(dict[str, Any]):
+    """The content of a `generation_config.json`: options of `generate`, which are attributes too; None = not given."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.get(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dict of the options."""
+        return dict(self)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write `generation_config.json` into a folder.
+
+        Raises: ConfigError: the folder is a file.
+        """
+        _write_into(folder, "generation_config.json", self.to_dict())
+
+
+def _write_into(folder: str | Path, name: str, content: dict[str, Any]) -> None:
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; give a folder to write {name} to")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / name, content)

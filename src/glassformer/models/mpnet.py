@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from glassformer.core.positions import BucketedBiasSpec
 from glassformer.models import roberta
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, constant, probability
 from glassformer.models._network import TextSpec
 
@@ -47,9 +47,7 @@ NAMES = roberta.NAMES.extend(
 FAMILY = Family(
     model_type="mpnet",
     distinction="RoBERTa with T5's relative position bias, shared by all layers",
-    architectures=architectures(
-        "MPNet", "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering"
-    ),
+    architectures=architectures("MPNet", f"Model ForMaskedLM {CLASSIFIERS}"),
     spec=spec,
     build=roberta.Roberta,
     names=NAMES,

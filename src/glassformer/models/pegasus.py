@@ -8,27 +8,22 @@ Source: Zhang et al. 2020, section 3.
 
 from __future__ import annotations
 
-from glassformer.models import bart, marian
+from glassformer.models import marian
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Values
 from glassformer.models._seq2seq import Seq2SeqModel
+from glassformer.models.bart import recipe as bart
+from glassformer.models.bart.names import with_decoder_alone
+from glassformer.models.bart.network import build
 
-KEYS = bart.sibling_keys(norm_first=True, embedding_norm=False, sinusoidal=True)
-
-
-@KEYS.spec
-def spec(c: Values) -> bart.BartSpec:
-    """config.json → spec."""
-    return bart.encoder_decoder_spec(c, marian.sinusoidal_positions(c))
-
+KEYS = bart.sibling_keys(norm_first=True, embedding_norm=False, sinusoidal=True).extend(positions=marian.SINUSOIDS)
 
 FAMILY = Family(
     model_type="pegasus",
     distinction="as mBART, with sinusoidal positions, and no norm after the embedding",
-    architectures=architectures("Pegasus", "Model ForConditionalGeneration"),
-    spec=spec,
-    build=Seq2SeqModel,
-    names=bart.SINUSOIDAL_NAMES,
+    architectures=architectures("Pegasus", "Model ForConditionalGeneration ForCausalLM"),
+    spec=KEYS.spec(bart.sibling_spec),
+    build=build(Seq2SeqModel),
+    names=with_decoder_alone(marian.NAMES),
     tiny=KEYS.tiny(
         "pegasus",
         **{**bart.TINY, "decoder_start_token_id": 0, "eos_token_id": 1},

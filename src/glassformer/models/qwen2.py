@@ -13,7 +13,7 @@ from dataclasses import replace
 from glassformer.errors import ConfigError
 from glassformer.models import llama
 from glassformer.models._config import MAX_ROWS
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, constant, flag, nullable_size, size_or_zero
 from glassformer.models._network import TextSpec
 from glassformer.models._text import Decoder
@@ -58,10 +58,7 @@ def windows(c: Values) -> list[int | None]:
 FAMILY = Family(
     model_type="qwen2",
     distinction="biases on q, k and v alone; sliding windows in the upper layers",
-    architectures=architectures(
-        "Qwen2",
-        "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("Qwen2", f"Model ForCausalLM {CLASSIFIERS}"),
     spec=KEYS.spec(text_spec),
     build=Decoder,
     names=llama.NAMES,

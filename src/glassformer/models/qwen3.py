@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from glassformer.core.norms import RMSNormSpec
 from glassformer.models import llama, qwen2
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import constant, flag, size
 from glassformer.models._text import Decoder
 
@@ -31,10 +31,7 @@ NAMES = llama.NAMES.extend(
 FAMILY = Family(
     model_type="qwen3",
     distinction="a norm of each head's queries and keys; heads of a width of their own",
-    architectures=architectures(
-        "Qwen3",
-        "Model ForCausalLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("Qwen3", f"Model ForCausalLM {CLASSIFIERS}"),
     spec=KEYS.spec(qwen2.text_spec),
     build=Decoder,
     names=NAMES,

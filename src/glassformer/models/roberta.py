@@ -16,7 +16,7 @@ from dataclasses import replace
 from glassformer.core import Head, LearnedPositionsSpec, Pooler, SequenceClassifier
 from glassformer.models import bert
 from glassformer.models._config import MAX_ROWS
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, token_id
 from glassformer.models._network import TextSpec
 from glassformer.models._text import AS_DECODER, Encoder
@@ -69,10 +69,7 @@ NAMES = bert.NAMES.extend(
 FAMILY = Family(
     model_type="roberta",
     distinction="positions begin behind the padding id; one token type",
-    architectures=architectures(
-        "Roberta",
-        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering ForCausalLM",
-    ),
+    architectures=architectures("Roberta", f"Model ForMaskedLM {CLASSIFIERS} ForCausalLM"),
     requires={"text-generation": {"is_decoder": True}},
     spec=spec,
     build=Roberta,

@@ -10,27 +10,17 @@ Source: Vaswani et al. 2017.
 
 from __future__ import annotations
 
-import math
-
-from glassformer.core import init
-from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec, ResidualSpec
-from glassformer.core.embeddings import EmbeddingSpec
-from glassformer.core.feed_forward import FeedForwardSpec
-from glassformer.core.norms import LayerNormSpec
-from glassformer.core.positions import SinusoidalSpec
-from glassformer.core.stack import StackSpec
+from glassformer.core import Head, SinusoidalSpec, init
 from glassformer.deprecation import former_names
 from glassformer.models._family import Family, architectures
-from glassformer.models._keys import Keys, Values, flag, size
-from glassformer.models._network import Sizes
+from glassformer.models._keys import Keys, Values, constant, flag, size
 from glassformer.models._seq2seq import (
-    EncoderDecoder,
     EncoderDecoderSpec,
     Seq2SeqLMHead,
+    Seq2SeqModel,
     StreamSpec,
     decoder_block,
-    make_streams,
+    encoder_decoder_spec,
     shift_right,
 )
 from glassformer.weights.name_table import NameTable
@@ -42,16 +32,20 @@ TransformerSpec = EncoderDecoderSpec
 
 KEYS = Keys(
     width="d_model",
-    heads="num_heads",
     head_width=size("head_width", None, maximum=10_000),
-    hidden="d_ff",
     encoder_layers="encoder_layers",
+    encoder_heads="num_heads",
+    encoder_hidden="d_ff",
     decoder_layers="decoder_layers",
+    decoder_heads="num_heads",
+    decoder_hidden="d_ff",
     vocabulary="vocab_size",
     max_tokens=("max_positions", 1024),
     activation=("activation", "relu"),
     eps=("norm_eps", 1e-5),
     norm_first=flag("norm_first", False),
+    positions=constant(lambda c: SinusoidalSpec(count=c.max_tokens)),
+    embedding_norm=constant(False),
     scaled=flag("scale_embeddings", True),
     tied=("tie_embeddings", True),
     dropout=("dropout", 0.1),
@@ -64,39 +58,14 @@ KEYS = Keys(
 @KEYS.spec
 def spec(c: Values) -> TransformerSpec:
     """config.json → spec."""
-    norm = LayerNormSpec(**c("width eps"))
-    block = BlockSpec(
-        attention=AttentionSpec(**c("width heads head_width"), dropout=c.attention_dropout),
-        feed_forward=FeedForwardSpec(**c("width hidden activation"), dropout=c.activation_dropout),
-        residual=ResidualSpec.pre_or_post(norm, pre=c.norm_first, dropout=c.dropout),
-    )
-    embed = EmbeddingSpec(
-        **c("vocabulary width dropout"),
-        positions=SinusoidalSpec(count=c.max_tokens),
-        scale=math.sqrt(c.width) if c.scaled else 1.0,
-    )
-
-    def stream(block: BlockSpec, layers: int) -> StreamSpec:
-        # the pre-norm stream is not normed until its end
-        final_norm = norm if c.norm_first else None
-        return StreamSpec(embed=embed, blocks=StackSpec(blocks=(block,) * layers), final_norm=final_norm)
-
-    return TransformerSpec(
-        encoder=stream(block, c.encoder_layers),
-        decoder=stream(decoder_block(block), c.decoder_layers),
-        tied=c.tied,
-    )
+    return encoder_decoder_spec(c, **c("tied"))
 
 
-class Transformer(EncoderDecoder):
+class Transformer(Seq2SeqModel):
     """The original transformer: encoder, decoder, and a head with `logits` [B, T, V]."""
 
-    def __init__(self, spec: TransformerSpec, task: str = "translation") -> None:
-        super().__init__(*make_streams(spec), Sizes.of_text(spec.encoder.embed, spec.decoder.embed))
-        self.head = Seq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary)
-        if spec.tied:
-            self.head.decoder.weight = self.encoder.embed.tokens.weight
-        self.name_nodes()
+    def make_head(self, spec: TransformerSpec, task: str) -> Head:
+        return self.tie(Seq2SeqLMHead(spec.decoder.blocks.width, spec.decoder.embed.vocabulary), spec.tied)
 
 
 MODULES = """
@@ -143,17 +112,7 @@ FAMILY = Family(
     build=Transformer,
     names=NAMES,
     initialise=lambda network, spec: init.xavier(network),
-    tiny={
-        **PAPER_BASE,
-        "vocab_size": 99,
-        "d_model": 32,
-        "num_heads": 4,
-        "d_ff": 48,
-        "encoder_layers": 3,
-        "decoder_layers": 2,
-        "max_positions": 40,
-        "dropout": 0.0,
-    },
+    tiny={**PAPER_BASE, **KEYS.tiny("transformer")},
 )
 
 __getattr__ = former_names(__name__)

@@ -12,17 +12,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec, ResidualSpec
+from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
 from glassformer.core.classification_heads import Problem, SequenceClassifier
-from glassformer.core.feed_forward import FeedForwardSpec
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head, Pooler
-from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
-from glassformer.core.patches import Patches, PatchesSpec
-from glassformer.core.stack import Stack, StackSpec
+from glassformer.core.patches import PatchesSpec
 from glassformer.models._family import Family, architectures
-from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size, image_sizes, require_pixels
+from glassformer.models._image import MAX_CHANNELS, ImageEncoder, image_size
 from glassformer.models._keys import Keys, Values, size, text
 from glassformer.weights.name_table import NameTable
 
@@ -33,7 +29,7 @@ class VitSpec:
 
     embed: PatchesSpec
     blocks: StackSpec
-    final_norm: NormSpec
+    final_norm: LayerNormSpec
     pooler: str
     labels: int
     problem: Problem | None
@@ -80,21 +76,14 @@ class Vit(ImageEncoder):
     """ViT: patches, stack, norm, head."""
 
     def __init__(self, spec: VitSpec, task: str) -> None:
-        super().__init__(image_sizes(spec.embed, spec.blocks))
-        self.embed = Patches(spec.embed)
-        self.blocks = Stack(spec.blocks)
-        self.final_norm = make_norm(spec.final_norm)
-        self.head = self.make_head(spec, task)
-        self.name_nodes()
-
-    def make_head(self, spec: VitSpec, task: str) -> Head:
+        head: Head = Pooler(spec.blocks.width, spec.pooler)
         if task == "image-classification":
-            return SequenceClassifier(spec.blocks.width, spec.labels, pooling="first", problem=spec.problem)
-        return Pooler(spec.blocks.width, spec.pooler)
+            head = SequenceClassifier(spec.blocks.width, spec.labels, pooling="first", problem=spec.problem)
+        super().__init__(spec.embed, spec.blocks, spec.final_norm, head)
 
     def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.final_norm(self.blocks(self.embed(require_pixels(batch), flow), flow))
-        return x
+        normed: Tensor = self.final_norm(super().states(batch, flow))
+        return normed
 
 
 NAMES = NameTable(
@@ -115,7 +104,7 @@ NAMES = NameTable(
     head.classifier                    classifier
     """,
     prefix="vit",
-    ignored=("embeddings.mask_token",),  # of masked image modelling
+    unread=("embeddings.mask_token",),  # of masked image modelling
 )
 
 FAMILY = Family(

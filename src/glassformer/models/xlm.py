@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from glassformer.core import init
@@ -20,7 +19,6 @@ from glassformer.core.classification_heads import SequenceClassifier, TokenClass
 from glassformer.core.flow import Batch, Flow
 from glassformer.core.heads import Head
 from glassformer.core.language_heads import MaskedLMHead
-from glassformer.core.positions import LearnedPositions, Sinusoidal, SinusoidalSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import bert
 from glassformer.models._family import Family, architectures
@@ -153,17 +151,14 @@ NAMES = NameTable(
 )
 
 
-@torch.no_grad()
 def initialise(network: nn.Module, spec: XlmSpec) -> None:
     """Initialise: normal, embeddings with a deviation of their own, sinusoidal positions where configured."""
     init.normal(network, spec.init_std)
     for table in network.modules():
-        if isinstance(table, LearnedPositions) and spec.sinusoidal_init:
-            rows, width = table.weight.shape
-            wave = Sinusoidal(SinusoidalSpec(count=rows), width)
-            table.weight.copy_(wave(torch.arange(rows)[None], torch.float32)[0])
-        elif isinstance(table, nn.Embedding):
+        if isinstance(table, nn.Embedding):
             nn.init.normal_(table.weight, std=spec.embedding_std)
+    if spec.sinusoidal_init:
+        init.sinusoidal_positions(network)
 
 
 FAMILY = Family(

@@ -2,6 +2,7 @@
 
     embed.tokens               embeddings.word_embeddings              the same tensor
     {side}.blocks.{i}.ffn.up   {side}.layers.{i}.fc1                   of encoder and decoder
+    blocks.{i}.attn_residual.{norm}   h.{i}.ln_1                       pre-norm's `before`, post-norm's `on_residual`
     blocks.{i}.attn.qkv        h.{i}.(query|key|value)                 three of theirs, one of ours
     blocks.{i}.attn.qkv        h.{i}.(q|k|v)_proj           [H K K]    with so many heads each: grouped-query attention
     blocks.{i}.attn.qkv        h.{i}.qkv                    [heads]    q, k and v of head after head
@@ -42,7 +43,7 @@ from glassformer.weights.names import (
     WeightNames,
 )
 
-SIDES = ("encoder", "decoder")
+PLACEHOLDERS = {"{side}": ("encoder", "decoder"), "{norm}": ("before", "on_residual")}
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class NameTable:
     lines: str
     prefix: str = ""
     ignored: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     computed: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
     nested: Mapping[str, str] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class NameTable:
             head=head,
             prefix=self.prefixes.get(task, self.prefix),
             ignored=self.ignored,
+            unread=self.unread,
             computed=self.computed,
             renamed=self.renamed,
             nested=self.nested,
@@ -133,10 +136,11 @@ def check_computed(network: nn.Module, names: WeightNames, tensors: Mapping[str,
 
 
 def _expand(line: str) -> list[tuple[str, str, str]]:
-    """Ours, theirs and the mark of a line, for each side where it names both."""
-    sides = SIDES if "{side}" in line else ("",)
-    columns = [line.replace("{side}", side).split(maxsplit=2) for side in sides]
-    return [(ours, theirs, "".join(mark)) for ours, theirs, *mark in columns]
+    """Ours, theirs and the mark of a line, for each value of its placeholders."""
+    lines = [line]
+    for name, values in PLACEHOLDERS.items():
+        lines = [line.replace(name, value) for value in values for line in lines] if name in line else lines
+    return [(ours, theirs, "".join(mark)) for ours, theirs, *mark in (line.split(maxsplit=2) for line in lines)]
 
 
 def _rule(theirs: str, mark: str, spec: Any) -> str | Rule:

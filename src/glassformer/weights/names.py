@@ -235,6 +235,7 @@ class WeightNames:
     body: ours → theirs, below `prefix`, which files of a model with a head write and files of a bare body do not
     head: ours → theirs, by full name
     ignored: names in files that are no parameters (buffers of old releases), by full name, `{i}` for numbers
+    unread: names in files, without the prefix, of parameters that this head has not and the files have (a pooler)
     computed: names in files of tables that a module of ours computes, by full name → that module
     renamed: full names below `prefix` that newer files have → the older ones in the rest of the table
     nested: beginnings of full names in files of multimodal models, whose text part this is → in its own files
@@ -246,6 +247,7 @@ class WeightNames:
     head: NameTable = field(default_factory=dict)
     prefix: str = ""
     ignored: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     computed: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str | StackedExperts] = field(default_factory=dict)
     nested: Mapping[str, str] = field(default_factory=dict)
@@ -315,8 +317,12 @@ class WeightNames:
 
     def is_ignored(self, theirs: str) -> bool:
         """Whether a name in a file is known to be no parameter."""
-        known = {*self.ignored, *self.computed}
+        known = {*self.ignored, *self.unread, *self.computed}
         return not known.isdisjoint(_with_placeholders(name)[0] for name in (theirs, self.without_prefix(theirs)))
+
+    def is_carried(self, own: str) -> bool:
+        """Whether a tensor, by its name without the prefix, goes from the loaded file to the saved one."""
+        return not {own, _with_placeholders(own)[0]}.isdisjoint({*self.unread, *self.computed})
 
     def without_prefix(self, theirs: str) -> str:
         """A name in a file without the prefix."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from glassformer.core.stack import StackSpec
 from glassformer.models import bert
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Values, flag, size, size_or_zero, text, token_id
 from glassformer.models.big_bird.block_sparse import BlockSparseAttentionSpec
 from glassformer.models.big_bird.network import BigBirdSpec, build
@@ -34,7 +34,7 @@ KEYS = bert.KEYS.extend(
 def spec(c: Values) -> BigBirdSpec:
     """config.json → spec."""
     like_bert = bert.text_spec(c, BigBirdSpec, separator=c.separator)
-    block = like_bert.blocks.blocks[0]
+    block = bert.block_spec(c)
     full = replace(block.attention, bias=c.bias)
     sparse = [
         BlockSparseAttentionSpec(
@@ -63,16 +63,13 @@ NAMES = bert.NAMES.extend(
     head.norm                          qa_classifier.output.LayerNorm
     head.classifier                    qa_classifier.qa_outputs
     """,
-    ignored=(*bert.NAMES.ignored, "pooler.weight", "pooler.bias"),  # every task's files have a pooler
+    unread=("pooler.weight", "pooler.bias"),  # every task's files have a pooler
 )
 
 FAMILY = Family(
     model_type="big_bird",
     distinction="block-sparse attention: global, sliding and random blocks instead of all pairs",
-    architectures=architectures(
-        "BigBird",
-        "Model ForMaskedLM ForPreTraining ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("BigBird", f"Model ForMaskedLM ForPreTraining {CLASSIFIERS}"),
     spec=spec,
     build=build,
     names=NAMES,

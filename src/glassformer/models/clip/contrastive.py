@@ -42,10 +42,13 @@ class ContrastiveHead(Head):
         self.image = nn.Linear(image_width, projection, bias=False)
         self.scale = nn.Parameter(torch.tensor(scale))
 
+    def project(self, texts: Tensor | None, images: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Pooled texts [texts, D] and images [images, D'] → their embeddings of any length. [texts, E], [images, E]"""
+        return None if texts is None else self.text(texts), None if images is None else self.image(images)
+
     def compare(self, texts: Tensor | None, images: Tensor | None) -> Output:
         """Pooled texts [texts, D] and images [images, D'] → their embeddings of length 1; with both, all scores."""
-        t = None if texts is None else l2_normalise(self.text(texts))
-        i = None if images is None else l2_normalise(self.image(images))
+        t, i = (None if x is None else l2_normalise(x) for x in self.project(texts, images))
         if t is None or i is None:
             return Output(text_embeds=t, image_embeds=i)
         scores = self.scale.exp() * t @ i.T  # [texts, images]

@@ -9,11 +9,9 @@ from torch import Tensor
 
 from glassformer.core.classification_heads import Problem, SequenceClassifier
 from glassformer.core.flow import Batch, Flow, Output
-from glassformer.core.norms import make_norm
-from glassformer.core.patches import Patches
 from glassformer.core.stack import Stack
 from glassformer.errors import ConfigError
-from glassformer.models._image import ImageEncoder, image_sizes, require_pixels
+from glassformer.models._image import ImageEncoder
 from glassformer.models._network import Network, Sizes, require_ids
 from glassformer.models.clip.contrastive import ContrastiveHead, ProjectionHead
 from glassformer.models.clip.towers import TextTower, TextTowerSpec, VisionTower, VisionTowerSpec
@@ -100,12 +98,16 @@ class Clip(Network):
         assert states is not None  # _run_towers raises before
         return states
 
-    def forward(self, batch: Batch, flow: Flow) -> Output:
+    def pooled(self, batch: Batch, flow: Flow) -> tuple[Tensor | None, Tensor | None]:
+        """What represents the texts, and the images. [texts, D], [images, D']"""
         texts, images = self._run_towers(batch, flow)
-        output = self.head.compare(
+        return (
             None if texts is None else self.text.pooled(texts, require_ids(batch)),
             None if images is None else self.vision.pooled(images),
         )
+
+    def forward(self, batch: Batch, flow: Flow) -> Output:
+        output = self.head.compare(*self.pooled(batch, flow))
         fields = {name: x for name in self.head.FIELDS if (x := getattr(output, name)) is not None}
         tapped: dict[str, Tensor] = {name: self.tap(flow, name, x) for name, x in fields.items()}
         return replace(output, **tapped)  # type: ignore[arg-type]
@@ -135,16 +137,9 @@ class ClipClassifier(ImageEncoder):
     """The vision tower with an image classifier; its final norm is in checkpoints, but unused."""
 
     def __init__(self, spec: ClipSpec) -> None:
-        super().__init__(image_sizes(spec.vision.embed, spec.vision.blocks))
-        self.embed = Patches(spec.vision.embed)
-        self.blocks = Stack(spec.vision.blocks)
-        self.final_norm = make_norm(spec.vision.final_norm)
-        self.head = MeanPatchClassifier(spec.vision.blocks.width, spec.labels, pooling="mean", problem=spec.problem)
-        self.name_nodes()
-
-    def states(self, batch: Batch, flow: Flow) -> Tensor:
-        x: Tensor = self.blocks(self.embed(require_pixels(batch), flow), flow)
-        return x
+        tower = spec.vision
+        head = MeanPatchClassifier(tower.blocks.width, spec.labels, pooling="mean", problem=spec.problem)
+        super().__init__(tower.embed, tower.blocks, tower.final_norm, head)
 
 
 def build(spec: ClipSpec, task: str) -> Network:

@@ -14,11 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.core.attention import AttentionSpec
-from glassformer.core.blocks import BlockSpec
 from glassformer.core.stack import StackSpec
 from glassformer.errors import UnsupportedError
 from glassformer.models import bert
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Key, Values, constant, flag, probability, size, text
 from glassformer.models.deberta.attention import DisentangledAttentionSpec, RelativeEmbeddingSpec
 from glassformer.models.deberta.names import weight_names
@@ -51,9 +50,7 @@ def text_spec(c: Values, attention: AttentionSpec, relative: RelativeEmbeddingSp
                 "the hidden_size"
             )
     made = bert.text_spec(c, DebertaSpec, **c("pooler_activation pooler_dropout legacy"))
-    block = made.blocks.blocks[0]
-    assert isinstance(block, BlockSpec)  # a BERT's is
-    blocks = (replace(block, attention=attention),) * c.layers
+    blocks = (replace(bert.block_spec(c), attention=attention),) * c.layers
     embed = made.embed if c.absolute else replace(made.embed, positions=None)
     return replace(made, embed=embed, blocks=StackSpec(blocks=blocks, bias=relative))
 
@@ -89,10 +86,7 @@ def spec(c: Values) -> DebertaSpec:
 FAMILY = Family(
     model_type="deberta",
     distinction="disentangled attention: terms of the scores for contents and for relative positions",
-    architectures=architectures(
-        "Deberta",
-        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("Deberta", f"Model ForMaskedLM {CLASSIFIERS}"),
     spec=spec,
     build=Deberta,
     names=weight_names,

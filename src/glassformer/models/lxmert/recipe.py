@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glassformer.core.blocks import BlockSpec
 from glassformer.core.cross_attention import CrossAttentionSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import StackSpec
@@ -57,8 +56,7 @@ KEYS = bert.KEYS.extend(
 def spec(c: Values) -> LxmertSpec:
     """config.json → spec."""
     like_bert = bert.text_spec(c, TextSpec)
-    block, norm = like_bert.blocks.blocks[0], LayerNormSpec(**c("width eps"))
-    assert isinstance(block, BlockSpec)  # a BERT's is
+    block, norm = bert.block_spec(c), LayerNormSpec(**c("width eps"))
     cross = CrossAttentionSpec(**c("width heads"), dropout=c.attention_dropout)
     losses = frozenset(label for label, task in TASK_KEYS.items() if c.reader.flag(task, default=True))
     return LxmertSpec(

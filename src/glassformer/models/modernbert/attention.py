@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from glassformer.core.attention import AttentionSpec
 from glassformer.models._keys import Values
-from glassformer.models._rotary import rotary_spec
+from glassformer.models._rotary import rotary_specs
 
 
 def attention_specs(c: Values) -> list[AttentionSpec]:
@@ -15,23 +15,8 @@ def attention_specs(c: Values) -> list[AttentionSpec]:
         "sliding_attention" if i % c.global_every else "full_attention" for i in range(c.layers)
     ]
     whole = AttentionSpec(**c("width heads bias out_bias"), dropout=c.attention_dropout)
-    ropes = c.reader.section("rope_parameters")
-    old = c.reader.get("rope_parameters", default=None) is None
-    made = {
-        kind: replace(
-            whole,
-            window=window,
-            rotary=rotary_spec(
-                c.reader,
-                whole.E,
-                longest=8192,
-                theta=theta,
-                rope=c.reader.section("rope_scaling") if old else ropes.section(kind),
-            ),
-        )
-        for kind, theta, window in (
-            ("full_attention", c.global_theta, None),
-            ("sliding_attention", c.local_theta, c.window // 2 + 1),
-        )
-    }
+    thetas = {"full_attention": c.global_theta, "sliding_attention": c.local_theta}
+    windows = {"full_attention": None, "sliding_attention": c.window // 2 + 1}
+    rotary = rotary_specs(c.reader, whole.E, thetas, scaled=thetas, longest=8192)
+    made = {kind: replace(whole, window=windows[kind], rotary=rotary[kind]) for kind in thetas}
     return [made[kind] for kind in kinds]

@@ -14,7 +14,7 @@ from glassformer.core.embeddings import EmbeddingSpec
 from glassformer.core.feed_forward import GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec
 from glassformer.core.stack import StackSpec
-from glassformer.models._family import Family, architectures
+from glassformer.models._family import CLASSIFIERS, Family, architectures
 from glassformer.models._keys import Keys, Values, constant, flag, number, rows, size, text
 from glassformer.models.modernbert.attention import attention_specs
 from glassformer.models.modernbert.network import ModernBert, ModernBertSpec
@@ -109,10 +109,7 @@ NAMES = NameTable(
 FAMILY = Family(
     model_type="modernbert",
     distinction="long texts: a window in two layers of three, each kind with its own rotary base",
-    architectures=architectures(
-        "ModernBert",
-        "Model ForMaskedLM ForSequenceClassification ForTokenClassification ForQuestionAnswering",
-    ),
+    architectures=architectures("ModernBert", f"Model ForMaskedLM {CLASSIFIERS}"),
     spec=spec,
     build=ModernBert,
     names=NAMES,

@@ -27,4 +27,4 @@ def weight_names(spec: TapasSpec, task: str) -> WeightNames:
     """Weight names; files of a head without operators have a pooler that it does not read."""
     if task != "table-question-answering" or spec.operators:
         return NAMES(spec, task)
-    return replace(NAMES, ignored=(*NAMES.ignored, "pooler.dense.weight", "pooler.dense.bias"))(spec, task)
+    return replace(NAMES, unread=("pooler.dense.weight", "pooler.dense.bias"))(spec, task)

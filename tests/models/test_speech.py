@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.core import Flow, Output
-from glassformer.core.audio_heads import CTCHead, MeanPoolingClassifier, WeightedLayerSum
 from glassformer.errors import ConfigError, DataError
+from glassformer.models._speech import CTCHead, MeanPoolingClassifier, WeightedLayerSum
 from tests.core.small import assert_close, keeps, perturbed
 
 B, T, D = 3, 7, 16

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.core.spec_augment import SpansSpec, SpecAugment, SpecAugmentSpec, random_spans
 from glassformer.errors import ConfigError
+from glassformer.models._speech import SpansSpec, SpecAugment, SpecAugmentSpec, random_spans
 from tests.core.small import examples
 
 TIME = SpansSpec(share=0.3, length=4, minimum=1)

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.checks import Count, NonNegative, Probability, Spec, any_true, check_widths
-from glassformer.core.feed_forward import make_activation
+from glassformer.core.feed_forward import make_activation, saved_by_activation
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
 from glassformer.core.positions import ConvolvedPositions, ConvolvedPositionsSpec
-from glassformer.core.spec_augment import SpecAugment, SpecAugmentSpec
 from glassformer.errors import ConfigError, DataError
+from glassformer.models._keys import Values
+from glassformer.models._speech import SpecAugment, SpecAugmentSpec
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -86,6 +87,32 @@ class WaveformSpec(Spec):
         return math.prod(layer.stride for layer in self.layers)
 
 
+def waveform_spec(c: Values) -> WaveformSpec:
+    """The feature encoder of a config; with group norm, the first convolution alone is normed.
+
+    Raises: ConfigError: widths, strides and kernels differ in number.
+    """
+    if not len(c.widths) == len(c.strides) == len(c.kernels):
+        raise ConfigError(
+            f"config.json: conv_dim, conv_stride and conv_kernel have {len(c.widths)}, {len(c.strides)} and "
+            f"{len(c.kernels)} numbers; they must have one each for every convolution"
+        )
+    norms: list[LayerNormSpec | TimeNormSpec | None] = [LayerNormSpec(width=width) for width in c.widths]
+    if c.convolution_norm == "group":
+        norms = [TimeNormSpec(width=c.widths[0]), *[None] * (len(norms) - 1)]
+    layers = tuple(
+        TimeConvolutionSpec(
+            **{"channels": channels, "width": width, "kernel": kernel, "stride": stride, "norm": norm},
+            activation=c.convolution_activation,
+            bias=c.convolution_bias,
+        )
+        for channels, width, kernel, stride, norm in zip(
+            (1, *c.widths[:-1]), c.widths, c.kernels, c.strides, norms, strict=True
+        )
+    )
+    return WaveformSpec(layers=layers, norm=LayerNormSpec(width=c.widths[-1], eps=c.eps) if c.features_norm else None)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameEmbeddingSpec(Spec):
     """Input embedding of audio frames: `features` numbers → the width of `positions`; dropouts, and a norm at the end.
@@ -127,6 +154,10 @@ class TimeNorm(nn.Module):
         normed = torch.group_norm(channels, len(self.weight), self.weight, self.bias, self.eps)
         return normed.transpose(1, 2)
 
+    def saves_more(self, tokens: int) -> tuple[int, int]:
+        """Its input is saved for the backward pass."""
+        return len(self.weight), 0
+
 
 class TimeConvolution(nn.Module):
     """One-dimensional convolution over time, with norm and activation.
@@ -146,6 +177,10 @@ class TimeConvolution(nn.Module):
         y: Tensor = self.conv(x.transpose(1, 2)).transpose(1, 2)
         y = self.activation(self.norm(y))
         return y
+
+    def saves_more(self, tokens: int) -> tuple[int, int]:
+        """What its activation reads is saved for the backward pass."""
+        return self.conv.out_channels * saved_by_activation(self.activation), 0
 
 
 class WaveformEncoder(Node):

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from glassformer.core import Flow, LayerNormSpec
 from glassformer.core.positions import ConvolvedPositionsSpec
-from glassformer.core.spec_augment import SpecAugmentSpec
-from glassformer.core.waveform import (
+from glassformer.errors import ConfigError, DataError
+from glassformer.models._speech import SpecAugmentSpec
+from glassformer.models.wav2vec2.waveform import (
     FrameEmbedding,
     FrameEmbeddingSpec,
     TimeConvolutionSpec,
@@ -24,7 +25,6 @@ from glassformer.core.waveform import (
     WaveformEncoder,
     WaveformSpec,
 )
-from glassformer.errors import ConfigError, DataError
 from tests.core.small import assert_close, examples, perturbed, recorded, recording
 
 KERNELS, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # of all published models

@@ -1,0 +1,23 @@
+"""wav2vec 2.0: a speech encoder over waveforms; HuBERT extends its recipe.
+
+waveform.py  the convolutions from samples to frames, and the input embedding of frames
+network.py   which head belongs to a task, initial weights
+names.py     weight names
+recipe.py    config keys, architectures
+"""
+
+from glassformer.models.wav2vec2.names import NAMES
+from glassformer.models.wav2vec2.network import SpeechEncoder, SpeechEncoderSpec
+from glassformer.models.wav2vec2.recipe import FAMILY, KEYS, spec
+from glassformer.models.wav2vec2.waveform import FrameEmbedding, WaveformEncoder
+
+__all__ = [
+    "FAMILY",
+    "KEYS",
+    "NAMES",
+    "FrameEmbedding",
+    "SpeechEncoder",
+    "SpeechEncoderSpec",
+    "WaveformEncoder",
+    "spec",
+]
