@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from glassformer.progress import progress_bar
+from glassformer.progress import progress_bar, spinner, with_bar
 
 
 def test_a_bar_counts_and_disappears(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +25,24 @@ def test_nothing_is_written_without_a_terminal_or_before_the_delay(
     with progress_bar("rows", None, **options) as advance:  # type: ignore[arg-type]
         advance(1)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_spinner_appears_late_and_leaves_output_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with spinner("loading", shown=True, delay=0.0):
+        time.sleep(0.05)
+        print("a result")
+    captured = capsys.readouterr()
+    assert "loading …" in captured.err and captured.out == "a result\n"
+    with spinner("loading", shown=True, delay=60.0):
+        print("a result", end="")
+    assert capsys.readouterr() == ("a result", "")
+
+
+def test_items_are_counted_and_passed_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert list(with_bar(["a", "b"], "items", shown=True)) == ["a", "b"]
+    assert "2/2" in capsys.readouterr().err
+    assert list(with_bar(iter("ab"), "items")) == ["a", "b"] and capsys.readouterr() == ("", "")

@@ -150,6 +150,34 @@ def test_similarity(model: Model) -> None:
     np.testing.assert_allclose(
         model.similarity_pairwise(vectors, vectors[::-1].copy()), cosine[[0, 1], [1, 0]], atol=1e-6
     )
+    tensors = list(torch.from_numpy(vectors).requires_grad_())
+    np.testing.assert_allclose(model.similarity(tensors, vectors).detach(), cosine, atol=1e-6)
+    assert model.similarity_pairwise(vectors[:0], vectors[:0]).shape == (0,)
+    with pytest.raises(ConfigError, match="vectors of 8 and of 5 dimensions"):
+        model.similarity(vectors, vectors[:, :5])
+    for wrong in (None, "text", [[1.0, 2.0], [3.0]], 3.0, vectors[None]):
+        with pytest.raises(DataError, match=r"give (what encode gives|one vector)"):
+            model.similarity(wrong, vectors)
+
+
+def test_the_length_of_texts_can_be_set(tmp_path: Path) -> None:
+    model = glassformer.load(tiny_folder(tmp_path / "bert"))
+    model.max_seq_length = 4
+    with pytest.warns(UserWarning, match="1 of 1 texts were cut to 4 tokens"):
+        assert len(model.encode(TEXTS[0], output_value="token_embeddings")) == 4
+    with pytest.warns(UserWarning, match="cut to 4 tokens"):
+        cut = model.encode(TEXTS[0])
+    model.save_pretrained(tmp_path / "copy")
+    again = glassformer.load(tmp_path / "copy")
+    with pytest.warns(UserWarning, match="cut to 4 tokens"):
+        np.testing.assert_array_equal(again.encode(TEXTS[0]), cut)
+    for wrong in (0, True, "4", 10**6):
+        with pytest.raises(ConfigError, match="max_seq_length is"):
+            model.max_seq_length = wrong
+    model.max_seq_length = None
+    assert model.max_seq_length == model.network.max_tokens
+    with pytest.warns(UserWarning, match="truncate_dim is 9; the vectors have 8 dimensions"):
+        assert model.encode("fruit", truncate_dim=9).shape == (8,)
 
 
 def test_a_cross_encoder_scores_and_ranks_as_theirs(tmp_path: Path) -> None:
@@ -166,8 +194,15 @@ def test_a_cross_encoder_scores_and_ranks_as_theirs(tmp_path: Path) -> None:
     expected = reference.rank("time", [*TEXTS[:2], "a"], top_k=2, return_documents=True)
     for one, other in zip(ours, expected, strict=True):
         assert one["text"] == other["text"] and one["score"] == pytest.approx(float(other["score"]), abs=1e-5)
-    with pytest.raises(DataError, match="pair 1 is"):
-        model.score([("a", "b"), "ab"])
+    assert np.array_equal(model.score(np.array(pairs)), model.score(iter(pairs)))
+    for wrong in ([("a", "b"), "ab"], [("a", "b"), None], [("a", "b"), {"a": 1, "b": 2}]):
+        with pytest.raises(DataError, match="pair 1 is"):
+            model.score(wrong)
+    for nothing in (None, 3, "text"):
+        with pytest.raises(DataError, match="give a list of pairs of texts"):
+            model.score(nothing)
+        with pytest.raises(DataError, match="give a list of strings"):
+            model.rank("time", nothing)
 
 
 @pytest.mark.parametrize(

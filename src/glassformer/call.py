@@ -33,6 +33,7 @@ class CallInputs(ModelInputs, total=False):
     past_key_values: as `cache` · use_cache: True = begin a cache, which the output holds
     output_hidden_states, output_attentions: fill these fields; None = as the config says
     return_dict: False = the output as a tuple
+    start_positions, end_positions, next_sentence_label, sentence_order_label: labels of heads that take several
     """
 
     past_key_values: KeyValueCache | None
@@ -40,6 +41,19 @@ class CallInputs(ModelInputs, total=False):
     output_hidden_states: bool | None
     output_attentions: bool | None
     return_dict: bool | None
+    start_positions: Tensor | None
+    end_positions: Tensor | None
+    next_sentence_label: Tensor | None
+    sentence_order_label: Tensor | None
+
+
+NAMED_LABELS = ("start_positions", "end_positions", "next_sentence_label", "sentence_order_label")
+
+
+def take_labels(given: dict[str, Any], labels: Any) -> Any:
+    """The labels of a call; those that are given by names of their own are taken out of the inputs."""
+    named = {name: x for name in NAMED_LABELS if (x := given.pop(name, None)) is not None}
+    return labels if not named else named if labels is None else {"labels": labels, **named}
 
 
 PREFIXES = {"source": "encoder_", "target": "decoder_", "encoder": "encoder_", "decoder": "decoder_", "cross": "cross_"}

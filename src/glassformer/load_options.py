@@ -8,26 +8,31 @@ Any other keyword is a key of `config.json` to override, if the family reads it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from glassformer import gguf
 from glassformer.edge import device_of, dtype_of
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
-from glassformer.files import safe_repr
+from glassformer.files import check_links, safe_repr
 from glassformer.hub import resolve
 from glassformer.models import FAMILIES
 from glassformer.models._config import IGNORED_KEYS
 from glassformer.models._keys import Keys
 from glassformer.weights.header import read_file_header
+from glassformer.weights.read import WeightFiles, open_checkpoint
 
 ACCEPTED = frozenset(
     "low_cpu_mem_usage ignore_mismatched_sizes use_safetensors weights_only force_download resume_download proxies "
-    "mirror use_fast _fast_init torchscript from_tf from_flax use_auth_token token".split()
+    "add_pooling_layer mirror use_fast _fast_init torchscript from_tf from_flax use_auth_token token".split()
 )
 """Keywords that change nothing here, or whose value False changes nothing."""
 
@@ -48,6 +53,11 @@ REFUSED: Mapping[str, str] = {
     "gguf_file": "convert the folder to safetensors first",
 }
 """Keyword → why it is refused, or what to write instead; None and False are taken."""
+
+
+SAVED_ANYWAY = frozenset("is_main_process save_function push_to_hub variant token save_peft_format".split())
+"""Keywords of `save_pretrained` whose usual values change nothing here."""
+UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +164,19 @@ class LoadOptions:
             )
         return folder
 
+    @contextmanager
+    def opened(
+        self, name_or_folder: str | Path, revision: str | None, *, allow_pickle: bool
+    ) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
+        """The folder of a model, and what opens its weights; of a GGUF file, a folder with what stands in it."""
+        if gguf.is_gguf(name_or_folder):
+            with gguf.opened(Path(name_or_folder)) as unpacked:
+                yield unpacked
+            return
+        folder = self.find_folder(name_or_folder, revision, allow_pickle=allow_pickle)
+        check_links(folder, ConfigError)
+        yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
+
 
 def _refuse(rest: dict[str, Any]) -> None:
     for name, instead in REFUSED.items():
@@ -195,3 +218,27 @@ def _config(config: Any) -> Mapping[str, Any]:
     raise DataError(
         f"config is {safe_repr(config)}; it must be a config: AutoConfig.from_pretrained(folder), or a dict"
     )
+
+
+def shard_bytes(reference: Mapping[str, Any], max_shard_bytes: int) -> int:
+    """The largest weight file, of keywords of `save_pretrained` by the names of Hugging Face transformers.
+
+    Raises: ConfigError: a keyword or a size that is not known. UnsupportedError: what is not done.
+    """
+    rest = {name: value for name, value in reference.items() if name not in SAVED_ANYWAY or value not in (None, False)}
+    rest = {name: value for name, value in rest.items() if (name, value) != ("is_main_process", True)}
+    if rest.pop("safe_serialization", True) is not True:
+        raise UnsupportedError("safe_serialization=False would write a pickle, which can run any code: leave it out")
+    if rest.pop("state_dict", None) is not None:
+        raise UnsupportedError("save_pretrained(state_dict=…): call model.load_state_dict(…) before it")
+    if rest.pop("push_to_hub", False):
+        raise UnsupportedError("save_pretrained(push_to_hub=True): call model.push_to_hub(name)")
+    rest.pop("save_function", None)  # that of accelerate writes what this writes
+    size = rest.pop("max_shard_size", max_shard_bytes)
+    if rest:
+        raise ConfigError(f"save_pretrained(…) takes no {', '.join(map(safe_repr, rest))}")
+    if isinstance(size, str) and (match := re.fullmatch(r"(\d+)\s*([KMGT]I?B)", size.strip().upper())):
+        size = int(match[1]) * UNITS[match[2]]
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ConfigError(f"max_shard_size is {safe_repr(size)}; it must be a number of bytes, or a text such as '5GB'")
+    return size

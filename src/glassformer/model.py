@@ -14,13 +14,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 from torch import Tensor
 
-from glassformer.call import CallInputs, CallOptions, complete_inputs
+from glassformer.call import CallInputs, CallOptions, complete_inputs, decoder_inputs, take_labels
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
@@ -28,6 +29,7 @@ from glassformer.edge import read_call, warn_if_marker_missing
 from glassformer.engine.prepare import prepare, prepared_precision, unprepare
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
+from glassformer.load_options import shard_bytes
 from glassformer.sentence_embeddings import SentenceEncoder
 from glassformer.text.chat import Chat
 from glassformer.weights.load import name_list, nan_parameters
@@ -72,17 +74,19 @@ class Model(SentenceEncoder):
             visual_feats, visual_pos, visual_attention_mask: detected regions of an image: their features
                 [B, R, width], their corners as fractions of the image's size [B, R, 4], and their mask [B, R]
             labels: targets of the head, for `loss`; -100 is ignored
-            cache: key-value cache, extended by this call
-            tape: records activations of `model.taps()`, or replaces them
+            cache: key-value cache, extended here · tape: records activations of `model.taps()`, or replaces them
             past_key_values, use_cache, output_hidden_states, output_attentions, return_dict: see `CallInputs`
         Returns: an Output with the field names of Hugging Face transformers, and `taps` if a tape was given.
         Raises: DataError: ids out of range, or more tokens than positions. ConfigError: shapes that do not fit.
         """
         tokens = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
         given: dict[str, Any] = {**tokens, "token_type_ids": token_type_ids, **inputs}
+        labels = take_labels(given, labels)
         call = CallOptions.take(self.network, self.config, given, cache, tape)
         complete_inputs(given, self.network, labels if self.is_encoder_decoder else None, call.cache, self.config)
         batch, flow = read_call(self.network, self.family.model_type, given, cache=call.cache, tape=call.tape)
+        if self.recompute and self.training and call.cache is None and call.tape is None:
+            flow = replace(flow, recompute=True)
         warn_if_marker_missing(self.network, self.task, self._tokenizer, input_ids, flow)
         # Packed narrow weights have no gradients: in eval mode nobody expects them, in training mode it is an error.
         differentiable = self.network.training or prepared_precision(self.network) in (None, "fp32")
@@ -182,6 +186,7 @@ class Model(SentenceEncoder):
         *texts: str,
         progress: Callable[[int, int], None] | None = None,
         limit_bytes: int = 2**30,
+        truncation: bool = False,
         **fields: Tensor,
     ) -> Session:
         """Run a forward pass on one text, or on two as a pair, and store it, to inspect attention and hidden states.
@@ -191,7 +196,7 @@ class Model(SentenceEncoder):
 
         Args:
             progress: called after each block with the number of finished blocks and of all.
-            limit_bytes: RAM limit of the session, beside the weights.
+            limit_bytes: RAM limit of the session, beside the weights · truncation: cut texts that are too long
             fields: other inputs, as in a call: `bbox`, `visual_feats` and `visual_pos`, of one row.
         Returns: a `Session`: `session.head(4, 11).probs(3)`, `session.overview(4)`, `session.states(4)`, …
         Raises: DataError: the texts are empty or too long. UnsupportedError: the model has no attention.
@@ -199,10 +204,10 @@ class Model(SentenceEncoder):
         from glassformer.inspect.inputs import open_inputs
         from glassformer.inspect.session import Session
 
-        opened = open_inputs(self, texts, fields)
+        opened = open_inputs(self, texts, fields, truncation=truncation)
         return Session(self.network, opened, progress=progress, limit_bytes=limit_bytes)
 
-    def writing(self, prompt: str) -> GenerationTrace:
+    def writing(self, prompt: str, *, truncation: bool = False) -> GenerationTrace:
         """Trace text generation: a tree of tokens with the alternatives at each step, from which to branch.
 
             trace = model.writing("Once upon a time")
@@ -211,7 +216,7 @@ class Model(SentenceEncoder):
             trace.write(after=0, tokens=[263])                   continue from another first token
 
         Args:
-            prompt: as in `generate`; of a speech model, an audio file.
+            prompt: as in `generate`; of a speech model, an audio file · truncation: cut one that is too long
         Raises: DataError: the prompt is empty or too long. UnsupportedError: the model was loaded for another task.
         """
         from glassformer.generation.generate import make_generator, resolve_options
@@ -223,9 +228,9 @@ class Model(SentenceEncoder):
         generator = make_generator(self, resolve_options(self, {}))
         if not self.writes:
             raise UnsupportedError(f"a {self.family.model_type!r} model generates no text that could be traced")
-        return GenerationTrace(generator, open_prompt(self, prompt), self.tokenizer.target)
+        return GenerationTrace(generator, open_prompt(self, prompt, truncation=truncation), self.tokenizer.target)
 
-    def look(self, texts: str | Sequence[str], **options: Any) -> Look:
+    def look(self, texts: str | Sequence[str], *, truncation: bool = False, **options: Any) -> Look:
         """Visualise the attention of one text, or of two as a pair, in a web browser: the attention explorer.
 
             model.look(["time flies", "fruit flies"], view="head", layer=4, heads=11)
@@ -236,7 +241,7 @@ class Model(SentenceEncoder):
 
         Args:
             port: None = a free one · browser: open one; None = if there is a display
-            html: write the page to this file (self-contained) instead of serving it
+            html: write the page to this file (self-contained) instead of serving it · truncation: cut long texts
             view: "model", "head", "matrix", "neuron" or "generate" · layer, heads: the initial ones, counted from 0
             options: with view="generate", which shows text generation: as in `generate`
             theme: "light" or "dark"; None = the system's · block: wait for Ctrl-C; None = in a script
@@ -246,14 +251,15 @@ class Model(SentenceEncoder):
         """
         from glassformer.explorer import look
 
-        return look(self.session_factory(), texts, **options)
+        return look(self.session_factory(truncation=truncation), texts, **options)
 
-    def session_factory(self) -> SessionFactory:
+    def session_factory(self, *, truncation: bool = False) -> SessionFactory:
         """Facts about the model, and what makes its sessions: all that the attention explorer knows of it."""
         from glassformer.explorer.describe import model_facts
         from glassformer.explorer.session_runs import SessionFactory
 
-        return SessionFactory(model_facts(self), self.inspect, self.writing)
+        options: Any = {"truncation": True} if truncation else {}
+        return SessionFactory(model_facts(self), partial(self.inspect, **options), partial(self.writing, **options))
 
     def prepare(self, precision: str = "fp32") -> Self:
         """Pack the weights for fast inference, in a precision: "fp32", "fp16", "bf16" or "int8" (quantization)."""
@@ -265,13 +271,59 @@ class Model(SentenceEncoder):
         unprepare(self.network)
         return self
 
+    def get_text_features(self, **inputs: Any) -> Tensor:
+        """Embeddings of texts in the space that they share with images, of any length (CLIP). [texts, E]"""
+        return self._shared_features(0, inputs)
+
+    def get_image_features(self, **inputs: Any) -> Tensor:
+        """Embeddings of images in the space that they share with texts, of any length (CLIP). [images, E]"""
+        return self._shared_features(1, inputs)
+
+    def _shared_features(self, side: int, inputs: dict[str, Any]) -> Tensor:
+        """Raises: UnsupportedError: the model has no such space. DataError: other inputs than this side reads."""
+        if self.task != "zero-shot-image-classification":
+            raise UnsupportedError(f"a {self.family.model_type!r} model has no space that texts and images share")
+        network: Any = self.network
+        batch, flow = read_call(network, self.family.model_type, inputs, cache=None, tape=None)
+        features: Tensor | None = network.head.project(*network.pooled(batch, flow))[side]
+        if features is None:
+            raise DataError(f"give {network.READS[side]}=…; got {', '.join(inputs) or 'nothing'}")
+        features.pooler_output = features  # type: ignore[attr-defined] # newer releases of the reference return an object
+        return features
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """The labels of an encoder-decoder shifted right: what its decoder reads in training. [B, T]"""
+        if not self.is_encoder_decoder:
+            raise UnsupportedError(f"a {self.family.model_type!r} model has no decoder that reads labels")
+        return decoder_inputs(self.network, labels, self.config)
+
+    def get_encoder(self) -> None:
+        """Refused: the encoder is not called by itself. Raises: UnsupportedError: always."""
+        raise UnsupportedError(
+            "the encoder is not called by itself: model(…).encoder_last_hidden_state is what it gives, and "
+            "load(…, task='feature-extraction') calls it with the decoder and no head"
+        )
+
     def taps(self) -> list[str]:
         """The names of all activations that a Tape can record."""
         return self.network.taps()
 
-    def save_pretrained(self, folder: str | Path, *, max_shard_bytes: int = 5_000_000_000) -> None:
+    def compute_transition_scores(
+        self, sequences: Tensor, scores: Sequence[Tensor], beam_indices: Any = None, normalize_logits: bool = False
+    ) -> Tensor:
+        """The score of each generated token, of what `generate(…, return_dict_in_generate=True)` gave. [R, new]"""
+        from glassformer.generation.arguments import transition_scores
+
+        return transition_scores(sequences, scores, beam_indices, normalize_logits)
+
+    def save_pretrained(self, folder: str | Path, *, max_shard_bytes: int = 5_000_000_000, **reference: Any) -> None:
+        """Save config, weights and tokenizer in the Hugging Face layout, which transformers loads.
+
+        Args: reference: keywords of Hugging Face transformers, such as `max_shard_size`; others are refused.
+        Raises: WeightsError: the files cannot be written. ConfigError: the model has adapters that are not merged.
+        """
         check_not_adapted(self.network)
-        super().save_pretrained(folder, max_shard_bytes=max_shard_bytes)
+        super().save_pretrained(folder, max_shard_bytes=shard_bytes(reference, max_shard_bytes))
 
     def __repr__(self) -> str:
         count = sum(parameter.numel() for parameter in self.parameters())

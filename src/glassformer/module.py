@@ -6,7 +6,8 @@ Whatever takes an `nn.Module` takes a model: optimizers, hooks, `copy.deepcopy`,
     model.network.blocks[0].attn.out.weight      ──>      "blocks.0.attn.out.weight"
 
 in `named_parameters`, `named_modules`, `state_dict`, `get_parameter` and `torch.func.functional_call`, here and where
-the model is part of a larger module.
+the model is part of a larger module. Beside them, `model.bert`, `model.classifier` and the like lead to the same
+parameters by the paths of the reference library (`models.reference_modules`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from glassformer.engine.prepare import unprepare
 from glassformer.errors import UnsupportedError
 from glassformer.models import Family, Network
 from glassformer.models.model_config import ModelConfig
+from glassformer.models.reference_modules import Entry, ReferenceModule, reference_entries, reference_module
 from glassformer.models.resize import resize_vocabulary, vocabulary_key
+from glassformer.weights.names import WeightNames
 
 INNER = "network."
 
@@ -37,6 +40,7 @@ class NetworkModule(nn.Module):
     spec: Any
     config: ModelConfig
     task: str
+    recompute = False
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -48,9 +52,32 @@ class NetworkModule(nn.Module):
         """Also the network's children, so that names of parameters are paths of attributes."""
         modules = self.__dict__.get("_modules", {})  # not there yet while a copy is being made
         network = modules.get("network")
-        if network is not None and name != "network" and name in network._modules:
+        if network is None or name == "network" or name.startswith("_"):
+            return super().__getattr__(name)
+        if name in network._modules:
             return network._modules[name]
-        return super().__getattr__(name)
+        at = reference_module(network, self._reference_entries(), name) if "own_head" in self.__dict__ else None
+        return super().__getattr__(name) if at is None else at
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses modules that no call would reach. Raises: UnsupportedError: another module than the network."""
+        if isinstance(value, (nn.Module, nn.Parameter)) and name != "network":
+            raise UnsupportedError(
+                f"model.{name} = … would change nothing that the model computes; another head is "
+                "load(…, head=…) or num_labels=…, another part model.network.… = …"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def _bare(self) -> bool:
+        """Whether files of this model are those of a body without a head."""
+        return self.task == "feature-extraction"
+
+    def _weight_names(self) -> WeightNames:
+        return self.family.names(self.spec, self.task)
+
+    def _reference_entries(self) -> dict[str, Entry]:
+        return reference_entries(self.network, self._weight_names(), prefixed=not self._bare)
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -97,19 +124,54 @@ class NetworkModule(nn.Module):
         return self.get_input_embeddings()
 
     def gradient_checkpointing_enable(self, *_: Any, **__: Any) -> None:
-        """Refused: activation checkpointing is an option of training.
+        """Activation checkpointing in training mode: calls store each block's input, and compute the rest again."""
+        self.recompute = True
 
-        Raises: UnsupportedError: always.
-        """
-        raise UnsupportedError(
-            "a call stores all activations; training with gradient_checkpointing recomputes them (docs/training.md), "
-            "and so does network(batch, Flow(recompute=True))"
-        )
+    def gradient_checkpointing_disable(self) -> None:
+        """Store all activations, as calls do by default."""
+        self.recompute = False
 
     @property
-    def base_model(self) -> Network:
-        """The network, whose head is its child `head`."""
-        return self.network
+    def is_gradient_checkpointing(self) -> bool:
+        """Whether calls in training mode recompute activations."""
+        return self.recompute
+
+    @property
+    def base_model(self) -> ReferenceModule:
+        """The body: everything but the head, such as to freeze it."""
+        entries = self._reference_entries()
+        return ReferenceModule(self.network, {n: e for n, e in entries.items() if not e[0].startswith("head.")}, "")
+
+    @property
+    def base_model_prefix(self) -> str:
+        """What the names of the body's tensors begin with in files of a model with a head."""
+        return self._weight_names().prefix
+
+    @property
+    def main_input_name(self) -> str:
+        """The input that the network reads first."""
+        return self.network.READS[0]
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels the head has."""
+        return int(self.config.num_labels)
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The layer of a language-model head that scores every token; None: another head, or none."""
+        return getattr(self.network.head, "decoder", None)
+
+    def get_memory_footprint(self, return_buffers: bool = True) -> int:
+        """Bytes of all parameters, and of buffers."""
+        tensors = {id(x): x for x in (*self.parameters(), *(self.buffers() if return_buffers else ()))}
+        return sum(x.numel() * x.element_size() for x in tensors.values())
+
+    def tie_weights(self) -> None:
+        """Nothing to do: tied weights are one parameter from the start, and stay one."""
+
+    def can_generate(self) -> bool:
+        """Whether `generate` is there for this model's head."""
+        return self.task in ("text-generation", "translation", "automatic-speech-recognition")
 
     @property
     def device(self) -> torch.device:

@@ -5,25 +5,22 @@ name or folder ──> config.json ──> spec ──> network on the meta devi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from glassformer import gguf
 from glassformer.core.heads import Head
 from glassformer.edge import device_of
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings, write_pooling_settings
 from glassformer.errors import ConfigError, DataError, GlassformerError, WeightsError
-from glassformer.files import check_links, read_json_object
+from glassformer.files import read_json_object
 from glassformer.files.atomic import write_json
 from glassformer.load_options import LoadOptions
 from glassformer.models import ConfigReader, Family, Network
-from glassformer.models.model_config import ModelConfig
+from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.models.resolve import (
     LABEL_TASKS,
     attach_head,
@@ -35,7 +32,8 @@ from glassformer.models.resolve import (
 )
 from glassformer.module import NetworkModule
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.weights.load import LoadReport, export_weights, load_weights
+from glassformer.weights.carried import carried_tensors, saved_tensors
+from glassformer.weights.load import LoadReport, load_weights
 from glassformer.weights.names import WeightNames
 from glassformer.weights.read import WeightFiles, open_checkpoint
 from glassformer.weights.write import write_checkpoint
@@ -83,8 +81,9 @@ class PretrainedModel(NetworkModule):
         self.task = task
         self.report = report or LoadReport()
         self.folder = folder
+        self.carried: dict[str, torch.Tensor] = {}
         self.own_head = own_head
-        self.generation_config = dict(generation_config or {})
+        self.generation_config = StoredGenerationConfig(generation_config or {})
         self.pooling = _read_pooling(folder, network)
         self._tokenizer = tokenizer
         self._processor = processor
@@ -127,7 +126,7 @@ class PretrainedModel(NetworkModule):
         Raises: DataError, ConfigError, WeightsError, UnsupportedError: what is wrong with the folder, and what to do.
         """
         options = LoadOptions.read(reference, dtype=dtype, device=device, offline=offline, overrides=overrides)
-        with _opened(name_or_folder, revision, options, allow_pickle=allow_pickle) as (folder, open_weights):
+        with options.opened(name_or_folder, revision, allow_pickle=allow_pickle) as (folder, open_weights):
             stored = text_part(read_json_object(folder / "config.json", ConfigError))
             config, on_meta = options.override(stored, cls.from_pretrained), torch.device("meta")
             model, stored_task = cls._build(config, task, head, on_meta, folder=folder, given=options.overrides)
@@ -216,6 +215,7 @@ class PretrainedModel(NetworkModule):
             initialise=lambda module: self.family.initialise(module, self.spec),
         )
         self.report.warnings += unused_keys
+        self.carried = carried_tensors(checkpoint, self._weight_names())
         self.eval()
 
     def _read_files(self, folder: Path) -> None:
@@ -223,12 +223,16 @@ class PretrainedModel(NetworkModule):
         self._tokenizer = Tokenizer.find(folder, model_type=self.family.model_type)
         self._processor = _find_processor(self.family, folder)
         if (generation_config := folder / "generation_config.json").is_file():
-            self.generation_config = read_json_object(generation_config, ConfigError)
+            self.generation_config = StoredGenerationConfig(read_json_object(generation_config, ConfigError))
         if self._tokenizer is not None and self.vocabulary and self._tokenizer.largest_id >= self.vocabulary:
             raise ConfigError(
                 f"{folder}: the tokenizer makes ids up to {self._tokenizer.largest_id}, the model's embedding has "
                 f"{self.vocabulary} rows; they belong to different models"
             )
+
+    @property
+    def _bare(self) -> bool:
+        return super()._bare and not self.own_head
 
     def _weight_names(self) -> WeightNames:
         return weight_names(self.family, self.spec, self.task, self.network, own_head=self.own_head)
@@ -241,8 +245,7 @@ class PretrainedModel(NetworkModule):
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise WeightsError(f"{folder}: is a file; give a folder to write the model to")
-        bare = self.task == "feature-extraction" and not self.own_head
-        tensors = export_weights(self.network, self._weight_names(), prefixed=not bare)
+        tensors = saved_tensors(self.network, self._weight_names(), self.carried, prefixed=not self._bare)
         write_checkpoint(folder, tensors, max_shard_bytes=max_shard_bytes)
         dtype = str(self.dtype).removeprefix("torch.")
         own = {key: value for key, value in self.config.items() if key not in ("torch_dtype", "dtype")}
@@ -252,7 +255,7 @@ class PretrainedModel(NetworkModule):
         )
         if self.generation_config:
             write_json(folder / "generation_config.json", self.generation_config)
-        if bare and isinstance(self.pooling, PoolingSettings):
+        if self._bare and isinstance(self.pooling, PoolingSettings):
             write_pooling_settings(folder, self.pooling, self.network.width)
         for part in (self._tokenizer, self._processor):
             if part is not None:
@@ -309,20 +312,6 @@ class PretrainedModel(NetworkModule):
     def writes(self) -> bool:
         """Whether it generates text: continues a prompt, or answers it."""
         return self.is_encoder_decoder or (self.task == "text-generation" and self.family.modality is None)
-
-
-@contextmanager
-def _opened(
-    name_or_folder: str | Path, revision: str | None, options: LoadOptions, *, allow_pickle: bool
-) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
-    """The folder of a model, and what opens its weights; of a GGUF file, a folder with what stands in it."""
-    if gguf.is_gguf(name_or_folder):
-        with gguf.opened(Path(name_or_folder)) as unpacked:
-            yield unpacked
-        return
-    folder = options.find_folder(name_or_folder, revision, allow_pickle=allow_pickle)
-    check_links(folder, ConfigError)
-    yield folder, partial(open_checkpoint, folder, allow_pickle=allow_pickle)
 
 
 def _find_processor(family: Family, folder: Path) -> Processor | None:

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from glassformer.deprecation import warn_former
 from glassformer.engine.batching import plan_batches
+from glassformer.engine.encoder import check_texts, column_as_list, token_states
 from glassformer.engine.encoder import encode as encode_texts
-from glassformer.engine.encoder import token_states
 from glassformer.engine.pooling import SIMILARITIES, PoolingSettings, read_pooling_settings
 from glassformer.engine.prepare import PRECISIONS
 from glassformer.engine.scores import ACTIVATIONS
@@ -97,6 +97,11 @@ class SentenceEncoder(PretrainedModel):
         size = settings.truncate_dim if truncate_dim is None else truncate_dim
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ConfigError(f"truncate_dim is {safe_repr(size)}; it must be a whole number from 1 up")
+        whole = replace(settings, truncate_dim=None).dimension(self.network.width)
+        if truncate_dim is not None and truncate_dim > whole:
+            warnings.warn(
+                f"truncate_dim is {truncate_dim}; the vectors have {whole} dimensions, which are all kept", stacklevel=3
+            )
         return replace(settings, truncate_dim=size, normalise_last=normalize)
 
     def _embed(
@@ -135,16 +140,18 @@ class SentenceEncoder(PretrainedModel):
         return self.pooling.similarity if isinstance(self.pooling, PoolingSettings) else "cosine"
 
     def similarity(self, a: Any, b: Any) -> Tensor:
-        """How near vectors are, each of `a` to each of `b`, greater is nearer. [n, D], [m, D] → [n, m]"""
-        return SIMILARITIES[self.similarity_fn_name](_matrix(a), _matrix(b))
+        """How near vectors are, each of `a` to each of `b`, greater is nearer. [n, D], [m, D] → [n, m]
+
+        Raises: DataError: something other than vectors. ConfigError: vectors of different sizes.
+        """
+        return SIMILARITIES[self.similarity_fn_name](*_matrices(a, b))
 
     def similarity_pairwise(self, a: Any, b: Any) -> Tensor:
         """How near vectors are, in pairs. [n, D], [n, D] → [n]"""
-        left, right = _matrix(a), _matrix(b)
+        left, right = _matrices(a, b)
         if left.shape != right.shape:
             raise ConfigError(f"pairs need as many vectors on both sides; got {list(left.shape)}, {list(right.shape)}")
-        compare = SIMILARITIES[self.similarity_fn_name]
-        return torch.stack([compare(x[None], y[None])[0, 0] for x, y in zip(left, right, strict=True)])
+        return SIMILARITIES[self.similarity_fn_name](left[:, None], right[:, None])[:, 0, 0]
 
     def get_sentence_embedding_dimension(self) -> int:
         """D of the vectors that `encode` gives."""
@@ -158,9 +165,19 @@ class SentenceEncoder(PretrainedModel):
         limits = (self._pooling_of_call(None, normalize=False).max_tokens, self.network.max_tokens)
         return min((limit for limit in limits if limit is not None), default=None)
 
+    @max_seq_length.setter
+    def max_seq_length(self, limit: int | None) -> None:
+        """Raises: ConfigError: no whole number from 1 up, or more than the network has positions for."""
+        most = self.network.max_tokens
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise ConfigError(f"max_seq_length is {safe_repr(limit)}; it must be a whole number from 1 up, or None")
+        if limit is not None and most is not None and limit > most:
+            raise ConfigError(f"max_seq_length is {limit}; the model reads {most} tokens; give at most so many")
+        self.pooling = replace(self._pooling_of_call(None, normalize=False), max_tokens=limit, stored=True)
+
     # ------------------------------------------------------------------------------------------- cross-encoders
 
-    def score(self, pairs: Sequence[Sequence[str]], *, activation: str | None = None) -> np.ndarray:
+    def score(self, pairs: Iterable[Sequence[str]], *, activation: str | None = None) -> np.ndarray:
         """Scores of pairs of texts, by a classifier that reads both (cross-encoder).
 
         Args: activation: "sigmoid", "none" or, of several labels, "softmax"; None = sigmoid of a single label, else the
@@ -172,10 +189,15 @@ class SentenceEncoder(PretrainedModel):
             raise UnsupportedError(
                 f"pairs are scored by a model for text-classification; this one was loaded for {self.task!r}"
             )
-        one = len(pairs) == 2 and all(isinstance(text, str) for text in pairs)
-        rows = [cast("Sequence[str]", pairs)] if one else list(pairs)
+        given = column_as_list(pairs)
+        if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+            raise DataError(f"pairs is {safe_repr(given)}; give a list of pairs of texts: [(query, document)]")
+        listed = list(given)
+        one = len(listed) == 2 and all(isinstance(text, str) for text in listed)
+        rows = [listed] if one else [column_as_list(pair) for pair in listed]
         for number, pair in enumerate(rows):
-            if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            texts = pair if isinstance(pair, (list, tuple)) else ()
+            if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
                 raise DataError(f"pair {number} is {safe_repr(pair)}; it must be two texts")
         logits = self._pair_logits([(pair[0], pair[1]) for pair in rows])
         scores = _activated(logits, activation)
@@ -198,12 +220,13 @@ class SentenceEncoder(PretrainedModel):
         return torch.stack([rows[i] for i in range(len(pairs))])
 
     def rank(
-        self, query: str, documents: Sequence[str], *, top_k: int | None = None, return_documents: bool = False
+        self, query: str, documents: Iterable[str], *, top_k: int | None = None, return_documents: bool = False
     ) -> list[dict[str, Any]]:
         """Documents by how well they answer a query, the best first: {"corpus_id", "score"}, and "text" if asked.
 
         Raises: as `score`; UnsupportedError: the head has several labels.
         """
+        documents = check_texts(documents)
         scores = self.score([(query, document) for document in documents])
         if scores.ndim > 1:
             raise UnsupportedError(f"a ranking needs one score a pair; this model has {scores.shape[1]} labels")
@@ -267,6 +290,25 @@ def _activated(logits: Tensor, activation: str | None) -> np.ndarray:
     return np.asarray(scores[:, 0] if single else scores)
 
 
+def _matrices(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Both sides as vectors of one size, on the device of the first. [n, D], [m, D]"""
+    left, right = _matrix(a), _matrix(b)
+    if left.shape[1] != right.shape[1]:
+        raise ConfigError(
+            f"vectors of {left.shape[1]} and of {right.shape[1]} dimensions cannot be compared; give vectors of one "
+            "model, cut to one truncate_dim"
+        )
+    return left, right.to(left.device)
+
+
 def _matrix(vectors: Any) -> Tensor:
-    x = vectors if isinstance(vectors, Tensor) else torch.as_tensor(np.asarray(vectors))
-    return (x[None] if x.dim() == 1 else x).float()
+    """Vectors as rows; one vector is a row. [n, D]"""
+    try:
+        several = isinstance(vectors, (list, tuple)) and len(vectors) > 0 and isinstance(vectors[0], Tensor)
+        array = torch.stack(list(vectors)) if several else vectors
+        x = (array if isinstance(array, Tensor) else torch.as_tensor(np.asarray(array))).float()
+    except (TypeError, ValueError, RuntimeError):
+        raise DataError(f"{safe_repr(vectors)} holds no vectors of numbers; give what encode gives: [n, D]") from None
+    if x.dim() not in (1, 2):
+        raise DataError(f"vectors have the shape {list(x.shape)}; give one vector [D], or several [n, D]")
+    return x[None] if x.dim() == 1 else x

@@ -210,7 +210,7 @@ def small_config(family: str, **changes: Any) -> dict[str, Any]:
 def main_task(family: str) -> str:
     """The task that shows a family best."""
     tasks = [task for task in FAMILIES[family].tasks if task not in FAMILIES[family].requires]
-    best = ("text-generation", "translation", "automatic-speech-recognition")
+    best = ("translation", "text-generation", "automatic-speech-recognition")
     return next((task for task in best if task in tasks), tasks[0])
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 import glassformer
 from glassformer import ConfigError, DataError, Model, UnsupportedError
+from glassformer.audio.languages import CODES
 from glassformer.generation.arguments import GenerateOutput
 from glassformer.generation.generate import encode_prompts, prompts_for
 from glassformer.generation.options import GenerationOptions
@@ -129,7 +130,10 @@ def test_as_the_reference(pairs: Callable[[str], Pair], family: str, given: dict
             torch.testing.assert_close(here, there, atol=2e-5, rtol=2e-5)
 
 
-@pytest.mark.parametrize("given", [{"language": "de"}, {"language": "<|en|>", "num_beams": 3}, {"task": "translate"}])
+@pytest.mark.parametrize(
+    "given",
+    [{"language": "de"}, {"language": "German"}, {"language": "<|en|>", "num_beams": 3}, {"task": "translate"}],
+)
 def test_speech_as_the_reference(pairs: Callable[[str], Pair], given: dict[str, Any]) -> None:
     """The reference neither counts nor returns the tokens of language and task; ours are new tokens."""
     ours, theirs = pairs("whisper")
@@ -142,6 +146,12 @@ def test_a_language_or_a_task_that_is_not_known(pairs: Callable[[str], Pair]) ->
     assert ours.generate(FEATURES, language="de", task="translate", max_new_tokens=4).tolist()[0][:4] == [2, 9, 12, 11]
     with pytest.raises(ConfigError, match="language is 'xx'; this model knows de, en"):
         ours.generate(FEATURES, language="xx")
+
+
+def test_languages_have_the_names_of_the_field() -> None:
+    from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+    assert CODES == TO_LANGUAGE_CODE
 
 
 def test_samples_are_sounds(pairs: Callable[[str], Pair], tmp_path: Path) -> None:

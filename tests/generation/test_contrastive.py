@@ -28,7 +28,7 @@ def models() -> Callable[[str], Model]:
     def model(family: str) -> Model:
         if family not in made:
             torch.manual_seed(4)
-            task = "text-generation" if "text-generation" in FAMILIES[family].tasks else "translation"
+            task = "translation" if "translation" in FAMILIES[family].tasks else "text-generation"
             made[family] = Model.from_config(FAMILIES[family].tiny, task=task).eval()
             with torch.no_grad():
                 for parameter in made[family].parameters():

@@ -24,7 +24,7 @@ KEEP = torch.tensor([[False, False, True, True], [True] * 4])
 
 def network_of(family: str) -> Network:
     torch.manual_seed(4)
-    task = "text-generation" if "text-generation" in FAMILIES[family].tasks else "translation"
+    task = "translation" if "translation" in FAMILIES[family].tasks else "text-generation"
     network = Model.from_config(FAMILIES[family].tiny, task=task).eval().network
     with torch.no_grad():
         for parameter in network.parameters():

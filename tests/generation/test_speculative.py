@@ -35,7 +35,7 @@ MASK = torch.tensor([[0, 0, 1, 1, 1, 1], [1] * 6, [1] * 6])
 def make(family: str, seed: int = 4, noise: float = 0.0, **changes: Any) -> Model:
     """A tiny network in fp64, every parameter perturbed; `noise` moves it away from the one of the same seed."""
     torch.manual_seed(seed)
-    task = "text-generation" if "text-generation" in FAMILIES[family].tasks else "translation"
+    task = "translation" if "translation" in FAMILIES[family].tasks else "text-generation"
     model = Model.from_config({**FAMILIES[family].tiny, **changes}, task=task).eval()
     with torch.no_grad():
         for size in (0.2, noise):

@@ -18,6 +18,7 @@ from glassformer.audio import read_audio
 from glassformer.errors import GlassformerError
 from tests.e2e.tiny_models import WORDS, make_folder
 from tests.hf.lines import CHAPTERS, Line
+from tests.hf.more_lines import MORE
 
 LABELS = {"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
 TAGS = {"id2label": {"0": "O", "1": "B-X", "2": "I-X"}, "label2id": {"O": 0, "B-X": 1, "I-X": 2}}
@@ -136,7 +137,8 @@ def same(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [pytest.param(line, id=f"{chapter}-{number}") for chapter, lines in CHAPTERS.items()
+    "line", [pytest.param(line, id=f"{chapter}-{number}")
+             for chapter, lines in {**CHAPTERS, "more": [Line(code) for code in MORE]}.items()
              for number, line in enumerate(lines, 1)]
 )  # fmt: skip
 def test_the_same_as_the_reference(line: Line, names: dict[str, Any], tmp_path: Path) -> None:

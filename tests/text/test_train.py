@@ -26,10 +26,12 @@ LINES = lines()[:250]
 EVERY: list[dict[str, Any]] = [
     *({"kind": kind} for kind in DEFAULT_FAMILIES),
     {"kind": "wordpiece", "lower": True, "special": ("<user>",)},
+    {"kind": "wordpiece", "lower": True, "strip_accents": True},
     {"kind": "byte-bpe", "family": "roberta"},
     {"kind": "byte-bpe", "family": "llama", "lower": True},
     {"kind": "unigram", "family": "t5", "lower": True},
     {"kind": "unigram", "family": "marian"},
+    {"kind": "byte-bpe", "lower": True, "strip_accents": True},
 ]
 
 
@@ -59,6 +61,15 @@ def test_the_same_ids_here_saved_and_in_the_reference_library(tmp_path: Path, op
             assert getattr(again, f"{role}_token") == token and again.convert_tokens_to_ids(token) == tokenizer.id_of(
                 role
             )
+
+
+@pytest.mark.parametrize("kind", DEFAULT_FAMILIES)
+def test_lower_case_keeps_accents_unless_they_are_stripped(kind: str) -> None:
+    texts = ["Zoë ate crème brûlée in a café", "Zoe's creme"] * 20
+    size = 270 if kind == "byte-bpe" else 40
+    for strip_accents, words in ((False, "zoë café"), (True, "zoe cafe")):
+        tokenizer = train_tokenizer(texts, kind=kind, size=size, lower=True, strip_accents=strip_accents)
+        assert tokenizer.decode(tokenizer.encode("ZOË CAFÉ"), skip_special_tokens=True).strip() == words
 
 
 def test_special_tokens_stand_where_the_families_have_them() -> None:
@@ -97,7 +108,7 @@ def test_another_process_learns_the_same_file(tmp_path: Path, kind: str) -> None
 
 def test_like_a_model_learns_its_tokenizer_anew(tmp_path: Path, minilm: Path) -> None:
     tokenizer = train_tokenizer(LINES, like=minilm, size=600)
-    plain = train_tokenizer(iter(LINES), kind="wordpiece", lower=True, size=600)
+    plain = train_tokenizer(iter(LINES), kind="wordpiece", lower=True, strip_accents=True, size=600)
     assert tokenizer.engine.get_vocab(True) == plain.engine.get_vocab(True)
     assert tokenizer.model_max_length == 512 and tokenizer.special_tokens == plain.special_tokens
     tokenizer.save(tmp_path)

@@ -87,16 +87,20 @@ class AudioProcessor:
         return self.extractor.sample_rate_hz
 
     def __call__(
-        self, sounds: AudioInput | Iterable[AudioInput], sample_rate_hz: int | None = None
+        self,
+        sounds: AudioInput | Iterable[AudioInput],
+        sample_rate_hz: int | None = None,
+        max_samples: int | None = None,
     ) -> dict[str, Tensor]:
         """Read one recording or several.
 
         Args:
             sounds: a file, samples [samples], or several of these.
             sample_rate_hz: the sample rate of arrays; files state their own.
+            max_samples: only the first so many of each, at the model's sample rate.
         Returns: `input_features` [N, M, frames], or `input_values` [N, samples] with its `attention_mask`.
         """
-        waves = [self.read(sound, sample_rate_hz) for sound in _as_list(sounds)]
+        waves = [self.read(sound, sample_rate_hz)[:max_samples] for sound in _as_list(sounds)]
         if isinstance(self.extractor, LogMel):
             waves = [self._first_window(samples, number) for number, samples in enumerate(waves)]
         return self.extractor(waves)

@@ -75,7 +75,7 @@ def encode(
     Raises: DataError: texts are no strings; (truncate=False) a text is too long. UnsupportedError: two stacks.
         ConfigError: the folder has no prompt of this name.
     """
-    texts = _check_texts(texts)
+    texts = check_texts(texts)
     if pass_tokens is not None:
         warn_former("the argument pass_tokens", "batch_tokens")
     batch_tokens = _check_call(network, batch_tokens if pass_tokens is None else pass_tokens)
@@ -88,17 +88,23 @@ def encode(
     shown = progress if len(texts) > MIN_TEXTS_FOR_A_BAR else bool(progress)
     with eval_mode(network), progress_bar("encoding", len(texts), shown=shown) as advance:
         vectors, truncated = _encode_windows(network, tokenise, texts, settings, batch_tokens, advance)
-    if truncated:
-        warnings.warn(f"{truncated} of {len(texts)} texts were cut to {settings.max_tokens} tokens", stacklevel=3)
+    _warn_of_cut(truncated, len(texts), settings)
     return vectors
+
+
+def _warn_of_cut(truncated: int, count: int, settings: PoolingSettings) -> None:
+    if truncated:
+        warnings.warn(f"{truncated} of {count} texts were cut to {settings.max_tokens} tokens", stacklevel=4)
 
 
 def token_states(
     network: Network, tokenizer: BatchTokenizer, texts: Iterable[str], settings: PoolingSettings, prompt: str
 ) -> list[np.ndarray]:
     """The final states of the tokens of each text, special ones included. [T, D] each"""
-    listed = _check_texts(texts)
-    ids, _ = _batch_ids(tokenizer, _settings(network, settings, None), True, prompt, listed)
+    listed = check_texts(texts)
+    settings = _settings(network, settings, None)
+    ids, truncated = _batch_ids(tokenizer, settings, True, prompt, listed)
+    _warn_of_cut(truncated, len(listed), settings)
     states: dict[int, np.ndarray] = {i: np.zeros((0, network.width), dtype=np.float32) for i in range(len(listed))}
 
     def split(row: Tensor, packing: Packing) -> list[np.ndarray]:
@@ -181,8 +187,8 @@ def column_as_list(texts: Any) -> Any:
     return texts
 
 
-def _check_texts(texts: object) -> list[str]:
-    """Validate that texts are strings. Returns: a list."""
+def check_texts(texts: object) -> list[str]:
+    """Validate that texts are strings. Returns: a list. Raises: DataError: something else, or one string."""
     texts = column_as_list(texts)
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         kind = "one string" if isinstance(texts, str) else type(texts).__name__

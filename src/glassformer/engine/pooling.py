@@ -48,9 +48,9 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {  # [texts, T, D] → [texts,
 }
 
 
-SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # [n, D], [m, D] → [n, m]
-    "cosine": lambda a, b: torch.nn.functional.normalize(a, dim=-1) @ torch.nn.functional.normalize(b, dim=-1).T,
-    "dot": lambda a, b: a @ b.T,
+SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # […, n, D], […, m, D] → […, n, m]
+    "cosine": lambda a, b: torch.nn.functional.normalize(a, dim=-1) @ torch.nn.functional.normalize(b, dim=-1).mT,
+    "dot": lambda a, b: a @ b.mT,
     "euclidean": lambda a, b: -torch.cdist(a, b),
     "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
 }

@@ -8,7 +8,7 @@ generate(ids, return_dict_in_generate=True)           a `GenerateOutput`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -62,6 +62,7 @@ class GenerateArguments:
         named = {name: value for name in PROMPTS if (value := given.pop(name, None)) is not None}
         if len(named) + (prompt is not None) > 1:
             raise ConfigError(f"the prompt is given more than once: as {' and '.join(named)}; give one of them")
+        given.pop("tokenizer", None)  # stop strings are looked for with the model's own
         _check_token_types(given.pop("token_type_ids", None))
         decoder_ids, rate = given.pop("decoder_input_ids", None), given.pop("sample_rate_hz", None)
         options = _with_config(given.pop("generation_config", None), given)
@@ -225,6 +226,23 @@ class GenerateOutput(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._present())
+
+
+def transition_scores(
+    sequences: Tensor, scores: Sequence[Tensor], beam_indices: Any = None, normalize: bool = False
+) -> Tensor:
+    """The score of each new token: that of its step's scores at its own id. [R, new]
+
+    Args: sequences: [R, T + new] · scores: [R, V] a step · normalize: logits to log-probabilities first
+    Raises: UnsupportedError: beams, which change places between steps. DataError: rows that do not fit the scores.
+    """
+    if beam_indices is not None:
+        raise UnsupportedError("scores of the tokens of beams: generate(…, return_scores=True).logprobs has them")
+    steps = torch.stack(list(scores), dim=1)  # [R, new, V]
+    if len(steps) != len(sequences) or sequences.shape[1] < steps.shape[1]:
+        raise DataError(f"sequences are {list(sequences.shape)}, scores {list(steps.shape)}; give those of one call")
+    steps = steps.log_softmax(-1) if normalize else steps
+    return steps.gather(-1, sequences[:, -steps.shape[1] :, None])[..., 0]
 
 
 def feed(streamer: Any, prompt: Tensor) -> Callable[[DecodingStep], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from glassformer.audio.languages import CODES
 from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.generation.filters import Filter, allow_only, suppress
@@ -118,6 +119,7 @@ class GenerationDefaults:
             raise ConfigError("language and task are options of speech models that know several; leave them out")
         codes = {str(code).strip("<|>"): token for code, token in languages.items()}
         code = None if language is None else language.lower().strip("<|>")
+        code = CODES.get(code, code) if code is not None and code not in codes else code
         for name, value, allowed in (("language", code, codes), ("task", task, tasks)):
             if value is not None and value not in allowed:
                 raise ConfigError(f"{name} is {safe_repr(value)}; this model knows {', '.join(sorted(allowed))}")

@@ -28,7 +28,7 @@ from glassformer.models import Network
 from glassformer.pretrained import PretrainedModel
 from glassformer.text.chat import as_prompt, is_chat
 
-WRITING_TASKS = ("text-generation", "translation", "automatic-speech-recognition")
+WRITING_TASKS = ("translation", "text-generation", "automatic-speech-recognition")
 """Tasks for which a network has a language-model head that continues or answers."""
 
 

@@ -50,7 +50,7 @@ class GenerationOptions:
         eos_token_id: stop tokens · pad_token_id: fills a row after its end · bos_token_id: the prompt if there is none
         decoder_start_token_id: start token of an answer · forced_bos_token_id: its first token, such as a language code
         forced_eos_token_id: the last token of a row that max_new_tokens ends
-        language, task: what a speech model of several languages hears ("en"), and does: "transcribe" or "translate"
+        language, task: what a speech model hears ("en" or "English"), and does: "transcribe" or "translate"
     Rules
         repetition_penalty: above 1, tokens in the row become less likely · no_repeat_ngram_size: no n-gram twice
         encoder_no_repeat_ngram_size: no n-gram of the encoder input · bad_words_ids: banned words, as rows of token ids
@@ -97,7 +97,9 @@ class GenerationOptions:
     bos_token_id: int | None = values.token()
     pad_token_id: int | None = values.token()
     decoder_start_token_id: int | None = values.token()
-    language: str | None = option("a language code, such as 'en'", lambda x: isinstance(x, str) and bool(x))
+    language: str | None = option(
+        "a language's code or English name, such as 'en'", lambda x: isinstance(x, str) and bool(x)
+    )
     task: str | None = option("'transcribe' or 'translate'", lambda x: x in ("transcribe", "translate"))
 
     repetition_penalty: float | None = values.number("a number above 0; 1 changes nothing", lambda x: x >= 1e-30)

@@ -9,8 +9,12 @@ name and with the arguments that such code uses; where nothing stands behind a n
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from glassformer.generation.streamers import TextIteratorStreamer, TextStreamer
@@ -23,16 +27,20 @@ if TYPE_CHECKING:
         default_data_collator,
     )
     from glassformer.hf.configs import AutoConfig, GenerationConfig
-    from glassformer.hf.pipelines import pipeline
-    from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
-    from glassformer.hf.schedules import (
+    from glassformer.hf.optimization import (
+        SchedulerType,
         get_constant_schedule,
         get_constant_schedule_with_warmup,
         get_cosine_schedule_with_warmup,
+        get_cosine_with_hard_restarts_schedule_with_warmup,
+        get_inverse_sqrt_schedule,
         get_linear_schedule_with_warmup,
+        get_polynomial_decay_schedule_with_warmup,
         get_scheduler,
         set_seed,
     )
+    from glassformer.hf.pipelines import pipeline
+    from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
     from glassformer.models.model_config import ModelConfig as PretrainedConfig
 
 __all__ = [
@@ -48,13 +56,17 @@ __all__ = [
     "DataCollatorWithPadding",
     "GenerationConfig",
     "PretrainedConfig",
+    "SchedulerType",
     "TextIteratorStreamer",
     "TextStreamer",
     "default_data_collator",
     "get_constant_schedule",
     "get_constant_schedule_with_warmup",
     "get_cosine_schedule_with_warmup",
+    "get_cosine_with_hard_restarts_schedule_with_warmup",
+    "get_inverse_sqrt_schedule",
     "get_linear_schedule_with_warmup",
+    "get_polynomial_decay_schedule_with_warmup",
     "get_scheduler",
     "pipeline",
     "set_seed",
@@ -65,11 +77,35 @@ _LAZY = {
     **dict.fromkeys(("AutoModel", "AutoTokenizer"), "hf.auto"),
     **dict.fromkeys(("AutoFeatureExtractor", "AutoImageProcessor", "AutoProcessor"), "hf.processors"),
     **dict.fromkeys((name for name in __all__ if "ollator" in name), "hf.collators"),
-    **dict.fromkeys((name for name in __all__ if name.startswith(("get_", "set_"))), "hf.schedules"),
+    **dict.fromkeys((name for name in __all__ if name.startswith(("get_", "set_"))), "hf.optimization"),
     **dict.fromkeys(("TextStreamer", "TextIteratorStreamer"), "generation.streamers"),
+    "SchedulerType": "hf.optimization",
     "pipeline": "hf.pipelines",
 }
+# Where the reference library keeps these names; here they are in one place.
+for _name in (
+    *("configuration_utils", "data", "data.data_collator", "generation", "generation.utils", "modeling_utils"),
+    *("tokenization_utils", "tokenization_utils_base", "tokenization_utils_fast", "trainer_utils"),
+):
+    sys.modules.setdefault(f"{__name__}.{_name}", sys.modules[__name__])
 
+
+class _NoSources(MetaPathFinder):
+    """Says what to write instead of an import from the sources of the reference library's models."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name.startswith(f"{__name__}.models"):
+            raise UnsupportedError(
+                f"{name} is not there: families are recipes (docs/families.md). For a head of your own on a body: "
+                "glassformer.load(name, head=…), or an nn.Module that holds AutoModel.from_pretrained(name); the parts "
+                "of a model are views, such as model.bert.encoder.layer[0]"
+            )
+
+
+sys.meta_path.append(_NoSources())  # the last one: asked for what nobody else finds
+
+REFERENCE_VERSION = "5.0.0"
+"""`__version__`: the release whose names these are, for code that compares it."""
 
 if not TYPE_CHECKING:
 
@@ -80,6 +116,10 @@ if not TYPE_CHECKING:
             return ModelConfig
         if name in _LAZY:
             return getattr(import_module(f"glassformer.{_LAZY[name]}"), name)
+        if name in ("logging", "utils", "modeling_outputs"):
+            return import_module(f"glassformer.hf.{name}")
+        if name == "__version__":
+            return REFERENCE_VERSION
         if name.startswith("_"):
             raise AttributeError(name)
         from glassformer.hf.names import class_of

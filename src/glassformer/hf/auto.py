@@ -20,7 +20,7 @@ from glassformer.text.tokenizer import Tokenizer
 AUTO_TASKS: Mapping[str, tuple[str, ...]] = {
     "ForPreTraining": ("pre-training", "sentence-order-pre-training", "replaced-token-detection"),
     "ForCausalLM": ("text-generation",),
-    "WithLMHead": ("text-generation", "fill-mask", "translation"),
+    "WithLMHead": ("translation", "text-generation", "fill-mask"),
     "ForMaskedLM": ("fill-mask",),
     "ForSeq2SeqLM": ("translation",),
     "ForSequenceClassification": ("text-classification", "audio-classification"),
@@ -124,14 +124,16 @@ class AutoTokenizer:
         folder = _tokenizer_folder(name_or_folder, keywords.pop("revision", None), finding)
         config = folder / "config.json"
         kind = read_json_object(config, ConfigError).get("model_type") if config.is_file() else None
-        tokenizer = Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None)
-        for name, value in keywords.items():
-            if not hasattr(tokenizer, name):
-                raise ConfigError(
-                    f"AutoTokenizer.from_pretrained takes no {safe_repr(name)}, and a tokenizer has no such attribute"
-                )
-            setattr(tokenizer, name, value)
-        return tokenizer
+        return set_attributes(Tokenizer.from_folder(folder, model_type=kind if kind in FAMILIES else None), keywords)
+
+
+def set_attributes(tokenizer: Tokenizer, values: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer with these attributes, such as `padding_side`. Raises: ConfigError: it has no such attribute."""
+    for name, value in values.items():
+        if not hasattr(tokenizer, name):
+            raise ConfigError(f"a tokenizer takes no {safe_repr(name)}, and has no such attribute")
+        setattr(tokenizer, name, value)
+    return tokenizer
 
 
 def _tokenizer_folder(name_or_folder: str | Path, revision: str | None, finding: Mapping[str, Any]) -> Path:

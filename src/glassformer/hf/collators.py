@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import safe_repr
+from glassformer.tasks.masked import NO_WORD, Masking
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
@@ -23,12 +26,19 @@ Examples = Sequence[Mapping[str, Any]]
 
 def default_data_collator(features: Examples, return_tensors: str = "pt") -> dict[str, Tensor]:
     """Examples of equal lengths, stacked; `label` and `label_ids` become `labels`."""
+    _check(features)
     renamed = {"label": "labels", "label_ids": "labels"}
     return {
         renamed.get(name, name): torch.as_tensor([each[name] for each in features])
         for name in features[0]
         if not isinstance(features[0][name], str)
     }
+
+
+def _check(features: Any) -> None:
+    """Raises: DataError: no list of examples, or an empty one."""
+    if not isinstance(features, (list, tuple)) or not features or not all(isinstance(x, Mapping) for x in features):
+        raise DataError(f"a batch is {safe_repr(features)}; it must be a list of examples, as the tokenizer gives them")
 
 
 @dataclass
@@ -45,6 +55,7 @@ class DataCollatorWithPadding:
     return_tensors: str = "pt"
 
     def __call__(self, features: Examples) -> Encoding:
+        _check(features)
         own = [
             {name: x for name, x in each.items() if name not in ("label", "label_ids", "labels")} for each in features
         ]
@@ -111,9 +122,10 @@ class DataCollatorForSeq2Seq(DataCollatorWithPadding):
 
 @dataclass
 class DataCollatorForLanguageModeling(DataCollatorWithPadding):
-    """Pad examples, and hide tokens for masked language modelling: 80 % masks, 10 % random tokens, 10 % as they are.
+    """Pad examples, and mask tokens for masked language modelling (`tasks.masked.Masking`).
 
     mlm: False = causal: the labels are the ids, without padding · mlm_probability: how many tokens are chosen
+    Raises: ConfigError: the tokenizer has no mask token, or the probability is not between 0 and 1.
     """
 
     mlm: bool = True
@@ -122,19 +134,23 @@ class DataCollatorForLanguageModeling(DataCollatorWithPadding):
     def __post_init__(self) -> None:
         if self.mlm and self.tokenizer.mask_token_id is None:
             raise ConfigError("the tokenizer has no mask token; mlm=False makes examples for causal language modelling")
+        if isinstance(self.mlm_probability, bool) or not isinstance(self.mlm_probability, (int, float)):
+            raise ConfigError(f"mlm_probability is {safe_repr(self.mlm_probability)}; it must be a number from 0 to 1")
+        self._masking = Masking.of(self.tokenizer, self.mlm_probability) if self.mlm else None
+
+    def __call__(self, features: Any) -> Encoding:
+        """Examples, or lists of ids."""
+        bare = isinstance(features, (list, tuple)) and any(isinstance(x, (list, Tensor)) for x in features)
+        return super().__call__([{"input_ids": x} for x in features] if bare else features)
 
     def labels(self, features: Examples, batch: Encoding) -> Tensor:
         ids: Tensor = batch["input_ids"]
-        tokenizer = self.tokenizer
-        if not self.mlm:
-            return (
-                ids.masked_fill(ids == tokenizer.pad_token_id, IGNORED) if tokenizer.pad_token_id is not None else ids
-            )
-        assert tokenizer.mask_token_id is not None  # checked when the collator was made
-        special = torch.isin(ids, torch.tensor(sorted(tokenizer.all_special_ids)))
-        chosen = (torch.rand(ids.shape) < self.mlm_probability) & ~special
-        fate, labels = torch.rand(ids.shape), ids.masked_fill(~chosen, IGNORED)
-        random = torch.randint(len(tokenizer), ids.shape)
-        hidden = ids.masked_fill(chosen & (fate < 0.8), tokenizer.mask_token_id)
-        batch["input_ids"] = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), random, hidden)
+        special, pad = batch.pop("special_tokens_mask", torch.zeros_like(ids)), self.tokenizer.pad_token_id
+        if self._masking is None:
+            return ids if pad is None else ids.masked_fill(ids == pad, IGNORED)
+        draw = np.random.default_rng(int(torch.randint(2**62, ())))  # as torch.manual_seed says
+        words = torch.arange(ids.shape[1]).expand_as(ids).masked_fill(special.bool(), NO_WORD)  # each token is one
+        rows = [self._masking(row, draw, word) for row, word in zip(ids.numpy(), words.numpy(), strict=True)]
+        read, labels = (torch.from_numpy(np.stack(side)) for side in zip(*rows, strict=True))
+        batch["input_ids"] = read
         return labels

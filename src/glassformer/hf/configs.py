@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
+
+import yaml
 
 from glassformer.errors import ConfigError, UnsupportedError
 from glassformer.files import read_json_object, safe_repr
 from glassformer.load_options import LoadOptions
 from glassformer.models import FAMILIES
-from glassformer.models.model_config import ModelConfig
+from glassformer.models._keys import Keys
+from glassformer.models.model_config import ModelConfig, StoredGenerationConfig
 from glassformer.models.resolve import text_part
+
+SIZES = Path(__file__).with_name("config_defaults.yaml")
 
 
 def options_of(keywords: dict[str, Any]) -> LoadOptions:
@@ -33,28 +39,40 @@ class AutoConfig:
         return ModelConfig(options.override(stored, cls.from_pretrained))
 
     @classmethod
+    def from_dict(cls, keys: Mapping[str, Any], **others: Any) -> ModelConfig:
+        """A config of these keys; sizes that are not among them are the family's usual ones."""
+        both = {"model_type": getattr(cls, "model_type", None), **keys, **others}
+        return AutoConfig.for_model(str(both.pop("model_type")), **both)
+
+    @classmethod
+    def from_json_file(cls, path: str | Path) -> ModelConfig:
+        """The config of a JSON file. Raises: ConfigError: it is no JSON object."""
+        return cls.from_dict(read_json_object(Path(path), ConfigError))
+
+    @classmethod
     def for_model(cls, model_type: str, **keys: Any) -> ModelConfig:
         """A new config of a family. Raises: UnsupportedError: it is not known."""
         if model_type not in FAMILIES:
             raise UnsupportedError(
                 f"model_type {safe_repr(model_type)} is not supported; supported: {', '.join(FAMILIES)}"
             )
-        return ModelConfig({"model_type": model_type, **keys})
+        return ModelConfig({"model_type": model_type, **_sizes(model_type, keys), **keys})
 
 
-class GenerationConfig(dict[str, Any]):
+def _sizes(model_type: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The default sizes of a family that these keys do not set, in any spelling."""
+    defaults = yaml.safe_load(SIZES.read_text(encoding="utf-8")).get(model_type, {})
+    read = getattr(FAMILIES[model_type].spec, "keys", None)
+    spellings = [entry.spellings for entry in read.keys.values()] if isinstance(read, Keys) else []
+    given = {name for names in spellings if not keys.keys().isdisjoint(names) for name in names}
+    return {name: size for name, size in defaults.items() if name not in given}
+
+
+class GenerationConfig(StoredGenerationConfig):
     """Options of `generate` in an object, as `generation_config.json` holds them; its keys are attributes too."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(options)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self.get(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, revision: str | None = None, **options: Any) -> Self:
@@ -62,9 +80,7 @@ class GenerationConfig(dict[str, Any]):
 
         Raises: DataError, ConfigError: no such folder, or it has no such file.
         """
-        folder = options_of({}).find_folder(name_or_folder, revision, allow_pickle=False)
+        folder = Path(name_or_folder)
+        if not (folder / "generation_config.json").is_file():
+            folder = options_of({}).find_folder(name_or_folder, revision, allow_pickle=False)
         return cls(**{**read_json_object(folder / "generation_config.json", ConfigError), **options})
-
-    def to_dict(self) -> dict[str, Any]:
-        """A plain dict of the options."""
-        return dict(self)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from glassformer.errors import UnsupportedError
-from glassformer.hf.auto import AUTO_TASKS, AutoModel, AutoTokenizer
+import tokenizers
+
+from glassformer.core.cache import KeyValueCache
+from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
+from glassformer.files import read_text
+from glassformer.hf import utils
+from glassformer.hf.auto import AUTO_TASKS, AutoModel, AutoTokenizer, set_attributes
 from glassformer.hf.configs import AutoConfig
+from glassformer.hf.pipelines import pipeline
 from glassformer.hf.processors import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
+from glassformer.hf.rules import OwnLogitsProcessor, OwnStoppingCriterion, RuleList
+from glassformer.model import Model
 from glassformer.models import FAMILIES
+from glassformer.text.encoding import Encoding
+from glassformer.text.tokenizer import Tokenizer
 
 KINDS: dict[str, Any] = {
     "TokenizerFast": AutoTokenizer,
@@ -35,16 +46,47 @@ REFUSED = {
     "BitsAndBytesConfig": "{} is not there: call model.prepare('int8') on the loaded model",
     "AdamW": "{} is not there: use torch.optim.AdamW",
     "AutoModelForMultipleChoice": "{} is not there: no family has such a head; score each choice as a pair of texts",
+    "AutoBackbone": "{} is not there: model(…, output_hidden_states=True) gives the features of each block",
 }
+AUTO_NAMES = tuple(f"AutoModel{ending}" for ending in AUTO_TASKS)
+RULES = {
+    "LogitsProcessor": OwnLogitsProcessor,
+    "LogitsWarper": OwnLogitsProcessor,
+    "StoppingCriteria": OwnStoppingCriterion,
+    **dict.fromkeys(("LogitsProcessorList", "StoppingCriteriaList"), RuleList),
+    **dict.fromkeys(("DynamicCache", "Cache"), KeyValueCache),
+}
+RULE = re.compile(r"(LogitsProcessor|LogitsWarper|Criteria)$")
+OPTION_INSTEAD = (
+    "{} is not there: generate has an option for it (temperature, top_k, max_length, …), or a function of one's own"
+)
 
 
 def class_of(name: str) -> Any:
     """The class that stands behind a name.
 
-    Raises: AttributeError: there is none. UnsupportedError, when it is called: there is something else to write.
+    Raises: UnsupportedError: there is none; the nearest names. When it is called: there is something else to write.
     """
     if name in REFUSED:
-        return _refusal(name)
+        return _refusal(name, REFUSED[name])
+    if name in RULES:
+        return RULES[name]
+    if RULE.search(name):
+        return _refusal(name, OPTION_INSTEAD)
+    if name in ("PreTrainedTokenizerFast", "PreTrainedTokenizerBase", "PreTrainedTokenizer"):
+        return _tokenizer_class(name)
+    if name == "PreTrainedModel":
+        return _Kind(name, (), {"OF": Model, "__init_subclass__": classmethod(_no_subclass), "__doc__": "Any model."})
+    if name == "BatchEncoding":
+        return _Kind(
+            name, (), {"OF": Encoding, "__new__": lambda cls, data=None, **_: Encoding(dict(data or {}), [], [])}
+        )
+    if name == "EvalPrediction":
+        return EvalPrediction
+    if name.endswith("Pipeline"):
+        return _pipeline_class(name)
+    if name.startswith("is_"):
+        return getattr(utils, name)
     if name.startswith("AutoModel") and (tasks := AUTO_TASKS.get(name.removeprefix("AutoModel"))):
         return _model_class(name, tasks, None)
     for family in FAMILIES.values():
@@ -54,7 +96,8 @@ def class_of(name: str) -> Any:
         prefix = name.removesuffix(ending)
         if name.endswith(ending) and prefix in _prefixes():
             return _config_class(name, _prefixes()[prefix]) if kind is AutoConfig else kind
-    raise AttributeError(f"glassformer.hf has no {name!r}")
+    known = (*AUTO_NAMES, *REFUSED, *RULES, *(x for family in FAMILIES.values() for x in family.architectures))
+    raise UnsupportedError(f"glassformer.hf has no {name!r}{nearest(name, known)}")
 
 
 @cache
@@ -67,7 +110,38 @@ def _config_class(name: str, model_type: str) -> type[AutoConfig]:
     def make(cls: type, **keys: Any) -> Any:
         return AutoConfig.for_model(model_type, **keys)
 
-    return type(name, (AutoConfig,), {"__new__": make, "__doc__": f"The config of a {model_type!r} model."})
+    about = {"model_type": model_type, "__doc__": f"The config of a {model_type!r} model."}
+    return type(name, (AutoConfig,), {"__new__": make, **about})
+
+
+@cache
+def _tokenizer_class(name: str) -> type:
+    """A tokenizer of a file, or of an engine of the tokenizers library."""
+
+    def make(cls: type, *, tokenizer_file: Any = None, tokenizer_object: Any = None, **attributes: Any) -> Tokenizer:
+        if (tokenizer_file is None) == (tokenizer_object is None):
+            raise ConfigError(
+                f"{name}(…) makes a tokenizer of tokenizer_file= or of tokenizer_object=; give one of them"
+            )
+        engine = tokenizers.Tokenizer.from_str(
+            read_text(Path(tokenizer_file), DataError) if tokenizer_object is None else tokenizer_object.to_str()
+        )
+        engine.no_padding()
+        engine.no_truncation()
+        return set_attributes(Tokenizer(engine), attributes)
+
+    return _Kind(name, (AutoTokenizer,), {"OF": Tokenizer, "__new__": make, "__doc__": "A tokenizer of a file."})
+
+
+@cache
+def _pipeline_class(name: str) -> type:
+    """`TextClassificationPipeline(model=…)` for `pipeline("text-classification", …)`."""
+    task = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("Pipeline").replace("2Text", "2text")).lower()
+
+    def make(cls: type, model: Any = None, tokenizer: Any = None, **options: Any) -> Any:
+        return pipeline(task, model, tokenizer=tokenizer, **options)
+
+    return type(name, (), {"__new__": make, "__doc__": f"pipeline({task!r}, …)"})
 
 
 @cache
@@ -81,8 +155,32 @@ def _prefixes() -> dict[str, str]:
 
 
 @cache
-def _refusal(name: str) -> type:
+def _refusal(name: str, why: str) -> type:
     def refuse(self: Any, *args: Any, **options: Any) -> None:
-        raise UnsupportedError(REFUSED[name].format(name))
+        raise UnsupportedError(why.format(name))
 
-    return type(name, (), {"__init__": refuse, "from_pretrained": classmethod(refuse), "__doc__": REFUSED[name]})
+    return type(name, (), {"__init__": refuse, "from_pretrained": classmethod(refuse), "__doc__": why})
+
+
+class _Kind(type):
+    """A class of which everything is an instance that is one of `OF`."""
+
+    OF: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.OF)
+
+
+def _no_subclass(cls: Any, /, **_: Any) -> None:
+    raise UnsupportedError(
+        f"{cls.__name__}: models are no classes to derive from; for a head of your own: glassformer.load(head=…), or "
+        "an nn.Module that holds AutoModel.from_pretrained(name)"
+    )
+
+
+class EvalPrediction(NamedTuple):
+    """What a function that computes metrics is given."""
+
+    predictions: Any
+    label_ids: Any
+    inputs: Any = None

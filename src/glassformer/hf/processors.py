@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import Tensor
 
 from glassformer.audio import AudioProcessor
-from glassformer.errors import ConfigError, DataError
+from glassformer.audio.features import LogMel
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import read_json_object
 from glassformer.hf.configs import options_of
 from glassformer.models.resolve import find_family, text_part
@@ -17,13 +19,21 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.vision import ImageProcessor
 
 
-def _check_tensors(return_tensors: Any) -> None:
-    if return_tensors not in (None, "pt"):
-        raise ConfigError(f"return_tensors is {return_tensors!r}; a processor gives PyTorch tensors: 'pt'")
+def _encoding(tensors: dict[str, Any], kind: Any = None) -> Encoding:
+    """Tensors by name, as PyTorch's or as NumPy's. Raises: ConfigError: another kind."""
+    if kind not in (None, "pt", "np"):
+        raise ConfigError(f"return_tensors is {kind!r}; it must be 'pt' for PyTorch tensors, or 'np' for NumPy arrays")
+    return Encoding({name: x.numpy() if kind == "np" else x for name, x in tensors.items()}, [], [])
 
 
-def _encoding(tensors: dict[str, Any]) -> Encoding:
-    return Encoding(tensors, [], [])
+def _setting(inner: ImageProcessor | AudioProcessor, name: str) -> Any:
+    """A key of preprocessor_config.json. Raises: AttributeError: it has no such key."""
+    with TemporaryDirectory() as folder:
+        inner.save(folder)
+        settings = read_json_object(Path(folder) / "preprocessor_config.json", ConfigError)
+    if name not in settings:
+        raise AttributeError(f"preprocessor_config.json has no {name!r}; it has: {', '.join(sorted(settings))}")
+    return settings[name]
 
 
 class ImageReader:
@@ -34,8 +44,16 @@ class ImageReader:
 
     def __call__(self, images: Any, return_tensors: Any = None) -> Encoding:
         """Images to `pixel_values` [N, channels, H, W]."""
-        _check_tensors(return_tensors)
-        return _encoding(self.inner(images))
+        return _encoding(self.inner(images), return_tensors)
+
+    @property
+    def model_input_names(self) -> list[str]:
+        return ["pixel_values"]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(name)
+        return _setting(self.inner, name)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write preprocessor_config.json."""
@@ -53,15 +71,44 @@ class SoundReader:
     def sampling_rate(self) -> int:
         return self.inner.sample_rate_hz
 
+    @property
+    def model_input_names(self) -> list[str]:
+        return ["input_features"] if self._has_windows else ["input_values", "attention_mask"]
+
+    @property
+    def _has_windows(self) -> bool:
+        """Whether sounds are padded to one length, as Whisper's."""
+        return isinstance(self.inner.extractor, LogMel)
+
     def __call__(
-        self, raw_speech: Any, sampling_rate: int | None = None, return_tensors: Any = None, padding: Any = True
+        self,
+        raw_speech: Any,
+        sampling_rate: int | None = None,
+        return_tensors: Any = None,
+        padding: Any = True,
+        max_length: int | None = None,
+        truncation: bool | None = None,
     ) -> Encoding:
         """Samples to `input_values` [N, samples] or `input_features` [N, M, frames].
 
-        Args: sampling_rate: of the samples, which are converted to the model's · padding: sounds always are
+        Args:
+            sampling_rate: of the samples, which are converted to the model's
+            padding: to the longest; sounds always are · truncation: to `max_length` samples
+        Raises: ConfigError: a length that is none. UnsupportedError: padding of waveforms to a given length.
         """
-        _check_tensors(return_tensors)
-        return _encoding(self.inner(raw_speech, sampling_rate))
+        if max_length is not None and (type(max_length) is not int or max_length < 1):
+            raise ConfigError(f"max_length is {max_length!r}; it must be a number of samples from 1 up")
+        if truncation and max_length is None and not self._has_windows:
+            raise ConfigError("truncation=True needs max_length: how many samples of a sound are read")
+        if padding == "max_length" and not self._has_windows:
+            raise UnsupportedError("waveforms are padded to the longest one: padding=True")
+        cut = max_length if truncation else None
+        return _encoding(self.inner(raw_speech, sampling_rate, cut), return_tensors)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(name)
+        return _setting(self.inner, name)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write preprocessor_config.json."""

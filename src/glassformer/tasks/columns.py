@@ -185,6 +185,35 @@ def store_examples(
     return ExampleStore.make(examples, path=cache, key=key)
 
 
+class _TellingEmpty:
+    """Rows that, once all were read, warn of texts without a character: their labels are learnt from nothing."""
+
+    def __init__(self, rows: Dataset, columns: Sequence[str]) -> None:
+        self._rows, self._inputs = rows, columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        first, count = None, 0
+        for index, row in enumerate(iter(self._rows)):
+            if any(isinstance(text := row.get(column), str) and not text.strip() for column in self._inputs):
+                first, count = (index if first is None else first), count + 1
+            yield row
+        if first is not None:
+            warnings.warn(
+                f"{count:,} of {len(self):,} rows have an empty text, the first {self._rows.where(first)}; leave them "
+                "out, or give them one",
+                stacklevel=2,
+            )
+
+
 class RowTask(Task):
     """A task whose examples are made of rows by itself; a subclass says how, in `make_examples`.
 
@@ -210,13 +239,17 @@ class RowTask(Task):
         """The columns that rows must have."""
         return list(self.columns.values())
 
+    def inputs(self) -> list[str]:
+        """The columns that are read to predict others; without targets, a text is only more or less of a corpus."""
+        return [name for role, name in self.columns.items() if role not in self.TARGETS] if self.TARGETS else []
+
     @abstractmethod
     def make_examples(self, rows: Dataset) -> Iterator[Example]:
         """The examples that rows make. Raises: DataError: a row that makes none, with its file and line."""
 
     def encode(self, rows: Dataset, *, cache: Path | None = None) -> Examples:
         check_columns(rows, self.columns_read())
-        examples = self._counted(self.make_examples(rows))
+        examples = self._counted(self.make_examples(_TellingEmpty(rows, self.inputs())))
         return store_examples(
             examples,
             rows,

@@ -29,7 +29,7 @@ from glassformer.engine.prepare import prepare_plain
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.model import Model
-from glassformer.progress import progress_bar
+from glassformer.progress import with_bar
 from glassformer.tasks.base import Task
 from glassformer.tasks.columns import limit_of, tell_cut
 from glassformer.tasks.microbatch import Example, run_examples
@@ -124,7 +124,7 @@ class Pipeline(ABC):
         if not isinstance(texts, Sequence):
             return answers
         bar = len(texts) >= LONG and sys.stderr.isatty() if progress is None else progress
-        return Results(with_bar(answers, len(texts), self.task) if bar else answers)
+        return Results(with_bar(answers, self.task, len(texts), shown=True) if bar else answers)
 
     def texts(self, texts: Sequence[Any], **options: Any) -> list[str]:
         """The first answer to each text, in words alone: what a comparison of systems takes.
@@ -163,14 +163,6 @@ def first_text(answer: Any) -> str:
     """The words of the first of some results."""
     result = answer[0] if isinstance(answer, list) else answer
     return first_text(result) if isinstance(result, list) else str(result.text)
-
-
-def with_bar(answers: Iterable[Any], count: int | None, name: str) -> Iterator[Any]:
-    """The same answers, and a bar on standard error that counts them."""
-    with progress_bar(name, count, shown=True) as advance:
-        for answer in answers:
-            yield answer
-            advance(1)
 
 
 # ------------------------------------------------------------------------------------- one pass of the network

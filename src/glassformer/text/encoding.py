@@ -49,8 +49,9 @@ class Encoding(MutableMapping[str, Any]):
     rows: Sequence[EncodedRow]
     overflow_to_sample: list[int]
 
-    def __getitem__(self, key: str) -> Any:
-        return self.data[key]
+    def __getitem__(self, key: str | int) -> Any:
+        """The values of a name; of a number, this row's tokens, ids, offsets, …"""
+        return self._row(key) if isinstance(key, int) else self.data[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
         self.data[key] = value
@@ -81,21 +82,34 @@ class Encoding(MutableMapping[str, Any]):
                 self.data[name] = value.to(device, non_blocking=non_blocking)
         return self
 
-    def tokens(self, row: int = 0) -> list[str]:
+    def convert_to_tensors(self, tensor_type: str | None = None, prepend_batch_axis: bool = False) -> Encoding:
+        """Lists as arrays, in place: "np" or "pt". Raises: ConfigError: rows of unequal length."""
+        if tensor_type is not None:
+            for name, values in self.data.items():
+                if isinstance(values, list):
+                    self.data[name] = to_array([values] if prepend_batch_axis else values, str(tensor_type))
+        return self
+
+    @property
+    def encodings(self) -> Sequence[EncodedRow]:
+        """The rows: tokens, ids, offsets of each."""
+        return self.rows
+
+    def tokens(self, batch_index: int = 0) -> list[str]:
         """The tokens of one row, special ones and padding included."""
-        return self._row(row).tokens
+        return self._row(batch_index).tokens
 
-    def offsets(self, row: int = 0) -> list[tuple[int, int]]:
+    def offsets(self, batch_index: int = 0) -> list[tuple[int, int]]:
         """(start, end) of each token in characters of its text; (0, 0) for special tokens and padding."""
-        return self._row(row).offsets
+        return self._row(batch_index).offsets
 
-    def word_ids(self, row: int = 0) -> list[int | None]:
+    def word_ids(self, batch_index: int = 0) -> list[int | None]:
         """The index of the word (of the pre-tokenised text) that each token belongs to, from 0 in each text."""
-        return self._row(row).word_ids
+        return self._row(batch_index).word_ids
 
-    def sequence_ids(self, row: int = 0) -> list[int | None]:
+    def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
         """The text of the pair that each token comes from: 0 or 1; None = special or padding."""
-        return self._row(row).sequence_ids
+        return self._row(batch_index).sequence_ids
 
     # The methods below take (row, index), or the index alone, of row 0.
 

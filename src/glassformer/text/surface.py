@@ -7,8 +7,9 @@ Each is a line or two over the tokenizer's own methods; a name that has no count
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from glassformer.errors import ConfigError, DataError, UnsupportedError
@@ -19,6 +20,9 @@ from glassformer.text.engine import guarded
 from glassformer.text.settings import ChatTemplates
 from glassformer.text.vocabulary import TokenizerVocabulary
 
+if TYPE_CHECKING:
+    from glassformer.text.tokenizer import Tokenizer
+
 INSTEAD = {
     "build_inputs_with_special_tokens": "tokenizer(text, text_pair) puts the special tokens around its texts",
     "create_token_type_ids_from_sequences": "tokenizer(text, text_pair)['token_type_ids']",
@@ -26,7 +30,6 @@ INSTEAD = {
     "truncate_sequences": "tokenizer(text, truncation=True, max_length=…)",
     "as_target_tokenizer": "tokenizer(text_target=…)",
     "get_special_tokens_mask": "tokenizer(text, return_special_tokens_mask=True)",
-    "train_new_from_iterator": "glassformer.train_tokenizer(texts, like=folder, size=…)",
     "save_vocabulary": "tokenizer.save_pretrained(folder)",
     "push_to_hub": "tokenizer.save_pretrained(folder), then: hf upload NAME folder",
     "set_truncation_and_padding": "tokenizer(text, truncation=…, padding=…)",
@@ -61,6 +64,29 @@ class TokenizerSurface(TokenizerVocabulary):
     def __getattr__(self, name: str) -> NoReturn:
         hint = f"; write {INSTEAD[name]}" if name in INSTEAD else ""
         raise AttributeError(f"a Tokenizer has no {name!r}{hint}")
+
+    def train_new_from_iterator(
+        self,
+        text_iterator: Iterable[Any],
+        vocab_size: int,
+        length: int | None = None,
+        new_special_tokens: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Tokenizer:
+        """A tokenizer of the same kind, pipeline and special tokens, with a vocabulary trained on other texts.
+
+        Args: text_iterator: texts, or lists of texts · length: not needed · new_special_tokens: more of them
+        Raises: ConfigError: an option that training does not take; a vocabulary smaller than the alphabet.
+        """
+        from glassformer.text.train import train_tokenizer
+
+        # A byte-level vocabulary holds every byte from the start.
+        if unknown := set(options) - {"initial_alphabet", "show_progress"}:
+            raise ConfigError(f"train_new_from_iterator(…) takes no {', '.join(map(repr, sorted(unknown)))}")
+        texts = [text for item in text_iterator for text in ([item] if isinstance(item, str) else item)]
+        with TemporaryDirectory() as folder:
+            self.save(folder)
+            return train_tokenizer(texts, like=folder, size=vocab_size, special=tuple(new_special_tokens or ()))
 
     @classmethod
     def from_pretrained(cls, folder: Path | str, **options: Any) -> Self:

@@ -48,6 +48,7 @@ def train_tokenizer(
     family: str | None = None,
     special: Sequence[str] = (),
     lower: bool = False,
+    strip_accents: bool = False,
     like: Path | str | None = None,
 ) -> Tokenizer:
     """Train a tokenizer on texts.
@@ -59,7 +60,7 @@ def train_tokenizer(
         kind: "byte-bpe", "wordpiece" or "unigram" · size: vocabulary size in tokens, special ones included.
         family: whose special tokens and post-processor it gets: "bert", "t5", … Default: BERT's for wordpiece,
             GPT-2's for byte-bpe, XLM-R's for unigram.
-        special: more special tokens · lower: lower-case all text.
+        special: more special tokens · lower: lower-case all text · strip_accents: é as e, as BERT's uncased models do.
         like: the folder of a tokenizer, to train one of the same kind, pipeline and special tokens.
 
     Raises:
@@ -67,11 +68,13 @@ def train_tokenizer(
         DataError: no text, or too little for this size; the message gives the largest possible one.
     """
     if like is not None:
-        if kind or family or lower:
-            raise ConfigError("like= already determines kind, family and lower=; leave them out, or leave out like=")
+        if kind or family or lower or strip_accents:
+            raise ConfigError(
+                "like= already determines kind, family, lower= and strip_accents=; leave them out, or leave out like="
+            )
         untrained = untrained_like(Path(like))
     else:
-        untrained = untrained_for_family(kind or "byte-bpe", family, lower)
+        untrained = untrained_for_family(kind or "byte-bpe", family, lower=lower, strip_accents=strip_accents)
     more = tuple(AddedToken(token, special=True, normalized=False) for token in dict.fromkeys(special))
     known = {token.content for token in untrained.added_tokens}
     untrained = replace(

@@ -1,7 +1,7 @@
 """Untrained tokenizers: pipeline (normaliser, pre-tokenizer, decoder) and special tokens, without a vocabulary.
 
-untrained_for_family("wordpiece", "bert", lower=True)   as a family's tokenizers are
-untrained_like(folder)                                  as a given tokenizer is
+untrained_for_family("wordpiece", "bert", lower=True)      as a family's tokenizers are
+untrained_like(folder)                                     as a given tokenizer is
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class UntrainedTokenizer:
         return value
 
 
-def untrained_for_family(kind: str, family: str | None, lower: bool) -> UntrainedTokenizer:
+def untrained_for_family(
+    kind: str, family: str | None = None, *, lower: bool = False, strip_accents: bool = False
+) -> UntrainedTokenizer:
     """The untrained tokenizer of a family; None = the default family of `kind`.
 
     Raises: ConfigError: an unknown kind or family, or a family without an unknown token where `kind` needs one.
@@ -91,30 +93,37 @@ def untrained_for_family(kind: str, family: str | None, lower: bool) -> Untraine
     )
     settings = TokenizerSettings(roles=dict(roles), token_types=family in TOKEN_TYPE_FAMILIES and kind == "wordpiece")
     sentinels = tuple(f"<extra_id_{i}>" for i in reversed(range(SENTINEL_COUNT.get(family, 0))))
-    engine = PIPELINES[kind](roles, lower, family)
+    engine = PIPELINES[kind](roles, lower, strip_accents, family)
     return UntrainedTokenizer(engine=engine, added_tokens=tokens, settings=settings, family=family, sentinels=sentinels)
 
 
-def _byte_bpe(roles: Any, lower: bool, family: str) -> tokenizers.Tokenizer:
+def _byte_bpe(roles: Any, lower: bool, strip_accents: bool, family: str) -> tokenizers.Tokenizer:
     engine = byte_level_pipeline(models.BPE(), family, prefix=False)
-    if lower:
-        engine.normalizer = normalizers.Lowercase()
+    if steps := _letters(lower, strip_accents):
+        engine.normalizer = steps[0] if len(steps) == 1 else normalizers.Sequence(steps)
     return engine
 
 
-def _wordpiece(roles: Any, lower: bool, family: str) -> tokenizers.Tokenizer:
-    return wordpiece_pipeline(models.WordPiece(unk_token=roles["unk"]), lowercase=lower)
+def _wordpiece(roles: Any, lower: bool, strip_accents: bool, family: str) -> tokenizers.Tokenizer:
+    model = models.WordPiece(unk_token=roles["unk"])
+    return wordpiece_pipeline(model, lowercase=lower, strip_accents=strip_accents)
 
 
-def _unigram(roles: Any, lower: bool, family: str) -> tokenizers.Tokenizer:
+def _unigram(roles: Any, lower: bool, strip_accents: bool, family: str) -> tokenizers.Tokenizer:
     engine = tokenizers.Tokenizer(models.Unigram())
-    steps = [normalizers.NFKC(), *([normalizers.Lowercase()] if lower else [])]
+    steps = [normalizers.NFKC(), *_letters(lower, strip_accents)]
     engine.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(r"\s+"), " ")])
     engine.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(SPACE_MARKER, "always")]
     )
     engine.decoder = decoders.Metaspace(SPACE_MARKER, "always")
     return engine
+
+
+def _letters(lower: bool, strip_accents: bool) -> list[Any]:
+    """Normalisation of letters: without accents, in lower case."""
+    accents = [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()] if strip_accents else []
+    return [*accents, *([normalizers.Lowercase()] if lower else [])]
 
 
 PIPELINES = {"byte-bpe": _byte_bpe, "wordpiece": _wordpiece, "unigram": _unigram}

@@ -15,6 +15,7 @@ from glassformer.data.rows import RowSequence, read_rows
 from glassformer.errors import ConfigError, DataError
 from glassformer.tasks.classify.task import Classify, labels_of
 from tests.tasks.word_pieces import CLS, NUMBER, SEP, check_passes, families_for, tiny_model
+from tests.tasks.words import Listed
 
 HEAD = "text-classification"
 TEXTS = ["time flies like an arrow", "fruit flies", "a banana . deans", "an arrow", "time", "a banana"]
@@ -93,6 +94,15 @@ def test_a_pair_is_read_where_rows_have_one() -> None:
         objective.encode(rows)
     with pytest.raises(ConfigError, match="no column for 'txt'; nearest: 'text'"):
         Classify(objective.model, columns={"txt": "text"})
+
+
+def test_empty_texts_are_counted() -> None:
+    rows: Any = Listed(*({"text": text, "label": label} for text, label in (("time", "a"), ("", "b"), (" \n", "a"))))
+    with pytest.warns(
+        UserWarning, match=r"^2 of 3 rows have an empty text, the first rows.csv: line 3; leave them out"
+    ):
+        examples = classifier(rows=rows).encode(rows)
+    assert len(examples) == 3
 
 
 def test_texts_that_were_cut_are_counted() -> None:

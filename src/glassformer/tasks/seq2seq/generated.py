@@ -20,6 +20,7 @@ from glassformer.errors import ConfigError
 from glassformer.files import safe_repr
 from glassformer.generation.generate import generation_defaults
 from glassformer.model import Model
+from glassformer.models.model_config import StoredGenerationConfig
 from glassformer.tasks.base import Baseline, Dataset, EvaluationOptions, Progress
 from glassformer.tasks.causal.evaluation import loss_sums, token_losses
 from glassformer.tasks.columns import check_columns, parts_of
@@ -240,7 +241,7 @@ def with_decoder_start(task: SequenceToSequence) -> Model:
     start: dict[str, Any] = {"decoder_start_token_id": task.start}
     if task.target.before:
         start["forced_bos_token_id"] = task.target.before[0]
-    model.generation_config = {**model.generation_config, **start}
+    model.generation_config = StoredGenerationConfig({**model.generation_config, **start})
     return model
 
 

@@ -7,21 +7,22 @@ whether one text or a list came, and on the options. This module says how, task 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
-from glassformer.files import safe_repr
+from glassformer.errors import ConfigError, GlassformerError, UnsupportedError
+from glassformer.hf.auto import AutoTokenizer
 from glassformer.hub import resolve
-from glassformer.model import Model
+from glassformer.model import Model, load
 from glassformer.tasks.generate.settings import split_task
 from glassformer.tasks.pipeline_registry import EXAMPLES, canonical_task
 from glassformer.tasks.pipeline_registry import pipeline as plain_pipeline
 from glassformer.tasks.pipelines import Pipeline
+from glassformer.text.tokenizer import Tokenizer
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {"token-classification": {"aggregation_strategy": "none"}}
 """Task → options that have another default there."""
@@ -66,16 +67,14 @@ def pipeline(
         raise UnsupportedError("trust_remote_code=True would run code of the checkpoint, which never happens here")
     if config is not None:
         raise UnsupportedError("config= is given to load(…, overrides=…); give the loaded model to the pipeline")
-    task = _task_of_head(model) if task is None else task
+    if task is None:
+        model = model if isinstance(model, Model) or model is None else load(model)
+        task = _task_of_head(model)
     name = canonical_task(task)
     options = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
-    model = _usual_model(task, name) if model is None else model
-    loading = dict(model_kwargs or {})
-    place = device if device is not None else device_map
-    if place is not None:
-        loading["device"] = ("cpu" if place < 0 else f"cuda:{place}") if isinstance(place, int) else place
-    if (kind := dtype if dtype is not None else torch_dtype) not in (None, "auto"):
-        loading["dtype"] = kind
+    model = _usual_model(name) if model is None else model
+    place, kind = (device_map if device is None else device), (torch_dtype if dtype is None else dtype)
+    loading = {**(model_kwargs or {}), **_place_and_kind(place, kind)}
     if isinstance(model, Model):
         model = model.to(loading.pop("device")) if "device" in loading else model
     source, target = options.pop("src_lang", None), options.pop("tgt_lang", None)
@@ -83,8 +82,16 @@ def pipeline(
         task = f"translation_{source}_to_{target}"
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
     if tokenizer is not None:
-        inner.model._tokenizer = tokenizer
+        inner.model._tokenizer = (
+            tokenizer if isinstance(tokenizer, Tokenizer) else AutoTokenizer.from_pretrained(tokenizer)
+        )
     return CompatiblePipeline(inner, name, options)
+
+
+def _place_and_kind(place: Any, kind: Any) -> dict[str, Any]:
+    """The keywords of loading for a device, which may be a number, and for a dtype."""
+    named = ("cpu" if place < 0 else f"cuda:{place}") if isinstance(place, int) else place
+    return {**({} if place is None else {"device": named}), **({} if kind in (None, "auto") else {"dtype": kind})}
 
 
 class CompatiblePipeline:
@@ -108,6 +115,8 @@ class CompatiblePipeline:
 
     def __call__(self, inputs: Any = None, *further: Any, **options: Any) -> Any:
         """Answer one input, a list, or a stream of them."""
+        if isinstance(inputs, Sequence) and not isinstance(inputs, (str, list, tuple)):
+            inputs = list(inputs)  # a column of a data set
         if further:  # candidate labels of zero-shot-classification
             options["candidate_labels"] = further[0]
         named = _inputs_by_name(options)
@@ -139,6 +148,10 @@ class CompatiblePipeline:
             return torch.from_numpy(states) if wanted in (True, "pt") else states.tolist()
         return answer
 
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Save the model with its tokenizer."""
+        self.model.save_pretrained(folder)
+
     def __repr__(self) -> str:
         return f"pipeline({self.task!r}, {self.model!r})"
 
@@ -149,34 +162,29 @@ def _inputs_by_name(options: dict[str, Any]) -> dict[str, Any]:
 
 def _renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as our pipelines know them."""
-    renamed = {key: value for key, value in options.items() if key != "return_tensors"}
+    unused = {"return_tensors", "max_question_len"}
+    if name in ("question-answering", *ONE_RESULT, "text-generation"):
+        unused.add("truncation")
+    renamed = {"top_k" if key == "topk" else key: value for key, value in options.items() if key not in unused}
     if renamed.pop("return_all_scores", False):
         renamed["top_k"] = None
+    if renamed.pop("grouped_entities", False):
+        renamed["aggregation_strategy"] = "simple"
     if "truncation" in renamed:
         renamed["truncation"] = renamed["truncation"] not in (False, "do_not_truncate")
-    if name in ("question-answering", *ONE_RESULT, "text-generation"):
-        renamed.pop("truncation", None)
-    for old, new in (("topk", "top_k"), ("max_question_len", None), ("grouped_entities", None)):
-        if (value := renamed.pop(old, None)) is not None and new:
-            renamed[new] = value
-        elif old == "grouped_entities" and value:
-            renamed["aggregation_strategy"] = "simple"
     return renamed
 
 
 def _task_of_head(model: Any) -> str:
     if not isinstance(model, Model):
         raise ConfigError(
-            f"the model is {safe_repr(model)} and no task is named; give the task: pipeline('text-classification', …)"
+            "pipeline() was given no task and no model; give the task: pipeline('text-classification', …)"
         )
     return "text2text-generation" if model.is_encoder_decoder and model.writes else model.task
 
 
-def _usual_model(task: str, name: str) -> str | Path:
-    """The task's usual checkpoint: from the cache, or downloaded where somebody says yes.
-
-    Raises: DataError: nobody is there to ask, or the answer is no.
-    """
+def _usual_model(name: str) -> str | Path | None:
+    """The task's usual checkpoint: from the cache, or downloaded where somebody says yes; else None."""
     usual = EXAMPLES[name]
     try:
         return resolve(usual, offline=True)
@@ -185,7 +193,4 @@ def _usual_model(task: str, name: str) -> str | Path:
             print(f"no model is named; download {usual} from the Hub? [y/N] ", end="", file=sys.stderr, flush=True)
             if sys.stdin.readline().strip().lower() in ("y", "yes"):
                 return usual
-    raise DataError(
-        f"pipeline({task!r}) was given no model, and downloads none that you did not name; give a folder or a name, "
-        f"such as pipeline({task!r}, {usual!r})"
-    )
+    return None

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
+from enum import StrEnum
 
-import numpy as np
-import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from glassformer.errors import ConfigError, nearest
+from glassformer.training.state import seed_all
 
 
 def set_seed(seed: int) -> None:
     """Seed the random generators of Python, NumPy and PyTorch."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    seed_all(seed)
 
 
 def _with_warmup(optimizer: Optimizer, warmup: int, after: Callable[[int], float]) -> LambdaLR:
@@ -54,10 +51,64 @@ def get_cosine_schedule_with_warmup(
     return _with_warmup(optimizer, num_warmup_steps, after)
 
 
+def get_polynomial_decay_schedule_with_warmup(
+    optimizer: Optimizer,
+    num_warmup_steps: int,
+    num_training_steps: int,
+    lr_end: float = 1e-7,
+    power: float = 1.0,
+) -> LambdaLR:
+    """A warm-up, then a power of a line down to `lr_end`.
+
+    Raises: ConfigError: the end is not below the rate.
+    """
+    peak = float(optimizer.defaults["lr"])
+    if not 0 <= lr_end < peak:
+        raise ConfigError(f"lr_end is {lr_end}; it must be from 0 to below the learning rate, {peak}")
+    falling = max(1, num_training_steps - num_warmup_steps)
+
+    def after(step: int) -> float:
+        left = max(0.0, 1 - (step - num_warmup_steps) / falling)
+        return float((lr_end + (peak - lr_end) * left**power) / peak)
+
+    return _with_warmup(optimizer, num_warmup_steps, after)
+
+
+def get_inverse_sqrt_schedule(optimizer: Optimizer, num_warmup_steps: int, timescale: int | None = None) -> LambdaLR:
+    """A warm-up, then 1 / √step. Source: Vaswani et al. 2017, section 5.3."""
+    scale = timescale or num_warmup_steps or 10_000
+    return _with_warmup(optimizer, num_warmup_steps, lambda step: math.sqrt(scale / (step + scale - num_warmup_steps)))
+
+
+def get_cosine_with_hard_restarts_schedule_with_warmup(
+    optimizer: Optimizer, num_warmup_steps: int, num_training_steps: int, num_cycles: int = 1
+) -> LambdaLR:
+    """A warm-up, then cosines that begin anew at the peak. Source: Loshchilov and Hutter 2017, section 3."""
+    falling = max(1, num_training_steps - num_warmup_steps)
+
+    def after(step: int) -> float:
+        done = (step - num_warmup_steps) / falling
+        return 0.0 if done >= 1 else max(0.0, (1 + math.cos(math.pi * (num_cycles * done % 1.0))) / 2)
+
+    return _with_warmup(optimizer, num_warmup_steps, after)
+
+
+class SchedulerType(StrEnum):
+    """Names of schedules."""
+
+    LINEAR = "linear"
+    COSINE = "cosine"
+    COSINE_WITH_RESTARTS = "cosine_with_restarts"
+    POLYNOMIAL = "polynomial"
+    CONSTANT = "constant"
+    CONSTANT_WITH_WARMUP = "constant_with_warmup"
+    INVERSE_SQRT = "inverse_sqrt"
+
+
 def get_scheduler(
     name: str, optimizer: Optimizer, num_warmup_steps: int | None = None, num_training_steps: int | None = None
 ) -> LambdaLR:
-    """A schedule by name: "linear", "cosine", "constant" or "constant_with_warmup".
+    """A schedule by name, of `SchedulerType`.
 
     Raises: ConfigError: another name, or numbers of steps that it needs.
     """
@@ -66,9 +117,16 @@ def get_scheduler(
         return get_constant_schedule(optimizer)
     if name == "constant_with_warmup":
         return get_constant_schedule_with_warmup(optimizer, warmup)
-    falling = {"linear": get_linear_schedule_with_warmup, "cosine": get_cosine_schedule_with_warmup}
+    if name == "inverse_sqrt":
+        return get_inverse_sqrt_schedule(optimizer, warmup)
+    falling: dict[str, Callable[..., LambdaLR]] = {
+        "linear": get_linear_schedule_with_warmup,
+        "cosine": get_cosine_schedule_with_warmup,
+        "cosine_with_restarts": get_cosine_with_hard_restarts_schedule_with_warmup,
+        "polynomial": get_polynomial_decay_schedule_with_warmup,
+    }
     if name not in falling:
-        names = ("linear", "cosine", "constant", "constant_with_warmup")
+        names = tuple(SchedulerType)
         raise ConfigError(f"schedule is {name!r}; allowed: {', '.join(names)}{nearest(name, names)}")
     if num_training_steps is None:
         raise ConfigError(f"the schedule {name!r} needs to know how many steps there will be: num_training_steps")
