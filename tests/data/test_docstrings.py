@@ -110,9 +110,21 @@ def test_folders_and_encodings(tmp_path: Path) -> None:
         (b"\xff\xfe\xfd", "cannot be read as Python"),
     ],
 )
-def test_what_is_no_python_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "bad.py"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=message) as error:
-        list(docstring_rows([path]))
-    assert str(path) in str(error.value)
+def test_what_is_no_python_is_reported_and_left_out(tmp_path: Path, content: bytes, message: str) -> None:
+    for number in range(6):
+        (tmp_path / f"bad{number}.py").write_bytes(content)
+    (tmp_path / "good.py").write_text('def g():\n    """G."""\n    return 2\n')
+    with pytest.warns(UserWarning) as warned:
+        rows = list(docstring_rows([tmp_path]))
+    assert [row["docstring"] for row in rows] == ["G."]
+    first, *_, last = (str(warning.message) for warning in warned)
+    assert message in first and str(tmp_path / "bad0.py") in first and len(warned) == 6
+    assert last == "6 of 7 files are not valid Python and were left out"
+    with pytest.warns(UserWarning) as warned:
+        assert not list(docstring_rows([tmp_path / "bad1.py"]))
+    assert str(warned[-1].message).startswith("1 of 1 files") and "None" not in str(warned[0].message)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.py: cannot be read as Python: .*No such file"):
+        list(docstring_rows([tmp_path / "none.py"]))

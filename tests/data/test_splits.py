@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.data import splits
 from glassformer.data.rows import read_rows
 from glassformer.data.sequence import InMemoryRows
 from glassformer.data.splits import (
@@ -182,3 +183,21 @@ def test_numbers_are_no_labels() -> None:
     scores = [f"{number / 7:.3f}" for number in range(3000)]
     with pytest.raises(DataError, match=r"3,000 different labels, such as '.*'; at most 600"):
         split(3000, (0.9, 0.1), labels=scores)
+
+
+def test_many_different_sets_of_labels_are_stratified_as_well_by_a_few_candidates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member = np.random.default_rng(0).random((1_000, 40)) < 0.4  # a thousand rows, each with a set of labels of its own
+    labels = [[f"label {j}" for j in np.flatnonzero(row)] for row in member]
+
+    def worst() -> float:
+        parts = split(1_000, (0.8, 0.1, 0.1), labels=labels, seed=1)
+        assert [len(part) for part in parts] == [800, 100, 100] and len(np.unique(np.concatenate(parts))) == 1_000
+        shares = ((member[part].sum(0), len(part) / 1_000) for part in parts)
+        return max(float(np.abs(count - share * member.sum(0)).max()) for count, share in shares)
+
+    few = worst()
+    monkeypatch.setattr(splits, "SWAP_CANDIDATES", 1_000)  # all pairs
+    assert few <= worst() + 0.5 < 3, "rows of a label beyond its share"
+    assert len(splits._most_promising(np.arange(2_000), np.arange(2_000.0))) == 1_000

@@ -149,6 +149,8 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             status, start = 200, 0
             if "Range" in self.headers and kind != "no range":
                 start = int(self.headers["Range"].removeprefix("bytes=").split("-")[0])
+                if start >= len(content):
+                    return self.answer(416, {}, b"")
                 status = 206
                 headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
             part = content[: len(content) - start] if kind == "wrong range" else content[start:]

@@ -6,15 +6,12 @@ The Hub is a small server on this machine (`hub_server.py`), the client the real
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import logging
 import os
 import random
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,31 +35,6 @@ def repository(seed: int = 0, **files: bytes) -> Repository:
         "README.md": b"#",
     }
     return Repository(small | {"model.safetensors": weights(seed), "onnx/model.onnx": b"no"} | files)
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """Starts servers; the client's pauses between its own retries are left out."""
-    constants = importlib.import_module("huggingface_hub.constants")
-    client = importlib.import_module("huggingface_hub.utils")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
-    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 1)
-    monkeypatch.setattr(time, "sleep", lambda _: None)
-    client.disable_progress_bars()
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
-    servers: list[HubServer] = []
-
-    def start(served: Repository) -> HubServer:
-        servers.append(HubServer(served))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.close()
-    client.enable_progress_bars()
 
 
 def fetch(server: HubServer, cache: Path, **options: object) -> Path:

@@ -42,6 +42,30 @@ def test_of_several_runs_one_has_to_be_named(tmp_path: Path) -> None:
     assert resolve(tmp_path / "seed-1") == tmp_path / "seed-1" / "model"
 
 
+@pytest.mark.parametrize("config", ["emotion/config.yaml", "emotion/seed-0/config.yaml"])
+def test_a_misspelt_run_is_not_looked_up(config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # importing it would fail
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / config).parent.mkdir(parents=True)
+    (tmp_path / "runs" / config).touch()
+    with pytest.raises(DataError, match="runs/emotoin: no such folder; nearest of the runs in runs: 'emotion'"):
+        resolve("runs/emotoin")
+
+
+def test_what_cannot_be_fetched_may_be_here_by_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all-MiniLM-L6").mkdir()
+    package = tmp_path / "site" / "my_minilm-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: my-all_minilm_l6_v2\nVersion: 1.0\n")
+    (package / "RECORD").write_text("my_minilm/model/config.json,,\nmy_minilm/model/model.safetensors,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(DataError, match=r"nearest: 'all-MiniLM-L6'; installed here: .*package:my_minilm/model"):
+        resolve("all-MiniLM-L6-v2", offline=True, cache_folder=tmp_path)
+    with pytest.raises(DataError, match=r"pass a folder$"):
+        resolve("org/nothing-like-it", offline=True, cache_folder=tmp_path)
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -289,6 +289,8 @@ def test_a_damaged_log_is_named(tmp_path: Path, line: str, said: str) -> None:
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(DataError, match=r"holds no run: journal\.jsonl is missing"):
-            read_run(place)
+    with pytest.raises(DataError, match=r"holds no run: journal\.jsonl is missing"):
+        read_run(tmp_path)
+    (tmp_path / "emotion").mkdir()
+    with pytest.raises(DataError, match=r"emotoin: no such folder; nearest: '.*/emotion'"):
+        read_run(tmp_path / "emotoin")

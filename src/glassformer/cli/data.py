@@ -1,4 +1,4 @@
-"""`glassformer data`: inspect a data set, split it, and write its data card."""
+"""`glassformer data`: inspect a data set, split it, and write its data card; list and fetch those of the examples."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, option, warn_former
+from glassformer.cli.data_sets import fetch, list_data_sets
+from glassformer.cli.options import Html, Json, Options, Without, columns_of, command, former_columns, option, pairs_of
 from glassformer.cli.screen import bar, plain_table, rows_table, show, visible
 from glassformer.errors import ConfigError, DataError
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +29,10 @@ data = typer.Typer(
     name="data",
     no_args_is_help=True,
     add_completion=False,
-    help="Inspect a data set, split it into train, validation and test, write a data card.",
+    help="Inspect a data set, split it into train, validation and test, write a data card; fetch data sets.",
 )
+data.command("list")(list_data_sets)
+data.command()(fetch)
 
 FILE_FORMAT = "File format"
 MAX_CLASSES = 20
@@ -82,11 +86,7 @@ class ReportOptions(Options):
     def columns(self) -> dict[str, str]:
         """The column of each role."""
         columns = columns_of(self.column, ["text", "label"])
-        for role in ("text", "label"):
-            if (name := getattr(self, role)) is not None:
-                warn_former(f"--{role}", f"--column {role}={name}")
-                columns[role] = name
-        return columns
+        return {**columns, **former_columns(text=("--text", self.text), label=("--label", self.label))}
 
 
 @data.command("inspect")
@@ -119,14 +119,28 @@ class SplitOptions(Options):
     """How rows are divided."""
 
     output: Path = option(..., "Output folder of the splits.", "--output", "-o", former="--out")
-    by: str | None = option(None, "Stratified split by this column of labels.")
-    group: str | None = option(None, "Grouped split by this column, such as speaker: no group is in two splits.")
-    unique: str | None = option(None, "Deduplicate by this column: drop rows that repeat an earlier text.")
+    column: list[str] | None = option(
+        None,
+        "What a column does, role=column; repeatable. label=mood: stratified split, each label in its share. "
+        "group=speaker: no group in two splits. text=body: deduplicate, drop rows that repeat an earlier text.",
+        "--column",
+        "-c",
+    )
+    by: str | None = option(None, "Deprecated: --column label=COLUMN.", hidden=True)
+    group: str | None = option(None, "Deprecated: --column group=COLUMN.", hidden=True)
+    unique: str | None = option(None, "Deprecated: --column text=COLUMN.", hidden=True)
     fractions: str = option("0.8,0.1,0.1", "Fraction of the rows in each split.")
     seed: int = option(0, "Random seed of the split.", min=0)
     format: str | None = option(
         None, "Output format: csv, tsv or jsonl. Default: that of FILE, else jsonl.", "--format"
     )
+
+    def columns(self) -> dict[str, str]:
+        """The column of each role. Raises: ConfigError: no role, or an unknown one."""
+        roles = ["label", "group", "text"]
+        columns = columns_of([f"{role}={name}" for role, name in pairs_of(self.column, "--column").items()], roles)
+        former = {"label": ("--by", self.by), "group": ("--group", self.group), "text": ("--unique", self.unique)}
+        return {**columns, **former_columns(**former)}
 
 
 @data.command()
@@ -141,26 +155,28 @@ def split(
 
     Examples:
 
-    [cyan]glassformer data split all.csv --by label --unique text --output parts[/]
+    [cyan]glassformer data split all.csv --column label=label --column text=text --output parts[/]
 
-    [cyan]glassformer data split calls.jsonl --group speaker --fractions 0.9,0.1 --seed 1 --output parts[/]
+    [cyan]glassformer data split calls.jsonl -c group=speaker --fractions 0.9,0.1 --seed 1 --output parts[/]
     """
     from glassformer.data.rows import OUTPUT_FORMATS, detect_format, output_format, read_rows, write_rows
     from glassformer.data.splits import column_values, deduplicate
     from glassformer.data.splits import split as split_rows
 
+    columns = options.columns()
     rows: RowSequence = read_rows(file, **reading.reading())
-    if options.unique is not None:
-        unique_rows = deduplicate(column_values(rows, options.unique))
+    if "text" in columns:
+        unique_rows = deduplicate(column_values(rows, columns["text"], "text"))
         typer.echo(f"{len(rows) - len(unique_rows):,} of {len(rows):,} rows repeat an earlier text and were dropped")
         rows = rows.select(unique_rows)
-    parts = split_rows(
-        len(rows),
-        _parse_fractions(options.fractions),
-        seed=options.seed,
-        labels=None if options.by is None else column_values(rows, options.by),
-        groups=None if options.group is None else column_values(rows, options.group),
-    )
+    with spinner("splitting"):
+        parts = split_rows(
+            len(rows),
+            _parse_fractions(options.fractions),
+            seed=options.seed,
+            labels=column_values(rows, columns["label"], "label") if "label" in columns else None,
+            groups=column_values(rows, columns["group"], "group") if "group" in columns else None,
+        )
     input_format = None if file.is_dir() else detect_format(file, reading.kind)
     ending = options.format or (input_format if input_format in OUTPUT_FORMATS else "jsonl")
     paths = [options.output / f"{title}.{ending}" for title in _titles(len(parts))]
@@ -276,7 +292,7 @@ def show_report(report: DataReport, console: Console) -> None:
     console.print(_lengths(report))
     console.print()
     if not report.findings:
-        console.print("No problems finding.", style="green")
+        console.print("No problems found.", style="green")
     for finding in report.findings:
         _show_finding(console, finding)
 

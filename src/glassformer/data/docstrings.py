@@ -22,6 +22,8 @@ from glassformer.errors import DataError
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)?")
 
+MAX_REPORTED = 5  # files that are left out, each with a warning of its own
+
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -39,7 +41,8 @@ def docstring_pairs(source: str, name: str = "the source") -> Iterator[dict[str,
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except SyntaxError as error:
-        raise DataError(f"{name}: line {error.lineno}: is not valid Python: {error.msg}") from error
+        where = name if error.lineno is None else f"{name}: line {error.lineno}"
+        raise DataError(f"{where}: is not valid Python: {error.msg}") from error
     except (ValueError, RecursionError) as error:  # null bytes, surrogates, brackets nested without end
         raise DataError(f"{name}: is not valid Python: {error}") from error
     lines = _LINE.findall(source.encode())
@@ -57,16 +60,29 @@ def docstring_pairs(source: str, name: str = "the source") -> Iterator[dict[str,
 def docstring_rows(files: Iterable[str | Path]) -> Iterator[dict[str, str]]:
     """The pairs of many files; a folder stands for all Python files below it, in the order of their names.
 
-    Raises: DataError: a file that cannot be read or has a syntax error, with its name.
+    Files that are not valid Python are left out with a warning, and counted at the end.
+
+    Raises: DataError: a file of `files` that cannot be opened.
     """
+    total = left_out = 0
     for entry in map(Path, files):
         for path in sorted(entry.rglob("*.py")) if entry.is_dir() else [entry]:
+            total += 1
             try:
                 with tokenize.open(path) as file:  # in the encoding that it declares
                     source = file.read()
-            except (OSError, SyntaxError, UnicodeDecodeError) as error:
-                raise DataError(f"{path}: cannot be read as Python: {error}") from error
-            yield from docstring_pairs(source, str(path))
+                pairs = list(docstring_pairs(source, str(path)))
+            except (OSError, SyntaxError, UnicodeDecodeError, DataError) as error:
+                problem = str(error) if isinstance(error, DataError) else f"{path}: cannot be read as Python: {error}"
+                if isinstance(error, OSError) and path is entry:
+                    raise DataError(problem) from error
+                left_out += 1
+                if left_out <= MAX_REPORTED:
+                    warnings.warn(f"left out: {problem}", stacklevel=2)
+            else:
+                yield from pairs
+    if left_out:
+        warnings.warn(f"{left_out:,} of {total:,} files are not valid Python and were left out", stacklevel=2)
 
 
 def _definitions(tree: ast.AST, parents: tuple[str, ...] = ()) -> Iterator[tuple[str, Definition]]:

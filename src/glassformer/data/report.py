@@ -191,8 +191,9 @@ def _file_report(
     limit: int | None,
     collector: FindingCollector,
 ) -> FileReport:
-    for column in (text, *([label] if label else [])):
-        check_column(name, column, rows.columns)
+    check_column(name, text, rows.columns, "text")
+    if label is not None:
+        check_column(name, label, rows.columns, "label")
     gaps: Counter[str] = Counter()
     lengths: dict[str, list[int]] = {"words": [], "characters": [], **({"tokens": []} if tokens else {})}
     class_counts: Counter[str] = Counter()

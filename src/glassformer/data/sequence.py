@@ -45,17 +45,18 @@ def type_name(value: Any) -> str:
     return next(names, "a number" if isinstance(value, Real) else f"a {type(value).__name__}")
 
 
-def missing_column(name: str, names: Iterable[str]) -> str:
-    """`no column 'lable'; nearest: 'label'; there are: 'text', 'label'`"""
+def missing_column(name: str, names: Iterable[str], role: str | None = None) -> str:
+    """`no column 'lable'; nearest: 'label'; there are: 'text', 'label'`, and how to name the column of a role."""
     known = list(names)
     available = ", ".join(map(repr, known[:20])) or "none"
-    return f"no column {name!r}{nearest(name, known)}; there are: {available}"
+    remedy = f"; say which one it is: --column {role}=NAME" if role else ""
+    return f"no column {name!r}{nearest(name, known)}; there are: {available}{remedy}"
 
 
-def check_column(where: str, name: str, columns: Iterable[str]) -> None:
-    """Raises: DataError: a column that is not among these. `where`: the file that lacks it"""
+def check_column(where: str, name: str, columns: Iterable[str], role: str | None = None) -> None:
+    """Raises: DataError: a column that is not among these. `where`: the file that lacks it · role: what it is for"""
     if name not in columns:
-        raise DataError(f"{where}: {missing_column(name, columns)}")
+        raise DataError(f"{where}: {missing_column(name, columns, role)}")
 
 
 def labels_of(cell: Any) -> list[Any]:

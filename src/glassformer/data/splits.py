@@ -25,6 +25,7 @@ from glassformer.errors import ConfigError, DataError
 
 MAX_STRATIFIED_LABELS = 600
 """Stratification takes more than quadratic time in the number of labels: seconds for so many."""
+SWAP_CANDIDATES = 256  # of each of two parts; all pairs of thousands of kinds take minutes, and come out no better
 
 
 def too_many_labels(labels: Sequence[Any]) -> bool:
@@ -32,12 +33,12 @@ def too_many_labels(labels: Sequence[Any]) -> bool:
     return len({name for value in labels for name in labels_of(value)}) > MAX_STRATIFIED_LABELS
 
 
-def column_values(rows: RowSequence, name: str) -> list[Any]:
-    """The values of one column, None where a row has none.
+def column_values(rows: RowSequence, name: str, role: str | None = None) -> list[Any]:
+    """The values of one column, None where a row has none. role: what it is for, such as label
 
     Raises: DataError: no such column, with the names of all.
     """
-    check_column(rows.file(0), name, rows.columns)
+    check_column(rows.file(0), name, rows.columns, role)
     return [row.get(name) for row in rows]
 
 
@@ -242,7 +243,8 @@ def _stratified(kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, targe
     left = np.bincount(kind_of, minlength=len(kinds))
     room, deficit = sizes.copy(), target.astype(np.float64).copy()
     counts = np.zeros((len(kinds), len(sizes)), dtype=np.int64)  # rows of each kind in each part
-    while (remaining := left @ kinds).any():
+    remaining = left @ kinds  # rows of each label that are not assigned yet. [L]
+    while remaining.any():
         label = int(np.argmin(np.where(remaining > 0, remaining, remaining.max() + 1)))
         for kind in map(int, np.flatnonzero(kinds[:, label] * left)):
             for _ in range(left[kind]):
@@ -250,6 +252,7 @@ def _stratified(kinds: np.ndarray, kind_of: np.ndarray, sizes: np.ndarray, targe
                 counts[kind, part] += 1
                 room[part] -= 1
                 deficit[part] -= kinds[kind]
+            remaining -= left[kind] * kinds[kind]
             left[kind] = 0
     for kind in map(int, np.flatnonzero(left)):  # rows without a label fill the rest
         for part in range(len(sizes)):
@@ -269,14 +272,19 @@ def _exchange(counts: np.ndarray, kinds: np.ndarray, deficit: np.ndarray) -> Non
     """Local search: swap rows of two parts where the sum of squared deficits shrinks most, until none does.
 
     A swap moves step = labels of the one − labels of the other, and saves 2 step·(deficit_to − deficit_from) − 2 step².
+    That is a score of the one, a score of the other, and a product of both, which is small on average where labels are
+    centred: of many kinds, pairs are made of those with the best scores of their own.
     """
-    sums = (kinds * kinds).sum(1)
+    kinds = kinds.astype(np.float64)  # products of whole numbers in floating point are exact here, and much faster
+    sums, centred = kinds.sum(1), kinds - kinds.mean(0)
+    spread = (centred * centred).sum(1)
     while np.abs(deficit).max(initial=0) >= 1:
         part = int(np.argmax(np.abs(deficit).max(axis=1)))
-        own = np.flatnonzero(counts[:, part])
         best, swap = 1e-9, None
         for other in sorted(set(range(len(deficit))) - {part}):
-            other_kinds = np.flatnonzero(counts[:, other])
+            pull = centred @ (deficit[other] - deficit[part])
+            own = _most_promising(np.flatnonzero(counts[:, part]), pull - spread)
+            other_kinds = _most_promising(np.flatnonzero(counts[:, other]), -pull - spread)
             gain = kinds @ (deficit[other] - deficit[part])
             squares = sums[own][:, None] + sums[other_kinds] - 2 * kinds[own] @ kinds[other_kinds].T
             saved = 2 * (gain[own][:, None] - gain[other_kinds]) - 2 * squares  # [own, other_kinds]
@@ -292,6 +300,14 @@ def _exchange(counts: np.ndarray, kinds: np.ndarray, deficit: np.ndarray) -> Non
         step = kinds[one] - kinds[another]
         deficit[part] += step
         deficit[other] -= step
+
+
+def _most_promising(candidates: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """The kinds with the best scores, at most `SWAP_CANDIDATES`, ascending."""
+    if len(candidates) <= SWAP_CANDIDATES:
+        return candidates
+    best = np.argpartition(score[candidates], -SWAP_CANDIDATES)[-SWAP_CANDIDATES:]
+    return np.sort(candidates[best])
 
 
 # ── duplicates and leaks ─────────────────────────────────────────────────────────────────────────────

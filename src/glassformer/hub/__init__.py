@@ -1,8 +1,9 @@
-"""Resolve model names: a local folder, the Hugging Face Hub cache, or a verified download.
+"""Resolve model names: a local folder, the Hugging Face Hub cache, or a verified download; data sets of the examples.
 
 resolve("org/name") ─> find.py    a local folder, for which no Hub client is imported; the files that make a model
-                       fetch.py   the Hub cache, else a download, the only module that opens a connection;
+                       fetch.py   the Hub cache, else a download, one of three that open a connection;
                                   the checksum of each file; damaged ones are quarantined
+fetch_data_set("emotion") ─> data_sets.py   the catalogue (data_sets.yaml); verified files, beside the models
 """
 
 from __future__ import annotations

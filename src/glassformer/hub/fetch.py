@@ -31,7 +31,7 @@ from typing import Any
 
 from glassformer.errors import DataError, GlassformerError, WeightsError
 from glassformer.files.atomic import atomic_file
-from glassformer.hub.find import INDEX, SINGLE, missing_files, model_files, pickled_weights
+from glassformer.hub.find import INDEX, SINGLE, missing_files, model_files, pickled_weights, similar_models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,7 @@ def _offline_snapshot(request: HubRequest, folder: Path | None) -> Path:
         raise DataError(
             f"{request.name}: no folder of that name here, and revision '{request.revision}' is not in the Hub cache; "
             + advice
+            + similar_models(request.name)
         )
     if missing := missing_files(folder, allow_pickle=request.allow_pickle):
         raise DataError(f"{request.name}: the Hub cache lacks {', '.join(missing[:5])}; {advice}")
@@ -186,7 +187,7 @@ def _hub_error(request: HubRequest, problem: Exception) -> DataError:
             f"could not be fetched from the Hub ({type(problem).__name__}: {detail}); "
             "check the connection and try again, or pass a local folder"
         )
-    return DataError(f"{request.name}: {what}")
+    return DataError(f"{request.name}: {what}{similar_models(request.name)}")
 
 
 _HEXADECIMAL = frozenset("0123456789abcdef")

@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
 from glassformer.errors import DataError, GlassformerError
-from glassformer.files import read_json_object
+from glassformer.files import nearest_path, read_json_object, safe_repr
 
-PACKAGE, CONFIG = "package:", "config.json"
+PACKAGE, CONFIG, RUN_CONFIG = "package:", "config.json", "config.yaml"
 # The Hub's own rule: an optional organisation and a name, letters, digits, `-`, `_` and `.`.
 _HUB_NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -71,8 +73,12 @@ def resolve(
         check=check,
         token=token,
     )
-    forbidden = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
-    return fetch(request, offline=offline or forbidden)
+    return fetch(request, offline=offline or connections_off())
+
+
+def connections_off() -> bool:
+    """Whether connections are forbidden for this process, by HF_HUB_OFFLINE."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
 def _local_folder(name_or_folder: str | Path) -> Path | None:
@@ -85,8 +91,19 @@ def _local_folder(name_or_folder: str | Path) -> Path | None:
     if path.exists():
         raise DataError(f"{path}: is a file; give the folder that holds it")
     if isinstance(name_or_folder, Path) or not _is_hub_name(name_or_folder):
-        raise DataError(f"{path}: no such folder; give a model folder, or a name on the Hub such as org/name")
+        raise DataError(
+            f"{path}: no such folder{nearest_path(path)}; give a model folder, or a name on the Hub such as org/name"
+        )
+    if path.name != str(path) and (runs := _runs_in(path.parent)):
+        named = ", ".join(map(safe_repr, get_close_matches(path.name, runs, n=5, cutoff=0.0)))
+        raise DataError(f"{path}: no such folder; nearest of the runs in {path.parent}: {named}")
     return None
+
+
+def _runs_in(folder: Path) -> list[str]:
+    """The names of runs in a folder: whoever names another one there has misspelt it, and means no model of the Hub."""
+    configs = (*folder.glob(f"*/{RUN_CONFIG}"), *folder.glob(f"*/seed-*/{RUN_CONFIG}"))
+    return sorted({config.relative_to(folder).parts[0] for config in configs})
 
 
 def _model_folder(folder: Path) -> Path:
@@ -112,6 +129,22 @@ def _package_folder(name: str) -> Path:
     if not folder.is_dir() or not folder.is_relative_to(package_folder.resolve()):
         raise DataError(f"{PACKAGE}{name}: the package {package!r} has no folder {subfolder!r}")
     return folder
+
+
+def similar_models(name: str) -> str:
+    """A hint for a model that cannot be fetched: folders of nearly that name, and installed packages that carry it."""
+    wanted = _letters(name.rpartition("/")[2])
+    carried = []
+    for package in distributions() if len(wanted) > 3 else ():
+        if wanted in _letters(package.name or ""):
+            folders = {file.parent for file in package.files or () if file.name == CONFIG}
+            weights = {file.parent for file in package.files or () if file.suffix == ".safetensors"}
+            carried += [f"{PACKAGE}{folder}" for folder in sorted(folders & weights)]
+    return nearest_path(Path(name)) + (f"; installed here: {', '.join(carried)}" if carried else "")
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _expand(name_or_folder: str | Path) -> Path:

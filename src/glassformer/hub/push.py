@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from glassformer.errors import DataError
 from glassformer.files import safe_repr
+from glassformer.hub.find import connections_off
 
 
 def push_folder(
@@ -24,7 +24,7 @@ def push_folder(
     Returns: the address of the commit.
     Raises: DataError: connections are off, or the Hub refused, and what to do.
     """
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+    if connections_off():
         raise DataError(f"{name}: connections are off (HF_HUB_OFFLINE=1); save_pretrained(folder) writes it here")
     from huggingface_hub import HfApi
 

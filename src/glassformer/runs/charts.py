@@ -100,7 +100,7 @@ def _finite(steps: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, float]
 
 
 def number(x: float) -> str:
-    """A number as text, in four digits: `0.4123`, `1,240`, `1.2e-05`."""
+    """A number as text, in four digits: `0.4123`, `1,240`, `1.2e-5`."""
     if not math.isfinite(x):
         return {math.inf: "∞", -math.inf: "−∞"}.get(x, "NaN")
     if x == 0:

@@ -156,7 +156,8 @@ def preset(name: str) -> dict[str, Any]:
 class DataConfig:
     """The training and validation data.
 
-    folder: of the files, if not the working directory
+    fetch: data sets of `glassformer data list` that the files are of, by name: emotion/train.txt.gz
+    folder: of the files, if it is neither the working directory nor that of fetched data sets
     train: a file, or several, concatenated · validation: files, or the share of the training rows to hold out
     held_out: "drawn": a random sample, stratified by label; "last": the last rows, of a single text its end
     columns: role → column, where they have other names · ignore: unused columns, or "*": all of them
@@ -169,7 +170,8 @@ class DataConfig:
     """
 
     train: str | list[str]
-    folder: str = "."
+    fetch: str | list[str] = field(default_factory=list)
+    folder: str | None = None
     validation: str | list[str] | float | None = None
     held_out: Literal["drawn", "last"] = "drawn"
     columns: dict[str, str] = field(default_factory=dict)
@@ -181,9 +183,18 @@ class DataConfig:
     limit: int | list[int | None] | None = None
     cache: bool = False
 
+    @property
+    def root(self) -> Path:
+        """The folder of the files. Raises: ConfigError: no such data set. DataError: one is not fetched yet."""
+        if self.folder is not None or not self.fetch:
+            return Path(self.folder or "")
+        from glassformer.hub.data_sets import fetched_folder  # imported late: few runs need it
+
+        return fetched_folder(self.fetch)
+
     def read(self, files: str | list[str], format: Mapping[str, Any] | None = None) -> RowSequence:
         """Read the rows of files in the folder; `format`: options that override those of `format`."""
-        paths = [str(Path(self.folder, name)) for name in as_list(files)]
+        paths = [str(self.root / name) for name in as_list(files)]
         rows = read_rows(paths, **{**self.format, **(format or {})})
         return RelabelledRows(rows, self._label_column(rows), self.rename) if self.rename else rows
 
@@ -208,6 +219,7 @@ class TokenizerConfig:
     kind: Literal["byte-bpe", "wordpiece", "unigram"] = "byte-bpe"
     family: str | None = None
     lower: bool = False
+    strip_accents: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,7 +106,7 @@ def _hold_out(config: RunConfig, kind: type[Task], train: RowSequence, share: fl
     if data.held_out == "last":
         return split_at(train, 1 - share)
     label = data.columns.get("label", kind.COLUMNS.get("label"))
-    labels = None if label is None else column_values(train, label)
+    labels = None if label is None else column_values(train, label, "label")
     if labels is not None and too_many_labels(labels):  # numbers, such as scores, are no strata
         labels = None
     held_in, held_out = split(len(train), (1 - share, share), seed=config.training.seed, labels=labels)

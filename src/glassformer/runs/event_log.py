@@ -30,7 +30,7 @@ from glassformer.deprecation import former_names
 from glassformer.errors import DataError
 from glassformer.files import error_reason, open_regular_file
 from glassformer.files.parsing import json_value
-from glassformer.runs.folder import stored_config
+from glassformer.runs.folder import no_run, stored_config
 
 NONFINITE = ("nan", "inf", "-inf")
 MAX_LINE_BYTES = 16 << 20
@@ -230,7 +230,7 @@ def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
     """
     path = Path(folder) if Path(folder).is_file() else event_log_path(Path(folder))
     if not path.is_file():
-        raise DataError(f"{folder}: holds no run: {path.name} is missing; give the folder that a training wrote")
+        raise DataError(no_run(folder, f"holds no run: {path.name} is missing; give the folder that a training wrote"))
     options: dict[str, Any] = {}
     rows: dict[int, list[float]] = {}
     validations: dict[int, tuple[Mapping[str, float], bool]] = {}

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from glassformer import __version__
 from glassformer.errors import ConfigError, DataError, GlassformerError
-from glassformer.files import open_regular_file, safe_repr
+from glassformer.files import nearest_path, open_regular_file, safe_repr
 
 if TYPE_CHECKING:
     import torch
@@ -270,6 +270,12 @@ def _started(pid: int) -> str | None:
 
 
 MAX_CONFIG_BYTES = 1_000_000
+
+
+def no_run(folder: str | Path, problem: str) -> str:
+    """The message for a folder that is no run: what is wrong with it, or that it does not exist, with the nearest."""
+    path = Path(folder)
+    return f"{folder}: {problem}" if path.exists() else f"{folder}: no such folder{nearest_path(path)}"
 
 
 def read_config(path: Path, error: type[GlassformerError] = ConfigError) -> dict[str, Any]:

@@ -167,9 +167,10 @@ class Study:
             trainer.task.encode(rows)
 
 
-def parse_study(values: Mapping[str, Any], output: str | None = None) -> Study:
+def parse_study(values: Mapping[str, Any], output: str | None = None, folder: str | None = None) -> Study:
     """A study from the keys and values of its YAML file.
 
+    Args: output, folder: of the study and of its data files, where they are others than the file says
     Raises: ConfigError: an invalid key or value.
     """
     merged = dict(values)
@@ -179,7 +180,8 @@ def parse_study(values: Mapping[str, Any], output: str | None = None) -> Study:
         raise ConfigError(f"data: expected names and values, got {safe_repr(data)}")
     if set_by_plan := [name for name in ("train", "limit") if name in data]:
         raise ConfigError(f"data.{set_by_plan[0]}: a study says under study.train which rows, and how many")
-    merged["data"] = {**data, "train": plan.files_and_limits(next(iter(plan.train)), None)[0]}
+    place = {} if folder is None else {"folder": folder}
+    merged["data"] = {**data, **place, "train": plan.files_and_limits(next(iter(plan.train)), None)[0]}
     merged["output"] = output or merged.get("output") or "runs/study"
     return Study(parse_config(merged), plan)
 
