@@ -44,7 +44,7 @@ class MissingExtraError(GlassformerError, ImportError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed; "
-            f"install it with: pip install 'glassformer[{extra}]'"
+            f"install it with: pip install 'glassformer[{extra}]' (in a clone: pip install -e '.[{extra}]')"
         )
 
 

@@ -1,11 +1,18 @@
-"""Progress bars on standard error, which disappear when they are done."""
+"""Progress bars and spinners on standard error, which disappear when they are done."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+enabled = True
+"""False turns all of them off (`hf.logging.disable_progress_bar`)."""
 
 
 @contextmanager
@@ -18,14 +25,15 @@ def progress_bar(
         total: None = not known beforehand; then only a count is shown
         shown: None = where standard error is a terminal · delay: seconds until it appears, for what is mostly fast
     """
-    if not (sys.stderr.isatty() if shown is None else shown):
+    if not enabled or not (sys.stderr.isatty() if shown is None else shown):
         yield lambda done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    # Only what goes to the terminal is printed above the bar: output that goes to a file or a pipe stays there.
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
     task, start = bar.add_task(what, total=total), time.monotonic()
 
     def advance(done: int) -> None:
@@ -39,3 +47,42 @@ def progress_bar(
     finally:
         if bar.live.is_started:  # stopping a bar that never started would print an empty line
             bar.stop()
+
+
+def with_bar(
+    items: Iterable[T], what: str, total: int | None = None, *, shown: bool | None = None, delay: float = 0.0
+) -> Iterator[T]:
+    """The same items, and a progress bar that counts those that are done."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with progress_bar(what, total, shown=shown, delay=delay) as advance:
+        for item in items:
+            yield item
+            advance(1)
+
+
+@contextmanager
+def spinner(what: str, *, shown: bool | None = None, delay: float = 0.5) -> Iterator[None]:
+    """A spinner for work that cannot be counted, such as loading a model.
+
+    Args: shown: None = where standard error is a terminal, of the first process · delay: seconds until it appears
+    """
+    if not (sys.stderr.isatty() and os.environ.get("RANK", "0") == "0" if shown is None else shown):
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    console = Console(stderr=True)
+    live = Live(Spinner("dots", f"{what} …"), console=console, transient=True, redirect_stdout=sys.stdout.isatty())
+    # A thread of its own, because the work does not come back before it is done.
+    timer = threading.Timer(delay, live.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # it may be starting just now
+        live.stop()

@@ -112,7 +112,7 @@ for words in sys.stdin.read().splitlines():
 def test_each_command_has_help_and_imports_nothing_heavy() -> None:
     groups = {
         "tokenizer": ["tokenizer train"],
-        "data": ["data inspect", "data split", "data card"],
+        "data": ["data list", "data fetch", "data inspect", "data split", "data card"],
         "review": ["review out", "review in"],
     }
     commands = [words for name in COMMANDS for words in groups.get(name, [name])]
@@ -147,7 +147,7 @@ def test_what_the_user_can_mend_is_one_line(faked: Command) -> None:
 def test_a_missing_extra_names_the_install_command(faked: Command) -> None:
     done = faked("fake", "extra")
     assert done.returncode == 2
-    assert "pip install 'glassformer[reference]'" in done.stderr
+    assert "pip install 'glassformer[reference]'" in done.stderr and "pip install -e '.[reference]'" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

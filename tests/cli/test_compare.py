@@ -62,7 +62,7 @@ def test_other_columns_and_translation(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"en": "time flies", "de": ["die Zeit", "Zeit"]}\n')
     folder = make_folder(tmp_path / "marian", "marian")
-    compare([str(folder)], path, text="en", reference="de", task="translation", max_new_tokens=4)
+    compare([str(folder)], path, column=["source=en", "target=de"], task="translation", max_new_tokens=4)
     out = capsys.readouterr().out
     assert "BLEU" in out and "chrF" in out and "nrefs:2" in out
 
@@ -113,6 +113,11 @@ def test_errors_come_before_any_work(rows: Path, options: dict[str, Any], messag
 
 
 def test_a_mistake_is_one_line(rows: Path, command: Command) -> None:
-    done = command("compare", "--data", str(rows), "lead-3", "--reference", "summary")
+    done = command("compare", "--data", str(rows), "lead-3", "--column", "target=summary")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (f"error: {rows}: line 2: no column 'summary'; there are: 'article', 'highlights'\n")
+    missing = (
+        "line 2: no column 'summary'; there are: 'article', 'highlights'; say which one it is: --column target=NAME"
+    )
+    assert done.stderr == f"error: {rows}: {missing}\n"
+    done = command("compare", "--data", str(rows), "lead-3", "--reference", "summary")
+    assert done.stderr == f"note: --reference is deprecated; say --column target=summary\nerror: {rows}: {missing}\n"

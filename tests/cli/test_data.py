@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 from glassformer.cli.app import app
 from glassformer.data.rows import read_rows
 from glassformer.errors import GlassformerError
+from glassformer.hub import data_sets
+from tests.cli.conftest import Command
 
 ROWS = [("so glad", "joy"), ("So glad", "anger"), ("leave", "anger"), ("\x1b[31mred", "joy")] + [
     (f"number {i}", "joy" if i % 4 else "fear") for i in range(40)
@@ -77,7 +80,7 @@ def test_inspect_reads_tables_of_any_form_and_leaks_between_files(tmp_path: Path
 
 
 def test_split_writes_parts_that_have_each_label_in_its_share(table: Path, tmp_path: Path) -> None:
-    out = output_of("split", table, "--by", "label", "--unique", "text", "--seed", 1, "--output", tmp_path / "parts")
+    out = output_of("split", table, "-c", "label=label", "-c", "text=text", "--seed", 1, "--output", tmp_path / "parts")
     assert "1 of 44 rows repeat an earlier text" in out
     parts = [read_rows(tmp_path / "parts" / f"{name}.csv") for name in ("train", "validation", "test")]
     assert [len(part) for part in parts] == [35, 4, 4]
@@ -91,7 +94,7 @@ def test_split_of_a_folder_of_sound_and_of_a_list_in_an_object(tmp_path: Path) -
     for name in ("yes/1.wav", "yes/2.wav", "no/3.wav", "no/4.wav"):
         (tmp_path / "calls" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "calls" / name).write_bytes(b"RIFF")
-    output_of("split", tmp_path / "calls", "--by", "label", "--fractions", "0.5,0.5", "--output", tmp_path / "a")
+    output_of("split", tmp_path / "calls", "-c", "label=label", "--fractions", "0.5,0.5", "--output", tmp_path / "a")
     assert {row["label"] for row in read_rows(tmp_path / "a" / "train.jsonl")} == {"yes", "no"}
     (tmp_path / "moods.json").write_text('{"train": [["a", "joy"], ["b", "joy"], ["c", "joy"]], "val": []}')
     assert "--part" in refused("inspect", tmp_path / "moods.json")
@@ -141,9 +144,12 @@ def test_card_holds_what_is_stated_and_measured(table: Path, tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (("inspect", "{}", "--column", "text=txt"), "no column 'txt'; nearest: 'text'"),
+        (("inspect", "{}", "-c", "label=mood"), "there are: 'text', 'label'; say which one it is: --column label=NAME"),
         (("split", "{}", "--output", "x", "--fractions", "0.5;0.5"), "numbers separated by commas"),
         (("split", "{}", "--output", "x", "--fractions", "0.5,0.1"), "make 0.6"),
-        (("split", "{}", "--output", "x", "--by", "lable"), "nearest: 'label'"),
+        (("split", "{}", "--output", "x", "-c", "label=lable"), "nearest: 'label'"),
+        (("split", "{}", "--output", "x", "-c", "label"), "--column takes name=value; got 'label'"),
+        (("split", "{}", "--output", "x", "-c", "by=label"), "with a role of label, group, text"),
         (("split", "{}", "--output", "x", "--format", "xlsx"), "csv, tsv, jsonl"),
         (("inspect", "no.csv"), "no.csv"),
     ],
@@ -165,3 +171,45 @@ def test_former_spellings(tmp_path: Path) -> None:
     done = run("split", table, "--out", tmp_path / "parts", "--fractions", "0.5,0.5")
     assert done.stderr == "note: --out is deprecated; say --output\n"
     assert (tmp_path / "parts" / "train.csv").is_file()
+    done = run("split", table, "-o", tmp_path / "b", "--by", "mood", "--unique", "said", "--fractions", "0.5,0.5")
+    assert "--by is deprecated; say --column label=mood" in done.stderr and "0 of 2 rows repeat" in done.stdout
+    assert "--unique is deprecated; say --column text=said" in done.stderr
+    done = run("split", table, "-o", tmp_path / "c", "--group", "mood", "--fractions", "0.5,0.5")
+    assert done.stderr == "note: --group is deprecated; say --column group=mood\n" and not done.exit_code
+
+
+def test_data_sets_are_listed_and_fetched(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = command("data", "list").stdout
+    assert "emotion " in listed and "CC BY 3.0" in listed and "clinc/oos-eval @ 828f809" in listed
+    assert max(map(len, listed.splitlines())) <= 80 and "✓" not in listed
+    first = json.loads(command("data", "list", "--json").stdout)[0]
+    assert first["rows"]["train"] == 15_998 and first["files"]["val.txt"]["sha256"] is None and not first["fetched"]
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    done = command("data", "fetch", "sst2", "-o", tmp_path / "here")
+    assert done.returncode == 2 and "connections are off" in done.stderr
+    assert "licence  none stated; the treebank is offered for research: not for commercial use" in done.stderr
+    done = command("data", "fetch", "wnut17", "emotiom")
+    assert done.returncode == 2 and "nearest: 'emotion'" in done.stderr and "licence" not in done.stderr
+
+    monkeypatch.setattr(data_sets, "fetch_data_set", lambda name, output: output / name)
+    done = command("data", "fetch", "wnut17", "-o", tmp_path, "--json")
+    assert json.loads(done.stdout)[0]["folder"] == str(tmp_path / "wnut17") and "licence" not in done.stderr
+
+
+def test_a_run_reads_fetched_data_or_a_folder_laid_out_alike(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_ASSETS_CACHE", str(tmp_path / "none"))
+    config = tmp_path / "run.yaml"
+    config.write_text("{task: tag, model: m, output: o, data: {fetch: wnut17, train: wnut17/en.train.conll.gz}}")
+    done = command("train", config)
+    assert done.returncode == 2 and "fetch it: glassformer data fetch wnut17" in done.stderr
+    shown = command("train", config, "--data", tmp_path, "--show").stdout
+    assert f"folder: {tmp_path}" in shown and "train: wnut17/en.train.conll.gz" in shown
+    shown = command("train", config, "--data", "mine.conll", "--show").stdout
+    assert "folder: null" in shown and "train: mine.conll" in shown
+    done = command("train", config, "--set", "data.fetch=wnut")
+    assert done.returncode == 2 and "no data set is called 'wnut'" in done.stderr

@@ -66,14 +66,16 @@ def test_train_without(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = typed(capsys, "train", config, "--no-evaluate")
-    assert code == 0 and not out and not (tmp_path / "run" / "evaluation").exists()
+    assert code == 0 and "the best: loss" in out and not (tmp_path / "run" / "evaluation").exists()
     assert "beside" not in json.loads((tmp_path / "run" / "model" / "metrics.json").read_text())
 
     import sys
 
     monkeypatch.setitem(sys.modules, "sklearn.metrics", None)  # as if it were not installed
     code, out, err = typed(capsys, "train", config)
-    assert code == 0 and not out and "pip install 'glassformer[evaluate]'" in err and "is trained" in err
+    assert (
+        code == 0 and "the best: loss" in out and "pip install 'glassformer[evaluate]'" in err and "is trained" in err
+    )
     code, _, err = typed(capsys, "evaluate", tmp_path / "run")
     assert code == 2 and "pip install 'glassformer[evaluate]'" in err
 
@@ -118,7 +120,7 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ((run, "--column", "texts=a"), "no column for 'texts'; nearest: 'text'"),
         ((run, "--data", test), "unused columns 'id;tweet;mood'"),
         ((run / "model",), "is a model, not a run"),
-        ((tmp_path / "nowhere",), "holds no run"),
+        ((tmp_path / "nowhere",), "no such folder"),
         ((run / "model", "--task", "classify"), "name the files: --data FILE"),
         ((run / "model", "--task", "classify", "-d", test, "--as", "x"), "needs --output FOLDER"),
         ((run / "model", "--task", "denoise", "-d", test), "'denoise' cannot be evaluated"),

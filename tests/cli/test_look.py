@@ -248,3 +248,20 @@ def test_the_file_of_a_writing(tmp_path: Path, capsys: Any) -> None:
     assert options["num_beams"] == 2 and options["do_sample"] and options["temperature"] == 0.9
     with pytest.raises(ConfigError, match="go with view='generate'"):
         look(folder, ["time flies"], html=html, beams=2)
+
+
+def test_a_text_that_is_too_long_is_cut_on_request(folder: str, tmp_path: Path, capsys: Any) -> None:
+    long, html = "time flies " * 100, tmp_path / "page.html"
+    with pytest.raises(DataError, match=r"the model reads at most \d+; shorten the text, or let .*--truncate"):
+        look(folder, [long], html=html)
+    look(folder, [long, "fruit flies"], html=html, truncate=True)
+    captured = capsys.readouterr()
+    assert "16 text tokens" in captured.out and captured.err.count("note: the text has") == 1
+    look(
+        str(make_folder(tmp_path / "tiny", "llama")),
+        [long],
+        html=html,
+        view="generate",
+        max_new_tokens=4,
+        truncate=True,
+    )

@@ -83,7 +83,7 @@ def test_another_seed_draws_other_ids(folder: Path) -> None:
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a folder"):
+    with pytest.raises(DataError, match="no such folder"):
         compare_folder(tmp_path / "nowhere")
 
 
@@ -124,4 +124,4 @@ def test_real_checkpoint(shared: Path) -> None:
 def test_as_a_program(tmp_path: Path, command: Command) -> None:
     done = command("parity", tmp_path / "nowhere")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: ") and "is not a folder" in done.stderr and "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ") and "no such folder" in done.stderr and "Traceback" not in done.stderr

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from glassformer.cli.screen import amount, bar, byte_amount, table_of, visible
+from glassformer.cli.screen import amount, bar, byte_amount, folded, print_facts, print_lines, table_of, visible
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,25 @@ def test_intervals_go_below_where_there_is_no_room(monkeypatch: pytest.MonkeyPat
     assert lines(40)[1:] == ["a      0.959 [0.932, 0.987]"]
     assert [line.split()[-2:] for line in lines(24)[1:]] == [["a", "0.959"], ["[0.932,", "0.987]"]]
     assert lines(16)[1] == "a         0.959" and "without" in lines(16)[2]
+
+
+def test_what_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Messages are folded between words, rows of columns cut; a file or a pipe gets all of both."""
+    facts, row, message = (
+        {"text": "fruit flies like a banana"},
+        "loss  a b c d e f g h",
+        "error: runs/a: no such folder",
+    )
+    monkeypatch.setenv("COLUMNS", "16")
+    print_facts(facts)
+    print_lines(row)
+    assert capsys.readouterr().out.splitlines() == [" text  fruit flies like a banana", row]
+    assert folded(message) == message
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    print_facts(facts)
+    print_lines(row)
+    lines = [line.rstrip() for line in re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()]
+    assert lines == [" text  fruit", "       flies", "       like a", "       banana", "loss  a b c d e…"]
+    assert folded(message) == "error: runs/a:\nno such folder"

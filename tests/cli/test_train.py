@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -54,7 +55,15 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[Any, 
 
 def test_from_a_file_to_a_model(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = typed(capsys, "train", config, "--column", "label=mood", "--set", "training.seed=3")
-    assert code == 0 and "run on 8 rows" in out and "seed: 3" in err and "validation: loss" in err
+    assert code == 0 and "run on 8 rows" in out and "validation: loss" in err
+    opening = [line.split()[0] for line in err.splitlines()[:5]]
+    assert opening == ["model", "task", "data", "budget", "output"]
+    assert "32 examples" in err and "3 steps of 8 examples, learning rate 5e-5" in err
+    *_, heading, first, second = out.splitlines()
+    assert heading == "next:" and shlex.split(first)[:3] == ["glassformer", "predict", "classify"]
+    assert shlex.split(second)[:3] == ["glassformer", "look", str(tmp_path / "run")]
+    assert shlex.split(first)[-1] == shlex.split(second)[-1] in ("time flies", "fruit flies")
+    assert "seed: 3" in (tmp_path / "run" / "config.yaml").read_text()
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names >= {"config.yaml", "journal.jsonl", "checkpoints", "curves.html", "model"}
     assert {"README.md", "metrics.json", "config.json"} <= {p.name for p in (tmp_path / "run" / "model").iterdir()}
@@ -134,7 +143,8 @@ def test_interrupted_it_saves_and_says_how_to_go_on(config: Path, tmp_path: Path
     run.send_signal(signal.SIGINT)
     _, captured = run.communicate(timeout=60)
     assert run.returncode == 75, captured
-    assert "which is saved; the same command resumes from there" in captured and "Traceback" not in captured
+    assert "which is saved; the same command resumes from there" in captured
+    assert "Traceback" not in captured and "error" not in captured
     assert list((tmp_path / "run" / "checkpoints").glob("step-*/manifest.json"))
 
 

@@ -45,6 +45,14 @@ def test_the_command_prints_the_same_as_data(folder: Path, tmp_path: Path) -> No
 
     mine = tmp_path / "mine.txt"
     mine.write_text("time flies\nlike an arrow\n")
-    done = CliRunner().invoke(app, ["bench", str(folder), "--texts", str(mine), "--repeats", "1", "--json"])
+    done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(mine), "--repeats", "1", "--json"])
     assert done.exit_code == 0, done.output
     assert [row["precision"] for row in json.loads(done.stdout)] == ["plain", "fp32", "fp16", "bf16", "int8"]
+    assert not done.stderr
+    table = tmp_path / "mine.csv"
+    table.write_text("said\ntime flies\n")
+    fast = ["--repeats", "1", "--json", "--precision", "fp32"]
+    done = CliRunner().invoke(app, ["bench", str(folder), "--texts", str(table), "-c", "text=said", *fast])
+    assert done.exit_code == 0 and done.stderr == "note: --texts is deprecated; say --data\n"
+    done = CliRunner().invoke(app, ["bench", str(folder), "--data", str(table), *fast])
+    assert str(done.exception).endswith("there are: 'said'; say which one it is: --column text=NAME")

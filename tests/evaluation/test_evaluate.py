@@ -15,7 +15,15 @@ import pytest
 
 from glassformer.data.rows import read_rows
 from glassformer.errors import ConfigError, DataError
-from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport, SystemResult, evaluate
+from glassformer.evaluation.evaluate import (
+    PREDICTIONS,
+    REPORT,
+    EvaluationReport,
+    SystemResult,
+    distinct_metrics,
+    equal_metrics,
+    evaluate,
+)
 from glassformer.tasks.base import Baseline, Dataset
 from glassformer.tasks.metrics.metric import BootstrapMeans, Interval, PerClassReport
 from glassformer.tasks.predictions import Prediction, read_predictions
@@ -171,6 +179,23 @@ def test_as_text() -> None:
     ):
         assert said in text
     assert "better by" in text and "better by" not in str(replace(report_of(), baselines={}))
+
+
+def test_one_number_is_shown_once_whatever_its_names() -> None:
+    half, third = Interval(0.5, 0.4, 0.6), Interval(1 / 3)
+    own = {"accuracy": half, "f1_macro": third, "f1_micro": half, "recall_weighted": Interval(0.5 + 1e-15, 0.4, 0.6)}
+    same = {"f1_micro": ["accuracy", "recall_weighted"], "f1_macro": []}
+    assert distinct_metrics([own], "f1_micro") == same
+    assert equal_metrics([own, own], "accuracy") == ["accuracy is also f1_micro, recall_weighted"]
+    other = {**own, "f1_micro": third}  # they differ in one system
+    assert list(distinct_metrics([own, other], "accuracy")) == ["accuracy", "f1_macro", "f1_micro"]
+    assert distinct_metrics([{"loss": Interval(math.nan)}, {}], "loss") == {"loss": []}
+    report = EvaluationReport(
+        task="classify", name="mood", data={"rows": 2}, metric="f1_macro", higher=True, metrics=own, methods={}
+    )
+    assert [row[0] for row in report.table()[1]] == ["f1_macro *", "accuracy"]
+    assert report.other_metrics_table()[1] == [["accuracy", "0.500 [0.400, 0.600]"]]
+    assert "accuracy is also f1_micro, recall_weighted" in str(report)
 
 
 def test_many_classes_show_both_ends() -> None:

@@ -47,7 +47,7 @@ def test_every_figure_has_a_source_and_what_is_missing_says_what_to_do(tmp_path:
         assert all((row.ours is None) != (row.missing is None) for row in found.rows)
         assert json.dumps(found.to_dict()) and str(found)
     found = reproduce("2", data=tmp_path, runs=tmp_path / "runs")
-    assert "glassformer train examples/emotion.yaml" in str(found) and "No such file" in str(found)
+    assert "glassformer train examples/emotion.yaml" in str(found) and "glassformer data fetch emotion" in str(found)
     assert "glassformer study examples/transfer.yaml" in str(reproduce("4", data=tmp_path, runs=tmp_path))
 
 

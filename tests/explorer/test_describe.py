@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from glassformer.explorer.describe import command, describe, model_facts, session_id
+from glassformer.explorer.describe import command, describe, model_facts, session_id, without_places
 from glassformer.model import Model, load
 
 
@@ -142,6 +143,16 @@ def test_the_home_folder_is_not_spelled_out(
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     line = command(named(models, tmp_path / "my models" / "mini"), ["a"])
     assert line == "glassformer look ~/'my models/mini' a"
+
+
+def test_a_page_for_others_names_no_folder_of_this_machine(models: dict[str, Model], tmp_path: Path) -> None:
+    facts = without_places(named(models, tmp_path / "my models" / "mini one"))
+    assert command(facts, ["a"]) == "glassformer look 'mini one' a"
+    for folder in (Path("some/mini"), Path(sysconfig.get_path("purelib")) / "gt_mini" / "model", None):
+        assert without_places(named(models, folder)) == named(models, folder)
+    assert "look package:gt_mini/model a" in command(
+        named(models, Path(sysconfig.get_path("purelib")) / "gt_mini" / "model"), ["a"]
+    )
 
 
 def test_the_command_gives_the_texts_back(models: dict[str, Model]) -> None:

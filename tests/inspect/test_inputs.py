@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -177,3 +178,17 @@ def test_a_written_token_of_bytes_is_readable(byte_level: Tokenizer) -> None:
         generate=lambda ids: torch.tensor([[0, space]]),
     )
     assert (reading.streams["target"][1].text, reading.streams["target"][1].piece) == ("␣", "Ġ")
+
+
+def test_long_texts_are_cut_where_that_is_asked_for(byte_level: Tokenizer) -> None:
+    with pytest.raises(DataError, match=r"the text has 10 tokens and the model reads at most 4; shorten the text, or"):
+        text_input(byte_level, ["time flies"], token_types=0, limit=4)
+    with pytest.warns(UserWarning, match="the text has 10 tokens and is cut to 4"):
+        cut = text_input(byte_level, ["time flies"], token_types=0, limit=4, truncation=True)
+    assert [token.text for token in cut.streams["text"]] == list("time")
+    sides: Any = {"decoder_prefix": lambda ids: [0, 1], "generate": lambda ids: ids, "limit": 4}
+    with pytest.warns(UserWarning, match="the target has 5 tokens and is cut to 2"):
+        cut = translation_input(byte_level, ["time", "flies"], **sides, truncation=True)
+    assert [token.text for token in cut.streams["target"][2:]] == ["f", "l"]
+    with pytest.raises(DataError, match="the target has 5 tokens"):
+        translation_input(byte_level, ["time", "flies"], **sides)

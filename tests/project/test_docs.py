@@ -1,9 +1,9 @@
 """What the documentation shows, works.
 
-Every fenced `python` block of README.md and docs/ is executed, the blocks of one file in order and in one
-namespace, in a folder that holds nothing but the models that the page names. Every `console` block is read: of a line
-`$ glassformer …` the command and its options have to exist, and so do the targets of `$ make …`. A block that cannot
-run here has `<!-- no-run: reason -->` on the line before it.
+Every fenced `python` block of README.md, examples/README.md and docs/ is executed, the blocks of one file in order and
+in one namespace, in a folder that holds nothing but the models that the page names. Every `console` block is read: of a
+line `$ glassformer …` the command and its options have to exist, and so do the targets of `$ make …`. A block that
+cannot run here has `<!-- no-run: reason -->` on the line before it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
+FIRST = [ROOT / "README.md", ROOT / "examples" / "README.md"]
+PAGES = [page for page in [*FIRST, *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.M | re.S)
 NO_RUN = re.compile(r"<!-- no-run: *(.*?) *-->\s*\Z")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from glassformer.runs.config import parse_config
+from glassformer.data.rows import PAIR
+from glassformer.hub.data_sets import catalogue
+from glassformer.runs.config import as_list, parse_config
 from glassformer.runs.folder import read_config
 from glassformer.studies.study import parse_study
 
@@ -22,7 +25,40 @@ def test_an_example_is_read(path: Path) -> None:
     assert Path(config.output).name.removesuffix("-model") == path.stem
     command = "study" if "study" in found else "train"
     assert f"glassformer {command} examples/{path.name}" in path.read_text()
-    assert f"| `{path.name}` |" in (ROOT / "docs" / "results.md").read_text()
+    for page in ("docs/results.md", "examples/README.md"):
+        assert f"| `{path.name}` |" in (ROOT / page).read_text()
+    assert "shared" not in path.read_text() and "package:" not in path.read_text(), "a stranger has neither"
+    sets = [config.data.fetch] if isinstance(config.data.fetch, str) else config.data.fetch
+    assert not sets or f"glassformer data fetch {' '.join(sets)}" in path.read_text()
+    validation = config.data.validation
+    files = [*as_list(config.data.train), *([validation] if isinstance(validation, str) else [])]
+    for file in files if sets else []:
+        name, _, rest = file.partition("/")
+        assert name in sets and {*braces(rest)} <= {*catalogue()[name].files}
+
+
+def braces(name: str) -> list[str]:
+    """Both files of train.{en,de}.gz."""
+    pair = PAIR.fullmatch(name)
+    return [f"{pair[1]}{part}{pair[4]}" for part in (pair[2], pair[3])] if pair else [name]
+
+
+def test_every_example_reads_the_data_as_it_is_fetched(shared: Path) -> None:
+    for path in EXAMPLES:
+        found = read_config(path)
+        place = str(shared / "data")
+        config = parse_study(found, folder=place).base if "study" in found else parse_config(found)
+        if config.data.fetch:
+            here = replace(config.data, folder=place) if config.data.folder is None else config.data
+            assert len(here.read(here.train)) > 0, path
+
+
+def test_tokens_may_be_numbered_as_in_the_source_of_wikiann(tmp_path: Path) -> None:
+    data = parse_config(read_config(ROOT / "examples" / "wikiann-en.yaml")).data
+    (tmp_path / "two.conll").write_text("Ann\tB-PER\nlaughs\tO\n\n")
+    (tmp_path / "three.conll").write_text("0\tAnn\tB-PER\n1\tlaughs\tO\n\n")
+    two, three = (list(replace(data, folder=str(tmp_path)).read(f"{name}.conll")) for name in ("two", "three"))
+    assert two == three == [{"tokens": ["Ann", "laughs"], "tags": ["B-PER", "O"]}]
 
 
 def test_functions_to_learn_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

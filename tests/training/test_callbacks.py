@@ -53,7 +53,7 @@ def test_plain_lines_say_all_of_it(tmp_path: Path) -> None:
     file = io.StringIO()
     Trainer(tmp_path).train(Progress(file=file, seconds=0))
     lines = file.getvalue().splitlines()
-    assert lines[0] == "step 1/6  loss 1  0:00 left  epoch 0.25  lr 1.00e-03  1,000 tokens/s"
+    assert lines[0] == "step 1/6  loss 1  0:00 left  epoch 0.25  lr 0.001  1,000 tokens/s"
     assert lines[3] == "step 3  validation: f1 0.3  loss 1"
     assert lines[4] == f"step 3  saved in {tmp_path / 'step-00000003'}"
     assert "best f1 0.3" in lines[5]

@@ -279,8 +279,8 @@ def test_presets_are_options(name: str, values: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["emotion", "clinc150", "sst2", "wikiann-en", "wnut17", "multi30k"])
 def test_examples_are_configurations(name: str, shared: Path) -> None:
     config = parse_config(read_config(Path(__file__).parents[2] / "examples" / f"{name}.yaml"))
-    assert config.output == f"runs/{name}" and config.data.folder.startswith("../shared/")
-    assert (shared / config.data.folder.removeprefix("../shared/")).is_dir()
+    assert config.output == f"runs/{name}" and config.data.folder is None
+    assert (shared / "data" / str(config.data.fetch)).is_dir()
 
 
 def test_a_configuration_is_yaml(values: dict[str, Any], tmp_path: Path) -> None:

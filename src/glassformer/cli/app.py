@@ -56,7 +56,7 @@ MODULES = {
     "reproduce": "evaluate",
 }
 
-DONE, BUG, USAGE_ERROR, BROKEN_PIPE = 0, 1, 2, 141
+DONE, BUG, USAGE_ERROR, STOPPED, BROKEN_PIPE = 0, 1, 2, 75, 141
 
 
 class LazyCommands(TyperGroup):
@@ -107,10 +107,26 @@ def _import_command(name: str) -> Any:
         group: Any = typer.main.get_command(function_or_group)
         for command in group.commands.values():
             command.help = _unwrap(command.help)
-        return group
+            _name_no_types_of_flags(command)
+        return _name_no_types_of_flags(group)
     single = typer.Typer(add_completion=False)
     single.command(name, help=_unwrap(function_or_group.__doc__))(function_or_group)
-    return typer.main.get_command(single)
+    return _name_no_types_of_flags(typer.main.get_command(single))
+
+
+def _name_no_types_of_flags(command: Any) -> Any:
+    """Help shows no `<bool>` behind a flag, which takes no value."""
+    get_params = command.get_params
+
+    def params(ctx: Any) -> Any:
+        listed = get_params(ctx)
+        for parameter in listed:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return listed
+
+    command.get_params = params
+    return command
 
 
 def _unwrap(doc: str) -> str:
@@ -189,7 +205,7 @@ def _take_debug(arguments: list[str]) -> tuple[bool, list[str]]:
 def _run(arguments: list[str], debug: bool) -> int:
     """Run one command line; prints its error, and returns the exit code."""
     try:
-        typer.main.get_command(app).main(args=arguments, prog_name="glassformer")
+        _name_no_types_of_flags(typer.main.get_command(app)).main(args=arguments, prog_name="glassformer")
     except SystemExit as ended:  # how typer ends, also after a usage error that it has printed
         if not isinstance(ended.code, int):
             raise
@@ -210,8 +226,9 @@ def _fail(message: str, code: int, debug: bool) -> int:
         traceback.print_exc()
     from glassformer.cli.screen import folded
 
-    typer.secho("error: ", fg="red", nl=False, err=True)
-    typer.echo(folded("error: " + message).removeprefix("error: "), err=True)
+    heading = "" if code == STOPPED else "error: "  # whoever stops a training knows that it is no error
+    typer.secho(heading, fg="red", nl=False, err=True)
+    typer.echo(folded(heading + message).removeprefix(heading), err=True)
     return code
 
 

@@ -17,12 +17,15 @@ from glassformer.cli.options import (
     Loading,
     Options,
     Without,
+    columns_of,
     command,
+    former_columns,
     option,
 )
 from glassformer.cli.screen import counted, notes, plain_table, print_json, table_of, visible, visible_lines
 from glassformer.errors import ConfigError
 from glassformer.files.atomic import check_output
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,9 +56,21 @@ Latency = Annotated[bool, typer.Option("--latency", help="Measure the latency of
 class Source(Options):
     """The rows of a file."""
 
-    text: str = option("article", "Column of the source texts.")
-    reference: str = option("highlights", "Column of the reference texts.")
+    column: list[str] | None = option(
+        None,
+        "Column mapping, role=column: source=article, target=highlights (the default); repeatable.",
+        "--column",
+        "-c",
+    )
+    text: str | None = option(None, "Deprecated: --column source=COLUMN.", hidden=True)
+    reference: str | None = option(None, "Deprecated: --column target=COLUMN.", hidden=True)
     limit: int | None = option(None, "Maximum number of rows.", min=1)
+
+    def columns(self) -> tuple[str, str]:
+        """The columns of the source texts and of the references."""
+        former = former_columns(source=("--text", self.text), target=("--reference", self.reference))
+        columns = {**columns_of(self.column, ["source", "target"]), **former}
+        return columns.get("source", "article"), columns.get("target", "highlights")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +120,9 @@ def compare(
 
     [cyan]glassformer compare --data rows.csv lead-3 lead-1 MODEL[/]
 
-    [cyan]glassformer compare --data rows.jsonl --text dialogue --reference summary lead-3 A B --html page.html[/]
+    [cyan]glassformer compare --data rows.jsonl -c source=dialogue -c target=summary lead-3 A B --html page.html[/]
 
-    [cyan]glassformer compare --data pairs.tsv --text en --reference de --task translation MODEL[/]
+    [cyan]glassformer compare --data pairs.tsv -c source=en -c target=de --task translation MODEL[/]
     """
     if html is not None:
         check_output(html, "the page")
@@ -122,13 +137,16 @@ def compare(
 
 
 def _compare_runs(folders: Sequence[str], latency: bool) -> Comparison:
-    from glassformer.evaluation.compare.runs import compare_runs, is_comparable
+    with spinner("starting"):
+        from glassformer.evaluation.compare.runs import compare_runs, is_comparable
+        from glassformer.runs.folder import no_run
 
     for folder in folders:
         if not is_comparable(folder):
+            problem = "holds no run and no evaluation"
             raise ConfigError(
-                f"{folder}: holds no run and no evaluation; name folders that `glassformer train` or `evaluate` wrote, "
-                "or give the test data that systems generate text for: --data FILE"
+                f"{no_run(folder, problem)}; name folders that `glassformer train` or `evaluate` wrote, or give the "
+                "test data that systems generate text for: --data FILE"
             )
     with notes(), counted(None, "evaluating") as progress:
         return compare_runs(folders, latency=latency, progress=progress)
@@ -140,7 +158,7 @@ def _compare_texts(
     """Generate with each system for the rows of a file, and score the outputs; with the number of rows."""
     from glassformer.evaluation.compare.texts import compare, metrics_of, named_systems, read_rows
 
-    read = (data, source.text, source.reference, source.limit)
+    read = (data, *source.columns(), source.limit)
     task, language = scoring.task, scoring.language
     # All rows are read, and the metrics' packages imported, before models are loaded: errors come early.
     count = sum(1 for _ in read_rows(*read))
@@ -198,6 +216,7 @@ def _show(comparison: Comparison) -> None:
 
 
 def _show_metrics(comparison: Comparison, console: Console) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
     from glassformer.evaluation.compare.comparison import interval_range
@@ -219,7 +238,7 @@ def _show_metrics(comparison: Comparison, console: Console) -> None:
                 table.add_row(Text(visible(name), style="bold"))
             significant = metric in system.differences and system.differences[metric].leaves_out_zero
             table.add_row(
-                Text(visible(f"  {who}"), style="" if system.seeds else "dim"),
+                Padding(Text(visible(who), style="" if system.seeds else "dim"), (0, 0, 0, 2)),
                 Text(whisker(system.metrics[metric], *ends, room), style="cyan" if number == 0 else ""),
                 Text(value),
                 *(Text(text, style="bold" if significant else "dim") for text in difference),

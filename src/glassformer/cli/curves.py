@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from glassformer.cli.options import Html, Json
-from glassformer.cli.screen import plain_table, print_json, rows_table, terminal, text_of, visible
+from glassformer.cli.screen import fits, print_json, rows_table, terminal, text_of, visible
 from glassformer.errors import DataError, nearest
 from glassformer.pages import check_html_path
 
@@ -97,12 +97,10 @@ def _show(runs: list[RunHistory], plotted: list[CurveChart]) -> None:
         if len(run.skipped) > MAX_SKIPPED_LINES:
             console.print(text_of(f"{run.name}: {len(run.skipped):,} skipped steps in all", "red"))
     headings, rows = metrics_table(runs)
-    if len(runs) == 1:  # one run is a column, several are rows
-        table = plain_table(show_header=False)
-        for heading, cell in zip(headings, rows[0], strict=True):
-            table.add_row(Text(visible(heading), style="dim"), Text(visible(cell)))
-    else:
-        table = rows_table(headings, rows)
+    table = rows_table(headings, rows)
+    if len(runs) == 1 or not fits(table):  # a run a column, where there is no room for a run a row
+        names = [run.name for run in runs] if len(runs) > 1 else [""]
+        table = rows_table(["", *names], list(zip(headings[1:], *(row[1:] for row in rows), strict=True)))
     console.print(table)
 
 

@@ -15,6 +15,7 @@ from glassformer.cli.options import Json, Loading, ModelName, Options, Without, 
 from glassformer.cli.screen import note, print_json
 from glassformer.errors import ConfigError, DataError
 from glassformer.files.atomic import atomic_file, check_output, disk_errors
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +67,6 @@ def encode(
     Row i of the array is line i of the file, or row i of the table; an empty line is a text too. Read the array with
     numpy.load.
     """
-
     if options.precision not in PRECISIONS:
         raise ConfigError(f"--precision is {options.precision!r}; allowed: {', '.join(PRECISIONS)}")
     check_output(options.output, "the array of vectors", ".npy")
@@ -75,10 +75,11 @@ def encode(
         raise ConfigError(f"--column names a column of a table, and {_name(file)} is none; leave it out")
     texts = inputs([file], columns_of(options.column, ("text",))) if table else _read_lines(file)
 
-    from glassformer.model import load
+    with spinner("loading the model"):
+        from glassformer.model import load
 
-    loaded = load(model, **loading.given())
-    loaded.prepare(options.precision)
+        loaded = load(model, **loading.given())
+        loaded.prepare(options.precision)
     vectors, seconds, remarks = _encode(loaded, texts, options)
     for remark in remarks:
         note(remark)
@@ -119,6 +120,7 @@ def _encode(model: Model, texts: list[str], options: EncodeOptions) -> tuple[np.
             truncate=options.truncate,
             prompt=options.prompt,
             prompt_name=options.prompt_name,
+            show_progress_bar=sys.stderr.isatty(),
             **batch,
         )
         seconds = perf_counter() - start

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.options import Json, Options, RunFolder, RunRows, Serving, command, option, pairs_of
-from glassformer.cli.screen import note, notes, print_json, progress_of, visible
+from glassformer.cli.screen import note, notes, print_json, print_lines, progress_of, visible
 from glassformer.pages import check_html_path
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.evaluation.runs import EvaluatedSplit
@@ -52,9 +53,7 @@ def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Jso
     if json:
         print_json({**listing.to_dict(), "confusion": None if confusion is None else confusion.to_dict()})
     else:
-        typer.echo(str(listing))
-        if confusion is not None:
-            typer.echo(f"\nConfusion matrix\n{confusion}")
+        print_lines(str(listing) + (f"\n\nConfusion matrix\n{confusion}" if confusion is not None else ""))
     if page is not None:
         _write(split, page, options.look)
         typer.echo(f"saved in {page}", err=json)
@@ -190,7 +189,8 @@ def bring_in(
 
 def evaluated_rows(run: Path, rows: RunRows) -> EvaluatedSplit:
     """A split of a run with its predictions, evaluated now where they are missing."""
-    from glassformer.evaluation.runs import evaluated_split, open_run
+    with spinner("starting"):
+        from glassformer.evaluation.runs import evaluated_split, open_run
 
     with notes(), progress_of("rows") as bar:
         opened = open_run(run, columns=pairs_of(rows.column, "--column"))

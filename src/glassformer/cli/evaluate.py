@@ -15,6 +15,7 @@ import typer
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
 from glassformer.cli.screen import counted, notes, plain_table, print_json, show, terminal, text_of, visible
 from glassformer.errors import ConfigError
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.data.rows import RowSequence
@@ -126,8 +127,9 @@ def _evaluate_seeds(run: str, folders: list[Path], request: EvaluationRequest, *
 
 def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, Path]:
     """Evaluate a run; with the folder to save the evaluation in."""
-    from glassformer.evaluation.runs import VALIDATION, evaluation_name, open_run
-    from glassformer.tasks.base import check_evaluates
+    with spinner("starting"):
+        from glassformer.evaluation.runs import VALIDATION, evaluation_name, open_run
+        from glassformer.tasks.base import check_evaluates
 
     data = request.data
     if request.train is not None:
@@ -152,8 +154,9 @@ def _evaluate_run(folder: str, request: EvaluationRequest) -> tuple[Evaluation, 
 
 def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evaluation:
     """Evaluate a model that is not a run."""
-    from glassformer.data.rows import read_rows
-    from glassformer.evaluation.runs import evaluate_model
+    with spinner("starting"):
+        from glassformer.data.rows import read_rows
+        from glassformer.evaluation.runs import evaluate_model
 
     if not request.data:
         raise ConfigError("a model that is not a run has no test data of its own; name the files: --data FILE")
@@ -177,7 +180,12 @@ def _evaluate_model(model: str, task: str, request: EvaluationRequest) -> Evalua
 def reproduce(
     chapter: Annotated[str, typer.Argument(help="Chapter: 2, 4, 6, 7 or 8.", show_default=False)],
     runs: Annotated[Path, typer.Option(help="Folder of the trained runs.")] = Path("runs"),
-    data: Annotated[Path, typer.Option(help="Folder of the data sets.")] = Path("../shared/data"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the data sets. Default: where `glassformer data fetch` puts them.", show_default=False
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Reproduce results of "Natural Language Processing with Transformers": published numbers beside ours.

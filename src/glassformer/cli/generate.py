@@ -31,6 +31,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.screen import notes, plain_table, print_json, terminal, visible, visible_lines
 from glassformer.errors import ConfigError
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.generation.decoding import Generated
@@ -170,7 +171,8 @@ def generate(
     if view.watch and (json or view.top):
         raise ConfigError("--watch shows the most likely tokens itself; leave --top and --json out")
     text = standard_input() if prompt == "-" else prompt
-    loaded = _load(model, loading, precision.precision, options)
+    with spinner("loading the model"):
+        loaded = _load(model, loading, precision.precision, options)
     with notes():
         if view.watch:
             from glassformer.cli.watch import watch as show_choices

@@ -12,6 +12,7 @@ import typer
 from glassformer.cli.options import HeadTask, Json, Loading, Options, Without, command, option
 from glassformer.cli.screen import print_json, terminal
 from glassformer.errors import ConfigError, DataError, nearest
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.inspect import ModelSummary
@@ -52,10 +53,11 @@ def info(
     No weights are read, so the model may be larger than the machine. A config.json alone is enough, and so is
     the name of a published model.
     """
-    from glassformer.inspect import ram as estimate_memory
-    from glassformer.inspect import summary
+    with spinner("loading the model"):
+        from glassformer.inspect import ram as estimate_memory
+        from glassformer.inspect import summary
 
-    loaded, origin = _load(model, task, loading)
+        loaded, origin = _load(model, task, loading)
     theirs = _their_names(loaded, origin is None, loading.allow_pickle) if shown.names or json else None
     result = summary(loaded.network, tokens=shown.tokens, theirs=theirs)
     estimate = estimate_memory(loaded.network, batch=shown.batch, tokens=shown.tokens)

@@ -17,12 +17,14 @@ from glassformer.cli.options import (
     ModelName,
     SamplingOptions,
     Serving,
+    Truncate,
     command,
     option,
 )
-from glassformer.cli.screen import byte_amount, print_json, progress_of
+from glassformer.cli.screen import byte_amount, notes, print_json, progress_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.pages import check_html_path
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
@@ -66,6 +68,7 @@ def look(
     decoding: LengthOptions,
     sampling: SamplingOptions,
     loading: Loading,
+    truncate: Truncate = False,
     json: Json = False,
 ) -> None:
     """Visualise attention: every head of every layer, as lines, maps, and the arithmetic of each number.
@@ -83,11 +86,13 @@ def look(
     start = InitialView(view=page.view, layer=page.layer, heads=page.head, theme=page.theme, options=options or None)
     inputs = _read_texts(texts)
 
-    from glassformer.explorer import Look
-    from glassformer.explorer.session_runs import SessionRuns
-    from glassformer.model import load
+    with spinner("loading the model"):
+        from glassformer.explorer import Look
+        from glassformer.explorer.session_runs import SessionRuns
+        from glassformer.model import load
 
-    with Look(SessionRuns(load(model, **loading.given()).session_factory()), inputs, start) as explorer:
+        factory = load(model, **loading.given()).session_factory(truncation=truncate)
+    with notes(repeats=False), Look(SessionRuns(factory), inputs, start) as explorer:
         if page.html is not None:
             write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
         else:

@@ -13,6 +13,7 @@ from rich.text import Text
 from glassformer.cli.options import Json
 from glassformer.cli.screen import amount, byte_amount, plain_table, print_json, terminal
 from glassformer.errors import DataError, nearest
+from glassformer.progress import spinner, with_bar
 
 if TYPE_CHECKING:
     from glassformer.inspect import Size
@@ -39,18 +40,21 @@ def sizes(
     """
     console = terminal()
     if notes:
-        from glassformer.lessons.sizes import check
+        with spinner("computing sizes"):
+            from glassformer.lessons.sizes import check
 
-        checked = check()
+            checked = check()
         if json:
             print_json([line.to_dict() for line in checked])
         else:
             console.print(_notes_table(checked))
         return
-    from glassformer import inspect
-    from glassformer.models.presets import PRESETS
+    with spinner("starting"):
+        from glassformer import inspect
+        from glassformer.models.presets import PRESETS
 
-    rows = inspect.sizes(_matching(names or [], PRESETS, "published model"))
+    chosen = _matching(names or [], PRESETS, "published model")
+    rows = inspect.sizes(with_bar(chosen, "models"))
     if json:
         print_json([row.to_dict() for row in rows])
         return
@@ -141,11 +145,12 @@ def families(
       glassformer families
       glassformer families bert
     """
-    from glassformer.inspect.families import family_table
-    from glassformer.models import FAMILIES
+    with spinner("starting"):
+        from glassformer.inspect.families import family_table
+        from glassformer.models import FAMILIES
 
-    chosen = [FAMILIES[name] for name in _matching(names or [], FAMILIES, "family")]
-    lines = family_table(chosen)
+    chosen = _matching(names or [], FAMILIES, "family")
+    lines = family_table(FAMILIES[name] for name in with_bar(chosen, "families"))
     if json:
         print_json([{**asdict(line), "oddity": line.distinction} for line in lines])  # oddity: the former key
         return

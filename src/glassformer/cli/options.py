@@ -178,6 +178,7 @@ class Serving(Options):
 # ── loading a model ──────────────────────────────────────────────────────────────────────────────────────
 
 ModelName = Annotated[str, typer.Argument(help="Model folder, or model name on the Hugging Face Hub.")]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Truncate texts that are too long, instead of an error.")]
 HeadTask = Annotated[
     str | None,
     typer.Option(help="Model head (task): fill-mask, text-classification, … Default: the checkpoint's."),
@@ -319,3 +320,11 @@ def columns_of(texts: Sequence[str] | None, roles: Sequence[str]) -> dict[str, s
             raise ConfigError(f"--column is {text!r}; it must be role=name, with a role of {', '.join(roles)}")
         columns[role] = name
     return columns
+
+
+def former_columns(**options: tuple[str, str | None]) -> dict[str, str]:
+    """The columns that deprecated options name, with a warning for each; role → option and its value."""
+    given = {role: (former, name) for role, (former, name) in options.items() if name is not None}
+    for role, (former, name) in given.items():
+        warn_former(former, f"--column {role}={name}")
+    return {role: name for role, (_, name) in given.items()}

@@ -11,6 +11,7 @@ from rich.text import Text
 from glassformer.cli.options import Loading, Without, command
 from glassformer.cli.screen import plain_table, print_json, terminal
 from glassformer.errors import DataError, MissingExtraError
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.evaluation.parity import ParityCase, ParityReport
@@ -21,7 +22,10 @@ TEXTS = ("Time flies like an arrow.", "Fruit flies like a banana, and a banana f
 
 @command
 def parity(
-    folder: Annotated[Path, typer.Argument(help="Model folder, with config.json and weights.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Model folder, with config.json and weights; or a model of the Hub that is in its cache."),
+    ],
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, with each input separately.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Random seed of the input ids.")] = 0,
@@ -31,7 +35,8 @@ def parity(
 
     Exit code 0: equal within the tolerances. 1: they differ, and the first stage that does is named.
     """
-    report, about = compare_folder(folder, seed=seed, allow_pickle=loading.allow_pickle)
+    with spinner("comparing with transformers, in fp32 and fp64"):
+        report, about = compare_folder(folder, seed=seed, allow_pickle=loading.allow_pickle)
     if json:
         print_json({**about, **as_dict(report)})
     else:
@@ -46,9 +51,9 @@ def compare_folder(folder: Path, *, seed: int = 0, allow_pickle: bool = False) -
     Raises: MissingExtraError: the reference library is not installed. DataError: `folder` is no folder.
         Whatever `load` raises for a folder that is damaged or not supported.
     """
+    from glassformer.hub import resolve
 
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; give a model folder that holds config.json and weights")
+    folder = resolve(str(folder), offline=True)
     try:
         import transformers
     except ImportError:

@@ -28,6 +28,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.screen import bar, notes, visible, visible_lines
 from glassformer.errors import ConfigError, DataError
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.tasks import Pipeline
@@ -153,8 +154,9 @@ def predict(
 
     [cyan]glassformer predict generate MODEL 'Once upon a time' --set do_sample=true --set seed=1[/]
     """
-    from glassformer.tasks import pipeline
-    from glassformer.tasks.pipeline_registry import reads_media
+    with spinner("starting"):
+        from glassformer.tasks import pipeline
+        from glassformer.tasks.pipeline_registry import reads_media
 
     texts = list(input) if reads_media(task) else inputs(input, batch.columns())
     options = prediction.given()
@@ -162,9 +164,10 @@ def predict(
         raise ConfigError("--plot draws on the screen; leave it out beside --json and --output")
     done = 0 if batch.output is None else _count_done(batch.output, texts, batch)
     with notes():
-        pipe = pipeline(task, model, **{**loading.given(), **options})
-        if precision.precision is not None:
-            pipe.model.prepare(precision.precision)
+        with spinner("loading the model"):
+            pipe = pipeline(task, model, **{**loading.given(), **options})
+            if precision.precision is not None:
+                pipe.model.prepare(precision.precision)
         if batch.output is not None:
             _write_predictions(pipe, texts[done:], batch.output)
         elif batch.json:
@@ -200,11 +203,11 @@ def _print_predictions(pipe: Pipeline, texts: list[Any], *, charts: bool) -> Non
 
 def _predictions(pipe: Pipeline, texts: list[Any], *, bar: bool = False) -> Iterator[tuple[Any, Any]]:
     """Each text with its prediction; with a progress bar where predictions do not go to the terminal."""
-    from glassformer.tasks.pipelines import with_bar
+    from glassformer.progress import with_bar
 
     predictions = pipe(iter(texts))
     if sys.stderr.isatty() and (bar or not sys.stdout.isatty()):
-        predictions = with_bar(predictions, len(texts), pipe.task)
+        predictions = with_bar(predictions, pipe.task, len(texts), delay=1.0)
     return zip(texts, predictions, strict=True)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -116,7 +118,16 @@ def progress_of(title: str) -> Iterator[Callable[[int, int], None]]:
 
 def note(text: object) -> None:
     """Print a note on standard error."""
-    typer.echo(f"note: {text}", err=True)
+    print(folded(f"note: {text}"), file=sys.stderr)  # which a progress bar replaces while it is shown
+
+
+def folded(text: str) -> str:
+    """A message folded between words to the width of the terminal, where standard error is one."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    whole: Any = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, width, **whole) or [""])
 
 
 def plain_table(*headings: str, **options: Any) -> Table:
@@ -129,11 +140,22 @@ def terminal() -> Console:
     return Console(highlight=False)
 
 
-def print_facts(facts: Mapping[str, str]) -> None:
-    """Print named facts, a line each: the names right-justified, in bold cyan."""
-    width = max(map(len, facts)) + 1
+def print_facts(facts: Mapping[str, str], console: Console | None = None) -> None:
+    """Print named facts, a line each, folded on a terminal: the names right-justified, in bold cyan."""
+    console, width = console or terminal(), max(map(len, facts)) + 1
     for name, value in facts.items():
-        terminal().print(Text.assemble((f"{name:>{width}}  ", "bold cyan"), visible(value)))
+        room = max(console.width - width - 2, 1) if console.is_terminal else len(value) * 10
+        lines = Text(visible(value)).wrap(console, room, overflow="fold")
+        for heading, line in zip([name, *[""] * len(lines)], lines, strict=False):
+            console.print(Text.assemble((f"{heading:>{width}}  ", "bold cyan"), line), soft_wrap=True)
+
+
+def print_lines(text: str) -> None:
+    """Print lines of fixed columns: on a terminal cut to its width, since folded ones could not be read."""
+    console = terminal()
+    cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if console.is_terminal else {"soft_wrap": True}
+    for line in text.split("\n"):
+        console.print(text_of(line), **cut)
 
 
 def text_of(cell: str, style: str = "") -> Any:
@@ -197,12 +219,7 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
             table.add_row(*(Text(visible_lines(cell)) for cell in row))
         return table
 
-    def fits(table: Table) -> bool:
-        # Measured without a limit, because rich caps the width of a table at that of the terminal.
-        unlimited = console.options.update(max_width=10_000)
-        return console.measure(table, options=unlimited).maximum <= console.width
-
-    console, wide = Console(), build(rows)
+    wide = build(rows)
     if fits(wide):
         return wide
     below = build([[cell.replace(" [", "\n[").replace(" ± ", "\n± ") for cell in row] for row in rows])
@@ -217,6 +234,13 @@ def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: in
     return narrow
 
 
+def fits(table: Table) -> bool:
+    """Whether a table is no wider than the terminal."""
+    console = terminal()
+    # Measured without a limit, because rich caps the width of a table at that of the terminal.
+    return console.measure(table, options=console.options.update(max_width=10_000)).maximum <= console.width
+
+
 # ── evaluation reports: of one model, and of several seeds ───────────────────────────────────────────────
 
 
@@ -228,10 +252,15 @@ def show_report(report: EvaluationReport, console: Console) -> None:
     console.print(rows_table(headings[:3], [row[:3] for row in rows], left=3))
     for name, baseline in report.baselines.items():
         console.print(text_of(f"{visible(name)}: {visible(baseline.about)}", "dim"))
-    for table in (report.other_metrics_table(), report.class_table()):
-        if table is not None:
-            console.print()
-            console.print(rows_table(*table, left=len(table[0])))
+    others, classes = report.other_metrics_table(), report.class_table()
+    if others[1]:
+        console.print()
+        console.print(rows_table(*others, left=2))
+    for sentence in report.equal_metrics():
+        console.print(text_of(sentence, "dim"))
+    if classes is not None:
+        console.print()
+        console.print(rows_table(*classes, left=len(classes[0])))
     console.print()
     console.print(text_of(report.method, "dim"))
     for note in report.notes:
@@ -254,9 +283,12 @@ def show_seeds(summary: SeedSummary, console: Console) -> None:
     ]
     console.print(table_of(["", metric, "minutes (CPU)"], rows, left=1))
     console.print()
-    others = [[name, mean.written()] for name, mean in summary.means.items() if name != metric]
+    from glassformer.evaluation.evaluate import distinct_metrics, equal_metrics
+
+    systems = [{name: mean.interval for name, mean in summary.means.items()}]
+    others = [[name, summary.means[name].written()] for name in distinct_metrics(systems, metric) if name != metric]
     console.print(table_of(["metric", "mean"], others, left=1))
-    for note in summary.notes:
+    for note in (*equal_metrics(systems, metric), *summary.notes):
         console.print(text_of(note, "dim"))
 
 

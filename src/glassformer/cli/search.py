@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,11 +15,12 @@ import typer
 from glassformer.cli.options import Json, Options, Quiet, command, option
 from glassformer.cli.screen import notes, show
 from glassformer.errors import ConfigError
+from glassformer.progress import progress_bar, spinner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from glassformer.training.callbacks import Callback
+    from glassformer.training.callbacks import Callback, StepReport
     from glassformer.training.trials import SearchResult, Trial
 
 
@@ -67,8 +71,9 @@ def search(
 
     [cyan]glassformer train runs/search/best.yaml --output runs/best[/]
     """
-    from glassformer.files.parsing import parse_dataclass
-    from glassformer.runs.folder import read_config
+    with spinner("starting"):
+        from glassformer.files.parsing import parse_dataclass
+        from glassformer.runs.folder import read_config
 
     values = read_config(config)
     settings = parse_dataclass(SearchConfig, values.pop("search", None) or {}, "search")
@@ -77,15 +82,20 @@ def search(
     with notes():
         results = _search(values, settings, folder, quiet=quiet or json)
     show(results, json, indent=None)
+    if not json and results.best is not None:
+        best = shlex.join(["glassformer", "train", str(folder / "best.yaml"), "--output", str(folder / "best")])
+        typer.echo(f"\nsaved in {folder}: trials.html, and best.yaml\nnext:\n  {best}")
 
 
 def _search(values: dict[str, Any], settings: SearchConfig, folder: Path, *, quiet: bool) -> SearchResult:
     """Search, and save the results and the configuration of the best trial into the folder."""
-    from glassformer.runs.config import parse_config
-    from glassformer.runs.folder import RunLock
-    from glassformer.tasks.base import task_class
-    from glassformer.tasks.metrics.metric import greater_is_better
-    from glassformer.training.search import search as search_for
+    with spinner("starting"):
+        from glassformer.runs.config import parse_config
+        from glassformer.runs.folder import RunLock
+        from glassformer.tasks.base import task_class
+        from glassformer.tasks.metrics.metric import greater_is_better
+        from glassformer.training.search import search as search_for
+        from glassformer.training.trials import cell
 
     base = parse_config({**values, "output": str(folder)})
     if base.data.validation is None:
@@ -97,13 +107,16 @@ def _search(values: dict[str, Any], settings: SearchConfig, folder: Path, *, qui
     folder.mkdir(parents=True, exist_ok=True)
 
     def run_trial(chosen: dict[str, Any], pruning: Callback) -> Mapping[str, float]:
-        return _run_trial(_with_settings(values, chosen), folder, pruning, settings.keep_models)
+        callbacks = [pruning] if quiet else [pruning, _bar()]
+        return _run_trial(_with_settings(values, chosen), folder, callbacks, settings.keep_models)
 
     def report(trial: Trial) -> None:
         if not quiet:
-            changes = ", ".join(f"{name} {value}" for name, value in trial.settings.items())
-            score = trial.metrics.get(metric)
-            typer.echo(f"trial {trial.number}: {changes}: {trial.state}, {metric} {score}", err=True)
+            changes = ", ".join(f"{name} {cell(value)}" for name, value in trial.settings.items())
+            print(
+                f"trial {trial.number}: {changes}: {trial.state}, {metric} {cell(trial.metrics.get(metric))}",
+                file=sys.stderr,
+            )
 
     with RunLock(folder / "lock"):
         results = search_for(
@@ -131,7 +144,30 @@ def _save_config(path: Path, values: Mapping[str, Any]) -> None:
         stream.write(yaml.safe_dump(dict(values), sort_keys=False).encode())
 
 
-def _run_trial(values: Mapping[str, Any], parent: Path, pruning: Callback, keep: bool) -> Mapping[str, float]:
+def _bar() -> Callback:
+    """A callback that shows a progress bar of the steps of one trial."""
+    from glassformer.training.callbacks import Callback
+    from glassformer.training.trainer import Trainer
+
+    class Bar(Callback):
+        """Progress bar of a trial."""
+
+        def on_begin(self, trainer: Trainer) -> None:
+            self._shown = ExitStack()
+            self._advance = self._shown.enter_context(progress_bar("training a trial, steps", trainer.steps))
+
+        def on_step(self, trainer: Trainer, report: StepReport) -> None:
+            self._advance(1)
+
+        def on_end(self, trainer: Trainer, result: Any) -> None:
+            self._shown.close()
+
+    return Bar()
+
+
+def _run_trial(
+    values: Mapping[str, Any], parent: Path, callbacks: Sequence[Callback], keep: bool
+) -> Mapping[str, float]:
     """Train one trial; its folder is deleted afterwards, unless models are kept."""
     import shutil
     import tempfile
@@ -141,7 +177,8 @@ def _run_trial(values: Mapping[str, Any], parent: Path, pruning: Callback, keep:
 
     folder = Path(tempfile.mkdtemp(prefix="trial-", dir=parent))
     try:
-        trainer = make_trainer(parse_config({**values, "output": str(folder)}), [pruning])
+        with spinner("reading the data, loading the model"):
+            trainer = make_trainer(parse_config({**values, "output": str(folder)}), callbacks)
         return trainer.train().metrics
     finally:
         if not keep:

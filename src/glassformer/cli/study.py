@@ -13,6 +13,7 @@ import typer
 from glassformer.cli.options import Json, Options, Quiet, command, option
 from glassformer.cli.screen import amount, notes, print_json, table_of, terminal, visible
 from glassformer.pages import check_html_path
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.studies.results import StudyResults
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 class StudyOptions(Options):
     """Options of a study, beside its configuration."""
 
+    data: str | None = option(None, "Folder of the data files. Default: the configuration's.", "--data", "-d")
     seeds: str | None = option(None, "Random seeds of each training: how many, or a list: 0,1,2.")
     output: str | None = option(None, "Output folder of the study.", "--output", "-o")
     plan: bool = option(False, "Print the plan only: the trainings with their rows, steps and tokens.")
@@ -62,11 +64,12 @@ def study(
 
     [cyan]glassformer study examples/transfer.yaml --seeds 0,1,2[/]  means over three random seeds
     """
-    from glassformer.evaluation.compare.seeds import parse_seeds
-    from glassformer.runs.folder import read_config
-    from glassformer.studies.study import parse_study
+    with spinner("starting"):
+        from glassformer.evaluation.compare.seeds import parse_seeds
+        from glassformer.runs.folder import read_config
+        from glassformer.studies.study import parse_study
 
-    design = parse_study(read_config(config), options.output)
+    design = parse_study(read_config(config), options.output, options.data)
     seeds = None if options.seeds is None else parse_seeds(options.seeds)
     with notes():
         if options.plan:
@@ -111,7 +114,8 @@ def _progress_on_screen() -> StudyProgress:
 
 
 def _show_plan(study: Study, seeds: list[int] | None, json: bool) -> None:
-    planned = list(study.dry_run(seeds))
+    with spinner("counting steps and tokens"):
+        planned = list(study.dry_run(seeds))
     if json:
         print_json(planned, indent=None)
         return

@@ -46,7 +46,8 @@ class TrainOptions(Options):
         None, "Model family whose special tokens to use: bert, gpt2, roberta, bart, t5, …", "--for"
     )
     special: list[str] | None = option(None, "Additional special token, never split; repeatable.")
-    lower: bool = option(False, "Lowercase the texts.")
+    lower: bool = option(False, "Lowercase the texts; accents stay.")
+    strip_accents: bool = option(False, "Strip accents: é as e, as BERT's uncased models do.")
     like: str | None = option(None, "Model whose tokenizer is retrained: same algorithm and special tokens.")
     column: list[str] | None = option(
         None, "Column mapping of files with columns, role=column: text=body.", "--column", "-c"
@@ -82,6 +83,7 @@ def train(files: Files, *, options: TrainOptions, json: Json = False) -> None:
         family=options.family,
         special=options.special or (),
         lower=options.lower,
+        strip_accents=options.strip_accents,
         like=None if options.like is None else resolve(options.like),
     )
     trained.save(options.output)

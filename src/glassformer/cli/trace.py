@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glassformer.cli.options import HeadTask, Loading, ModelName, command
-from glassformer.cli.screen import byte_amount, plain_table, print_json, terminal
+from glassformer.cli.options import HeadTask, Loading, ModelName, Truncate, command
+from glassformer.cli.screen import byte_amount, notes, plain_table, print_json, terminal
+from glassformer.progress import spinner
 
 if TYPE_CHECKING:
     from glassformer.inspect import Session, TapRow, TracedLayer
@@ -33,6 +34,7 @@ def trace(
     task: HeadTask = None,
     *,
     loading: Loading,
+    truncate: Truncate = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, of every layer.")] = False,
 ) -> None:
     """Trace a forward pass: shape, axes, mean, standard deviation, minimum and maximum of every tensor.
@@ -43,10 +45,12 @@ def trace(
       glassformer trace ./all-MiniLM-L6-v2 'time flies like an arrow'
       glassformer trace ./all-MiniLM-L6-v2 'time flies' 'fruit flies' --taps attn.probs --all
     """
-    from glassformer.model import load
+    with notes():
+        with spinner("loading the model"):
+            from glassformer.model import load
 
-    loaded = load(model, task=task, **loading.given())
-    session = loaded.inspect(*texts)
+            loaded = load(model, task=task, **loading.given())
+        session = loaded.inspect(*texts, truncation=truncate)
     rows = session.trace(*(taps or ()))
     if json:
         print_json(_as_data(loaded, session, rows, selected=bool(taps)))

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
-from glassformer.cli.screen import counted, note, notes, print_json
+from glassformer.cli.screen import counted, note, notes, print_facts, print_json
+from glassformer.cli.train_screen import next_commands, show_end, summary
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.progress import spinner
 from glassformer.runs import KEYS
 
 if TYPE_CHECKING:
     from glassformer.evaluation.compare.seeds import SeedSummary
     from glassformer.evaluation.evaluate import EvaluationReport
     from glassformer.runs.config import RunConfig
+    from glassformer.training.trainer import Trainer
 
 OPTIMISATION, RUN = "Optimisation", "Run"
 
@@ -66,7 +69,10 @@ class Overrides(Columns):
         if ignore is not None:
             given["data.ignore"] = ignore
         if self.data is not None and len(self.data) == 1:
-            given["data.train"] = self.data[0]
+            fetches = isinstance(known := values.get("data"), dict) and bool(known.get("fetch"))
+            in_place_of_fetched = fetches and Path(self.data[0]).is_dir()
+            given.pop("data.train")
+            given["data.folder" if in_place_of_fetched else "data.train"] = self.data[0]
         if self.validation is not None:
             given["data.validation"] = value_of(self.validation)
         for path, value in given.items():
@@ -106,9 +112,9 @@ class RunFlags(Options):
 def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -> None:
     """Train or fine-tune a model on your data.
 
-    The run folder holds the effective configuration, checkpoints, an event log, training curves, and the best model,
-    which is evaluated at the end on the validation data, beside baselines. The same command resumes an interrupted run,
-    bit for bit; Ctrl-C finishes the step and saves a checkpoint.
+    The run folder holds the effective configuration (config.yaml), checkpoints, an event log, training curves, and the
+    best model, which is evaluated at the end on the validation data, beside baselines. The same command resumes an
+    interrupted run, bit for bit; Ctrl-C finishes the step and saves a checkpoint.
 
     Exit codes: 0 done · 2 an error to correct · 3 the loss is NaN or infinite · 75 interrupted and saved
 
@@ -125,8 +131,10 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
     [cyan]torchrun --nproc-per-node 2 -m glassformer train mood.yaml[/]  data-parallel training in two processes
     """
     from glassformer.cli.screen import show
-    from glassformer.runs.config import config_yaml, parse_config
-    from glassformer.runs.folder import read_config
+
+    with spinner("starting"):
+        from glassformer.runs.config import config_yaml, parse_config
+        from glassformer.runs.folder import read_config
 
     values = {} if config is None else read_config(config)
     overrides.apply(values)
@@ -141,33 +149,45 @@ def train(config: ConfigFile = None, *, overrides: Overrides, flags: RunFlags) -
             each = partial(run, evaluate=flags.evaluate)
             show(train_seeds(effective, flags.seeds, each, fresh=flags.fresh, quiet=quiet), flags.json)
             return
-        result, report = run(effective, evaluate=flags.evaluate and not overrides.dry_run)
+        result, report, commands = run(effective, evaluate=flags.evaluate and not overrides.dry_run)
     if os.environ.get("RANK", "0") != "0":
         return  # of several processes, the main one says it
     if flags.json:
         print_json(result, indent=None)
-    elif report is not None and not flags.quiet:
-        show(report, json=False)
+    elif not flags.quiet:
+        if report is not None:
+            show(report, json=False)
+        show_end(effective, result, commands)
 
 
 def _run(
     config: RunConfig, *, resume: bool, quiet: bool, evaluate: bool
-) -> tuple[dict[str, Any], EvaluationReport | None]:
+) -> tuple[dict[str, Any], EvaluationReport | None, list[str]]:
     """Train, evaluate, and write training curves and a model card into the run folder."""
-    from glassformer.runs.config import config_yaml
-    from glassformer.runs.curves import write_page
-    from glassformer.training.callbacks import Callback, Progress
-    from glassformer.training.card import write_card
-    from glassformer.training.run import make_trainer
+    with spinner("reading the data, loading the model"):
+        from glassformer.runs.curves import write_page
+        from glassformer.training.callbacks import Callback, Progress
+        from glassformer.training.card import write_card
+        from glassformer.training.run import make_trainer
 
-    callbacks: list[Callback] = [] if quiet else [Progress()]
-    if config.trackers:
-        from glassformer.training.trackers import by_name
+        callbacks: list[Callback] = []
+        if config.trackers:
+            from glassformer.training.trackers import by_name
 
-        callbacks += by_name(config.trackers)
-    trainer = make_trainer(config, callbacks)
-    if trainer.distributed.is_main and not quiet:
-        print(config_yaml(config), file=sys.stderr)
+            callbacks += by_name(config.trackers)
+        trainer = make_trainer(config, callbacks)
+    if not quiet:
+
+        class Opening(Progress):
+            """Shows what is trained, on what and for how long, before the first step."""
+
+            def on_begin(self, trainer: Trainer) -> None:
+                from rich.console import Console
+
+                print_facts(summary(config, trainer), Console(stderr=True, highlight=False))
+                super().on_begin(trainer)
+
+        trainer.callbacks.insert(1, Opening())  # after the configuration is saved
     result = trainer.train(resume=resume)
     trainer.distributed.close()
     report = None
@@ -188,7 +208,7 @@ def _run(
         "figures": result.metrics,
         **({} if report is None else {"beside": report.card_comparison()}),
     }
-    return facts, report
+    return facts, report, next_commands(config, trainer, evaluated=report is not None)
 
 
 def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:

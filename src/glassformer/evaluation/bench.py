@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,13 @@ def compare_precisions(
     *,
     precisions: Sequence[str] = PRECISIONS,
     repeats: int = 3,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[PrecisionRow]:
     """Encode the texts with the plain network and in each precision; the network is plain again afterwards.
 
     Args:
         texts: what to encode. [N]
-        repeats: timed runs of each, after a warm-up run.
+        repeats: timed runs of each, after a warm-up run · progress: called with how many more runs are done
     Returns: a row for the plain network ("plain"), then one for each precision.
     """
     tokens = sum(map(len, tokenizer.batch_ids(texts, network.max_tokens)[0]))
@@ -98,6 +99,7 @@ def compare_precisions(
             vectors[name] = np.concatenate(encoded)
             if run > 0:  # the first warms up
                 seconds[name].append(elapsed)
+            progress(1)
     unprepare(network)
     reference = vectors["plain"]
     plain = statistics.median(seconds["plain"])

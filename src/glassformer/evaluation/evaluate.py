@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from html import escape
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -222,15 +223,10 @@ class EvaluationReport:
 
     def table(self) -> Table:
         """Headings and rows: a metric a row, the model and each baseline a column."""
-        others = self.baselines.values()
-        rows = [
-            [
-                f"{name} *" if name == self.metric else name,
-                *map(_written, (x, *(s.metrics.get(name) for s in others))),
-            ]
-            for name, x in self.metrics.items()
-        ]
-        if others:
+        systems = self._systems()
+        rows = [[name, *(_written(x.get(name)) for x in systems)] for name in distinct_metrics(systems, self.metric)]
+        rows[0][0] += " *"  # the main metric
+        if others := self.baselines.values():
             better = (_written(system.improvement(self.higher), signed=True) for system in others)
             rows.append([f"{self.metric}: better by", "", *better])
         return ["", self.name, *self.baselines], rows
@@ -247,9 +243,16 @@ class EvaluationReport:
         return ["", self.metric, f"{self.name} better by", ""], rows
 
     def other_metrics_table(self) -> Table:
-        """Headings and rows: every metric of the model but the main one."""
-        rows = [[name, _written(x)] for name, x in self.metrics.items() if name != self.metric]
-        return ["metric", self.name], rows
+        """Headings and rows: every metric of the model but the main one, and those that are it by another name."""
+        names = [name for name in distinct_metrics(self._systems(), self.metric) if name != self.metric]
+        return ["metric", self.name], [[name, _written(self.metrics[name])] for name in names]
+
+    def equal_metrics(self) -> list[str]:
+        """Sentences that say which metrics are one number by several names."""
+        return equal_metrics(self._systems(), self.metric)
+
+    def _systems(self) -> list[Mapping[str, Interval]]:
+        return [self.metrics, *(system.metrics for system in self.baselines.values())]
 
     def class_table(self) -> Table | None:
         """Headings and rows: scores per class, a class a row; of many the best and worst by F1. None = no classes."""
@@ -281,7 +284,7 @@ class EvaluationReport:
 
     def __str__(self) -> str:
         tables = (self.systems_table(), self.other_metrics_table(), self.class_table())
-        notes = "\n".join([self.method, *(f"note: {note}" for note in self.notes)])
+        notes = "\n".join([*self.equal_metrics(), self.method, *(f"note: {note}" for note in self.notes)])
         return "\n\n".join([self.caption, *(text_table(*table) for table in tables if table is not None), notes])
 
     __repr__ = __str__
@@ -289,7 +292,7 @@ class EvaluationReport:
     def _repr_html_(self) -> str:
         classes = self.class_table()
         tables = html_table(*self.table(), self.caption) + ("" if classes is None else html_table(*classes))
-        return tables + "".join(f"<p>{escape(text)}</p>" for text in (self.method, *self.notes))
+        return tables + "".join(f"<p>{escape(text)}</p>" for text in (*self.equal_metrics(), self.method, *self.notes))
 
 
 def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,6 +306,23 @@ def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(classes := renamed.get("classes"), Mapping) and "each" in classes:
         renamed["classes"] = {"scores" if name == "each" else name: value for name, value in classes.items()}
     return renamed
+
+
+def distinct_metrics(systems: Sequence[Mapping[str, Interval]], main: str) -> dict[str, list[str]]:
+    """Metrics that differ in some system, and of each those that are the same number by another name.
+
+    Of one label a row, accuracy is micro-averaged F1, precision and recall too, and weighted recall. `main` is first.
+    """
+    names: dict[Any, list[str]] = {}
+    for name in sorted(dict.fromkeys(chain.from_iterable(systems)), key=lambda name: name != main):
+        scores = tuple((x := system.get(name)) and x.written(9) for system in systems)
+        names.setdefault(scores, []).append(name)
+    return {first: others for first, *others in names.values()}
+
+
+def equal_metrics(systems: Sequence[Mapping[str, Interval]], main: str) -> list[str]:
+    """Sentences that say which metrics are one number by several names."""
+    return [f"{name} is also {', '.join(same)}" for name, same in distinct_metrics(systems, main).items() if same]
 
 
 def _written(x: Interval | None, *, signed: bool = False) -> str:

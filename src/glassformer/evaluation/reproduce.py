@@ -32,6 +32,7 @@ from glassformer.evaluation.compare.seeds import Mean, mean_of
 from glassformer.evaluation.evaluate import REPORT, EvaluationReport
 from glassformer.evaluation.runs import VALIDATION, TrainedRun, open_run
 from glassformer.files import error_reason, safe_repr
+from glassformer.hub.data_sets import data_file, data_folder
 from glassformer.pages import html_table, text_table
 from glassformer.runs.folder import CONFIG, read_config, seed_folders
 from glassformer.tasks.metrics.answers import exact_match, word_f1
@@ -158,18 +159,19 @@ class Reproduction:
 
 
 def reproduce(
-    chapter: str, *, data: str | Path, runs: str | Path, progress: Callable[[str], None] | None = None
+    chapter: str, *, data: str | Path | None = None, runs: str | Path, progress: Callable[[str], None] | None = None
 ) -> Reproduction:
     """Reproduce the published scores of a chapter.
 
     Args:
-        data: the folder of data sets · runs: the folder of runs · progress: called with the name of each score
+        data: the folder of data sets, None = that of `glassformer data fetch` · runs: the folder of runs
+        progress: called with the name of each score
     Raises: ConfigError: a chapter without scores.
     """
     chapters = read_config(PUBLISHED)
     if chapter not in chapters:
         raise ConfigError(f"no scores of chapter {chapter!r}; there are those of {', '.join(chapters)}")
-    folders, rows = DataFolders(Path(data), Path(runs)), []
+    folders, rows = DataFolders(data_folder() if data is None else Path(data), Path(runs)), []
     for entry in chapters[chapter]["scores"]:
         if progress is not None:
             progress(entry["what"])
@@ -267,7 +269,7 @@ def _named_metric(metrics: Mapping[str, Any], name: str, of: str) -> float:
 def _read_emotion(data: Path) -> tuple[RowSequence, RowSequence]:
     """The tweets of training and validation."""
     options: dict[str, Any] = {"kind": "csv", "delimiter": ";", "quotes": False, "header": False}
-    files = (str(data / "emotion" / name) for name in ("train.txt.gz", "val.txt"))
+    files = (str(data_file(data, f"emotion/{name}")) for name in ("train.txt.gz", "val.txt"))
     train, validation = (read_rows(file, names=["text", "label"], **options) for file in files)
     return train, validation
 
@@ -282,7 +284,7 @@ def majority_accuracy(folders: DataFolders) -> float:
 @lru_cache(maxsize=1)
 def _read_intents(data: Path) -> dict[str, list[list[str]]]:
     """The queries and intents of the splits of CLINC150."""
-    path = data / "clinc150" / "data.json.gz"
+    path = data_file(data, "clinc150/data.json.gz")
     try:
         splits: dict[str, list[list[str]]] = parse_json(_gunzip(path))
         return {split: splits[split] for split in ("train", "val", "oos_train", "oos_val")}
@@ -292,7 +294,7 @@ def _read_intents(data: Path) -> dict[str, list[list[str]]]:
 
 def review_count(folders: DataFolders, split: str) -> int:
     """Number of pairs of a question and a review; several rows of a pair are several annotators."""
-    text = _gunzip(folders.data / "subjqa_electronics" / f"{split}.csv.gz")
+    text = _gunzip(data_file(folders.data, f"subjqa_electronics/{split}.csv.gz"))
     return len({row["q_review_id"] for row in csv.DictReader(io.StringIO(text, newline=""))})
 
 
@@ -336,7 +338,7 @@ OURS: Mapping[str, Callable[..., float | Mean]] = {
     # split: 0 = training, 1 = validation
     "tweet_count": lambda folders, split: len(_read_emotion(folders.data)[split]),
     "tweet_classes": lambda folders: len({row["label"] for row in _read_emotion(folders.data)[0]}),
-    "row_count": lambda folders, file: len(read_rows(str(folders.data / file))),
+    "row_count": lambda folders, file: len(read_rows(str(data_file(folders.data, file)))),
     "query_count": lambda folders, *splits: sum(len(_read_intents(folders.data)[split]) for split in splits),
     "intent_count": lambda folders: len({intent for _, intent in _read_intents(folders.data)["train"]}),
     "exact_match": lambda _, text, answer: exact_match(text, [answer]),

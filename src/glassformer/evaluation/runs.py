@@ -25,7 +25,7 @@ from glassformer.files import read_json_object, safe_repr
 from glassformer.model import Model, load
 from glassformer.runs.config import RunConfig, check_task_options, parse_config
 from glassformer.runs.data import check_unused_columns, read_splits
-from glassformer.runs.folder import CONFIG, MODEL, read_config, run_name
+from glassformer.runs.folder import CONFIG, MODEL, no_run, read_config, run_name
 from glassformer.tasks.base import Task, check_evaluates, task_class
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.columns import columns_of
@@ -176,7 +176,8 @@ def open_run(
     """
     path = Path(folder)
     if not (path / CONFIG).is_file():
-        raise ConfigError(f"{folder}: holds no run; a run folder is written by `glassformer train`, with its {CONFIG}")
+        problem = f"holds no run; a run folder is written by `glassformer train`, with its {CONFIG}"
+        raise ConfigError(no_run(folder, problem))
     config = parse_config(read_config(path / CONFIG))
     return TrainedRun(path, replace(config, device=device or config.device), columns or {}, ignore)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import sysconfig
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +139,21 @@ def _name(folder: Path | None) -> tuple[str | None, list[str]]:
     return name.removesuffix("/model"), [_short_path(folder)]
 
 
+def without_places(facts: ModelFacts) -> ModelFacts:
+    """Facts for a page that leaves this machine: of an absolute path in the command, the folder's name alone."""
+    paths = [" ".join(shlex.split(argument)) for argument in facts.cli_arguments]
+    arguments = [
+        shlex.quote(Path(path).name) if Path(path).is_absolute() else argument
+        for path, argument in zip(paths, facts.cli_arguments, strict=True)
+    ]
+    return replace(facts, cli_arguments=arguments)
+
+
 def _short_path(folder: Path) -> str:
-    """A path quoted for a shell; below the home folder it begins with ~, so that it shows no user name."""
+    """A path quoted for a shell: of an installed package by its name, below the home folder with ~, else as it is."""
+    for place in {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}:
+        if folder.is_relative_to(place):
+            return shlex.quote(f"package:{folder.relative_to(place).as_posix()}")
     try:
         inside = folder.relative_to(Path.home())
     except (ValueError, RuntimeError):  # elsewhere; or there is no home

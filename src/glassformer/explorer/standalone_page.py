@@ -23,7 +23,7 @@ from typing import Any
 
 from glassformer.errors import DataError, GlassformerError
 from glassformer.explorer import views
-from glassformer.explorer.describe import ModelFacts, command, describe
+from glassformer.explorer.describe import ModelFacts, command, describe, without_places
 from glassformer.explorer.session_runs import SessionRuns
 from glassformer.explorer.traces import StoredTrace, command_line_options, result_summary
 from glassformer.explorer.views import distribution
@@ -100,7 +100,7 @@ class StandalonePage:
             if not 0 <= layer < deepest:
                 raise DataError(f"there is no layer {layer}; the model has layers 0 to {deepest - 1}")
         self.session = session
-        self.facts = facts
+        self.facts = without_places(facts)
         self.texts = texts
         self.layers = None if layers is None else frozenset(layers)
         self.cap_bytes = cap_bytes

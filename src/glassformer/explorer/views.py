@@ -16,8 +16,8 @@ from glassformer.errors import DataError
 from glassformer.explorer.binary_frames import encode
 from glassformer.inspect.generation_trace import GenerationTrace
 from glassformer.inspect.head import AttentionHead
-from glassformer.inspect.inputs import Token
 from glassformer.inspect.session import AttentionMap, Session
+from glassformer.inspect.tokens import Token
 
 MAX_ROWS = 4096
 """Limit of rows × maps that one response may compute, and of the keys of one response."""

@@ -18,7 +18,9 @@ import math
 import os
 import re
 import stat
+from difflib import get_close_matches
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,12 +53,24 @@ def open_regular_file(path: Path, error: type[GlassformerError] = WeightsError) 
         # O_NONBLOCK: opening a pipe that nobody writes to would otherwise wait for ever.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as problem:
-        raise error(f"{path}: cannot be opened: {error_reason(problem)}") from problem
+        hint = nearest_path(path) if isinstance(problem, FileNotFoundError) else ""
+        raise error(f"{path}: cannot be opened: {error_reason(problem)}{hint}") from problem
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise error(f"{path}: is not a regular file")
     return open(handle, "rb"), status.st_size
+
+
+def nearest_path(path: Path) -> str:
+    """A hint for a path that does not exist: `; nearest: 'runs/mood'`, of the names beside it, or an empty string."""
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in islice(entries, 2_000)]
+    except (OSError, ValueError):
+        return ""
+    matches = get_close_matches(path.name[:200], names, cutoff=0.7)
+    return "; nearest: " + ", ".join(safe_repr(str(path.with_name(name))) for name in matches) if matches else ""
 
 
 def error_reason(problem: BaseException) -> str:

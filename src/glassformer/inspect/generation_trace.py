@@ -30,9 +30,10 @@ from glassformer.generation.generator import Generator
 from glassformer.generation.options import GenerationOptions
 from glassformer.generation.rows import GenerationInputs
 from glassformer.generation.stopping_criteria import StopReason
-from glassformer.inspect.inputs import SessionInput, Token, special_token
+from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.session import Progress, Session
 from glassformer.inspect.token_tree import Leaf, TokenDistribution, TokenNode, TokenTree, best_first
+from glassformer.inspect.tokens import Token, special_token
 from glassformer.inspect.trace_recorder import LogitsProbe, OnStep, StopTrace, TraceRecorder
 from glassformer.text.tokenizer import Tokenizer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ from glassformer.edge import check_read
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.files import safe_repr
 from glassformer.generation.generate import greedy_ids, target_prefix
+from glassformer.inspect.tokens import Token, generated_tokens, special_token, tokens_of
 from glassformer.models import Network
 from glassformer.pretrained import PretrainedModel
 from glassformer.text.encoding import Encoding
@@ -25,26 +27,6 @@ MAX_CHARACTERS = 1_000_000
 
 ANSWER_TOKENS = 40
 """Length of an encoder-decoder's answer that is inspected when no target is given."""
-
-VISIBLE_SPACE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "↵"})
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token of a stream.
-
-    text: its characters, without space around them; of a special token its name
-    piece: its vocabulary entry: `##ana`, `Ġflies`
-    segment: index of the text that it comes from; None where the tokenizer added it
-    continues: whether it belongs to the same word as the token before it
-    """
-
-    text: str
-    piece: str
-    id: int
-    segment: int | None = None  # the key in the explorer's JSON, so the name stays
-    special: bool = False
-    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +41,17 @@ class SessionInput:
     streams: dict[str, list[Token]]
 
 
-def open_inputs(model: PretrainedModel, texts: Sequence[str], fields: Mapping[str, Tensor]) -> SessionInput:
+def open_inputs(
+    model: PretrainedModel, texts: Sequence[str], fields: Mapping[str, Tensor], *, truncation: bool = False
+) -> SessionInput:
     """Texts, or a file and texts, as one row without padding.
 
-    Args: fields: what is read beside texts and files, such as `bbox`
+    Args: fields: what is read beside texts and files, such as `bbox` · truncation: cut texts that are too long
     Raises: DataError: empty, too long, or not what the model reads. UnsupportedError: it lacks its head.
     """
     limit = model.network.max_tokens
     if model.family.modality:
-        opened = _open_media(model, texts)
+        opened = _open_media(model, texts, truncation)
     elif model.is_encoder_decoder:
         opened = translation_input(
             model.tokenizer,
@@ -75,24 +59,27 @@ def open_inputs(model: PretrainedModel, texts: Sequence[str], fields: Mapping[st
             decoder_prefix=lambda ids: target_prefix(model, ids.to(model.device)),
             limit=limit,
             generate=lambda ids: greedy_ids(model, ids.to(model.device), _answer_tokens(limit)),
+            truncation=truncation,
         )
     else:
-        kinds = model.network.token_types
-        opened = text_input(model.tokenizer, texts, token_types=kinds if isinstance(kinds, int) else 0, limit=limit)
+        types = kinds if isinstance(kinds := model.network.token_types, int) else 0
+        opened = text_input(model.tokenizer, texts, token_types=types, limit=limit, truncation=truncation)
     if fields:
         opened = with_fields(opened, fields, model.network)
     check_read(opened.batch, model.network.READS, model.family.model_type)
     return opened
 
 
-def open_prompt(model: PretrainedModel, prompt: str) -> SessionInput:
+def open_prompt(model: PretrainedModel, prompt: str, *, truncation: bool = False) -> SessionInput:
     """The prompt of a generation that is traced: a text, or the file of a sound."""
     limit = model.network.max_tokens
+    if limit is not None and truncation and not model.is_encoder_decoder:
+        limit = max(limit - ANSWER_TOKENS, limit // 2)  # room for what is generated
     if model.family.modality:
         return _features_input(model, prompt, model.processor(prompt))
     if model.is_encoder_decoder:
-        return source_input(model.tokenizer, prompt, limit=limit)
-    return text_input(model.tokenizer, [prompt], token_types=0, limit=limit)
+        return source_input(model.tokenizer, prompt, limit=limit, truncation=truncation)
+    return text_input(model.tokenizer, [prompt], token_types=0, limit=limit, truncation=truncation)
 
 
 def _features_input(model: PretrainedModel, file: str, features: Mapping[str, Any]) -> SessionInput:
@@ -102,7 +89,7 @@ def _features_input(model: PretrainedModel, file: str, features: Mapping[str, An
     return media_input(file, batch, model.network.token_labels(batch))
 
 
-def _open_media(model: PretrainedModel, texts: Sequence[str]) -> SessionInput:
+def _open_media(model: PretrainedModel, texts: Sequence[str], truncation: bool) -> SessionInput:
     """A picture or a sound from its file, and the text that is read beside it."""
     features = model.processor(texts[0]) if texts else {}
     features = {name: x.to(model.device) for name, x in features.items()}
@@ -127,9 +114,12 @@ def _open_media(model: PretrainedModel, texts: Sequence[str]) -> SessionInput:
             decoder_prefix=lambda: target_prefix(model, sound),
             limit=limit,
             generate=lambda: greedy_ids(model, sound, _answer_tokens(limit)),
+            truncation=truncation,
         )
     if reads_text:
-        return with_text(media, text_input(model.tokenizer, texts[1:], token_types=0, limit=limit))
+        return with_text(
+            media, text_input(model.tokenizer, texts[1:], token_types=0, limit=limit, truncation=truncation)
+        )
     return media
 
 
@@ -139,28 +129,31 @@ def _answer_tokens(limit: int | None) -> int:
 
 
 def text_input(
-    tokenizer: Tokenizer, texts: Sequence[str], *, token_types: int, limit: int | None = None
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    token_types: int,
+    limit: int | None = None,
+    truncation: bool = False,
 ) -> SessionInput:
     """One text, or a pair of texts in one row, for a network with one stack.
 
     Args:
         token_types: number of token types (segment embeddings) of the network, or 0.
-        limit: maximum number of tokens.
+        limit: maximum number of tokens · truncation: cut what is beyond
     Raises: DataError: not one or two texts, no token in them, or too long.
     """
     first, second = _check_texts(texts)
-    encoding = tokenizer(first) if second is None else tokenizer(first, second)
-    if second is not None and (0, 1) in pairwise(encoding.sequence_ids()):
+    if second is not None and (0, 1) in pairwise(tokenizer(first, second).sequence_ids()):
         # The tokenizer puts nothing between the texts: a line break, so that two words do not become one.
         second = "\n" + second
-        encoding = tokenizer(first, second)
+    encoded = (first,) if second is None else (first, second)
+    encoding = _encode(tokenizer, encoded, "text", limit, truncation)
     ids = encoding["input_ids"]
     if not ids:
         raise DataError("the text is empty, and the tokenizer adds nothing to it; give at least one word")
-    check_length(len(ids), "text", limit)
     types = encoding.get("token_type_ids") if token_types else None
     batch = Batch(input_ids=torch.tensor([ids]), token_type_ids=None if types is None else torch.tensor([types]))
-    encoded = (first,) if second is None else (first, second)
     return SessionInput(tuple(texts), batch, {"text": tokens_of(tokenizer, encoding, encoded)})
 
 
@@ -171,6 +164,7 @@ def translation_input(
     decoder_prefix: Callable[[Tensor], Sequence[int]],
     limit: int | None,
     generate: Callable[[Tensor], Tensor],
+    truncation: bool = False,
 ) -> SessionInput:
     """Source and target of an encoder-decoder.
 
@@ -182,7 +176,7 @@ def translation_input(
     Raises: DataError: as `text_input`.
     """
     source, target = _check_texts(texts)
-    inputs = source_input(tokenizer, source, limit=limit)
+    inputs = source_input(tokenizer, source, limit=limit, truncation=truncation)
     ids = inputs.batch.input_ids
     assert ids is not None  # source_input sets them
     return with_target(
@@ -192,20 +186,20 @@ def translation_input(
         decoder_prefix=lambda: decoder_prefix(ids),
         limit=limit,
         generate=lambda: generate(ids),
+        truncation=truncation,
     )
 
 
-def source_input(tokenizer: Tokenizer, source: str, *, limit: int | None) -> SessionInput:
+def source_input(tokenizer: Tokenizer, source: str, *, limit: int | None, truncation: bool = False) -> SessionInput:
     """Encoder input of an encoder-decoder, without a target.
 
     Raises: DataError: as `text_input`.
     """
     source, _ = _check_texts((source,))
-    encoding = tokenizer(source)
+    encoding = _encode(tokenizer, (source,), "source", limit, truncation)
     ids = torch.tensor([encoding["input_ids"]])
     if not ids.numel():
         raise DataError("the source is empty, and the tokenizer adds nothing to it; give at least one word")
-    check_length(ids.shape[1], "source", limit)
     return SessionInput((source,), Batch(input_ids=ids), {"source": tokens_of(tokenizer, encoding, (source,))})
 
 
@@ -217,16 +211,17 @@ def with_target(
     decoder_prefix: Callable[[], Sequence[int]],
     limit: int | None,
     generate: Callable[[], Tensor],
+    truncation: bool = False,
 ) -> SessionInput:
     """Add a target to an encoder input: the given one, or else the model's own answer."""
     if target is None:
         ids = generate()[0].tolist()
-        tokens = _generated_tokens(tokenizer, ids)
+        tokens = generated_tokens(tokenizer, ids)
     else:
-        encoding = tokenizer(target, add_special_tokens=False)
         prefix = decoder_prefix()
+        room = None if limit is None else limit - len(prefix)
+        encoding = _encode(tokenizer, (target,), "target", room, truncation, add_special_tokens=False)
         ids = [*prefix, *encoding["input_ids"]]
-        check_length(len(ids), "target", limit)
         tokens = [
             *(special_token(tokenizer, token) for token in prefix),
             *tokens_of(tokenizer, encoding, (target,)),
@@ -268,58 +263,6 @@ def with_fields(inputs: SessionInput, extra: Mapping[str, Tensor], network: Netw
     return SessionInput(inputs.texts, batch, {**inputs.streams, **media.streams})
 
 
-def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) -> list[Token]:
-    """Tokens of an encoding's first row, aligned with the characters of `texts`."""
-    columns: Any = (
-        encoding.rows[0].ids,
-        encoding.tokens(),
-        encoding.offsets(),
-        encoding.word_ids(),
-        encoding.sequence_ids(),
-    )
-    tokens: list[Token] = []
-    previous: tuple[int, int] | None = None
-    for token, piece, (start, end), word, sequence in zip(*columns, strict=True):
-        if sequence is None:
-            tokens.append(special_token(tokenizer, token))
-        else:
-            text = texts[sequence][start:end]
-            continues = word is not None and previous == (sequence, word)
-            special = token in tokenizer.special_ids
-            tokens.append(Token(_readable(text) or piece, piece, token, sequence, special, continues))
-        previous = None if sequence is None or word is None else (sequence, word)
-    return tokens
-
-
-def _generated_tokens(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:
-    """Tokens that the model generated; each is decoded alone, since there is no text to align them with."""
-    tokens = []
-    for token in ids:
-        if token in tokenizer.special_ids:
-            tokens.append(special_token(tokenizer, token))
-        else:
-            piece = vocabulary_entry(tokenizer, token)
-            tokens.append(Token(_readable(tokenizer.decode([token])) or piece, piece, token, 0))
-    return tokens
-
-
-def _readable(text: str) -> str:
-    """The text without space around it; white space alone is made visible."""
-    return text.strip() or text.translate(VISIBLE_SPACE)
-
-
-def special_token(tokenizer: Tokenizer, token: int) -> Token:
-    """A special token, shown by its name."""
-    piece = vocabulary_entry(tokenizer, token)
-    return Token(piece, piece, token, special=True)
-
-
-def vocabulary_entry(tokenizer: Tokenizer, token: int) -> str:
-    """The vocabulary entry of a token, or its number: an embedding may have more rows than the vocabulary entries."""
-    piece: str | None = tokenizer.engine.id_to_token(token)
-    return f"[{token}]" if piece is None else piece
-
-
 def _check_texts(texts: Sequence[str]) -> tuple[str, str | None]:
     if isinstance(texts, str) or len(texts) not in (1, 2) or not all(isinstance(t, str) for t in texts):
         raise DataError(f"the texts are {safe_repr(texts)}; give one text or two")
@@ -332,9 +275,21 @@ def _check_texts(texts: Sequence[str]) -> tuple[str, str | None]:
     return texts[0], texts[1] if len(texts) == 2 else None
 
 
-def check_length(tokens: int, stream: str, limit: int | None) -> None:
-    """Raises: DataError: a stream is longer than the model can read."""
-    if limit is not None and tokens > limit:
+def _encode(
+    tokenizer: Tokenizer, texts: Sequence[str], stream: str, limit: int | None, truncation: bool, **options: Any
+) -> Encoding:
+    """A text or a pair as one row of at most `limit` tokens.
+
+    Raises: DataError: it is longer than the model can read, and shall not be cut.
+    """
+    encoding = tokenizer(*texts, **options)
+    tokens = len(encoding["input_ids"])
+    if limit is None or tokens <= limit:
+        return encoding
+    if not truncation:
         raise DataError(
-            f"the {stream} has {tokens:,} tokens and the model reads at most {limit:,}; shorten the {stream}"
+            f"the {stream} has {tokens:,} tokens and the model reads at most {limit:,}; shorten the {stream}, or let "
+            "truncation=True (--truncate) cut it"
         )
+    warnings.warn(f"the {stream} has {tokens:,} tokens and is cut to {limit:,}", stacklevel=2)
+    return tokenizer(*texts, truncation=True, max_length=limit, **options)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.inspect.head import AttentionHead, pooled
-from glassformer.inspect.inputs import Token
+from glassformer.inspect.tokens import Token
 
 THUMBNAIL = 64  # pixels
 SAMPLED_FROM = 1_024  # queries: up to here all rows are used

@@ -22,12 +22,11 @@ from glassformer.core.attention import Attention, AttentionSpec
 from glassformer.core.blocks import Block, ParallelBlock
 from glassformer.core.cross_attention import CrossAttention
 from glassformer.core.experts import Experts
-from glassformer.core.feed_forward import FeedForward, GatedFeedForward, QuickGELU
+from glassformer.core.feed_forward import FeedForward, GatedFeedForward, saved_by_activation
 from glassformer.core.flow import Node
 from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.stack import Stack
-from glassformer.core.waveform import TimeConvolution, TimeNorm
 from glassformer.errors import ConfigError
 from glassformer.inspect.summary import ONCE_A_TEXT, input_ratio
 
@@ -192,18 +191,16 @@ def _own_activations(module: nn.Module, tokens: int) -> tuple[int, int]:
             return module.in_features, 0
         case nn.Conv1d() | nn.Conv2d():
             return module.in_channels * math.prod(module.stride), 0
-        case TimeConvolution():
-            return module.conv.out_channels * _saved_by_activation(module.activation), 0
-        case LayerNorm() | TimeNorm():
-            return module.weight.numel(), 2 * isinstance(module, LayerNorm)
+        case LayerNorm():
+            return module.weight.numel(), 2
         case RMSNorm():
             return module.weight.numel(), module.weight.numel() + 1
         case Attention() | CrossAttention():
             return _attention_activations(module.spec)
         case FeedForward():
-            return module.up.out_features * _saved_by_activation(module.activation), 0
+            return module.up.out_features * saved_by_activation(module.activation), 0
         case GatedFeedForward():
-            return module.up.out_features * (2 + _saved_by_activation(module.activation)), 0
+            return module.up.out_features * (2 + saved_by_activation(module.activation)), 0
         case ParallelBlock():
             # Its sub-layers share one input, which each of them has counted.
             return -module.attn.spec.width, 0
@@ -227,17 +224,6 @@ def _attention_activations(spec: AttentionSpec) -> tuple[int, int]:
     # A soft cap is computed step by step, and once more in the backward pass: no sum of each row is kept.
     sums = spec.heads * (spec.score_cap is None)
     return (spec.heads + 2 * spec.K + normed + rotated) * spec.E, sums + normed * (spec.E + 1)
-
-
-def _saved_by_activation(activation: nn.Module) -> int:
-    """Numbers per neuron that an activation function saves: none where the saved output suffices."""
-    match activation:
-        case nn.ReLU() | nn.Tanh():
-            return 0
-        case QuickGELU():
-            return 2
-        case _:
-            return 1
 
 
 def _cache_numbers(module: nn.Module) -> int:

@@ -24,8 +24,9 @@ from glassformer.deprecation import former_attributes
 from glassformer.engine.batching import eval_mode
 from glassformer.errors import DataError, UnsupportedError, nearest
 from glassformer.inspect.head import AttentionHead, LRUCache, storage_bytes
-from glassformer.inspect.inputs import SessionInput, Token
+from glassformer.inspect.inputs import SessionInput
 from glassformer.inspect.overview import Overview, overview
+from glassformer.inspect.tokens import Token
 from glassformer.inspect.trace import TapRow, trace
 from glassformer.models import Network
 

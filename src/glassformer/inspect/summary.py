@@ -27,7 +27,6 @@ from glassformer.core.heads import Pooler
 from glassformer.core.language_heads import NextSentenceHead
 from glassformer.core.masks import AttentionPattern
 from glassformer.core.positions import ConvolvedPositions
-from glassformer.core.waveform import WaveformEncoder
 from glassformer.errors import ConfigError
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, ConvolvedPositions)
@@ -250,13 +249,19 @@ def input_ratio(module: nn.Module, inner: str) -> Fraction:
     """
     if isinstance(module, Experts) and inner == "experts":
         return Fraction(module.spec.experts_per_token, module.spec.experts)
-    if isinstance(module, WaveformEncoder) and inner.isdigit():
-        return Fraction(math.prod(layer.stride for layer in module.spec.layers[int(inner) + 1 :]))
     children = dict(module.named_children())
-    if isinstance(children[inner], nn.Conv1d):
-        later = list(children.values())[list(children).index(inner) + 1 :]
-        return Fraction(math.prod(child.stride[0] for child in later if isinstance(child, nn.Conv1d)))
-    return Fraction(1)
+    later = list(children.values())[list(children).index(inner) + 1 :]
+    return Fraction(math.prod(_stride(child) for child in later) if _convolutions(children[inner]) else 1)
+
+
+def _convolutions(module: nn.Module) -> list[nn.Conv1d]:
+    """The convolutions over time in a module."""
+    return [each for each in module.modules() if isinstance(each, nn.Conv1d)]
+
+
+def _stride(module: nn.Module) -> int:
+    """How many vectors that a module reads become one."""
+    return math.prod(convolution.stride[0] for convolution in _convolutions(module))
 
 
 def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str]:

@@ -20,7 +20,7 @@ from glassformer.generation.detokenizer import IncrementalDetokenizer
 from glassformer.generation.options import GenerationOptions
 from glassformer.generation.stopping_criteria import StopReason
 from glassformer.inspect.head import LRUCache
-from glassformer.inspect.inputs import vocabulary_entry
+from glassformer.inspect.tokens import vocabulary_entry
 from glassformer.text.tokenizer import Tokenizer
 
 TOP = 10

@@ -14,9 +14,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from glassformer.core.audio_heads import CTCHead
 from glassformer.core.flow import Batch, Flow, Node, Tape
-from glassformer.core.language_heads import CausalLMHead, MaskedLMHead
 from glassformer.engine.batching import eval_mode
 from glassformer.models import Network
 
@@ -140,7 +138,7 @@ class _MeasuringTape(Tape):
         super().__init__(*patterns)
         self.rows: list[TapRow] = []
         self._logit_a_token = network.head is not None and network.head.LOGIT_A_TOKEN
-        self._classes = not isinstance(network.head, (CausalLMHead, MaskedLMHead, CTCHead))
+        self._classes = not (network.head is not None and network.head.OVER_VOCABULARY)
 
     def attach(self, network: Node) -> _MeasuringTape:
         super().attach(network)

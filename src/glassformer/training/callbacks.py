@@ -20,7 +20,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from glassformer.errors import GlassformerError
-from glassformer.runs.charts import clock
+from glassformer.runs.charts import clock, number
 from glassformer.runs.event_log import ExponentialAverage
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class GracefulShutdown:
             raise SystemExit(128 + number)
         self.requested = name
         # Straight to the screen: a buffer may be half written where the signal came in.
-        os.write(2, f"\n{name}: stopping after this step; once more stops at once\n".encode())
+        clear = "\r\x1b[2K" if os.isatty(2) else "\n"  # the line of a progress bar
+        os.write(2, f"{clear}{name}: stopping after this step; once more stops at once\n".encode())
 
 
 SECONDS_PER_LINE = 10.0
@@ -124,7 +125,7 @@ BAR, GAP = 16, "  "
 class Progress(Callback):
     """Callback that shows progress and validation metrics on standard error; without a terminal, a line now and then.
 
-    ━━━━━━━━━━╸━━━━━  1,240/2,000  loss 0.412  best f1 0.912  3:12 left  epoch 1.24  lr 1.20e-05  3,420 tokens/s
+    ━━━━━━━━━━╸━━━━━  1,240/2,000  loss 0.412  best f1 0.912  3:12 left  epoch 1.24  lr 1.2e-5  3,420 tokens/s
 
     Args:
         quiet: show nothing · file: instead of standard error · seconds: between two plain lines
@@ -141,8 +142,8 @@ class Progress(Callback):
         from rich.console import Console
         from rich.live import Live
 
-        # soft_wrap: a plain line stays one line, however long it is.
-        self._console = Console(file=self.file or sys.stderr, highlight=False, soft_wrap=True)
+        self._console = Console(file=self.file or sys.stderr, highlight=False)
+        self._console.soft_wrap = not self._console.is_terminal  # a line of a log stays one, however long it is
         self._loss, self._speed = ExponentialAverage(), ExponentialAverage()
         self._start = self._last_line = time.perf_counter()
         self._first_step = trainer.state.step
@@ -161,7 +162,7 @@ class Progress(Callback):
             self._print(f"step {GAP.join(facts)}")
 
     def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
-        values = GAP.join(f"{name} {value:.4g}" for name, value in metrics.items())
+        values = GAP.join(f"{name} {number(value)}" for name, value in metrics.items())
         self._print(f"step {trainer.state.step:,}{GAP}validation: {values}")
 
     def on_checkpoint(self, trainer: Trainer, folder: Path | None) -> None:
@@ -174,7 +175,7 @@ class Progress(Callback):
         if self._live is not None:
             self._live.stop()
         done = trainer.state.step - self._first_step
-        self._print(f"{done:,} steps in {clock(time.perf_counter() - self._start)}")
+        self._print(f"{done:,} step{'s' * (done != 1)} in {clock(time.perf_counter() - self._start)}")
 
     def _facts(self, trainer: Trainer, report: StepReport) -> list[str]:
         """What to show, the most important first: a narrow terminal shows what it has room for."""
@@ -183,11 +184,11 @@ class Progress(Callback):
         best = trainer.state.best
         return [
             f"{report.step:,}/{trainer.steps:,}",
-            f"loss {loss:.4g}",
-            *([] if best is None else [f"best {trainer.metric} {best:.4g}"]),
+            f"loss {number(loss)}",
+            *([] if best is None else [f"best {trainer.metric} {number(best)}"]),
             f"{clock(seconds * (trainer.steps - report.step))} left",
             f"epoch {report.epoch:.2f}",
-            f"lr {report.lr:.2e}",
+            f"lr {number(report.lr)}",
             f"{speed:,.0f} tokens/s",
         ]
 

@@ -71,8 +71,8 @@ class SearchResult:
         rows = [
             [
                 str(trial.number),
-                *(_cell(trial.settings.get(name)) for name in self.settings),
-                _cell(trial.metrics.get(self.metric)),
+                *(cell(trial.settings.get(name)) for name in self.settings),
+                cell(trial.metrics.get(self.metric)),
                 trial.state + (f": {trial.error}" if trial.error else ""),
                 f"{trial.seconds:.1f}",
             ]
@@ -118,7 +118,8 @@ class SearchResult:
         return html_table(*self.table(), caption=f"Trials, by {escape(self.metric)}")
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A setting or a score as text."""
     return number(value) if isinstance(value, float) else "–" if value is None else str(value)
 
 

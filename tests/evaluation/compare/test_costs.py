@@ -116,7 +116,12 @@ def test_the_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code == 0 and row["rows"] == 9 and row["latency"]["runs"] == 3 and 0 <= row["figure"]["value"] <= 1
     data = ("--data", run.parent / "rows.csv", "--column", "label=mood")
     code, out, err = typed(capsys, run / "model", "--task", "classify", *data, "--precision", "fp32", "--runs", 2)
-    assert code == 0 and "30 rows, 2 of them timed" in out and "model in fp32" in err
+    assert code == 0 and "30 rows, 2 of them timed" in out
+    long = tmp_path / "long.csv"
+    long.write_text("text,mood\n" + f"{'time flies ' * 40},a\n" * 4)
+    data = ("--data", long, "--column", "label=mood", "--precision", "fp32", "--runs", 2)
+    code, out, err = typed(capsys, run / "model", "--task", "classify", *data)
+    assert code == 0 and err.count("note: ") == 1, "not once a row"
     for words, message in (
         ((run, "--task", "tag"), "is a run of 'classify'"),
         ((run / "model", "--task", "classify"), "there are no rows; give --data"),

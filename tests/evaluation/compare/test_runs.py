@@ -93,7 +93,7 @@ def test_what_cannot_be_compared(two: list[Path], tmp_path: Path) -> None:
     tags = make_run(tmp_path / "tags", [True], task="tag")
     with pytest.raises(ConfigError, match="small was trained to classify, tags to tag"):
         compare_runs([two[0], tags])
-    with pytest.raises(ConfigError, match=r"lead-3: holds no run and no evaluation.*--data FILE"):
+    with pytest.raises(ConfigError, match=r"lead-3: no such folder; name folders.*--data FILE"):
         typed_compare(["lead-3"])
 
 

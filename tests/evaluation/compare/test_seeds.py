@@ -85,7 +85,7 @@ def test_what_cannot_be_summarised(three: Path, tmp_path: Path) -> None:
     other = load_seed_run(open_run(make_run(tmp_path / "tags", [True], task="tag", seed=5)))
     with pytest.raises(ConfigError, match="classify by accuracy and tag by accuracy"):
         SeedSummary(name="x", runs=[runs[0], other])
-    with pytest.raises(ConfigError, match="holds no run"):
+    with pytest.raises(ConfigError, match="no such folder"):
         summarise_seeds(tmp_path / "nowhere")
     (three / "seeds.json").write_text('{"format": 1, "runs": [{"report": 3}]}')
     with pytest.raises(DataError, match=r"seeds\.json"):
@@ -176,7 +176,7 @@ def test_the_table_of_results_is_made_again_from_what_is_kept(three: Path, tmp_p
     list(script.take(emotion, docs / "results"))  # the same seeds once more change nothing
     script.redraw(docs)
     assert page.read_text() == again
-    with pytest.raises(ConfigError, match="holds no run"):
+    with pytest.raises(ConfigError, match="no such folder"):
         list(script.take(tmp_path / "nowhere", docs / "results"))
 
 

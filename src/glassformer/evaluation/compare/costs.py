@@ -215,11 +215,12 @@ def compare_variants(
     runs: int = TIMED_ROWS,
     warm_up: int = WARM_UP,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda message: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Iterator[Variant]:
     """Measure each model in each precision, one after the other; networks are unprepared again afterwards.
 
     Args: runs: timed rows · warm_up: rows before them that are not timed · seed: of the sample of rows
+        progress: called with how many more rows are done
     Raises: ConfigError: an unknown precision, or models with different main metrics.
     """
     if len({model.task.METRIC for model in models}) > 1:
@@ -231,13 +232,13 @@ def compare_variants(
     first = None
     for model in models:
         for precision in precisions:
-            progress(f"{model.name} in {precision}")
             network = model.task.model.network
             try:
                 prepare(network, precision)
                 timed = (int(order[i % len(sample)]) for i in range(warm_up + runs))
                 milliseconds = _milliseconds(model.task, sample, timed)
-                metrics = model.task.metrics(list(model.task.predict(rows)))
+                progress(warm_up + runs)
+                metrics = model.task.metrics(list(model.task.predict(rows, progress)))
                 weights = weight_bytes(network)
             finally:
                 unprepare(network)

@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.evaluation.compare.comparison import ComparedSystem, Comparison
 from glassformer.evaluation.compare.costs import Cost, LatencySummary, measure_latency, read_cost
 from glassformer.evaluation.compare.seeds import SeedRun, SeedSummary, difference_of, summarise_seeds
-from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport
+from glassformer.evaluation.evaluate import PREDICTIONS, REPORT, EvaluationReport, distinct_metrics, equal_metrics
 from glassformer.evaluation.runs import EVALUATION, TrainedRun, open_run
 from glassformer.runs.folder import CONFIG, run_name, seed_folders
 from glassformer.tasks.base import Task
@@ -94,15 +94,15 @@ def compare_runs(
             )
     systems = [_compared_system(side, first, resamples, latency) for side in sides]
     systems += _baseline_systems(first)
-    names = dict.fromkeys(name for one in systems for name in one.metrics)
+    metrics, main = [one.metrics for one in systems], first.report.metric
     return RunComparison(
         task=first.report.task,
         systems=systems,
-        shown=dict.fromkeys(sorted(names, key=lambda name: name != first.report.metric), DIGITS),
+        shown=dict.fromkeys(distinct_metrics(metrics, main), DIGITS),
         metric=first.report.metric,
         higher=first.report.higher,
         methods={name: how for side in reversed(sides) for name, how in side.report.methods.items()},
-        notes=_notes(sides),
+        notes=[*equal_metrics(metrics, main), *_notes(sides)],
     )
 
 

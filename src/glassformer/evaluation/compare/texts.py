@@ -254,14 +254,14 @@ def read_rows(path: Path, text: str, reference: str, limit: int | None = None) -
     for raw in islice(LineFile(path, make_format(kind, {})).parse(limit=LONGEST), limit):
         empty = False
         where = f"{path}: line {raw.line}"
-        references = _texts(raw.row, reference, where)
-        yield Row(raw.line, " ".join(_texts(raw.row, text, where)), references)
+        references = _texts(raw.row, reference, where, "target")
+        yield Row(raw.line, " ".join(_texts(raw.row, text, where, "source")), references)
     if empty:
         raise DataError(f"{path}: holds no row")
 
 
-def _texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
-    check_column(where, name, row)
+def _texts(row: Mapping[str, Any], name: str, where: str, role: str) -> list[str]:
+    check_column(where, name, row, role)
     value = row[name]
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):

@@ -121,8 +121,7 @@ def _with_other_split(split: EvaluatedSplit, written: CorrectedFiles) -> Correct
     data, path = split.run.config.data, written.path
     files = [data.train] if isinstance(data.train, str) else data.train
     is_training_split = split.name == TRAIN or (
-        split.data is not None
-        and [Path(x).resolve() for x in split.data] == [Path(data.folder, x).resolve() for x in files]
+        split.data is not None and [Path(x).resolve() for x in split.data] == [(data.root / x).resolve() for x in files]
     )
     if split.data is not None and not is_training_split:
         return written

@@ -1,0 +1,83 @@
+"""What `glassformer train` shows around a training: its facts before the first step, and commands to go on with."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from glassformer.cli.screen import amount, terminal, text_of
+
+if TYPE_CHECKING:
+    from glassformer.runs.config import RunConfig
+    from glassformer.training.trainer import Trainer
+
+WORDS_OF_EXAMPLE = 6  # in a command to go on with
+
+
+def summary(config: RunConfig, trainer: Trainer) -> dict[str, str]:
+    """A training in five facts: the model, the task, examples, steps, and where all settings are."""
+    from glassformer.runs.charts import number
+    from glassformer.runs.config import as_list
+    from glassformer.runs.folder import CONFIG
+
+    options, model, labels = config.training, trainer.model, trainer.model.config.get("id2label") or {}
+    parameters = sum(parameter.numel() for parameter in model.network.parameters())
+    trained = sum(parameter.numel() for parameter in model.network.parameters() if parameter.requires_grad)
+    part = "" if trained == parameters else f", {amount(trained)} of them trained"
+    count = f", {len(labels)} labels" if config.task in ("classify", "tag") else ""
+    best = "" if trainer.validation_examples is None else f"; the best model by {trainer.metric}"
+    first, *more = as_list(config.data.train)
+    files = f"{first} and {len(more)} more" if more else first
+    held_out = trainer.validation_examples
+    validation = "no validation data (-v 0.1 holds out a tenth)"
+    if held_out is not None:
+        validation = f"{len(held_out):,} for validation"
+    size = f"{options.batch_size} examples" if options.batch_tokens is None else f"{options.batch_tokens:,} tokens"
+    length = f"{trainer.steps:,} step{'s' * (trainer.steps != 1)} of {size}"
+    epochs = "" if options.steps is not None else f" ({options.epochs:g} epoch{'s' * (options.epochs != 1)})"
+    resumed = f"; resumed after step {trainer.state.step:,}" if trainer.state.step else ""
+    return {
+        "model": f"{config.model or 'from scratch'}: {model.family.model_type}, {amount(parameters)} parameters{part}",
+        "task": f"{config.task}{count}{best}",
+        "data": f"{files}: {len(trainer.train_examples):,} examples, {validation}",
+        "budget": f"{length}{epochs}, learning rate {number(options.learning_rate)}, on {trainer.device}",
+        "output": f"{config.output}, with every setting in its {CONFIG}{resumed}",
+    }
+
+
+def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> list[str]:
+    """Two commands to go on with, on words of an example where the model reads text."""
+    run, verb = shlex.quote(config.output), {"generate": "generate", "instruct": "generate"}.get(config.task)
+    if config.task in ("classify", "tag", "fill", "translate", "summarise"):
+        verb = f"predict {config.task}"
+    tokenizer, text = trainer.model._tokenizer, ""
+    for index in range(min(len(trainer.train_examples), 100)):  # an example may have no words
+        ids = trainer.train_examples[index].get("input_ids")
+        if ids is None or tokenizer is None or text:
+            break
+        words = tokenizer.decode([int(i) for i in ids], skip_special_tokens=True).split()
+        text = " ".join(words[:WORDS_OF_EXAMPLE])
+    commands = [f"glassformer errors {run}" if evaluated else f"glassformer curves {run}"]
+    if text:
+        commands.insert(0, f"glassformer look {run} {shlex.quote(text)}")
+        if config.task == "fill" and tokenizer is not None:
+            text = f"{text} {tokenizer.special_tokens.get('mask')}"
+        if verb is not None:
+            commands.insert(0, f"glassformer {verb} {run} {shlex.quote(text)}")
+    return commands[:2]
+
+
+def show_end(config: RunConfig, result: Mapping[str, Any], commands: Sequence[str]) -> None:
+    """Where the model is, how good it is, and the commands to go on with."""
+    from glassformer.runs.charts import number
+
+    best = f"step {result['steps']:,}, the last"
+    if result["best_step"] is not None:
+        scores = ", ".join(f"{name} {number(value)}" for name, value in result["figures"].items())
+        # A report has said how good it is.
+        best = f"step {result['best_step']:,}, the best" + (f": {scores}" if "beside" not in result else "")
+    terminal().print(text_of(f"\nsaved in {config.output}: the model of {best}"))
+    typer.echo("\n".join(["next:", *(f"  {command}" for command in commands)]))

@@ -1,0 +1,82 @@
+"""Tokens of a stream, for display: their characters, vocabulary entries, and which text they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.text.encoding import Encoding
+from glassformer.text.tokenizer import Tokenizer
+
+VISIBLE_SPACE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "↵"})
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a stream.
+
+    text: its characters, without space around them; of a special token its name
+    piece: its vocabulary entry: `##ana`, `Ġflies`
+    segment: index of the text that it comes from; None where the tokenizer added it
+    continues: whether it belongs to the same word as the token before it
+    """
+
+    text: str
+    piece: str
+    id: int
+    segment: int | None = None  # the key in the explorer's JSON, so the name stays
+    special: bool = False
+    continues: bool = False
+
+
+def tokens_of(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) -> list[Token]:
+    """Tokens of an encoding's first row, aligned with the characters of `texts`."""
+    columns: Any = (
+        encoding.rows[0].ids,
+        encoding.tokens(),
+        encoding.offsets(),
+        encoding.word_ids(),
+        encoding.sequence_ids(),
+    )
+    tokens: list[Token] = []
+    previous: tuple[int, int] | None = None
+    for token, piece, (start, end), word, sequence in zip(*columns, strict=True):
+        if sequence is None:
+            tokens.append(special_token(tokenizer, token))
+        else:
+            text = texts[sequence][start:end]
+            continues = word is not None and previous == (sequence, word)
+            special = token in tokenizer.special_ids
+            tokens.append(Token(_readable(text) or piece, piece, token, sequence, special, continues))
+        previous = None if sequence is None or word is None else (sequence, word)
+    return tokens
+
+
+def generated_tokens(tokenizer: Tokenizer, ids: list[int]) -> list[Token]:
+    """Tokens that the model generated; each is decoded alone, since there is no text to align them with."""
+    tokens = []
+    for token in ids:
+        if token in tokenizer.special_ids:
+            tokens.append(special_token(tokenizer, token))
+        else:
+            piece = vocabulary_entry(tokenizer, token)
+            tokens.append(Token(_readable(tokenizer.decode([token])) or piece, piece, token, 0))
+    return tokens
+
+
+def _readable(text: str) -> str:
+    """The text without space around it; white space alone is made visible."""
+    return text.strip() or text.translate(VISIBLE_SPACE)
+
+
+def special_token(tokenizer: Tokenizer, token: int) -> Token:
+    """A special token, shown by its name."""
+    piece = vocabulary_entry(tokenizer, token)
+    return Token(piece, piece, token, special=True)
+
+
+def vocabulary_entry(tokenizer: Tokenizer, token: int) -> str:
+    """The vocabulary entry of a token, or its number: an embedding may have more rows than the vocabulary entries."""
+    piece: str | None = tokenizer.engine.id_to_token(token)
+    return f"[{token}]" if piece is None else piece
