@@ -8,7 +8,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-clients resolve lint web bench soak clean
+.PHONY: help demo test test-clients resolve package lint web bench soak clean
 
 VENV := .venv
 CLIENTS := .venv-clients
@@ -49,6 +49,17 @@ lint: $(VENV)/.dev ## style, types, import contracts
 resolve: $(VENV)/.dev ## every extra by itself resolves with the pinned versions (asks the registry; minutes)
 	@for extra in $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"])'); do \
 		echo "$$extra"; $(BIN)/python -m pip install --dry-run --quiet --constraint constraints.txt ".[$$extra]" || exit 1; done
+
+PYTHONS ?= python3.11 python3.12 python3.13
+package: $(VENV)/.dev ## build the wheel and the source archive, check them, try the wheel on each of $(PYTHONS)
+	@rm -rf dist && $(BIN)/python -m build --outdir dist . >/dev/null
+	@$(BIN)/python tests/project/archives.py dist
+	@for python in $(PYTHONS); do \
+		if ! $$python -c '' 2>/dev/null; then echo "$$python is not here: left out"; continue; fi; \
+		folder=$$(mktemp -d); $$python -m venv $$folder/venv; \
+		$$folder/venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl || exit 1; \
+		(cd $$folder && venv/bin/python $(CURDIR)/tests/project/smoke.py) || exit 1; \
+		rm -rf $$folder; done
 
 web: $(NODE_MODULES) ## build the explorer's page from web/ into the package (needs Node 20 or newer, which nothing else does)
 	@cd web && npm run --silent check && npm run --silent test && npm run --silent build
