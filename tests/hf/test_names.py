@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from glassformer import hf
+from glassformer import hf, load
 from glassformer.errors import ConfigError, DataError, GlassformerError, UnsupportedError
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
@@ -55,3 +55,12 @@ def test_a_tokenizer_with_options(tmp_path: Path) -> None:
         hf.AutoTokenizer.from_pretrained(folder, nothing=1)
     with pytest.raises(DataError, match="the model is None"):
         hf.AutoTokenizer.from_pretrained(None)  # type: ignore[arg-type]
+
+
+def test_a_pipeline_with_another_tokenizer_leaves_the_models_own(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "bert", task="text-classification")
+    model = load(folder)
+    own, other = model.tokenizer, hf.AutoTokenizer.from_pretrained(folder, padding_side="left")
+    made = hf.pipeline("text-classification", model, tokenizer=other)
+    assert made.tokenizer is other and model.tokenizer is own
+    assert made("time flies") == hf.pipeline("text-classification", model)("time flies")

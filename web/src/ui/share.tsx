@@ -1,4 +1,4 @@
-/** Share menu: copy a link; save the page, an image, a table. */
+/** Share menu: the page as a file that others can open, an image, a table; and a link for oneself. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
@@ -23,7 +23,7 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
   };
   const copy = async () => {
     await navigator.clipboard.writeText(store.link());
-    return "The link to exactly this is copied. It opens while the program runs.";
+    return "The link is copied. It opens on this computer, while the program runs; send others the file.";
   };
   const page = async () => {
     store.say("Putting the page together…");
@@ -48,13 +48,14 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
     <>
       <button class="quiet worded" ref={button} popovertarget="share"><Icon name="share" />Share</button>
       <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={place}>
-        <button onClick={() => act(copy)}>Copy a link to exactly this</button>
-        {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file</button>}
+        {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file, to send</button>}
         <p>What is on screen</p>
         <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
         <button disabled={nothing} onClick={() => act(view("svg", (shown) => text("image/svg+xml", shown.svg())))}>Drawing (SVG)</button>
         <button disabled={nothing} onClick={() => act(view("csv", (shown) => text("text/csv", csv(shown.table()))))}>Table (CSV)</button>
         <button disabled={nothing} onClick={() => act(view("json", (shown) => text("application/json", about(session, store.link(), shown))))}>Table (JSON)</button>
+        <p>On this computer</p>
+        <button onClick={() => act(copy)}>Copy a link to exactly this</button>
       </div>
     </>
   );

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def pipeline(
         task = f"translation_{source}_to_{target}"
     inner = plain_pipeline(task, model, **{**DEFAULTS.get(name, {}), **loading, **_renamed(name, options)})
     if tokenizer is not None:
+        inner.model = copy(inner.model)  # the caller's own model keeps its tokenizer
         inner.model._tokenizer = (
             tokenizer if isinstance(tokenizer, Tokenizer) else AutoTokenizer.from_pretrained(tokenizer)
         )
