@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.speech.checkpoints import kennedy, whisper
+
+__all__ = ["kennedy", "whisper"]
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from glassformer.explorer.session_runs import SessionFactory
     from glassformer.inspect.generation_trace import GenerationTrace
     from glassformer.inspect.session import Session
+    from glassformer.speech.results import Transcription
 
 
 class Model(SentenceEncoder):
@@ -180,6 +181,17 @@ class Model(SentenceEncoder):
         from glassformer.generation.generate import stream
 
         return stream(self, prompt, attention_mask, options)
+
+    def transcribe(self, sound: Any, *, sample_rate_hz: int | None = None, **options: Any) -> Transcription:
+        """Transcribe a recording of any length, with times; options in `glassformer.speech.options`.
+
+        Args: sound: an audio or video file, or samples with `sample_rate_hz`
+        Raises: DataError: it cannot be read. UnsupportedError: the model does not transcribe speech.
+        """
+        from glassformer.speech.options import TranscriptionOptions
+        from glassformer.speech.transcribe import transcribe
+
+        return transcribe(self, sound, TranscriptionOptions.read(options), sample_rate_hz)
 
     def inspect(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -56,15 +57,25 @@ class LogMel:
 
     def features(self, x: Float[Tensor, "N samples"]) -> Float[Tensor, "N M frames"]:
         """Log-mel spectrograms of full windows."""
+        half = self.window_samples // 2
+        around = torch.nn.functional.pad(x[:, None], (half, half), mode="reflect")[:, 0]
+        logs = self.log_power(around)[..., :-1]  # as in the reference: the last frame belongs to the next window
+        return self.scale(logs, logs.amax(dim=(1, 2), keepdim=True))
+
+    def log_power(self, x: Float[Tensor, "N samples"]) -> Float[Tensor, "N M frames"]:
+        """log10 of the power in each mel band, of every window of the Fourier transform that lies in x as a whole."""
         hann = torch.hann_window(self.window_samples)
-        spectrum = torch.stft(x, self.window_samples, self.hop_samples, window=hann, center=True, return_complex=True)
-        power = spectrum[..., :-1].abs().square()  # as in the reference: the last frame belongs to the next window
-        mels = mel_filters(self.bins, self.window_samples, self.sample_rate_hz) @ power
-        logs = mels.clamp(min=1e-10).log10()
-        floor = logs.amax(dim=(1, 2), keepdim=True) - 8.0
-        return (torch.maximum(logs, floor) + 4.0) / 4.0
+        spectrum = torch.stft(x, self.window_samples, self.hop_samples, window=hann, center=False, return_complex=True)
+        mels = mel_filters(self.bins, self.window_samples, self.sample_rate_hz) @ spectrum.abs().square()
+        return mels.clamp(min=1e-10).log10()
+
+    @staticmethod
+    def scale(logs: Tensor, peak: Tensor) -> Tensor:
+        """Clamp to 80 dB below the peak, and scale to about -1 to 1."""
+        return (torch.maximum(logs, peak - 8.0) + 4.0) / 4.0
 
 
+@cache
 def mel_filters(bins: int, window_samples: int, sample_rate_hz: int) -> Float[Tensor, "M frequencies"]:
     """Mel filter bank: triangles, equally wide in mels, that overlap by half; each has the same area in Hz.
 

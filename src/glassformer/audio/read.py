@@ -60,10 +60,18 @@ def read_audio(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None =
     Raises: DataError: not audio, damaged or endless audio, NaN or infinite samples, an impossible sample rate.
         MissingExtraError: a package that the file needs is not installed.
     """
+    return np.concatenate(list(audio_blocks(audio, sample_rate_hz, own_rate_hz)))
+
+
+def audio_blocks(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None = None) -> Iterator[Samples]:
+    """Read one recording block by block, in bounded memory; arguments and errors as in `read_audio`."""
+    count = 0
     with _open_file(Path(audio)) if isinstance(audio, (str, Path)) else _open_array(audio, own_rate_hz) as source:
         _check_rate(source.rate_hz, source.name)
-        parts = list(resample(_mono_blocks(source), sample_rate_hz, source.rate_hz))
-    seconds = sum(map(len, parts)) / sample_rate_hz
+        for block in resample(_mono_blocks(source), sample_rate_hz, source.rate_hz):
+            count += len(block)
+            yield block
+    seconds = count / sample_rate_hz
     if not seconds:
         raise DataError(f"{source.name} holds no audio: not a single sample")
     if source.header_seconds is not None and source.header_seconds > 1.01 * seconds + 1:
@@ -72,7 +80,6 @@ def read_audio(audio: AudioInput, sample_rate_hz: int, own_rate_hz: int | None =
             "truncated",
             stacklevel=2,
         )
-    return np.concatenate(parts)
 
 
 def _check_rate(rate_hz: object, what: str) -> None:

@@ -35,6 +35,7 @@ COMMANDS = (
     "encode",
     "generate",
     "predict",
+    "transcribe",
     "compare",
     "train",
     "search",

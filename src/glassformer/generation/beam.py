@@ -47,6 +47,7 @@ def beam_search(
     pad_id: int = 0,
     length_penalty: float = 1.0,
     early_stopping: bool | str = False,
+    patience: float | None = None,
     num_return_sequences: int = 1,
     filters: Sequence[Filter] = (),
     generator: torch.Generator | Sequence[torch.Generator] | None = None,
@@ -59,17 +60,15 @@ def beam_search(
 ) -> Generated:
     """Beam search: the most likely continuations of each prompt that a search with this many beams finds.
 
-    The network reads each prompt once; then its row is repeated `num_beams` times, with a shared cache.
-
     Args:
-        rows: N prompts, none of them read yet; the search consumes them.
-        num_beams: number of beams of each prompt.
-        max_new_tokens, seconds: limits, at which running beams end too.
+        rows: N prompts; the search consumes them. Each is read once; then its row is repeated `num_beams` times.
+        num_beams: number of beams of each prompt · max_new_tokens, seconds: limits, at which running beams end too.
         stop_ids, stop_strings, criteria: tokens, texts, and criteria of one's own, that end a hypothesis.
         length_penalty: p in score = Σ log P(token) / lengthᵖ; above 0 favours long hypotheses.
         early_stopping: when a prompt's search is over. True: as soon as `num_beams` hypotheses have ended. False: once
             the best beam, if it ended here, would be no better than the worst of those. "never": once it could not
-            become better by `max_new_tokens`, for p > 0.
+            become better by `max_new_tokens`, for p > 0. Instead of it, patience: when the first `num_beams · patience`
+            have ended, whatever their scores (first come, first served: Kasai et al. 2022, section 3).
         num_return_sequences: return the n best of each prompt · filters: logit filters, before candidates are taken.
         generator: beam sampling: candidates are sampled without replacement by their probability; one generator for
             all, or one for each prompt, so that its text does not depend on the other prompts.
@@ -85,7 +84,8 @@ def beam_search(
     """
     _check_sizes(num_beams, num_return_sequences, num_beam_groups, max_new_tokens)
     _check_scoring(length_penalty, diversity_penalty, early_stopping)
-    rules = SearchRules(length_penalty, early_stopping, max_new_tokens, stop_ids, stop_strings, criteria, generator)
+    ends = stop_ids, stop_strings, criteria
+    rules = SearchRules(length_penalty, early_stopping, max_new_tokens, *ends, generator, patience)
     search = _BeamSearch(rows, num_beams, num_beam_groups, rules, filters, diversity_penalty)
     return search.run(num_return_sequences, pad_id, seconds, on_step)
 

@@ -41,6 +41,7 @@ class SearchRules:
     stop_strings: StopStringMatcher | None
     criteria: Sequence[Criterion]
     generator: torch.Generator | Sequence[torch.Generator] | None
+    patience: float | None = None
 
 
 class EndCondition:
@@ -99,7 +100,9 @@ class BeamGroup:
         device = ends.rows.ids.device
         free = torch.full((count, width), -torch.inf, dtype=dtype, device=device)
         none = torch.zeros(count, width, dtype=torch.long, device=device)
-        self.pool = BeamPool(free, none, none, none, free, none)
+        self.slots = width if rules.patience is None else max(1, round(width * rules.patience))
+        slots = free[:, :1].repeat(1, self.slots), none[:, :1].repeat(1, self.slots)
+        self.pool = BeamPool(slots[0], *(slots[1],) * 3, slots[0], slots[1])
         self.open = torch.ones(count, dtype=torch.bool, device=device)
         self.first = first
         self.width = width
@@ -111,6 +114,7 @@ class BeamGroup:
         self._length_penalty = rules.length_penalty
         self._early_stopping = rules.early_stopping
         self._generator = rules.generator
+        self._first_come = rules.patience is not None
 
     def step(self, raw: Tensor, log_probs: Tensor, last: bool) -> BeamStep:
         """Extend each beam by one token.
@@ -167,17 +171,22 @@ class BeamGroup:
         return numbers.to(like.device)
 
     def _collect(self, candidates: BeamStep, states: Tensor, ended: Tensor) -> None:
-        """Ended candidates enter the pool, if they are among the `width` best candidates."""
-        best = BeamStep(*(part[:, : self.width] for part in candidates))
-        entering = ended[:, : self.width] & self.open[:, None]
+        """Ended candidates enter the pool: those among the `width` best, or with patience as long as there is room."""
+        if self._first_come:  # all that are likelier than the last beam that goes on
+            going_on = (~ended).cumsum(dim=1) < self.width
+            room = (self.pool.scores.isneginf().sum(dim=1, keepdim=True) - ended.cumsum(dim=1)) >= 0
+            entering, best = ended & going_on & room & self.open[:, None], candidates
+        else:
+            best = BeamStep(*(part[:, : self.width] for part in candidates))
+            entering, states = ended[:, : self.width] & self.open[:, None], states[:, : self.width]
         final = self._final(best.scores).masked_fill(~entering, -torch.inf)
-        self.pool = self._pool_with(final, best, states[:, : self.width])
+        self.pool = self._pool_with(final, best, states)
 
     def _pool_with(self, final: Tensor, ended: BeamStep, states: Tensor) -> BeamPool:
         """The best of the pool and of hypotheses that end here, with these final scores."""
         length = self.length * (final > -torch.inf)  # a free slot has length 0
         ending = BeamPool(final, length, ended.parents, ended.tokens, ended.logprobs, states)
-        return merge_pools([self.pool, ending], self.width)
+        return merge_pools([self.pool, ending], self.slots)
 
     def _final(self, scores: Tensor, length: int | None = None) -> Tensor:
         """Length-normalised scores, score / lengthᵖ, for the current length or another."""
@@ -189,8 +198,8 @@ class BeamGroup:
         worst = self.pool.scores[:, -1]  # -inf while a slot is free
         at_max_length = self._early_stopping == "never" and self._length_penalty > 0
         attainable = self._final(self._running.scores[:, 0], self._max_length if at_max_length else None)
-        self.open = self.open & (attainable > worst)
-        if self._early_stopping is True:
+        self.open = self.open & (self._running.scores[:, 0].isfinite() if self._first_come else attainable > worst)
+        if self._early_stopping is True or self._first_come:
             self.open = self.open & worst.isneginf()
 
 

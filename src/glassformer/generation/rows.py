@@ -30,6 +30,7 @@ class Rows:
         ids: prompts; for an encoder-decoder the start tokens of the decoder. [R, T]
         keep: prompt attention mask, False where the prompt is padding. [R, T] bool
         encoder_batch, encoder_keep: encoder input of an encoder-decoder, and its mask [R, 1, S]; it is encoded once.
+        memory: encoder output in its place, for searches that share one.
         cached: cache keys and values, so that each step computes one position; the numbers are the same either way.
     """
 
@@ -42,13 +43,17 @@ class Rows:
         keep: Tensor | None = None,
         encoder_batch: Batch | None = None,
         encoder_keep: Tensor | None = None,
+        memory: EncoderOutput | None = None,
         cached: bool = True,
     ) -> None:
         self.network = network
         self.ids = ids
         # None = no prompt is padded. [R, columns of the prompts]
         self._keep = None if keep is None or bool(keep.all()) else keep
-        self._memory = None if encoder_batch is None else network.memory(encoder_batch, Flow(keep=encoder_keep))
+        if encoder_batch is not None:
+            memory = network.memory(encoder_batch, Flow(keep=encoder_keep))
+        self._memory = memory
+        self._prompt_logits: Tensor | None = None  # of the next token, where the prompts were read before. [R, V]
         self._cache = KeyValueCache() if cached else None
         self._read = 0  # how many columns of `ids` the cache holds
         stacks = network.stacks().values()
@@ -73,7 +78,15 @@ class Rows:
 
     def logits(self) -> Tensor:
         """Logits of the next token of each row. [R, V]"""
+        if self._prompt_logits is not None and self._read == self.ids.shape[1]:
+            return self._prompt_logits
         return logits_of(self.read())[:, -1]
+
+    def read_prompts(self, last: int) -> Tensor:
+        """Logits of the last columns of the prompts, before anything is generated. [R, last, V]"""
+        logits = logits_of(self.read(last))
+        self._prompt_logits = logits[:, -1]
+        return logits
 
     @torch.inference_mode()
     def read(self, last: int = 1) -> Output:
@@ -142,6 +155,7 @@ class Rows:
             if self._cache is not None:
                 self._cache.reorder_rows(rows, sources)
         self.ids, self._prompt = ids, prompt
+        self._prompt_logits = None if self._prompt_logits is None else self._prompt_logits[rows]
         self._outgrown = None if self._outgrown is None else self._outgrown[rows]
 
     def _sources(self, rows: Tensor) -> Tensor | None:

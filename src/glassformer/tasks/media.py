@@ -22,9 +22,11 @@ from glassformer.files import safe_repr
 from glassformer.tasks.classify.task import label_names
 from glassformer.tasks.label_options import candidate_labels, check_activation, check_candidates, ranked
 from glassformer.tasks.pipelines import Pipeline
-from glassformer.tasks.results import Label, Results, Transcript
+from glassformer.tasks.results import Label, Results, TimedText, TimedTranscript, Transcript
 
 TOP_K = 5
+WINDOW_SECONDS = 30
+"""Longer sounds are transcribed window by window."""
 
 
 class MediaPipeline(Pipeline):
@@ -126,14 +128,18 @@ class ZeroShotImageClassification(MediaPipeline):
 
 
 class SpeechRecognition(SoundInputs):
-    """automatic-speech-recognition pipeline: the transcript of a sound, of its first window where that is limited.
+    """automatic-speech-recognition pipeline: the transcript of a sound, however long.
 
     generate_kwargs: options of `Model.generate`, of a model with a decoder; they may stand by themselves too
+    return_timestamps: True: segments with their times; "word": words with theirs
+
+    A sound of more than one window, or with times, goes the way of `Model.transcribe`, with greedy search unless
+    `num_beams` says otherwise; it takes the options of `TranscriptionOptions`, such as `language` and `batch_size`.
     """
 
     HEAD = "automatic-speech-recognition"
     WHY = "it does not transcribe speech; Whisper and wav2vec 2.0 do"
-    OWN = ("generate_kwargs",)
+    OWN = ("generate_kwargs", "return_timestamps")
 
     def check(self, options: Mapping[str, Any]) -> None:
         generates = self.model.is_encoder_decoder
@@ -144,20 +150,37 @@ class SpeechRecognition(SoundInputs):
             )
         if not generates and options.get("generate_kwargs"):
             raise ConfigError("this model predicts a letter a frame and generates nothing; leave generate_kwargs out")
+        if (times := options.get("return_timestamps", False)) not in (True, False, "word"):
+            raise ConfigError(f"return_timestamps is {safe_repr(times)}; it must be True, False or 'word'")
 
     def answer(self, batch: list[Any], options: Mapping[str, Any], first: int) -> list[Any]:
+        given = {name: value for name, value in options.items() if name not in self.OWN}
+        given |= options.get("generate_kwargs", {})
+        processor: Any = self.model.processor
+        waves = [processor.read(*_samples(each, processor.sample_rate_hz)) for each in batch]
+        times = options.get("return_timestamps", False)
+        if times or any(len(wave) > WINDOW_SECONDS * processor.sample_rate_hz for wave in waves):
+            return [self._transcribed(wave, processor.sample_rate_hz, times, given) for wave in waves]
+        inputs = {name: x.to(self.model.device) for name, x in processor(waves, processor.sample_rate_hz).items()}
         decode = self.model.tokenizer.decode
         if self.model.is_encoder_decoder:
-            given = {name: value for name, value in options.items() if name != "generate_kwargs"}
-            features = self.read(batch)["input_features"]
-            ids = self.model.generate(features, **given, **options.get("generate_kwargs", {}))
+            ids = self.model.generate(inputs["input_features"], **given)
             return [Transcript(decode(row, skip_special_tokens=True).strip()) for row in ids.tolist()]
         with torch.inference_mode():
-            output = self.model(**self.read(batch))
+            output = self.model(**inputs)
         assert output.logits is not None  # its head is a CTC head
         lengths = [output.logits.shape[1]] * len(batch) if output.frames is None else output.frames.tolist()
         rows = zip(output.logits.argmax(-1).tolist(), lengths, strict=True)
         return [Transcript(decode(row[:length])) for row, length in rows]
+
+    def _transcribed(self, wave: Tensor, rate: int, times: bool | str, given: Mapping[str, Any]) -> Transcript:
+        words = times == "word"
+        options = {"num_beams": 1, "word_timestamps": words, **given}
+        done = self.model.transcribe(wave, sample_rate_hz=rate, **options)
+        if not times:
+            return Transcript(done.text)
+        parts = [(word.word, word) for word in done.words] if words else [(each.text, each) for each in done.segments]
+        return TimedTranscript(done.text, [TimedText((part.start, part.end), text) for text, part in parts])
 
 
 def _samples(given: Any, rate: int) -> tuple[Any, int | None]:

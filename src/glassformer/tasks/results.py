@@ -7,7 +7,7 @@ summary["summary_text"]     the same; json.dumps(summary) works, as of any dict
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, TypeVar
 
@@ -151,6 +151,21 @@ class Transcript(Result):
     """Of "automatic-speech-recognition"."""
 
     text: str
+
+
+@dataclass(eq=False)
+class TimedText(Result):
+    """A segment or a word of a transcript. timestamp: its start and end, in seconds"""
+
+    timestamp: tuple[float, float]
+    text: str
+
+
+@dataclass(eq=False)
+class TimedTranscript(Transcript):
+    """Of "automatic-speech-recognition" with `return_timestamps`."""
+
+    chunks: list[TimedText] = field(default_factory=list)
 
 
 @dataclass(eq=False)

@@ -1,0 +1,293 @@
+"""`glassformer transcribe MODEL FILE…`: speech to text and subtitles."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.options import BEAM_SEARCH, Loading, ModelName, Options, Precision, beam_width, command, option
+from glassformer.cli.screen import note, notes, visible
+from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.files.atomic import disk_errors
+from glassformer.progress import progress_bar, spinner
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+    from glassformer.speech.options import TranscriptionOptions
+    from glassformer.speech.results import Segment
+
+SOUNDS = frozenset(
+    """.wav .flac .ogg .oga .opus .mp3 .m4a .aac .aif .aiff .amr .au .caf .wma .webm .mp4 .m4v .mov .mkv .avi .mpg .mpeg
+    .ts .3gp""".split()
+)
+"""What is transcribed of a folder."""
+FORMATS = ("txt", "srt", "vtt", "tsv", "json")
+OUT = "Output"
+SEARCH = "Decoding"
+
+Sounds = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE…", help="Audio or video files, or folders of them; - reads 16 kHz PCM from standard input."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(Options):
+    """Where transcripts go."""
+
+    output: Path | None = option(None, "Output folder: one file a recording and format.", "--output", "-o", panel=OUT)
+    format: list[str] | None = option(
+        None, f"Format: {', '.join(FORMATS)}; repeatable. Default: lines with their times.", "--format", "-f", panel=OUT
+    )
+    json: bool = option(False, "Print one JSON object per recording.", panel=OUT)
+    overwrite: bool = option(False, "Transcribe again what is finished in the output folder.", panel=OUT)
+    follow: bool = option(False, "Live transcription of standard input: raw 16-bit mono PCM at 16 kHz.", panel=OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeechOptions(Options):
+    """How recordings are transcribed; the names are those of `TranscriptionOptions`."""
+
+    language: str | None = option(None, "Language of the speech: a code or an English name. Default: detected.")
+    task: str | None = option(None, "Task: transcribe, or translate to English.")
+    words: bool = option(False, "Word timestamps.", key="word_timestamps")
+    batch_size: int | None = option(
+        None, "Batch size: decode so many windows at once, cut at silences; faster.", min=1, panel=SEARCH
+    )
+    beams: int | None = beam_width(None)
+    temperature: list[float] | None = option(
+        None, "Temperature of sampling; repeatable: the next is tried where a text is poor.", panel=SEARCH
+    )
+    initial_prompt: str | None = option(None, "Text before the first window: names, style.", panel=SEARCH)
+    condition: bool = option(
+        True,
+        "Condition each window on the text before it.",
+        "--condition-on-previous-text/--no-condition-on-previous-text",
+        panel=SEARCH,
+    )
+    lm: Path | None = option(None, "N-gram language model (.arpa, .ngram) for shallow fusion.", panel=BEAM_SEARCH)
+    alpha: float | None = option(None, "Weight of the language model. Default: 0.5.", min=0, panel=BEAM_SEARCH)
+    beta: float | None = option(None, "Bonus for each word, with a model of words.", panel=BEAM_SEARCH)
+
+    def read(self) -> TranscriptionOptions:
+        """As the library has them. Raises: ConfigError: out of range, or --alpha without --lm."""
+        from glassformer.speech.options import TranscriptionOptions
+
+        given = self.given()
+        given.pop("condition", None)
+        given["condition_on_previous_text"] = self.condition
+        if (path := given.pop("lm", None)) is not None:
+            from glassformer.ngram.store import load_ngram
+
+            given["language_model"] = load_ngram(path)
+        elif {"alpha", "beta"} & given.keys():
+            raise ConfigError("--alpha and --beta weigh a language model; add --lm FILE")
+        return TranscriptionOptions.read(given)
+
+
+@command
+def transcribe(
+    model: ModelName,
+    files: Sounds,
+    *,
+    speech: SpeechOptions,
+    output: OutputOptions,
+    loading: Loading,
+    precision: Precision,
+) -> None:
+    """Transcribe speech: audio or video of any length to text, subtitles or JSON.
+
+    Without an output folder, each line is printed as soon as it is certain. With one, a stopped transcription goes on
+    where it was, and finished recordings are left alone.
+
+    Examples:
+
+    [cyan]glassformer transcribe openai/whisper-base lecture.mp3[/]
+
+    [cyan]glassformer transcribe openai/whisper-base lectures/ --format srt --format txt --output subtitles[/]
+
+    [cyan]glassformer transcribe openai/whisper-base talk.mp4 --language de --words --json[/]
+
+    [cyan]arecord -f S16_LE -r 16000 | glassformer transcribe openai/whisper-base - --follow[/]
+    """
+    formats = _formats(output)
+    options = speech.read()
+    if output.follow != (list(files) == ["-"]):
+        raise ConfigError("--follow transcribes standard input: glassformer transcribe MODEL - --follow")
+    sounds = [] if output.follow else list(_sounds(files))
+    with spinner("loading the model"):
+        from glassformer.model import load
+
+        given = loading.given()
+        if loading.dtype is None and loading.device == "cpu":  # which computes in half precision slowly
+            given["dtype"] = "float32"
+        loaded = load(model, **given)
+        if precision.precision is not None:
+            loaded.prepare(precision.precision)
+    if output.follow:
+        _follow(loaded, options)
+        return
+    failed = [sound for sound in sounds if not _transcribe(loaded, model, sound, options, output, formats, sounds)]
+    if failed:
+        raise DataError(f"{len(failed)} of {len(sounds)} recordings could not be transcribed; see above")
+
+
+def _formats(output: OutputOptions) -> list[str]:
+    """The formats of files. Raises: ConfigError: unknown, or several on the screen."""
+    formats = list(dict.fromkeys(output.format or (["json"] if output.json else [])))
+    if unknown := [kind for kind in formats if kind not in FORMATS]:
+        raise ConfigError(f"--format is {unknown[0]!r}; allowed: {', '.join(FORMATS)}")
+    if output.json and formats != ["json"]:
+        raise ConfigError("--json is --format json; leave one of them out")
+    if output.output is None and len(formats) > 1:
+        raise ConfigError(f"{len(formats)} formats go to files; add --output FOLDER")
+    return formats or (["txt"] if output.output is not None else [])
+
+
+def _sounds(files: Sequence[str]) -> Iterator[Path]:
+    """The files, and those of folders by name. Raises: DataError: none, or standard input beside others."""
+    if "-" in files:
+        raise ConfigError("- is standard input; it stands alone, with --follow")
+    for file in files:
+        path = Path(file)
+        if not path.is_dir():
+            yield path
+            continue
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in SOUNDS and each.is_file())
+        if not inside:
+            raise DataError(f"{path} holds no audio or video file; known suffixes: {' '.join(sorted(SOUNDS))}")
+        yield from inside
+
+
+def _transcribe(
+    model: Model,
+    model_name: str,
+    sound: Path,
+    options: TranscriptionOptions,
+    output: OutputOptions,
+    formats: Sequence[str],
+    sounds: Sequence[Path],
+) -> bool:
+    """Transcribe one recording. Returns: whether it could be; else its error was printed. Of one, errors are raised."""
+    try:
+        with notes():
+            if output.output is None:
+                _print(model, sound, options, formats, title=len(sounds) > 1)
+            else:
+                _write(model, model_name, sound, options, output, formats, sounds)
+    except GlassformerError as problem:
+        if len(sounds) == 1:
+            raise
+        note(problem)
+        return False
+    return True
+
+
+def _write(
+    model: Model,
+    model_name: str,
+    sound: Path,
+    options: TranscriptionOptions,
+    output: OutputOptions,
+    formats: Sequence[str],
+    sounds: Sequence[Path],
+) -> None:
+    """Transcribe to files of the output folder."""
+    from glassformer.speech.job import TranscriptionJob
+
+    assert output.output is not None
+    with disk_errors(output.output, DataError):
+        output.output.mkdir(parents=True, exist_ok=True)
+    twins = [each for each in sounds if each.stem == sound.stem]
+    name = sound.stem if len(twins) == 1 else f"{sound.stem}-{1 + twins.index(sound)}"
+    job = TranscriptionJob(sound, output.output, name, formats, model_name)
+    if job.is_done and not output.overwrite:
+        note(f"{sound}: finished before; --overwrite transcribes it again")
+        return
+    with ExitStack() as stack:
+        seconds = 0
+        advance: Any = None
+
+        def on_step(recording: Any, step: Any) -> None:
+            nonlocal seconds, advance
+            if advance is None:
+                advance = stack.enter_context(progress_bar(f"{sound.name}, seconds", round(recording.duration)))
+            advance(max(0, round(step.window.end) - seconds))
+            seconds = max(seconds, round(step.window.end))
+
+        job.run(model, options, on_step)
+    for path in job.outputs.values():
+        typer.echo(f"saved in {path}")
+
+
+def _print(model: Model, sound: Path, options: TranscriptionOptions, formats: Sequence[str], *, title: bool) -> None:
+    """Transcribe to the screen: segments as they come, or a whole file of a format."""
+    from glassformer.speech.subtitles import WRITERS
+    from glassformer.speech.transcribe import open_recording
+
+    recording = open_recording(model, sound, options)
+    if formats:
+        for _ in recording:
+            pass
+        typer.echo(WRITERS[formats[0]](recording.transcription), nl=False)
+        return
+    if title:
+        typer.echo(f"{visible(str(sound))}")
+    for step in recording:
+        for segment in step.segments:
+            _show(segment)
+    if not recording.transcription.segments:
+        note(f"{sound}: no speech was heard")
+
+
+def _show(segment: Segment) -> None:
+    """One line of a segment, or of each of its words."""
+    lines = [(word.start, word.end, f"{word.word}  {word.probability:.0%}") for word in segment.words or ()]
+    for start, end, text in lines or [(segment.start, segment.end, segment.text)]:
+        typer.echo(f"[{_clock(start)} → {_clock(end)}] {visible(text.strip())}")
+    sys.stdout.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(max(0.0, seconds), 60)
+    return f"{int(minutes):02}:{rest:05.2f}"
+
+
+def _follow(model: Model, options: TranscriptionOptions) -> None:
+    """Live transcription: settled words are printed; on a terminal, tentative ones are shown after them."""
+    import numpy as np
+
+    from glassformer.speech.live import LiveTranscription
+
+    live = LiveTranscription(model, options)
+    shown = sys.stderr.isatty()
+    stream: Any = sys.stdin.buffer
+    rest = b""
+
+    def show(update: Any) -> None:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+        text = "".join(word.word for word in update.settled)
+        if text:
+            sys.stdout.write(visible(text))
+            sys.stdout.flush()
+        if shown:
+            sys.stderr.write("\x1b[2m" + visible("".join(word.word for word in update.tentative))[-70:] + "\x1b[0m")
+            sys.stderr.flush()
+
+    while chunk := stream.read1(1 << 14):
+        data = rest + chunk
+        whole = len(data) // 2 * 2
+        samples, rest = np.frombuffer(data[:whole], "<i2"), data[whole:]
+        for update in live.feed(samples.astype(np.float32) / np.float32(32768)):
+            show(update)
+    show(live.finish())
+    typer.echo()

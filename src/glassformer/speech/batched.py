@@ -1,0 +1,74 @@
+"""Batched transcription: windows are cut at silences, and several are decoded at once.
+
+    recording    ▂▆▇▅▁▁▇▆▇▅▇▆▁▁▁▁▁▆▇▅▁▁▃▇▆
+    windows      [          ]     [        ]      at most 30 s each; no window sees the text of another
+                  └─ batch ─────────────┘
+
+It is faster than one window after another, where nobody speaks nothing is decoded, and a quiet speaker is heard after a
+loud one, since each window is scaled by itself; but a window does not know the text before it, so names may be spelled
+in several ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+
+from glassformer.core.flow import EncoderOutput
+from glassformer.speech.alignment import WordAligner
+from glassformer.speech.results import Segment, Window
+from glassformer.speech.sequential import Step, split_segments
+from glassformer.speech.spectrogram import Spectrogram
+from glassformer.speech.voice import Span, cut_windows, loudness, speech_by_energy
+from glassformer.speech.window import WindowDecoder
+
+
+def speech_windows(spectrogram: Spectrogram, speech: Sequence[Span] | None = None) -> list[Span]:
+    """The windows of a recording. Args: speech: as a detector has found it; None = by energy"""
+    levels = loudness(spectrogram)
+    rate = spectrogram.frames_per_second
+
+    def quietest(start: float, end: float) -> float:
+        begin = round(start * rate)
+        return (begin + int(levels[begin : round(end * rate)].argmin())) / rate
+
+    spans = speech_by_energy(spectrogram) if speech is None else speech
+    return cut_windows(spans, spectrogram.window_frames / rate, quietest)
+
+
+def batched_steps(
+    decoder: WindowDecoder,
+    spectrogram: Spectrogram,
+    windows: Sequence[Span],
+    language: str,
+    aligner: Callable[[], WordAligner] | None = None,
+    previous: Sequence[int] = (),
+) -> Iterator[Step]:
+    """Decode windows in batches of the options' size: a `Step` for each, in order.
+
+    Args: aligner: makes one for each window, whose words do not depend on other windows · previous: tokens before each
+    """
+    size, rate = decoder.options.batch_size or 1, spectrogram.frames_per_second
+    for first in range(0, len(windows), size):
+        batch = windows[first : first + size]
+        frames = [(round(span.start * rate), round(span.end * rate)) for span in batch]
+        memory = decoder.encode(torch.stack([spectrogram.window(begin, end, own_peak=True) for begin, end in frames]))
+        decoded = decoder.decode(memory, language, previous)
+        for row, ((begin, end), each) in enumerate(zip(frames, decoded, strict=True)):
+            silent = decoder.is_silent(each)
+            window = Window(begin / rate, end / rate, each.no_speech_prob, each.attempts, silent)
+            segments = [] if silent else split_segments(decoder, each, begin / rate, end - begin)[0]
+            if aligner is not None and segments:
+                one = EncoderOutput(memory.states[row : row + 1], None)
+                segments = aligner().align(one, segments, end - begin, begin / rate, language)
+            yield Step(window, tuple(_within(segments, window)))
+
+
+def _within(segments: Sequence[Segment], window: Window) -> Iterator[Segment]:
+    """Segments that have a text, and end with their window at the latest."""
+    for segment in segments:
+        start, end = min(segment.start, window.end), min(segment.end, window.end)
+        if segment.text.strip() and start < end:
+            yield replace(segment, start=start, end=end)

@@ -1,0 +1,137 @@
+"""Live transcription: text appears while somebody speaks, and settles once two decodings agree on it.
+
+    second 3     And so my fell                 tentative
+    second 4     And so my fellow Am            "And so my" was the same twice: it is settled, and never changes
+    second 5     And so my fellow Americans …
+
+Source: Macháček et al. 2023 ("Turning Whisper into real-time transcription system"), section 3: LocalAgreement-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from glassformer.audio.features import LogMel
+from glassformer.audio.read import Samples
+from glassformer.engine.batching import eval_mode
+from glassformer.pretrained import PretrainedModel
+from glassformer.speech.alignment import WordAligner
+from glassformer.speech.alignment_heads import all_heads, published_heads
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.results import TimedWord
+from glassformer.speech.sequential import prompt_tokens, split_segments
+from glassformer.speech.spectrogram import Spectrogram
+from glassformer.speech.voice import speech_by_energy
+from glassformer.speech.window import WindowDecoder
+
+INTERVAL_SECONDS = 1.0
+"""New sound between two decodings."""
+LONGEST_SECONDS = 20.0
+"""When so much is heard, the settled part is thrown away, or all where nothing settles."""
+MIN_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one decoding changed. settled: new words that will not change · tentative: words that may"""
+
+    settled: tuple[TimedWord, ...]
+    tentative: tuple[TimedWord, ...]
+
+
+class LiveTranscription:
+    """Transcribe a stream of samples: `feed` blocks as they come, and `finish`.
+
+    language: given, or detected in the first seconds of speech
+    """
+
+    def __init__(self, model: PretrainedModel, options: TranscriptionOptions) -> None:
+        """Raises: UnsupportedError: the model has no decoder with Whisper's vocabulary."""
+        processor = model.processor
+        extractor = getattr(processor, "extractor", None)
+        self._decoder = WindowDecoder(model, replace(options, word_timestamps=True, temperature=0.0))
+        assert isinstance(extractor, LogMel)  # models with such a vocabulary read spectrograms
+        self._extractor = extractor
+        self._aligner = WordAligner(self._decoder, published_heads(model) or all_heads(model))
+        vocabulary = self._decoder.vocabulary
+        self.language = None if options.language is None else vocabulary.code(options.language)
+        if not vocabulary.languages:
+            self.language = "en"
+        self._buffer = torch.zeros(0)
+        self._begin = 0.0  # of the buffer, in seconds
+        self._unread = 0  # samples since the last decoding
+        self._settled_to = 0.0
+        self._previous: list[TimedWord] = []
+        self._tokens: list[int] = prompt_tokens(self._decoder)  # of the text that has left the buffer
+        self._words: list[TimedWord] = []  # settled, in the buffer
+
+    def feed(self, block: Samples) -> Iterator[Update]:
+        """Hear a block of samples at the model's sample rate; an update for each decoding that it leads to."""
+        step = round(INTERVAL_SECONDS * self._extractor.sample_rate_hz)
+        for part in torch.from_numpy(block).split(step):
+            self._buffer = torch.cat([self._buffer, part])
+            self._unread += len(part)
+            if self._unread >= step:
+                yield self._decode(last=False)
+
+    def finish(self) -> Update:
+        """The stream has ended: everything settles."""
+        return self._decode(last=True)
+
+    def _decode(self, *, last: bool) -> Update:
+        rate = self._extractor.sample_rate_hz
+        self._unread = 0
+        words: list[TimedWord] = []
+        if len(self._buffer) >= MIN_SECONDS * rate:
+            spectrogram = Spectrogram(self._extractor, [self._buffer.numpy()])
+            if speech_by_energy(spectrogram):
+                with eval_mode(self._decoder.model.network):
+                    words = self._hear(spectrogram)
+        fresh = [word for word in words if (word.start + word.end) / 2 > self._settled_to]
+        agreed = len(fresh) if last else _agreement(self._previous, fresh)
+        settled, tentative = fresh[:agreed], fresh[agreed:]
+        if settled:
+            self._settled_to = settled[-1].end
+            self._words += settled
+        self._previous = tentative
+        if len(self._buffer) > LONGEST_SECONDS * rate:
+            self._forget()
+        return Update(tuple(settled), tuple(tentative))
+
+    def _hear(self, spectrogram: Spectrogram) -> list[TimedWord]:
+        """The words of all that is in the buffer."""
+        decoder, frames = self._decoder, min(spectrogram.frames, spectrogram.window_frames)
+        memory = decoder.encode(spectrogram.window(0, frames)[None])
+        if self.language is None:
+            self.language = next(iter(decoder.languages(memory)[0]))
+        decoded = decoder.decode(memory, self.language, self._tokens)[0]
+        if decoder.is_silent(decoded):
+            return []
+        segments, _, _ = split_segments(decoder, decoded, self._begin, frames)
+        timed = self._aligner.align(memory, segments, frames, self._begin, self.language)
+        return [word for segment in timed for word in segment.words or ()]
+
+    def _forget(self) -> None:
+        """Throw away the sound of settled words; they become the text before."""
+        rate = self._extractor.sample_rate_hz
+        edge = self._settled_to if self._settled_to > self._begin else self._begin + LONGEST_SECONDS / 2
+        text = "".join(word.word for word in self._words)
+        ids: list[int] = self._decoder.model.tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        self._tokens, self._words, self._previous = self._tokens + ids, [], []
+        self._buffer = self._buffer[round((edge - self._begin) * rate) :]
+        self._begin, self._settled_to = edge, max(edge, self._settled_to)
+
+
+def _agreement(before: list[TimedWord], now: list[TimedWord]) -> int:
+    """How many words two decodings begin with alike."""
+    for count, (old, new) in enumerate(zip(before, now, strict=False)):
+        if _plain(old.word) != _plain(new.word):
+            return count
+    return min(len(before), len(now))
+
+
+def _plain(word: str) -> str:
+    return "".join(character for character in word.casefold() if character.isalnum())

@@ -1,0 +1,228 @@
+"""Decode windows of 30 s: encoder once, then greedy, beam search or sampling, with temperature fallback.
+
+spectrogram ─ encoder ─ memory ─┬─ temperature 0: beams ─── too repetitive, or unlikely? ─ no ─> tokens
+                                ├─ temperature 0.2: samples ─ … <── yes
+                                └─ …
+Source: Radford et al. 2022, section 4.5 (thresholds, fallback); Kasai et al. 2022 (patience).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from glassformer.core.flow import Batch, EncoderOutput, Flow
+from glassformer.errors import UnsupportedError
+from glassformer.generation.beam import beam_search
+from glassformer.generation.decoding import Decoding, Multinomial, TokenChooser, greedy
+from glassformer.generation.filters import Filter, suppress
+from glassformer.generation.generate import generation_defaults
+from glassformer.generation.ngram_scorer import NgramScorer
+from glassformer.generation.rows import Rows
+from glassformer.generation.scorer import shallow_fusion
+from glassformer.generation.stopping_criteria import StoppingCriteria
+from glassformer.pretrained import PretrainedModel
+from glassformer.speech.options import TranscriptionOptions
+from glassformer.speech.results import Attempt
+from glassformer.speech.timestamps import TimestampRules
+from glassformer.speech.vocabulary import SpeechVocabulary
+
+MARKS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
+MARK_GROUPS = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪ ♩ ♪ ♫ ♬ ♭ ♮ ♯".split()
+"""What is written and never spoken: banned, so that sounds are not described."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Tokens of one window, without prompt and end.
+
+    attempts: all that were tried; the last one gave the tokens
+    """
+
+    tokens: tuple[int, ...]
+    text: str
+    no_speech_prob: float
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.attempts[-1]
+
+
+class WindowDecoder:
+    """A speech model with a decoder, and how its windows are decoded."""
+
+    def __init__(self, model: PretrainedModel, options: TranscriptionOptions) -> None:
+        self.model = model
+        self.options = options
+        self.vocabulary = SpeechVocabulary.of(model)
+
+    @torch.inference_mode()
+    def encode(self, features: Tensor) -> EncoderOutput:
+        """Encoder states of windows. [N, M, frames] → [N, T, D]"""
+        memory = self.model.network.memory(Batch(input_features=features.to(self.model.device)), Flow())
+        if memory is None:
+            raise UnsupportedError(f"a {self.model.family.model_type!r} model has no encoder of sounds")
+        return memory
+
+    @torch.inference_mode()
+    def languages(self, memory: EncoderOutput) -> list[dict[str, float]]:
+        """The probability of each language, by code, for each window; the likeliest first."""
+        codes = sorted(self.vocabulary.languages, key=self.vocabulary.languages.__getitem__)
+        ids = torch.full((len(memory.states), 1), self.vocabulary.start, device=memory.states.device)
+        logits = Rows(self.model.network, ids, memory=memory).logits().float()
+        shares = logits[:, [self.vocabulary.languages[code] for code in codes]].softmax(-1)
+        return [
+            dict(sorted(zip(codes, row, strict=True), key=lambda pair: -pair[1]))  # stable where they are equal
+            for row in shares.tolist()
+        ]
+
+    def decode(self, memory: EncoderOutput, language: str, previous: Sequence[int] = ()) -> list[Decoded]:
+        """Decode windows that share a language and the text before them; each falls back by itself."""
+        prompt = self.vocabulary.prompt(
+            language, self.options.task, timestamps=self.options.timestamps, previous=previous
+        )
+        results = dict[int, Decoded]()
+        pending = list(range(len(memory.states)))
+        for temperature in self.options.temperatures:
+            rows = EncoderOutput(memory.states[pending], None)
+            fresh = self._decode_at(temperature, rows, prompt)
+            for index, decoded in zip(pending, fresh, strict=True):
+                before = results[index].attempts if index in results else ()
+                results[index] = Decoded(
+                    decoded.tokens, decoded.text, decoded.no_speech_prob, before + decoded.attempts
+                )
+            pending = [index for index in pending if self._is_poor(results[index])]
+            if not pending:
+                break
+        return [results[index] for index in range(len(memory.states))]
+
+    def _is_poor(self, decoded: Decoded) -> bool:
+        """Whether a higher temperature is tried."""
+        options, attempt = self.options, decoded.attempt
+        limit = options.logprob_threshold
+        unlikely = limit is not None and attempt.avg_logprob < limit
+        silent = options.no_speech_threshold is not None and decoded.no_speech_prob > options.no_speech_threshold
+        ratio = options.compression_ratio_threshold
+        repetitive = ratio is not None and attempt.compression_ratio > ratio
+        return (repetitive or unlikely) and not (silent and unlikely)
+
+    def is_silent(self, decoded: Decoded) -> bool:
+        """Whether a window is skipped: silence is likely, and what was decoded is not."""
+        options = self.options
+        if options.no_speech_threshold is None or decoded.no_speech_prob <= options.no_speech_threshold:
+            return False
+        return options.logprob_threshold is None or decoded.attempt.avg_logprob <= options.logprob_threshold
+
+    @torch.inference_mode()
+    def _decode_at(self, temperature: float, memory: EncoderOutput, prompt: Sequence[int]) -> list[Decoded]:
+        """Decode windows at one temperature."""
+        count, device = len(memory.states), memory.states.device
+        ids = torch.tensor([list(prompt)] * count, device=device)
+        rows = Rows(self.model.network, ids, memory=memory)
+        # The prompt ends with <|startoftranscript|> and what follows it; the logits there say whether nobody speaks.
+        start = len(prompt) - 1 - prompt[::-1].index(self.vocabulary.start)
+        silence = rows.read_prompts(len(prompt) - start)[:, 0].float().softmax(-1)[:, self.vocabulary.no_speech]
+        candidates = self._search(rows, temperature, len(prompt))
+        decoded = list[Decoded]()
+        for share, hypotheses in zip(silence.tolist(), candidates, strict=True):
+            tokens, total = max(hypotheses, key=lambda each: each[1] / max(1, len(each[0])))
+            text = self.text(tokens).strip()
+            attempt = Attempt(temperature, total / (len(tokens) + 1), compression_ratio(text))
+            decoded.append(Decoded(tokens, text, share, (attempt,)))
+        return decoded
+
+    def _search(self, rows: Rows, temperature: float, begin: int) -> list[list[tuple[tuple[int, ...], float]]]:
+        """Hypotheses of each window: tokens, and the sum of their log-probabilities."""
+        count, options, end = len(rows), self.options, self.vocabulary.end
+        width = options.num_beams if temperature == 0 else options.best_of
+        limit = min(self.vocabulary.context // 2, self.vocabulary.context - begin)
+        filters = self._filters(begin)
+        if temperature == 0 and width > 1:
+            generated = beam_search(
+                rows,
+                num_beams=width,
+                max_new_tokens=limit,
+                stop_ids=(end,),
+                pad_id=end,
+                length_penalty=0.0,
+                patience=options.patience,
+                num_return_sequences=width,
+                filters=[*filters, lambda _, logits: logits.log_softmax(-1)],
+            )
+            scores = generated.scores
+        else:
+            choose: TokenChooser = greedy
+            if temperature > 0:
+                rows.pick(torch.arange(count, device=rows.ids.device).repeat_interleave(width))
+                draw = Multinomial(len(rows), options.seed)
+                choose = lambda logits: draw(logits / temperature)  # noqa: E731
+            stop = StoppingCriteria(len(rows), ids=(end,), device=rows.ids.device)
+            generated = Decoding(
+                rows, max_new_tokens=limit, stop=stop, pad_id=end, filters=filters, choose=choose, scores=True
+            ).run()
+            scores = None if generated.filtered_logprobs is None else generated.filtered_logprobs.sum(-1)
+        assert scores is not None  # both methods were asked for them
+        pairs = [
+            (_before(row, end), score) for row, score in zip(generated.new_ids.tolist(), scores.tolist(), strict=True)
+        ]
+        each = len(pairs) // count
+        finite = [[pair for pair in pairs[i * each : (i + 1) * each] if pair[1] > -torch.inf] for i in range(count)]
+        return [hypotheses or [((), 0.0)] for hypotheses in finite]
+
+    def _filters(self, begin: int) -> list[Filter]:
+        """Logit filters: nothing that is not spoken, no empty transcript, timestamps by their rules, fusion."""
+        options, vocabulary = self.options, self.vocabulary
+        filters: list[Filter] = []
+        if options.language_model is not None and options.alpha:
+            tokens = self.model.tokenizer.convert_ids_to_tokens(list(range(self.model.network.target_vocabulary)))
+            scorer = NgramScorer(options.language_model, tokens, [vocabulary.end])
+            filters.append(shallow_fusion(scorer, options.alpha, prompt_length=begin))
+        filters.append(suppress(self._blank, at=begin))
+        filters.append(suppress(self._suppressed))
+        if options.timestamps:
+            steps = self.model.generation_config.get("max_initial_timestamp_index", 50)
+            filters.append(TimestampRules(vocabulary, begin, steps if isinstance(steps, int) else None))
+        return filters
+
+    @cached_property
+    def _blank(self) -> list[int]:
+        """A transcript does not begin with a space alone, nor with its end."""
+        space: list[int] = self.model.tokenizer(" ", add_special_tokens=False)["input_ids"]
+        return [*space, self.vocabulary.end]
+
+    @cached_property
+    def _suppressed(self) -> list[int]:
+        """Suppressed tokens: those of generation_config.json, or marks of writing; and special tokens."""
+        vocabulary, tokenizer = self.vocabulary, self.model.tokenizer
+        ids = set(generation_defaults(self.model).token_ids("suppress_tokens"))
+        if not ids:
+            ids = {tokenizer(prefix, add_special_tokens=False)["input_ids"][0] for prefix in (" -", " '")}
+            for mark in [*MARKS, *MARK_GROUPS]:
+                for spelled in (mark, " " + mark):
+                    tokens = tokenizer(spelled, add_special_tokens=False)["input_ids"]
+                    if len(tokens) == 1 or mark in "♩♪♫♬♭♮♯":
+                        ids.add(tokens[0])
+        special = range(vocabulary.end + 1, vocabulary.first_timestamp - 1)
+        return sorted(ids | set(special))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without timestamps and special tokens."""
+        decoded: str = self.model.tokenizer.decode([token for token in tokens if token < self.vocabulary.end])
+        return decoded
+
+
+def compression_ratio(text: str) -> float:
+    """Bytes of a text / bytes after compression (gzip's method): high where it repeats itself."""
+    data = text.encode("utf-8", "surrogatepass")
+    return len(data) / len(zlib.compress(data))
+
+
+def _before(row: list[int], end: int) -> tuple[int, ...]:
+    """The tokens before the end token."""
+    return tuple(row[: row.index(end)] if end in row else row)

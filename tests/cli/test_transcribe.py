@@ -1,0 +1,91 @@
+"""`glassformer transcribe`: lines as they come, files of each format, folders, standard input, and mistakes."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from glassformer.audio import read_audio
+from tests.cli.conftest import Command
+
+
+@pytest.fixture
+def tiny(whisper: Callable[[str], Path]) -> Path:
+    return whisper("tiny")
+
+
+def test_lines_with_their_times(command: Command, tiny: Path, kennedy: Path) -> None:
+    done = command("transcribe", tiny, kennedy, "--beams", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[00:00.00 → 00:07.74] And so my fellow Americans ask not what your country can do for you",
+        "[00:07.74 → 00:10.74] ask what you can do for your country",
+    ]
+
+
+def test_a_folder_to_files_and_again(command: Command, tiny: Path, kennedy: Path, tmp_path: Path) -> None:
+    talks, out = tmp_path / "talks", tmp_path / "out"
+    talks.mkdir()
+    shutil.copy(kennedy, talks / "a.flac")
+    (talks / "b.wav").write_text("no sound")
+    (talks / "notes.txt").write_text("not even called one")
+    arguments = ("transcribe", tiny, talks, "--output", out, "--format", "srt", "--format", "json", "--beams", 1)
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert "b.wav is not readable audio" in done.stderr and "1 of 2 recordings could not be transcribed" in done.stderr
+    assert sorted(path.name for path in out.iterdir()) == ["a.json", "a.srt"]
+    assert (out / "a.srt").read_text("utf-8").startswith("1\n00:00:00,000 --> 00:00:07,740\nAnd so my fellow")
+    (talks / "b.wav").unlink()
+    before = (out / "a.srt").stat().st_mtime_ns
+    done = command(*arguments)
+    assert done.returncode == 0 and "finished before" in done.stderr
+    assert (out / "a.srt").stat().st_mtime_ns == before
+
+
+def test_json_with_words(command: Command, tiny: Path, kennedy: Path) -> None:
+    done = command("transcribe", tiny, kennedy, "--json", "--words", "--beams", 1)
+    document = json.loads(done.stdout)
+    assert document["duration"] == 11.0
+    assert [word["word"] for word in document["segments"][0]["words"]][:3] == [" And", " so", " my"]
+
+
+def test_standard_input(command: Command, tiny: Path, kennedy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = (read_audio(kennedy, 16_000)[: 5 * 16_000] * 32767).astype("<i2").tobytes()
+    stream = io.BufferedReader(io.BytesIO(samples + b"\x00"))  # a microphone that stops in the middle of a sample
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+    done = command("transcribe", tiny, "-", "--follow", "--beams", 1)
+    assert done.returncode == 0, done.stderr
+    assert "fellow Americans" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-"], "--follow transcribes standard input"),
+        (["a.wav", "--follow"], "--follow transcribes standard input"),
+        (["a.wav", "--format", "pdf"], "--format is 'pdf'; allowed: txt, srt, vtt, tsv, json"),
+        (["a.wav", "--format", "srt", "--format", "vtt"], "add --output FOLDER"),
+        (["a.wav", "--json", "--format", "srt"], "leave one of them out"),
+        (["a.wav", "--alpha", "1"], "add --lm FILE"),
+        (["a.wav", "--lm", "none.arpa"], "none.arpa"),
+        (["nowhere.wav"], "nowhere.wav"),
+        (["."], "holds no audio or video file"),
+    ],
+)
+def test_mistakes(
+    command: Command, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros(3))
+    done = command("transcribe", tiny, *arguments)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr

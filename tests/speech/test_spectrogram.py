@@ -1,0 +1,40 @@
+"""The spectrogram of a long recording is that of all of it at once, however it is cut into blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.audio.features import LogMel
+from glassformer.speech.spectrogram import Spectrogram
+from tests.audio.sounds import speech_like
+
+
+@pytest.mark.parametrize("block", [1_600, 7_919, 480_000, 10**9])
+def test_blocks_change_nothing(block: int) -> None:
+    samples = speech_like(65.3)
+    extractor = LogMel()
+    blocks = [samples[at : at + block] for at in range(0, len(samples), block)]
+    ours = Spectrogram(extractor, blocks)
+    padded = torch.nn.functional.pad(torch.from_numpy(samples), (0, 480_000))
+    around = torch.nn.functional.pad(padded[None, None], (200, 200), mode="reflect")[0]
+    expected = extractor.log_power(around)[0]
+    assert (ours.frames, ours.duration) == (6_530, pytest.approx(65.3))
+    torch.testing.assert_close(ours.logs[:, : ours.frames], expected[:, : ours.frames], atol=1e-4, rtol=1e-4)
+    assert float(ours.peak) == pytest.approx(float(expected.amax()), abs=1e-4)
+
+
+def test_a_window_is_padded_with_zeros() -> None:
+    spectrogram = Spectrogram(LogMel(), [speech_like(31.0)])
+    last = spectrogram.window(3_000, 6_000)
+    assert last.shape == (80, 3_000)
+    assert last[:, :100].abs().sum() > 0
+    assert not last[:, 100:].any()
+
+
+@pytest.mark.parametrize("samples", [1, 150, 400])
+def test_less_than_a_frame(samples: int) -> None:
+    spectrogram = Spectrogram(LogMel(), [np.ones(samples, np.float32)])
+    assert spectrogram.frames == samples // 160
+    assert spectrogram.window(0, spectrogram.frames).isfinite().all() if spectrogram.frames else True
