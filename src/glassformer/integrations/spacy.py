@@ -21,11 +21,11 @@ from glassformer.model import Model
 
 
 @Language.factory("glassformer", default_config={"model": "sentence-transformers/all-MiniLM-L6-v2"})
-def make_embedder(nlp: Language, name: str, model: str) -> Embedder:
-    return Embedder(loaded(model, "feature-extraction"))
+def make_embedder(nlp: Language, name: str, model: str) -> SpacyEmbedder:
+    return SpacyEmbedder(loaded(model, "feature-extraction"))
 
 
-class Embedder:
+class SpacyEmbedder:
     """Sets `doc.vector`, and the vectors of its spans when they are asked for."""
 
     def __init__(self, model: Model) -> None:
