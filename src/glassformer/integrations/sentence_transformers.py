@@ -4,8 +4,8 @@
 
     KeyBERT(GlassformerSentenceTransformer("all-MiniLM-L6-v2"))
 
-For libraries that ask for that type, such as KeyBERT, BERTopic, mteb and its evaluators. It encodes and compares; what
-trains the library's own modules, such as SetFit, has none to train here.
+For libraries that ask for that type: KeyBERT, BERTopic, mteb and evaluators call `encode`; those that train
+it, such as SetFit and the library's own trainer, call `forward`, which has gradients of the model's weights.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
 from glassformer.integrations import loaded
 from glassformer.model import Model
 
@@ -33,7 +35,15 @@ class _Body(nn.Module):
     preprocess = tokenize
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
-        raise NotImplementedError("vectors are made by encode(…); there is nothing to train here")
+        """Vectors with gradients, as sentence-transformers' losses take them. `input_ids` [N, T] → [N, D]"""
+        mask, pooling = features["attention_mask"], self.model.pooling
+        if not isinstance(pooling, PoolingSettings):
+            pooling = read_pooling_settings(pooling, self.model.network.POOLING)
+        inputs = {name: features[name] for name in ("input_ids", "token_type_ids") if name in features}
+        states = self.model(**inputs, attention_mask=mask).last_hidden_state
+        rows = zip(states, mask.bool(), strict=True)
+        vectors = torch.cat([pooling.pool(row[keep][None]) for row, keep in rows])
+        return {**features, "token_embeddings": states, "sentence_embedding": vectors}
 
     def get_sentence_embedding_dimension(self) -> int:
         return self.model.get_sentence_embedding_dimension()
@@ -54,6 +64,8 @@ class GlassformerSentenceTransformer(SentenceTransformer):
         texts = given.pop("inputs", sentences)
         for name in ("device", "pool", "chunk_size", "task", "processing_kwargs", "prompt_type", "task_metadata"):
             given.pop(name, None)
+        if given.get("precision") is None:  # as evaluators say it
+            given.pop("precision", None)
         return self._encoder[0].encode(texts, **given)
 
     def encode_query(self, sentences: Any, **options: Any) -> Any:
