@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import glassformer
-from glassformer import Model, UnsupportedError, load
+from glassformer import ConfigError, Model, UnsupportedError, load
 from glassformer.engine.pooling import PoolingSettings
 from glassformer.models import FAMILIES
 from tests.e2e.tiny_models import make_folder
@@ -102,3 +103,9 @@ def test_pooling_settings_are_read_with_the_model(bert: Path, tmp_path: Path) ->
     model = load(folder)
     assert model.pooling == PoolingSettings(poolings=("cls",), normalise=True)
     assert np.linalg.norm(model.encode(TEXT)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("config", [None, [], "bert"])
+def test_a_config_is_a_mapping(config: Any) -> None:
+    with pytest.raises(ConfigError, match="give a dict"):
+        Model.from_config(config)

@@ -28,7 +28,12 @@ def test_masked_language_modelling(tmp_path: Path) -> None:
     chosen = batch["labels"] != -100
     assert torch.equal(batch["labels"][chosen], ids[chosen]) and torch.equal(batch["input_ids"][~chosen], ids[~chosen])
     assert not torch.isin(ids[chosen], torch.tensor(tokenizer.all_special_ids)).any()
-    assert int(chosen[0].sum()) == 300
+    counts = [int((collate(rows)["labels"][0] != -100).sum()) for _ in range(20)]
+    assert all(220 < count < 380 for count in counts) and len(set(counts)) > 5  # each of 1,000 tokens by itself
+    for rate, share in ((0, 0.0), (1, 1.0)):
+        labels = DataCollatorForLanguageModeling(tokenizer, mlm_probability=rate)(rows)["labels"]
+        eligible = ~torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
+        assert float((labels[eligible] != -100).float().mean()) == share
     masked = (batch["input_ids"][chosen] == tokenizer.mask_token_id).float().mean()
     assert 0.7 < float(masked) < 0.9
 
@@ -39,6 +44,6 @@ def test_masked_language_modelling(tmp_path: Path) -> None:
     for nothing in (None, [], "text", [3]):
         with pytest.raises(DataError, match="must be a list of examples"):
             collate(nothing)
-    for wrong in (0, 1.5, "x"):
-        with pytest.raises(ConfigError, match=r"must be (between 0 and 1|a number)"):
+    for wrong in (-0.1, 1.5, "x", True):
+        with pytest.raises(ConfigError, match=r"must be a number from 0 to 1"):
             DataCollatorForLanguageModeling(tokenizer, mlm_probability=wrong)

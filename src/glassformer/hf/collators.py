@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import safe_repr
-from glassformer.tasks.masked import NO_WORD, Masking
+from glassformer.tasks.masked import Masking
 from glassformer.text.encoding import Encoding
 from glassformer.text.tokenizer import Tokenizer
 
@@ -124,8 +124,9 @@ class DataCollatorForSeq2Seq(DataCollatorWithPadding):
 class DataCollatorForLanguageModeling(DataCollatorWithPadding):
     """Pad examples, and mask tokens for masked language modelling (`tasks.masked.Masking`).
 
-    mlm: False = causal: the labels are the ids, without padding · mlm_probability: how many tokens are chosen
-    Raises: ConfigError: the tokenizer has no mask token, or the probability is not between 0 and 1.
+    mlm: False = causal: the labels are the ids, without padding
+    mlm_probability: that a token is chosen, each by itself; `tasks.masked` chooses a share of each text
+    Raises: ConfigError: the tokenizer has no mask token, or the probability is no number from 0 to 1.
     """
 
     mlm: bool = True
@@ -134,9 +135,10 @@ class DataCollatorForLanguageModeling(DataCollatorWithPadding):
     def __post_init__(self) -> None:
         if self.mlm and self.tokenizer.mask_token_id is None:
             raise ConfigError("the tokenizer has no mask token; mlm=False makes examples for causal language modelling")
-        if isinstance(self.mlm_probability, bool) or not isinstance(self.mlm_probability, (int, float)):
-            raise ConfigError(f"mlm_probability is {safe_repr(self.mlm_probability)}; it must be a number from 0 to 1")
-        self._masking = Masking.of(self.tokenizer, self.mlm_probability) if self.mlm else None
+        rate = self.mlm_probability
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate <= 1:
+            raise ConfigError(f"mlm_probability is {safe_repr(rate)}; it must be a number from 0 to 1")
+        self._masking = Masking.of(self.tokenizer) if self.mlm else None
 
     def __call__(self, features: Any) -> Encoding:
         """Examples, or lists of ids."""
@@ -149,8 +151,11 @@ class DataCollatorForLanguageModeling(DataCollatorWithPadding):
         if self._masking is None:
             return ids if pad is None else ids.masked_fill(ids == pad, IGNORED)
         draw = np.random.default_rng(int(torch.randint(2**62, ())))  # as torch.manual_seed says
-        words = torch.arange(ids.shape[1]).expand_as(ids).masked_fill(special.bool(), NO_WORD)  # each token is one
-        rows = [self._masking(row, draw, word) for row, word in zip(ids.numpy(), words.numpy(), strict=True)]
+        spared = special.numpy().astype(bool) | np.isin(ids.numpy(), self._masking.special)
+        chosen = (draw.random(ids.shape) < self.mlm_probability) & ~spared
+        rows = [
+            self._masking.hide(row, *places.nonzero(), draw) for row, places in zip(ids.numpy(), chosen, strict=True)
+        ]
         read, labels = (torch.from_numpy(np.stack(side)) for side in zip(*rows, strict=True))
         batch["input_ids"] = read
         return labels

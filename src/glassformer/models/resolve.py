@@ -19,8 +19,10 @@ def find_family(config: Mapping[str, Any], folder: Path | None) -> Family:
     """The family of a config, by its `model_type`.
 
     Args: folder: where the config was read, for messages.
-    Raises: UnsupportedError: no `model_type`, or one that is not known.
+    Raises: UnsupportedError: no `model_type`, or one that is not known. ConfigError: not a mapping.
     """
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"the config is {safe_repr(config)}; give a dict, such as the content of a config.json")
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         where = f"{folder / 'config.json'}: " if folder else ""

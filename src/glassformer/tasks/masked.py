@@ -96,7 +96,10 @@ class Masking:
         units = np.where(np.isin(ids, self.special), NO_WORD, np.arange(len(ids)) if words is None else words)
         choices = np.unique(units[units != NO_WORD])
         chosen = draw.choice(choices, sample_count(len(choices), self.rate, draw), replace=False)
-        places = np.flatnonzero(np.isin(units, chosen))
+        return self.hide(ids, np.flatnonzero(np.isin(units, chosen)), draw)
+
+    def hide(self, ids: np.ndarray, places: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """The same for tokens that were chosen already. Args: places: their indices"""
         fate = draw.random(len(places))
         read, masked_labels = np.array(ids), np.full(len(ids), IGNORE_INDEX, dtype=np.int64)
         masked_labels[places] = ids[places]
