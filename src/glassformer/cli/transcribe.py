@@ -34,7 +34,7 @@ SEARCH = "Decoding"
 Sounds = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE…", help="Audio or video files, or folders of them; - reads 16 kHz PCM from standard input."
+        metavar="FILE", help="Audio or video files, or folders of them; - reads 16 kHz PCM from standard input."
     ),
 ]
 
@@ -69,8 +69,8 @@ class SpeechOptions(Options):
     initial_prompt: str | None = option(None, "Text before the first window: names, style.", panel=SEARCH)
     condition: bool = option(
         True,
-        "Condition each window on the text before it.",
-        "--condition-on-previous-text/--no-condition-on-previous-text",
+        "Condition each window on the text before it, or not.",
+        "--previous-text/--no-previous-text",
         panel=SEARCH,
     )
     lm: Path | None = option(None, "N-gram language model (.arpa, .ngram) for shallow fusion.", panel=BEAM_SEARCH)
