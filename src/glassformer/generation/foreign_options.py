@@ -35,9 +35,9 @@ INSTEAD = {  # options of other libraries, or of old versions → what to use he
     "eta_cutoff": "min_p cuts by a share of the best token's probability",
     "top_h": "top_p or typical_p",
     "dola_layers": "contrastive search: penalty_alpha=0.6, top_k=4",
-    "prompt_ids": "a transcript that goes on from an earlier text is not supported; leave it out",
-    "return_timestamps": "a transcript here has no timestamps; leave it out",
-    "return_token_timestamps": "a transcript here has no timestamps; leave it out",
+    "prompt_ids": "model.transcribe(sound, initial_prompt=text) goes on from an earlier text",
+    "return_timestamps": "model.transcribe(sound).segments have timestamps",
+    "return_token_timestamps": "model.transcribe(sound, word_timestamps=True).words have timestamps",
 }
 
 
