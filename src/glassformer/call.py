@@ -11,7 +11,7 @@ for by flags. Either a tape is given or a flag, not both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
-from glassformer.edge import ModelInputs
+from glassformer.edge import ModelInputs, read_call
 from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.files import safe_repr
 from glassformer.models import Network
@@ -194,3 +194,24 @@ def decoder_inputs(network: Network, labels: Tensor, config: Mapping[str, Any]) 
         raise DataError(f"labels is {safe_repr(labels)}; it must be int64 of shape [B, T]: the ids of the answers")
     pad = config.get("pad_token_id")
     return network.decoder_inputs(labels, config.get("decoder_start_token_id"), 0 if pad is None else pad)
+
+
+def encoder_of(network: Network, family: str) -> Callable[..., Output]:
+    """The encoder of an encoder-decoder, called by itself: `input_ids` [B, T], or features → `last_hidden_state`.
+
+    Raises: UnsupportedError: the network has no encoder of its own.
+    """
+    if not isinstance(network, EncoderDecoder):
+        raise UnsupportedError(f"a {family!r} model has no encoder beside a decoder; call the model itself")
+
+    def encode(input_ids: Any = None, attention_mask: Tensor | None = None, **inputs: Any) -> Output:
+        first = network.READS[0]
+        given = {first: input_ids, "attention_mask": attention_mask, **inputs}
+        rows = len(given[first]) if isinstance(given[first], Tensor) else 1
+        # The decoder's ids are not read; the check of a call asks for them.
+        batch, flow = read_call(
+            network, family, {**given, "decoder_input_ids": torch.zeros(rows, 1).long()}, cache=None, tape=None
+        )
+        return Output(last_hidden_state=network.memory(batch, flow).states)
+
+    return encode

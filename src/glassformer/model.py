@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import torch
 from torch import Tensor
 
-from glassformer.call import CallInputs, CallOptions, complete_inputs, decoder_inputs, take_labels
+from glassformer.call import CallInputs, CallOptions, complete_inputs, decoder_inputs, encoder_of, take_labels
 from glassformer.compression.adapters import check_not_adapted
 from glassformer.core.cache import KeyValueCache
 from glassformer.core.flow import Output, Tape
@@ -309,12 +309,9 @@ class Model(SentenceEncoder):
             raise UnsupportedError(f"a {self.family.model_type!r} model has no decoder that reads labels")
         return decoder_inputs(self.network, labels, self.config)
 
-    def get_encoder(self) -> None:
-        """Refused: the encoder is not called by itself. Raises: UnsupportedError: always."""
-        raise UnsupportedError(
-            "the encoder is not called by itself: model(…).encoder_last_hidden_state is what it gives, and "
-            "load(…, task='feature-extraction') calls it with the decoder and no head"
-        )
+    def get_encoder(self) -> Callable[..., Output]:
+        """The encoder of an encoder-decoder, called by itself: model.get_encoder()(ids).last_hidden_state [B, S, D]"""
+        return encoder_of(self.network, self.family.model_type)
 
     def taps(self) -> list[str]:
         """The names of all activations that a Tape can record."""

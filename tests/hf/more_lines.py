@@ -765,4 +765,11 @@ m.encoder.layer[0].output.dense.register_forward_hook(lambda module, inputs, out
 m(torch.tensor([[5, 6]]))
 out = [list(x.shape) for x in seen]
 """,
+    AUTO
+    + """
+from glassformer.hf import AutoModelForSeq2SeqLM
+m = AutoModelForSeq2SeqLM.from_pretrained(T5)
+ids = torch.tensor([[4, 5, 6]])
+out = m.get_encoder()(ids, attention_mask=torch.ones_like(ids)).last_hidden_state.tolist()
+""",
 ]

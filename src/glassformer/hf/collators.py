@@ -154,7 +154,8 @@ class DataCollatorForLanguageModeling(DataCollatorWithPadding):
         spared = special.numpy().astype(bool) | np.isin(ids.numpy(), self._masking.special)
         chosen = (draw.random(ids.shape) < self.mlm_probability) & ~spared
         rows = [
-            self._masking.hide(row, *places.nonzero(), draw) for row, places in zip(ids.numpy(), chosen, strict=True)
+            self._masking.hide(row, np.flatnonzero(places), draw)
+            for row, places in zip(ids.numpy(), chosen, strict=True)
         ]
         read, labels = (torch.from_numpy(np.stack(side)) for side in zip(*rows, strict=True))
         batch["input_ids"] = read
