@@ -70,6 +70,23 @@ def test_an_answer_or_a_clear_error(calls: dict[str, Callable[[Any], Any]], clie
         assert given != "a megabyte" and str(error)
 
 
+def test_a_hundred_thousand_texts(minilm: Path, tmp_path: Path) -> None:
+    from shutil import copy
+
+    from transformers import BertConfig, BertModel
+
+    from glassformer.integrations.sentence_transformers import GlassformerSentenceTransformer
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    BertModel(BertConfig(**sizes)).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        copy(minilm / name, tmp_path)
+    body = GlassformerSentenceTransformer(tmp_path)
+    vectors = body.encode(["a", "b"] * 50_000)
+    assert vectors.shape == (100_000, 8)
+    np.testing.assert_allclose(vectors[-2:], body.encode(["a", "b"]), atol=1e-5)
+
+
 def test_threads_share_a_model(calls: dict[str, Callable[[Any], Any]]) -> None:
     texts = [[f"text {number}"] for number in range(12)]
     with ThreadPoolExecutor(4) as pool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ def test_lm_eval_gives_the_numbers_of_its_own_model(stories: Path, monkeypatch: 
     assert ours.generate_until(writing) == theirs.generate_until(writing)
 
 
-def test_spacy(minilm: Path, vectors: np.ndarray) -> None:
+def test_spacy(minilm: Path, vectors: np.ndarray, tmp_path: Path) -> None:
     import spacy
 
     import_module("glassformer.integrations.spacy")  # registers the component
@@ -150,7 +151,16 @@ def test_spacy(minilm: Path, vectors: np.ndarray) -> None:
     docs = list(nlp.pipe(TEXTS))
     np.testing.assert_allclose(docs[0].vector, vectors[0], atol=1e-6)
     assert docs[0].similarity(docs[2]) > docs[0].similarity(docs[1])
-    assert docs[1][1:3].vector.shape == vectors[0].shape
+    span = docs[1][1:3]
+    assert span.has_vector and span.vector.shape == vectors[0].shape
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # spaCy's own similarity warns that the vocabulary has no vectors
+        assert docs[0].similarity(docs[2]) == pytest.approx(vectors[0] @ vectors[2], abs=1e-5)
+        assert span.similarity(docs[1]) > span.similarity(docs[0])
+        assert docs[0].similarity(docs[0][0]) == 0.0  # a token has no vector
+    saved = tmp_path / "pipeline"
+    nlp.to_disk(saved)
+    np.testing.assert_allclose(spacy.load(saved)(TEXTS[0]).vector, vectors[0], atol=1e-6)
 
 
 def test_keybert_and_bertopic_take_a_sentence_transformer(minilm: Path, vectors: np.ndarray) -> None:
@@ -181,7 +191,8 @@ def test_datasets(minilm: Path) -> None:
     from datasets import Dataset
 
     model = glassformer.load(minilm)
-    rows = Dataset.from_dict({"text": TEXTS}).map(lambda batch: model.tokenizer(batch["text"]), batched=True)
-    assert rows[0]["input_ids"] == model.tokenizer(TEXTS[0])["input_ids"]
+    rows = Dataset.from_dict({"text": TEXTS})
+    rows = rows.map(lambda batch: model.tokenizer(batch["text"]), batched=True, num_proc=2)
+    assert rows["input_ids"][:] == model.tokenizer(TEXTS)["input_ids"]
     embedded = rows.map(lambda batch: {"vector": model.encode(batch["text"])}, batched=True)
     assert len(embedded[2]["vector"]) == 384

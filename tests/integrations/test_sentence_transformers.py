@@ -97,9 +97,72 @@ def test_setfit_trains_the_body(both: list[Any], tmp_path: Path) -> None:
     rows = Dataset.from_dict(
         {"text": ["so glad", "leave me alone", "what joy", "I hate it"] * 2, "label": [1, 0, 1, 0] * 2}
     )
-    options = TrainingArguments(
-        batch_size=4, max_steps=3, report_to="none", output_dir=str(tmp_path), save_strategy="no"
-    )
+    options = TrainingArguments(batch_size=4, max_steps=3, report_to="none", output_dir=str(tmp_path / "run"))
     Trainer(model=model, args=options, train_dataset=rows).train()
     assert model.predict(["what a joy", "I hate you"]) == ["joy", "anger"]
     assert np.abs(body.encode(["time flies"]) - before).max() > 1e-4  # encode sees the trained weights
+    model.save_pretrained(tmp_path / "saved")
+    assert SetFitModel.from_pretrained(tmp_path / "saved").predict(["what a joy", "I hate you"]) == ["joy", "anger"]
+
+
+def test_setfit_trains_a_differentiable_head(both: list[Any], tmp_path: Path) -> None:
+    from datasets import Dataset
+    from setfit import SetFitHead, SetFitModel, Trainer, TrainingArguments
+
+    model = SetFitModel(model_body=both[0], model_head=SetFitHead(in_features=384, out_features=2))
+    rows = Dataset.from_dict({"text": ["so glad", "I hate it"] * 2, "label": [1, 0] * 2})
+    options = TrainingArguments(
+        batch_size=4, max_steps=1, num_epochs=1, end_to_end=True, output_dir=str(tmp_path), report_to="none"
+    )
+    Trainer(model=model, args=options, train_dataset=rows).train()
+    assert model.predict(["so glad", "I hate it"]).tolist() == [1, 0]
+
+
+def test_features_are_those_of_the_library(both: list[Any]) -> None:
+    texts = ["time flies " * 400, "A Dog"]
+    for prompt in (None, "query: "):
+        ours, theirs = (model.preprocess(texts, prompt=prompt)["input_ids"] for model in both)
+        assert ours.shape == (2, both[1].max_seq_length)
+        torch.testing.assert_close(ours, theirs)
+    for model in both:
+        model.max_seq_length = 16
+    assert [model.preprocess(texts)["input_ids"].shape for model in both] == [(2, 16)] * 2
+    for method in ("encode", "encode_query", "encode_document"):
+        ours, theirs = (getattr(m, method)(texts, prompt="query: ", batch_size=2, device="cpu") for m in both)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_the_librarys_trainer_saves_and_takes_the_best(both: list[Any], tmp_path: Path) -> None:
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.evaluation import EmbeddingSimilarityEvaluator
+    from sentence_transformers.losses import MultipleNegativesRankingLoss
+
+    model = both[0]
+    options = SentenceTransformerTrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=2,
+        learning_rate=1e-3,
+        eval_strategy="steps",
+        eval_steps=1,
+        save_steps=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_pairs_pearson_cosine",
+        report_to="none",
+    )
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=options,
+        train_dataset=Dataset.from_dict({"anchor": FIRST, "positive": SECOND}),
+        loss=MultipleNegativesRankingLoss(model),
+        evaluator=EmbeddingSimilarityEvaluator(FIRST, SECOND, SCORES, name="pairs"),
+    )
+    trainer.train()
+    steps = {path.name: SentenceTransformer(str(path), device="cpu").encode(FIRST) for path in tmp_path.glob("check*")}
+    best = steps.pop(Path(trainer.state.best_model_checkpoint).name)
+    np.testing.assert_allclose(model.encode(FIRST), best, atol=1e-5)
+    assert all(np.abs(other - best).max() > 1e-4 for other in steps.values()) and len(steps) == 1

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.engine.pooling import PoolingSettings, read_pooling_settings
 from glassformer.integrations import loaded
@@ -29,18 +29,39 @@ class _Body(nn.Module):
         super().__init__()
         self.model = model
 
-    def tokenize(self, texts: list[str], **_: Any) -> dict[str, Any]:
-        return dict(self.model.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt"))
+    @property
+    def settings(self) -> PoolingSettings:
+        pooling = self.model.pooling
+        if isinstance(pooling, PoolingSettings):
+            return pooling
+        return read_pooling_settings(pooling, self.model.network.POOLING)  # says what is wrong with the folder
 
-    preprocess = tokenize
+    @property
+    def tokenizer(self) -> Any:
+        return self.model.tokenizer
+
+    @property
+    def max_seq_length(self) -> int | None:
+        return self.model.max_seq_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, limit: int | None) -> None:
+        self.model.max_seq_length = limit
+
+    def preprocess(self, texts: list[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
+        """Texts behind a prompt, cut to `max_seq_length` → features. Raises: UnsupportedError: as `encode`."""
+        before, lower = self.settings.prompt(prompt or ""), self.settings.lower_case
+        texts = [(before + text).lower() if lower else before + text for text in texts]
+        limit = self.max_seq_length
+        return dict(self.tokenizer(texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"))
+
+    tokenize = preprocess
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Vectors with gradients, as sentence-transformers' losses take them. `input_ids` [N, T] → [N, D]"""
-        mask, pooling = features["attention_mask"], self.model.pooling
-        if not isinstance(pooling, PoolingSettings):
-            pooling = read_pooling_settings(pooling, self.model.network.POOLING)
+        mask, pooling = features["attention_mask"], self.settings
         inputs = {name: features[name] for name in ("input_ids", "token_type_ids") if name in features}
-        states = self.model(**inputs, attention_mask=mask).last_hidden_state
+        states: Any = self.model(**inputs, attention_mask=mask).last_hidden_state
         rows = zip(states, mask.bool(), strict=True)
         vectors = torch.cat([pooling.pool(row[keep][None]) for row, keep in rows])
         return {**features, "token_embeddings": states, "sentence_embedding": vectors}
@@ -48,17 +69,35 @@ class _Body(nn.Module):
     def get_sentence_embedding_dimension(self) -> int:
         return self.model.get_sentence_embedding_dimension()
 
+    get_embedding_dimension = get_sentence_embedding_dimension  # its name since sentence-transformers 6
+
 
 class GlassformerSentenceTransformer(SentenceTransformer):
     """A model in the place of a SentenceTransformer."""
 
     def __init__(self, model: Model | str | Path, **options: Any) -> None:
         encoder = loaded(model, "feature-extraction", **options)
-        super().__init__(modules=[_Body(encoder)], device=str(encoder.device))
+        body = _Body(encoder)
+        super().__init__(
+            modules=[body],
+            device=str(encoder.device),
+            prompts=dict(body.settings.prompts),
+            default_prompt_name=body.settings.default_prompt,
+            similarity_fn_name=body.settings.similarity,
+        )
         self._encoder = [encoder]  # in a list, so that it is no second submodule
 
     def encode(self, sentences: Any = None, *positional: Any, **options: Any) -> Any:
         """As `Model.encode`; `batch_size`, `device` and the like have no effect."""
+        return self._encoded_by(self._encoder[0].encode, sentences, positional, options)
+
+    def encode_query(self, sentences: Any = None, *positional: Any, **options: Any) -> Any:
+        return self._encoded_by(self._encoder[0].encode_query, sentences, positional, options)
+
+    def encode_document(self, sentences: Any = None, *positional: Any, **options: Any) -> Any:
+        return self._encoded_by(self._encoder[0].encode_document, sentences, positional, options)
+
+    def _encoded_by(self, method: Any, sentences: Any, positional: tuple[Any, ...], options: dict[str, Any]) -> Any:
         names = ("prompt_name", "prompt", "batch_size", "show_progress_bar")
         given = dict(zip(names, positional, strict=False)) | options
         texts = given.pop("inputs", sentences)
@@ -66,13 +105,9 @@ class GlassformerSentenceTransformer(SentenceTransformer):
             given.pop(name, None)
         if given.get("precision") is None:  # as evaluators say it
             given.pop("precision", None)
-        return self._encoder[0].encode(texts, **given)
+        return method(texts, **given)
 
-    def encode_query(self, sentences: Any, **options: Any) -> Any:
-        return self._encoder[0].encode_query(sentences, **options)
-
-    def encode_document(self, sentences: Any, **options: Any) -> Any:
-        return self._encoder[0].encode_document(sentences, **options)
-
-    def similarity(self, a: Any, b: Any) -> Tensor:  # a property there
-        return self._encoder[0].similarity(a, b)
+    def save(self, path: str | None, *_: Any, **options: Any) -> None:
+        """A folder that both libraries load; always safetensors, without a model card. None = nothing, as there."""
+        if path is not None:
+            self._encoder[0].save_pretrained(path)

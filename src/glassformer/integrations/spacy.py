@@ -26,7 +26,10 @@ def make_embedder(nlp: Language, name: str, model: str) -> SpacyEmbedder:
 
 
 class SpacyEmbedder:
-    """Sets `doc.vector`, and the vectors of its spans when they are asked for."""
+    """Sets `doc.vector`, and the vectors of its spans when they are asked for.
+
+    Hooks stay in their process, as spaCy warns: docs from `nlp.pipe(…, n_process=2)` or `DocBin` go through again.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -38,9 +41,17 @@ class SpacyEmbedder:
         while docs := list(islice(stream, batch_size)):
             for doc, vector in zip(docs, self.model.encode([doc.text for doc in docs]), strict=True):
                 doc.user_hooks["vector"] = lambda _, vector=vector: vector
-                doc.user_hooks["has_vector"] = lambda _: True
                 doc.user_span_hooks["vector"] = self._of_span
+                for hooks in (doc.user_hooks, doc.user_span_hooks):
+                    hooks["has_vector"] = lambda _: True
+                    hooks["similarity"] = cosine_similarity
                 yield doc
 
     def _of_span(self, span: Any) -> Any:
         return self.model.encode(span.text)
+
+
+def cosine_similarity(one: Any, other: Any) -> float:
+    """Of the vectors of docs and spans, without the warning for a vocabulary that has none. 0 of what has no vector."""
+    norms = one.vector_norm * other.vector_norm
+    return float(one.vector @ other.vector / norms) if norms else 0.0
