@@ -97,6 +97,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "Journal": "EventLog",
         "journal_path": "event_log_path",
         "read_journal": "read_event_log",
+        **{name: f"runs.history.{name}" for name in ("RunHistory", "read_run", "read_runs")},
     },
     "studies.results": {"crossing": "crossing_point"},
     "training": {"Options": "TrainingOptions"},

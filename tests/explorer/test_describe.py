@@ -62,6 +62,23 @@ def test_two_stacks_have_source_and_target(models: dict[str, Model]) -> None:
     assert set(result["streams"]) == {"source", "target"}
 
 
+@pytest.mark.parametrize(
+    ("name", "texts", "view", "map"),
+    [
+        ("bert", ("time", "flies"), "model", "self"),
+        ("gpt2", ("time flies like",), "generate", "self"),
+        ("gpt2", ("time", "flies"), "model", "self"),
+        ("transformer", ("time flies",), "model", "cross"),
+    ],
+)
+def test_a_decoder_opens_with_its_text_and_two_stacks_with_their_cross_attention(
+    models: dict[str, Model], name: str, texts: tuple[str, ...], view: str, map: str
+) -> None:
+    opening = describe(models[name].inspect(*texts), model_facts(models[name]), texts)["opening"]
+    assert (opening["view"], opening["map"] or map) == (view, map)
+    assert opening["sentence"].startswith("In layer ") or opening["map"] is None
+
+
 def test_every_field_of_the_contract_is_there(models: dict[str, Model]) -> None:
     """The interfaces of web/src/core/types.ts, read as text."""
     file = Path(__file__).parents[2] / "web" / "src" / "core" / "types.ts"
@@ -70,6 +87,7 @@ def test_every_field_of_the_contract_is_there(models: dict[str, Model]) -> None:
     result = describe(models["bert"].inspect("time"), model_facts(models["bert"]), ("time",))
     for name, example in (
         ("Session", result),
+        ("Opening", result["opening"]),
         ("AttentionMap", result["maps"][0]),
         ("Token", result["streams"]["text"][0]),
     ):

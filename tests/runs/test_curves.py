@@ -11,7 +11,8 @@ import pytest
 from glassformer import DataError
 from glassformer.runs.charts import charts, number, ticks, value_range
 from glassformer.runs.curves import curves_page, write_page
-from glassformer.runs.event_log import EventLog, event_log_path, read_run
+from glassformer.runs.event_log import EventLog, event_log_path
+from glassformer.runs.history import read_run
 from tests.training.a_run import write_run
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'"

@@ -17,7 +17,8 @@ import torch
 
 from glassformer import DataError
 from glassformer.runs.charts import charts, downsample
-from glassformer.runs.event_log import EventLog, event_log_path, read_event_log, read_run, read_runs
+from glassformer.runs.event_log import EventLog, event_log_path, read_event_log
+from glassformer.runs.history import read_run, read_runs
 from tests.training.a_run import write_run
 
 
@@ -276,6 +277,7 @@ def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ('{"event": "step", "step": 1e400}', "line 1"),
+        ('{"event": "checkpoint", "step": 99999999999999999999}', "line 1 is no checkpoint of a run: its step is too"),
         ('{"event": "step"}', "line 1 is no step of a run: 'step'"),
         ('{"event": "step", "step": 1, "loss": [2]}', "line 1 is no step of a run"),
         ('{"event": "validation", "step": 1, "figures": 3}', "line 1 is no validation of a run"),

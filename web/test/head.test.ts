@@ -16,6 +16,7 @@ const session: Session = {
   id: "s", texts: ["a", "b"], text_hash: "t", fields: ["text"], nbytes: 0, seconds: 0, command: "look",
   model: { name: "m", family: "bert", task: "encode", revision: "r", dtype: "float32", parameters: 1, max_tokens: null, modality: null, can_generate: false, is_encoder_decoder: false },
   streams: { text: tokens },
+  opening: { view: "model", map: null, layer: 0, head: 0, sentence: "" },
   maps: [{ name: "self", title: "self-attention", layers: 2, heads: 3, kv_heads: 3, head_width: 1, queries: "text", keys: "text", causal: false, windows: [], rotary_bases: [], biased: false }],
 };
 const T = tokens.length;

@@ -14,6 +14,7 @@ const session: Session = {
   maps: [
     { name: "self", title: "self-attention", layers: 2, heads: 2, kv_heads: 1, head_width: 1, queries: "text", keys: "text", causal: true, windows: [], rotary_bases: [], biased: false },
   ],
+  opening: { view: "model", map: null, layer: 0, head: 0, sentence: "" },
   exact_layers: { self: [0] },
 };
 

@@ -13,6 +13,7 @@ const input = (changes: Partial<SceneInput>): SceneInput => ({
   exact: (row, column) => (row === 2 ? column / 10 : undefined),
   pinned: null,
   share: (p) => p,
+  dark: true,
   ...changes,
 });
 
@@ -65,6 +66,6 @@ test("numbers in cells have as many digits as fit", () => {
 });
 
 test("ink on a cell is dark on bright colours and bright on dark ones", () => {
-  assert.equal(inkOn(0), "#ffffff");
-  assert.equal(inkOn(1), "#10131a");
+  assert.deepEqual([inkOn(0, true), inkOn(1, true)], ["#ffffff", "#10131a"]);
+  assert.deepEqual([inkOn(0, false), inkOn(1, false)], ["#10131a", "#ffffff"]);
 });

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from glassformer.runs.charts import CurveChart
-    from glassformer.runs.event_log import RunHistory
+    from glassformer.runs.history import RunHistory
 
 COLOURS = ("cyan", "yellow", "magenta", "green", "red", "blue")
 HEIGHT, MAX_WIDTH, MAX_SKIPPED_LINES = 12, 100, 5
@@ -51,7 +51,7 @@ def curves(
     [cyan]glassformer curves RUN_A RUN_B --html page.html[/]
     """
     from glassformer.runs.charts import charts
-    from glassformer.runs.event_log import read_runs
+    from glassformer.runs.history import read_runs
 
     histories = read_runs(runs)
     by_metric = {chart.name: chart for chart in charts(histories, 2_000)}

@@ -61,13 +61,13 @@ def errors(run: RunFolder, *, rows: RunRows, options: AnalysisOptions, json: Jso
         _serve(split, options)
 
 
-def page_path(html: Path) -> Path:
-    """The HTML file of the page: `html` itself, or `errors.html` in that folder, which is created."""
+def page_path(html: Path, name: str = "errors.html") -> Path:
+    """The HTML file of the page: `html` itself, or the name in that folder, which is created."""
 
     if html.suffix.lower() in (".html", ".htm"):
         return check_html_path(html)
     html.mkdir(parents=True, exist_ok=True)
-    return html / "errors.html"
+    return html / name
 
 
 def _write(part: EvaluatedSplit, path: Path, look: int) -> None:

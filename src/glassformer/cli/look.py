@@ -1,4 +1,7 @@
-"""`glassformer look MODEL TEXT [TEXT]`: the attention explorer, a web page for one forward pass or one generation."""
+"""`glassformer look MODEL TEXT [TEXT]`: the attention explorer, a web page for one forward pass or one generation.
+
+`glassformer look RUN` is the page of a training run: curves, report, errors, and the explorer on its best model.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from glassformer.cli.options import (
     LengthOptions,
     Loading,
     ModelName,
+    RunRows,
     SamplingOptions,
     Serving,
     Truncate,
@@ -25,6 +29,7 @@ from glassformer.cli.screen import byte_amount, notes, print_json, progress_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.pages import check_html_path
 from glassformer.progress import spinner
+from glassformer.runs.folder import CONFIG
 
 if TYPE_CHECKING:
     from glassformer.explorer import Look
@@ -62,8 +67,12 @@ class PageOptions(Serving):
 def look(
     model: ModelName,
     texts: Annotated[
-        list[str], typer.Argument(help="One text, or two as a text pair, in quotes; - reads standard input.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="One text, or two as a text pair, in quotes; - reads standard input. None: the page of a run folder."
+        ),
+    ] = None,
+    *,
     page: PageOptions,
     decoding: LengthOptions,
     sampling: SamplingOptions,
@@ -76,9 +85,17 @@ def look(
     Serves a web page on this machine until Ctrl-C, or writes it as one HTML file. With --view generate it shows text
     generation (40 tokens by default): the token distribution of each step, and what comes if you choose another token.
     The options for generation, sampling and beam search belong to that view.
+
+    Of a run folder, without a text, it shows the run: training curves, report, errors, and the attention of its best
+    model in the rows with the highest loss; it is evaluated first where it was not.
     """
     from glassformer.explorer.look import InitialView
 
+    if not texts and (Path(model) / CONFIG).is_file():
+        look_at_run(Path(model), page, json)
+        return
+    if not texts:
+        raise DataError("look takes one text or two, got none; give a text in quotes, or the folder of a run")
     if len(texts) > 2:
         raise DataError(f"look takes one text or two, got {len(texts)}; put each in quotes")
     exact_layers = page.exact_layers()
@@ -97,6 +114,42 @@ def look(
             write(explorer, page.html, layers=exact_layers, cap_bytes=round(page.cap_mb * 1e6), json=json)
         else:
             serve(explorer, port=page.port, browser=page.browser, json=json)
+
+
+def look_at_run(run: Path, options: PageOptions, json: bool) -> None:
+    """Serve the page of a run until Ctrl-C, or write it as an HTML file.
+
+    Raises: ConfigError: an option of the explorer's page, which goes with a text.
+    """
+    from glassformer.cli.errors import evaluated_rows, page_path
+    from glassformer.evaluation.error_analysis.errors import sort_by_loss
+    from glassformer.evaluation.error_analysis.served import ServedErrors, write_explorer_pages
+    from glassformer.evaluation.run_page import MAX_LINKED_ROWS, RunPage
+
+    for name in ("layers", "view", "layer", "head", "theme"):
+        if getattr(options, name) is not None:
+            raise ConfigError(
+                f"--{name} says how the explorer opens on a text; give a text, or leave it out for the run"
+            )
+    path = None if options.html is None else page_path(options.html, "run.html")
+    split = evaluated_rows(run, RunRows())
+    if path is None:
+        with ServedErrors(RunPage(split), split.run.model, options.port, name="run") as served:
+            if json:
+                print_json({"url": served.url, "port": served.port}, indent=None)
+            else:
+                served.show(options.browser)
+                typer.echo("Ctrl-C stops the server")
+            served.wait()
+        return
+    with progress_of("explorer pages") as bar:
+        rows = sort_by_loss(split.records)[:MAX_LINKED_ROWS]
+        pages = write_explorer_pages(split.run.model, rows, path.parent / f"{path.stem}-look", bar)
+    RunPage(split, pages=pages).save(path)
+    if json:
+        print_json({"out": str(path), "pages": sorted(pages.values())}, indent=None)
+    else:
+        typer.echo(f"saved in {path}, and beside it the explorer on {len(pages)} rows")
 
 
 def write(look: Look, html: Path, *, layers: list[int] | None, cap_bytes: int, json: bool) -> None:

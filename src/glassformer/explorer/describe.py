@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.inspect.opening import opening
 from glassformer.inspect.session import AttentionMap, Session
 from glassformer.pretrained import PretrainedModel
 from glassformer.weights.fingerprint import weights_fingerprint
@@ -91,10 +92,22 @@ def describe(session: Session, facts: ModelFacts, texts: Sequence[str], id: str 
         "fields": _fields(session, facts.modality),
         "streams": {name: [asdict(token) for token in tokens] for name, tokens in session.streams.items()},
         "maps": [_map(attention_map) for attention_map in session.maps.values()],
+        "opening": _opening(session, facts, texts),
         "nbytes": session.nbytes,
         "seconds": session.seconds,
         "command": command(facts, texts),
     }
+
+
+def _opening(session: Session, facts: ModelFacts, texts: Sequence[str]) -> dict[str, Any]:
+    """What the page opens with: a view, and the head with the clearest pattern; map None = none stands out.
+
+    A decoder opens with what it writes, unless two texts are to be looked at together.
+    """
+    writes = facts.can_generate and not facts.is_encoder_decoder and facts.modality is None and len(texts) == 1
+    best = opening(session)
+    head = {"map": None, "layer": 0, "head": 0, "sentence": ""} if best is None else asdict(best)
+    return {"view": "generate" if writes else "model", **head}
 
 
 def _fields(session: Session, modality: str | None) -> list[str]:

@@ -190,7 +190,7 @@ async def progress(run: SessionRun, describe: Callable[[], dict[str, Any]]) -> L
             yield {"done": reported[0], "of": reported[1]}
         await asyncio.sleep(POLL_SECONDS)
     try:
-        yield {"ready": describe()}
+        yield {"ready": await run_in_threadpool(describe)}
     except Exception as error:
         yield {"error": status_and_message(error)[1]}
 

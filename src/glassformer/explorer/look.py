@@ -165,7 +165,7 @@ class Look(PageServer):
 
     def page(self, *, layers: Sequence[int] | None = None, cap_bytes: int = CAP_BYTES) -> StandalonePage:
         """The standalone HTML page: with the exact numbers of `layers`, or of as many layers as stay below the cap."""
-        first, start = self.start.layer or 0, self.start.fragment
+        first, start = self.start.layer, self.start.fragment
         if self.start.view == "generate":
             stored, node = self._write()
             return generation_page(

@@ -16,6 +16,7 @@ import base64
 import hashlib
 import json
 import zlib
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -77,7 +78,7 @@ class StandalonePage:
         texts: as the user gave them.
         layers: layers whose exact numbers to embed, of every attention map, whatever their size; None = one after
             another, while their sum is at most `cap_bytes`.
-        first: the layer that it opens with; it is embedded before the others.
+        first: the layer that is embedded before the others; None = the one that the page opens with.
         start: the initial state, as a URL fragment.
         generated: a generation trace, and the node whose path is the session.
     Raises: DataError: no such layer. PageMissingError: this installation lacks the page's files.
@@ -91,7 +92,7 @@ class StandalonePage:
         *,
         layers: Sequence[int] | None = None,
         cap_bytes: int = CAP_BYTES,
-        first: int = 0,
+        first: int | None = None,
         start: str = "",
         generated: tuple[StoredTrace, int] | None = None,
     ) -> None:
@@ -104,7 +105,11 @@ class StandalonePage:
         self.texts = texts
         self.layers = None if layers is None else frozenset(layers)
         self.cap_bytes = cap_bytes
-        self.first = first
+        self._about = describe(self.session, self.facts, texts)
+        opening = self._about["opening"]
+        if generated is None:  # what was not written cannot be shown
+            opening["view"] = "model"
+        self.first = opening["layer"] if first is None else first
         self.start = start
         self.generated = generated
         self.exact_layers: dict[str, list[int]] = {}
@@ -172,13 +177,13 @@ class StandalonePage:
             size += len(frame)
             if self.layers is None and size > self.cap_bytes:
                 break
-            self.exact_layers[name].append(layer)
+            insort(self.exact_layers[name], layer)
             yield frame
         progress(steps, steps)
 
     def _description(self) -> dict[str, Any]:
-        description = describe(self.session, self.facts, self.texts)
-        description["exact_layers"] = {name: sorted(layers) for name, layers in self.exact_layers.items()}
+        description = dict(self._about)
+        description["exact_layers"] = self.exact_layers
         description["command"] = self._command()
         if self.start:
             description["start"] = self.start
@@ -199,7 +204,7 @@ def generation_page(
     *,
     layers: Sequence[int] | None = None,
     cap_bytes: int = CAP_BYTES,
-    first: int = 0,
+    first: int | None = None,
     start: str = "",
 ) -> StandalonePage:
     """The standalone page of a generation trace: its token tree, and a session over the path to a node.

@@ -56,11 +56,9 @@ def overview(
         exact: use every row instead of a sample.
     """
     T, S, device = len(heads[0].q), len(heads[0].k), heads[0].q.device
-    step, bin_rows = _sampling(T)
+    _, bin_rows = _sampling(T)
     bin_columns = -(-S // THUMBNAIL)
-    if exact:
-        step = 1
-    rows = (torch.arange(0, T, step, device=device) + step // 2).clamp(max=T - 1)
+    rows = (torch.arange(T) if exact else sampled_rows(T)).to(device)
     special = torch.tensor([token.special for token in keys], device=device)
     thumbnails = torch.zeros(len(heads), -(-T // bin_rows), -(-S // bin_columns), device=device)
     totals: dict[str, Tensor] = {}
@@ -83,6 +81,12 @@ def overview(
         stats=stats,
         summaries=[_summary(numbers, keys[0]) for numbers in by_head],
     )
+
+
+def sampled_rows(T: int) -> Tensor:
+    """The queries that an overview uses: all of them, of a long text a sample. [R]"""
+    step, _ = _sampling(T)
+    return (torch.arange(0, T, step) + step // 2).clamp(max=T - 1)
 
 
 def _sampling(T: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from glassformer.errors import DataError
@@ -38,6 +38,20 @@ def write_page(path: str | Path, html: str) -> Path:
     with disk_errors(path, DataError, "the page"), atomic_file(Path(path).resolve()) as stream:
         stream.write(html.encode("utf-8", "replace"))
     return Path(path)
+
+
+def shown_path(value: object) -> str:
+    """A path as a page shows it, without folders of this machine: `data/x.csv` below the working one, else `…/x.csv`.
+
+    Any other text stays as it is.
+    """
+    text = str(value)
+    path = next((path for kind in (Path, PureWindowsPath) if (path := kind(text)).is_absolute() and path.name), None)
+    if path is None:
+        return text
+    if isinstance(path, Path) and path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return f"…/{path.name}"
 
 
 def check_html_path(path: str | Path) -> Path:

@@ -11,13 +11,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from glassformer.runs.event_log import RunHistory
+from glassformer.runs.history import RunHistory
 
 SIZE = 1000  # width and height of a chart in its own coordinates, which are stretched to the page
 ROWS, COLUMNS = 5, 7
@@ -111,6 +110,12 @@ def number(x: float) -> str:
     return f"{x:.4g}" if abs(x) < 1000 else f"{x:,.0f}"
 
 
+def scores(metrics: Mapping[str, float], main: str | None = None) -> list[str]:
+    """Metrics as text: `f1_macro 0.41`; micro-averaged F1 only where it is `main`, or is not the accuracy too."""
+    same = metrics.get("f1_micro") == metrics.get("accuracy") and main != "f1_micro"
+    return [f"{name} {number(value)}" for name, value in metrics.items() if not (same and name == "f1_micro")]
+
+
 def clock(seconds: float) -> str:
     """A duration as text: `0:42`, `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
@@ -186,7 +191,7 @@ def _lines_of(run: RunHistory, name: str, *, raw: bool) -> Iterator[tuple[str, s
     if name in TITLES and len(steps) and np.isfinite(run.steps[name]).any():
         label = "training" if name == "loss" else TITLES[name].lower()
         if name not in SMOOTH or raw:
-            yield "raw", label, steps, run.steps[name]
+            yield "raw", label, *run.line(name)
         if name in SMOOTH:
             yield "smooth", f"{label}, smoothed", steps, run.smoothed(name)
     if name in run.validation:
@@ -197,12 +202,14 @@ def downsample(steps: np.ndarray, values: np.ndarray, points: int) -> tuple[np.n
     """At most `points` points of a line: its ends, and the minimum and maximum of each interval."""
     if len(steps) <= points:
         return steps, values
-    finite = np.where(np.isfinite(values), values, np.nan)
-    edges = np.linspace(1, len(steps) - 1, (points - 2) // 2 + 1).astype(int)
-    keep = {0, len(steps) - 1}
-    for start, stop in pairwise(edges):
-        interval = finite[start:stop]
-        if np.isfinite(interval).any():
-            keep |= {start + int(np.nanargmin(interval)), start + int(np.nanargmax(interval))}
-    chosen = np.array(sorted(keep))
-    return steps[chosen], values[chosen]
+    starts = np.linspace(1, len(steps) - 1, (points - 2) // 2 + 1).astype(int)[:-1]
+    inner = slice(1, len(steps) - 1)
+    finite = np.where(np.isfinite(values), values, np.nan)[inner]
+    chosen = [np.array([0, len(steps) - 1])]
+    for extreme in (np.fmin, np.fmax):
+        reached = extreme.reduceat(finite, starts - 1)
+        interval = np.searchsorted(starts, np.arange(len(steps))[inner], side="right") - 1
+        at = np.flatnonzero(finite == reached[interval])
+        chosen.append(1 + at[np.unique(interval[at], return_index=True)[1]])
+    points_at = np.unique(np.concatenate(chosen))
+    return steps[points_at], values[points_at]

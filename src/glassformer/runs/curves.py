@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from glassformer.pages import html_table, json_script, page, scroll_region
+from glassformer.pages import html_table, json_script, page, scroll_region, shown_path
 from glassformer.pages import write_page as write_html
 from glassformer.runs.charts import (
     MAX_CHECKPOINT_MARKS,
@@ -23,7 +23,8 @@ from glassformer.runs.charts import (
     clock,
     number,
 )
-from glassformer.runs.event_log import STEPS, RunHistory, read_runs
+from glassformer.runs.digest import STEPS
+from glassformer.runs.history import RunHistory, read_runs
 
 STATIC = Path(__file__).parent / "static"
 MAX_POINTS = 80_000  # of all lines together: below 2 MB
@@ -45,14 +46,29 @@ def write_page(folders: Sequence[str | Path] | str | Path, path: str | Path) -> 
 
 def curves_page(runs: Sequence[RunHistory]) -> str:
     """The HTML page of the training curves of runs."""
+    title = " · ".join(run.name for run in runs) if len(runs) <= MAX_NAMED_RUNS else f"{len(runs)} runs"
+    body = [
+        f"<main><h1>{escape(title)}</h1><p class='dim'>{escape(subtitle(runs))}</p>",
+        *curves_html(runs),
+        *(["<h2>Settings</h2>", settings] if (settings := settings_html(runs)) else []),
+        "</main>",
+    ]
+    return chart_page(title, body, script=curves_script())
+
+
+def curves_script() -> str:
+    """The script that brings the charts of `curves_html` to life."""
+    return (STATIC / "curves.js").read_text("utf-8")
+
+
+def curves_html(runs: Sequence[RunHistory]) -> Iterator[str]:
+    """The charts of runs, final metrics, steps that were not applied, validations; and the numbers for the script."""
     lines = sum(len(STEPS) + len(run.validation) for run in runs)
     points = max(min(MAX_POINTS_PER_LINE, MAX_POINTS // max(lines, 1)), MIN_POINTS_PER_LINE)
     all_charts = charts(runs, points)
     shown, left_out = all_charts[:MAX_CHARTS], all_charts[MAX_CHARTS:]
-    title = " · ".join(run.name for run in runs) if len(runs) <= MAX_NAMED_RUNS else f"{len(runs)} runs"
     last = max((run.last for run in runs), default=0)
-    body = [
-        f"<main><h1>{escape(title)}</h1><p class='dim'>{escape(_subtitle(runs))}</p>",
+    yield from (
         '<div class="bar" hidden><div class="runs" role="group" aria-label="Runs shown"></div>'
         '<span class="dim">Drag to zoom in; arrow keys go from step to step.</span>'
         '<span class="grow"></span><output></output>'
@@ -65,10 +81,8 @@ def curves_page(runs: Sequence[RunHistory]) -> str:
         "<h2>Figures</h2>" + scroll_region("figures", html_table(*metrics_table(runs))),
         *_skipped_steps_section(runs),
         *_validation_tables(runs),
-        *_settings_table(runs),
-        f"</main>{json_script('curves', _chart_data(shown, runs, last))}",
-    ]
-    return chart_page(title, body, script=(STATIC / "curves.js").read_text("utf-8"))
+        json_script("curves", _chart_data(shown, runs, last)),
+    )
 
 
 def chart_page(title: str, body: Iterable[str], *, style: str = "", script: str = "") -> str:
@@ -77,7 +91,7 @@ def chart_page(title: str, body: Iterable[str], *, style: str = "", script: str 
     return page(title, "\n".join(filter(None, body)), style=shared + style, script=script)
 
 
-def _subtitle(runs: Sequence[RunHistory]) -> str:
+def subtitle(runs: Sequence[RunHistory]) -> str:
     if len(runs) > MAX_NAMED_RUNS:
         return f"{sum(run.last for run in runs):,} steps in {clock(sum(run.seconds for run in runs))}"
     ends = ("" if run.ended else ", not at its end" for run in runs)
@@ -92,7 +106,7 @@ def _smoothing_note(runs: Sequence[RunHistory]) -> str:
 
 
 def _downsampling_note(runs: Sequence[RunHistory], points: int) -> str:
-    longest = max(len(run.steps["step"]) for run in runs)
+    longest = max((run.logged for run in runs), default=0)
     note = f" Of {longest:,} lines of the log, the minimum and maximum of each interval."
     return note if longest > points else ""
 
@@ -199,12 +213,12 @@ def _validation_tables(runs: Sequence[RunHistory]) -> Iterator[str]:
             yield f"<details><summary>Validations of {escape(run.name)} ({len(rows)})</summary>{table}</details>"
 
 
-def _settings_table(runs: Sequence[RunHistory]) -> Iterator[str]:
-    """A table of the settings of each run; those in which runs differ come first, in bold."""
+def settings_html(runs: Sequence[RunHistory]) -> str:
+    """Table of the settings of runs, empty where none is known; those in which runs differ come first, in bold."""
     flat = [dict(_flatten(run.options)) for run in runs]
     names = list(dict.fromkeys(name for options in flat for name in options))
     if not names:
-        return
+        return ""
     differ = {name for name in names if len({options.get(name) for options in flat}) > 1}
     marks = {True: "differs", False: "same"}
     rows = "".join(
@@ -215,7 +229,7 @@ def _settings_table(runs: Sequence[RunHistory]) -> Iterator[str]:
     )
     head = "".join(f'<th scope="col">{escape(x)}</th>' for x in ("setting", *(run.name for run in runs)))
     table = f'<table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    yield "<h2>Settings</h2>" + scroll_region("settings", table)
+    return scroll_region("settings", table)
 
 
 def _flatten(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -223,10 +237,15 @@ def _flatten(options: Mapping[str, Any], before: str = "") -> Iterator[tuple[str
         if isinstance(value, Mapping) and value:
             yield from _flatten(value, f"{before}{name}.")
         else:
-            yield (
-                f"{before}{name}",
-                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
-            )
+            value = _without_paths(value)
+            yield f"{before}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _without_paths(value: Any) -> Any:
+    """A setting whose paths name no folder of this machine."""
+    if isinstance(value, list):
+        return [_without_paths(x) for x in value]
+    return shown_path(value) if isinstance(value, str) else value
 
 
 # --------------------------------------------------------------------------------- numbers for the script

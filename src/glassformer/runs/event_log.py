@@ -8,7 +8,7 @@
 A line is written in one call, so a reader sees all of it or none, but for one that a kill has cut: readers skip it, and
 the next writer drops it. Numbers that are not finite are written as "nan", "inf", "-inf", which JSON does not have.
 
-    journal.jsonl ──read_event_log──> records ──read_run──> RunHistory, for pages, plots and costs
+    journal.jsonl ──read_event_log──> records      history.py: what they say of a run
 """
 
 from __future__ import annotations
@@ -17,23 +17,18 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, count
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-import numpy as np
+from typing import Any, BinaryIO
 
 from glassformer.deprecation import former_names
 from glassformer.errors import DataError
 from glassformer.files import error_reason, open_regular_file
 from glassformer.files.parsing import json_value
-from glassformer.runs.folder import no_run, stored_config
 
 NONFINITE = ("nan", "inf", "-inf")
-MAX_LINE_BYTES = 16 << 20
+MAX_LINE_BYTES, CHUNK_BYTES = 16 << 20, 1 << 20
 
 
 def event_log_path(folder: Path, rank: int = 0) -> Path:
@@ -135,11 +130,42 @@ def read_event_log(path: str | Path) -> Iterator[dict[str, Any]]:
     path = Path(path)
     stream, _ = open_regular_file(path, DataError)
     with stream:
-        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
-            if line.endswith(b"\n"):
-                yield _record(line, f"{path}: line {number}")
-            elif len(line) == MAX_LINE_BYTES:
-                raise DataError(f"{path}: line {number} is longer than {MAX_LINE_BYTES} bytes: this is no event log")
+        for _, record in read_lines(stream, 0, 0, path):
+            yield record if record["event"] == "begin" else parse_nonfinite(record)
+
+
+def read_lines(stream: BinaryIO, offset: int, line: int, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the complete lines of a log from an offset on, many at a time.
+
+    Args: line: number of the lines before it · path: for errors
+    Returns: the offset of the end of each line, and its record as it is written.
+    Raises: DataError: an invalid line, by its number.
+    """
+    stream.seek(offset)
+    rest = b""
+    while data := stream.read(CHUNK_BYTES):
+        whole, newline, rest = (rest + data).rpartition(b"\n")
+        if newline:
+            lines = whole.split(b"\n")
+            # The reader of the records may move the stream.
+            position = stream.tell()
+            for text, record in zip(lines, _records(lines, line, path), strict=True):
+                offset += len(text) + 1
+                yield offset, record
+            stream.seek(position)
+            line += len(lines)
+        if len(rest) >= MAX_LINE_BYTES:
+            raise DataError(f"{path}: line {line + 1} is longer than {MAX_LINE_BYTES} bytes: this is no event log")
+
+
+def _records(lines: list[bytes], before: int, path: Path) -> list[dict[str, Any]]:
+    """Parse lines: all at once where they are valid, else one by one, to name the one that is not."""
+    try:
+        records = json.loads(b"[" + b",".join(lines) + b"]")
+    except (ValueError, RecursionError):
+        records = []
+    valid = len(records) == len(lines) and all(type(x) is dict and type(x.get("event")) is str for x in records)
+    return records if valid else [_record(x, f"{path}: line {before + i}") for i, x in enumerate(lines, 1)]
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
@@ -149,150 +175,14 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
         raise DataError(f"{where} is invalid JSON, so the log is damaged: {problem}; delete that line") from None
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         raise DataError(f'{where} is no record of a log: an object with a text "event"; delete that line')
-    return record if record["event"] == "begin" else {name: _parse_nonfinite(value) for name, value in record.items()}
+    return record
 
 
-def _parse_nonfinite(value: Any) -> Any:
+def parse_nonfinite(value: Any) -> Any:
+    """A value of a log in which "nan", "inf" and "-inf" are numbers again."""
     if isinstance(value, dict):
-        return {name: _parse_nonfinite(x) for name, x in value.items()}
+        return {name: parse_nonfinite(x) for name, x in value.items()}
     return float(value) if value in NONFINITE else value
-
-
-STEPS = ("epoch", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "time")
-HALF_LIVES_PER_RUN = 60
-"""The half-life of smoothing is a 60th of the steps."""
-
-
-@dataclass(frozen=True)
-class RunHistory:
-    """The history of a run.
-
-    options: its effective configuration · steps: columns of the logged steps by name, `step` among them. [N]
-    validation: metric → steps and values · best: the step of the best validation
-    skipped: steps that were not applied · checkpoints: steps · ended: whether the log has its end
-    """
-
-    name: str
-    options: dict[str, Any]
-    steps: dict[str, np.ndarray]
-    validation: dict[str, tuple[np.ndarray, np.ndarray]]
-    best: int | None
-    skipped: list[dict[str, Any]]
-    checkpoints: list[int]
-    ended: bool
-
-    @property
-    def last(self) -> int:
-        """The last step; 0 before the first."""
-        return int(self.steps["step"][-1]) if len(self.steps["step"]) else 0
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens read."""
-        return int(np.nan_to_num(self.steps["tokens"])[-1]) if self.last else 0
-
-    @property
-    def seconds(self) -> float:
-        """Computing time: tokens divided by their speed, so that pauses between sessions do not count."""
-        tokens, speed = np.diff(self.steps["tokens"], prepend=0), self.steps["tokens_per_s"]
-        timed = speed > 0
-        return float((tokens[timed] / speed[timed]).sum())
-
-    @property
-    def half_life(self) -> float:
-        """Half-life of smoothing, in steps."""
-        return max(self.last / HALF_LIVES_PER_RUN, self._spacing)
-
-    @property
-    def _spacing(self) -> float:
-        """Steps between two logged steps."""
-        return self.last / max(len(self.steps["step"]), 1)
-
-    def smoothed(self, name: str) -> np.ndarray:
-        """A column of the steps, smoothed. [N]"""
-        average = ExponentialAverage(0.5 ** (self._spacing / (self.half_life or 1)))
-        return np.array([average.add(x) for x in self.steps[name].tolist()])
-
-    def best_metrics(self) -> dict[str, float]:
-        """The metrics of the best validation, or of the last one."""
-        metrics = {}
-        for name, (steps, values) in self.validation.items():
-            at = [i for i, step in enumerate(steps) if step == self.best] or [-1]
-            metrics[name] = float(values[at[-1]])
-        return metrics
-
-
-def read_run(folder: str | Path, name: str | None = None) -> RunHistory:
-    """Read the log of a run.
-
-    Args: folder: of a run, or a log in it · name: of the run, else that of the folder
-    Raises: DataError: there is no log, or it is damaged.
-    """
-    path = Path(folder) if Path(folder).is_file() else event_log_path(Path(folder))
-    if not path.is_file():
-        raise DataError(no_run(folder, f"holds no run: {path.name} is missing; give the folder that a training wrote"))
-    options: dict[str, Any] = {}
-    rows: dict[int, list[float]] = {}
-    validations: dict[int, tuple[Mapping[str, float], bool]] = {}
-    checkpoints: dict[int, None] = {}
-    skipped: list[dict[str, Any]] = []
-    event = ""
-    for number, record in enumerate(read_event_log(path), 1):
-        event = record["event"]
-        try:
-            match event:
-                case "begin":
-                    options = dict(record.get("options") or {})
-                case "step":
-                    step = int(record["step"])
-                    # After a rollback the log has steps twice: what the run went back over is dropped.
-                    for column in (rows, validations, checkpoints):
-                        while column and next(reversed(column)) >= step:
-                            column.popitem()
-                    rows[step] = [float(record.get(name, "nan")) for name in STEPS]
-                case "validation":
-                    validations[int(record["step"])] = dict(record["figures"]), bool(record.get("best"))
-                case "checkpoint" | "resumed":  # resuming truncates the event of the checkpoint itself
-                    checkpoints[int(record["step"])] = None
-                case "skipped":
-                    skipped.append({**record, "step": int(record["step"])})
-        except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: a step of 1e400
-            raise DataError(f"{path}: line {number} is no {event} of a run: {error}") from None
-    table = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(STEPS))
-    return RunHistory(
-        name=name or path.absolute().parent.name,
-        options=stored_config(path.parent) or options,
-        steps={"step": np.array(list(rows), np.int64), **{x: table[:, i] for i, x in enumerate(STEPS)}},
-        validation=_by_metric({step: metrics for step, (metrics, _) in validations.items()}),
-        best=next((step for step, (_, best) in reversed(validations.items()) if best), None),
-        skipped=skipped,
-        checkpoints=list(checkpoints),
-        ended=event == "end",
-    )
-
-
-def read_runs(folders: Sequence[str | Path]) -> list[RunHistory]:
-    """Read several runs, each under a name of its own.
-
-    Raises: DataError: a folder holds no run.
-    """
-    runs: dict[str, RunHistory] = {}
-    for folder in folders:
-        run = read_run(folder)
-        names = chain([run.name], (f"{run.name} ({number})" for number in count(2)))
-        name = next(name for name in names if name not in runs)
-        runs[name] = replace(run, name=name)
-    return list(runs.values())
-
-
-def _by_metric(validations: Mapping[int, Mapping[str, float]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Metric → its steps and values."""
-    columns: dict[str, dict[int, float]] = {}
-    for step, metrics in validations.items():
-        for name, value in metrics.items():
-            if isinstance(value, int | float):
-                columns.setdefault(str(name), {})[step] = float(value)
-    return {name: (np.array(list(x)), np.array(list(x.values()))) for name, x in columns.items()}
 
 
 class ExponentialAverage:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from glassformer.evaluation.compare.comparison import interval_range
-from glassformer.pages import html_table, scroll_region
+from glassformer.pages import html_table, scroll_region, shown_path
 from glassformer.runs.charts import COLOURS, SIZE, clock, y_axis
 from glassformer.runs.curves import chart_page
 from glassformer.studies.results import LearningCurve, StudyResults
@@ -58,7 +58,7 @@ def _runs_table(results: StudyResults) -> tuple[list[str], list[list[str]]]:
     rows = []
     for x in results.models:
         counts = (f"{count:,}" for count in (x.rows, x.steps, x.tokens))
-        rows.append([x.name, str(x.seed), *counts, clock(x.seconds), x.folder])
+        rows.append([x.name, str(x.seed), *counts, clock(x.seconds), shown_path(x.folder)])
     return ["training", "seed", "rows", "steps", "tokens read", "time", "folder"], rows
 
 

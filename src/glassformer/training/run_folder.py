@@ -6,7 +6,6 @@ journal.jsonl     event log, step by step            model/         the best mod
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
@@ -24,8 +23,10 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import error_reason, safe_repr
 from glassformer.files.atomic import atomic_file
+from glassformer.files.digest import file_sha256
 from glassformer.model import Model
 from glassformer.runs.config import TrainingOptions
+from glassformer.runs.digest import update_digest
 from glassformer.runs.event_log import EventLog, event_log_path
 from glassformer.runs.folder import CHECKPOINTS, MODEL, RunLock
 from glassformer.tasks.metrics.metric import greater_is_better
@@ -102,6 +103,7 @@ class RunFolder:
             try:
                 yield
             finally:
+                update_digest(self.event_log.path)
                 self.event_log = None
 
     def log_event(self, event: str, **values: Any) -> None:
@@ -114,6 +116,7 @@ class RunFolder:
         if self.event_log is None:
             return 0
         self.event_log.sync()
+        update_digest(self.event_log.path)
         return self.event_log.offset
 
     def truncate_log(self, offset: int) -> None:
@@ -173,7 +176,7 @@ class RunFolder:
             for left in (new, old):
                 shutil.rmtree(left, ignore_errors=True)
             model.save_pretrained(new)
-            sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(new.iterdir()))
+            sums = "".join(f"{file_sha256(file)}  {file.name}\n" for file in sorted(new.iterdir()))
             with atomic_file(new / SUMS) as stream:
                 stream.write(sums.encode())
             if path.exists():
@@ -192,7 +195,7 @@ class RunFolder:
         sums = folder / SUMS
         lines = sums.read_text().splitlines() if sums.is_file() else []
         expected = {folder / Path(name).name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-        damaged = [file for file, digest in expected.items() if not file.is_file() or _sha256(file) != digest]
+        damaged = [file for file, digest in expected.items() if not file.is_file() or file_sha256(file) != digest]
         if damaged or not folder.is_dir():
             what = f"{damaged[0]} is damaged: its SHA-256 is not that of {SUMS}" if damaged else f"{folder} is gone"
             warnings.warn(
@@ -201,11 +204,6 @@ class RunFolder:
                 stacklevel=4,
             )
         return bool(damaged) or not folder.is_dir()
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 # ------------------------------------------------------------------------------------------- the training state

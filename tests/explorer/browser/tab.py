@@ -159,15 +159,16 @@ class Tab:
         """Wait until a canvas has at least so many colours; it is drawn a frame after its numbers are there."""
         self.until(f"(c => c && c.width && new Set({PIXELS}).size >= {colours})(document.querySelector(x))", selector)
 
-    def brightest(self, selector: str) -> list[int]:
-        """The brightest pixel of each canvas, by its place; -1 where a pixel is clear."""
+    def strongest(self, selector: str) -> list[int]:
+        """The strongest pixel of each canvas, by its place; -1 where a pixel is clear. On a light page: the darkest."""
         values: list[int] = self.page.eval_on_selector_all(
             selector,
             f"""canvases => canvases.map((c) => {{
                 const pixels = {PIXELS};
                 if (!pixels.every((pixel) => pixel >>> 24 === 255)) return -1;
-                const red = Array.from(pixels, (pixel) => pixel & 255);
-                return red.indexOf(Math.max(...red));
+                const sum = (pixel) => (pixel & 255) + ((pixel >> 8) & 255) + ((pixel >> 16) & 255);
+                const sums = Array.from(pixels, sum);
+                return sums.indexOf(Math.min(...sums));
             }})""",
         )
         return values

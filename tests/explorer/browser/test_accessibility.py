@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.explorer.look import Look
 from tests.explorer.browser.conftest import Check
-from tests.explorer.browser.tab import Tab, fits
+from tests.explorer.browser.tab import OVERFLOW, Tab, fits
 
 VIEWS = ("model", "head", "matrix", "neuron")
 THEMES = ("light", "dark")
@@ -105,16 +105,28 @@ def test_the_standalone_page_and_what_it_lacks(tab: Tabs, tiny: Look, check: Che
 # -------------------------------------------------------------------------------------------- small and large
 
 
+WIDEST = f"""() => {{
+    const look = () => {{ window.widest = Math.max(window.widest, {OVERFLOW}); }};
+    const always = () => {{ look(); requestAnimationFrame(always); }};
+    addEventListener("resize", look);
+    always();
+}}"""
+"""Remembers by how many pixels the page was too wide in any frame, and before it was laid out anew."""
+
+
 def test_320_pixels_need_no_scrolling_sideways(tab: Tabs, served: Look) -> None:
     """Reflow; and at 720, which is 1440 at 200%. Only what has a scroll of its own may be wider."""
     one = tab(viewport={"width": 320, "height": 640})
     page = one.open(served, l=4, h=11, q=3, k=2)
+    page.evaluate(WIDEST)
     for view in VIEWS:
         one.go(view)
         for width in (320, 720):
+            page.evaluate("window.widest = 0")
             page.set_viewport_size({"width": width, "height": 640})
             one.wait_for_view(view)
             fits(page, f"{view}, {width} wide")
+            assert page.evaluate("window.widest") == 0, f"{view}, {width} wide: too wide for a moment after the resize"
 
 
 def test_who_wants_no_movement_gets_none(tab: Tabs, served: Look) -> None:
@@ -158,7 +170,7 @@ def test_the_live_region_is_one(tab: Tabs, tiny: Look) -> None:
 def test_arrow_keys_speak_in_the_model_view(tab: Tabs, served: Look) -> None:
     """Each head is named by what it does; the focus moves, so assistive technology reads it."""
     one = tab()
-    page = one.open(served)
+    page = one.open(served, l=0, h=0)
     page.locator(".model-view [role=gridcell][tabindex='0']").focus()
     for key, position in (
         ("ArrowRight", "layer 0 · head 1"),

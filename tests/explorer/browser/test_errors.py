@@ -13,11 +13,15 @@ import pytest
 from glassformer.evaluation.error_analysis.confusion import confusion_matrix
 from glassformer.evaluation.error_analysis.page import ErrorsPage
 from glassformer.evaluation.error_analysis.served import ServedErrors
+from glassformer.evaluation.run_page import RunPage
+from glassformer.evaluation.runs import EvaluatedSplit, TrainedRun
 from glassformer.model import Model
+from glassformer.runs.config import parse_config
 from glassformer.tasks.predictions import Prediction
 from tests.evaluation.judged_run import EVIL, classified, report, tagged
 from tests.explorer.browser.conftest import Check
 from tests.explorer.browser.tab import Tab, fits
+from tests.training.a_run import write_run
 
 Tabs = Callable[..., Tab]
 
@@ -157,16 +161,37 @@ def test_looking_inside_through_the_explorer(tab: Tabs, models: dict[str, Model]
             urlopen(Request(address))
 
 
-def test_thousands_of_rows_are_no_burden(tab: Tabs, tmp_path: Path) -> None:
+def test_thousands_of_rows_are_shown_a_few_at_a_time(tab: Tabs, tmp_path: Path) -> None:
     page = opened(tab, errors_page(classified(5_000)).save(tmp_path / "page.html"))
-    took = page.evaluate(
-        """() => {
-            const order = document.querySelector('[name=order]'), start = performance.now();
-            for (const value of ['low', 'file', 'high']) {
-                order.value = value;
-                order.dispatchEvent(new Event('input', { bubbles: true }));
-            }
-            return performance.now() - start;
-        }"""
-    )
-    assert took < 3_000 and json.loads(page.locator("#records").text_content())["rows"]
+    for order in ("low", "file", "high"):
+        page.get_by_label("Order").select_option(order)
+        assert page.locator(".row").count() == 25 and "of 5,000" in page.locator(".pager").inner_text()
+    assert len(json.loads(page.locator("#records").text_content())["rows"]) == 5_000
+
+
+def test_the_page_of_a_run(tab: Tabs, tmp_path: Path, check: Check, models: dict[str, Model]) -> None:
+    """Curves, report, errors, attention, settings on one page; served, its links open the explorer on their text."""
+    records, folder = classified(), write_run(tmp_path / "mood", options={"data": {"train": str(tmp_path / "a.csv")}})
+    run = TrainedRun(folder, parse_config({"task": "classify", "output": "x", "model": "m", "data": {"train": "a"}}))
+    page_of_run = RunPage(EvaluatedSplit(run, "validation", None, report("classify", records), records))
+    page = opened(tab, page_of_run.save(tmp_path / "run.html"))
+    assert str(tmp_path) not in page.content() and "…/a.csv" in page.locator("#part-settings").inner_text()
+    for width, theme in ((1440, "dark"), (390, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=theme)
+        fits(page, f"{width} wide")
+        check(page, f"the page of a run, {theme}, {width} wide")
+    page.get_by_label("Answers").select_option("wrong")
+    page.get_by_role("link", name="Attention").click()
+    assert told(page).startswith("4 of 30"), "going to a part of the page keeps what is chosen"
+    assert page.locator(".linked li").count() == 5 and page.locator(".linked a").count() == 0
+
+    with ServedErrors(page_of_run, models["bert"], name="run") as served:
+        one = tab()
+        one.page.goto(served.url)
+        one.page.wait_for_selector(".row")
+        assert one.page.get_by_role("slider", name="Loss: step").count() == 1, "the curves are alive"
+        with one.context.expect_page() as other:
+            one.page.locator(".linked a").first.click()
+        other.value.wait_for_selector("#tab-model[aria-selected=true]")
+        assert other.value.get_by_label("text", exact=True).input_value() == "time flies 27"

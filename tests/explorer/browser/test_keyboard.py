@@ -70,7 +70,7 @@ def tab_to(page: Any, role: str, largest: int = 40) -> None:
 
 def test_from_load_to_a_pin_and_back(tab: Tabs, served: Look) -> None:
     one = tab()
-    page = one.open(served)
+    page = one.open(served, l=0, h=0)
     press = page.keyboard.press
 
     tab_to(page, "gridcell")

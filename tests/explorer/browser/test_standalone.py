@@ -63,7 +63,7 @@ def test_every_view_opens_from_disk(offline: Tab, file: Path) -> None:
     assert page.url.startswith("file://")
     assert "in this file" in page.locator(".provenance").inner_text()
     assert page.get_by_role("button", name="Run").count() == 0
-    pixels = offline.brightest(".model-view [role=gridcell] canvas")
+    pixels = offline.strongest(".model-view [role=gridcell] canvas")
     assert len(pixels) == 72 and -1 not in pixels
     for view in VIEWS:
         offline.go(view)

@@ -95,5 +95,5 @@ def test_a_sample_says_so_until_it_is_refined(
     badge.wait_for(state="detached")
     assert "sampled" not in page.locator(".provenance").inner_text()
     exact = long_page.session.overview(0, exact=True)
-    for at, thumbnail in zip(one.brightest(".model-view [role=gridcell] canvas"), exact.thumbnails, strict=False):
+    for at, thumbnail in zip(one.strongest(".model-view [role=gridcell] canvas"), exact.thumbnails, strict=False):
         assert thumbnail.flatten()[at] >= thumbnail.max() * 254 / 255

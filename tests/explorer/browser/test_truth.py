@@ -198,8 +198,8 @@ def check_cells(one: Tab, look: Look, state: dict[str, Any]) -> None:
 
 
 def test_what_is_painted_is_what_is_largest(tab: Tabs, served: Look) -> None:
-    """Of the heat map as it stands on screen: under the brightest pixel lies a cell of the largest probability."""
-    one = tab()
+    """Of the heat map as it stands on screen: under the strongest pixel lies a cell of the largest probability."""
+    one = tab(color_scheme="dark")
     page = one.open(served, view="matrix", map="self", l=4, h=11)
     one.wait_for_colours(".matrix-plot canvas", 9)
     at = page.eval_on_selector(

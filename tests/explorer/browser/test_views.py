@@ -38,13 +38,42 @@ def test_the_page_opens_on_every_head_at_once(tab: Tabs, served: Look) -> None:
         assert fact in page.locator(".facts").inner_text()
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)], ids=["laptop", "phone"])
+def test_the_page_opens_on_a_telling_head_and_says_what_it_does(
+    tab: Tabs, served: Look, width: int, height: int
+) -> None:
+    one = tab(viewport={"width": width, "height": height})
+    page = one.open(served)
+    assert (one.state["l"], one.state["h"]) == ("0", "2")
+    lead = page.locator(".lead")
+    assert "layer 0, head 2, each token attends to the one before it: 91% of the attention" in lead.inner_text()
+    for picture in (".head-grid", ".preview .map"):  # above the fold
+        box = page.locator(picture).bounding_box()
+        assert box["y"] + box["height"] < height, picture
+    assert lead.get_by_role("button").count() == 0
+    page = one.open(served, l=3, h=4)  # a link wins, and the way back is one click
+    assert (one.state["l"], one.state["h"]) == ("3", "4")
+    lead.get_by_role("button", name="Show it").click()
+    one.until("location.hash.includes('l=0&h=2')")
+
+
+def test_a_decoder_opens_with_what_it_writes_and_an_encoder_decoder_with_its_cross_attention(
+    tab: Tabs, story: Look, translation: Look
+) -> None:
+    one = tab()
+    one.goto(story)
+    one.wait_for_view("generate")
+    one.open(translation)
+    assert one.state["map"] == "cross"
+
+
 def test_every_thumbnail_is_painted(tab: Tabs, served: Look) -> None:
     one = tab()
     one.open(served)
     colours = one.colours(GRID)
     assert len(colours) == 72 and min(colours) > 1
     thumbnails = torch.cat([served.session.overview(layer).thumbnails for layer in range(6)])
-    for at, thumbnail in zip(one.brightest(GRID), thumbnails, strict=True):
+    for at, thumbnail in zip(one.strongest(GRID), thumbnails, strict=True):
         assert at >= 0, "there is a clear pixel"
         assert thumbnail.flatten()[at] >= thumbnail.max() * 254 / 255
 
@@ -278,6 +307,14 @@ def png_size(content: bytes) -> tuple[int, int]:
     return width, height
 
 
+WRITTEN = """() => {
+    window.written = [];
+    const { prototype } = OffscreenCanvasRenderingContext2D, write = prototype.fillText;
+    prototype.fillText = function (text, ...place) { window.written.push(text); write.call(this, text, ...place); };
+}"""
+"""Remembers what is written into pictures; a slide's own words come last."""
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_pictures_drawings_and_tables(tab: Tabs, served: Look, view: str) -> None:
     one = tab(accept_downloads=True)
@@ -289,6 +326,12 @@ def test_pictures_drawings_and_tables(tab: Tabs, served: Look, view: str) -> Non
     assert name.endswith(".png")
     width, height = png_size(picture)
     assert width > 400 and height > 200
+
+    one.page.evaluate(WRITTEN)
+    name, slide = one.saved("Slide")
+    assert name.endswith(".slide.png") and all(a > b for a, b in zip(png_size(slide), (width, height), strict=True))
+    written = " ".join(one.page.evaluate("window.written"))
+    assert re.search(r"Layer 4 · head 11: .*\d ?%", written) and TEXTS[0] in written, written
 
     name, drawing = one.saved("Drawing")
     assert name.endswith(".svg")

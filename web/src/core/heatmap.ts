@@ -4,16 +4,18 @@ import { lut } from "./palette";
 import type { Companding } from "./types";
 
 export interface PaintOptions {
-  /** How a byte becomes a colour: "sqrt" lifts faint cells out of the dark. Bytes that are roots already are painted "linear". */
+  /** Is the page dark? */
+  dark: boolean;
+  /** How a byte becomes a colour: "sqrt" lifts faint cells out of the ground. Bytes that are roots already are painted "linear". */
   companding?: Companding;
-  /** The byte that gets the brightest colour. */
+  /** The byte that gets the strongest colour. */
   max?: number;
 }
 
-/** Values in cividis, as pixels: red, green, blue, alpha. */
-export function colours(values: Uint8Array, options: PaintOptions = {}): Uint8ClampedArray<ArrayBuffer> {
-  const { companding = "linear", max = 255 } = options;
-  const table = lut();
+/** Values in colours, as pixels: red, green, blue, alpha. */
+export function colours(values: Uint8Array, options: PaintOptions): Uint8ClampedArray<ArrayBuffer> {
+  const { dark, companding = "linear", max = 255 } = options;
+  const table = lut(dark);
   const at = new Uint16Array(256);
   for (let byte = 0; byte < 256; byte++) {
     const share = Math.min(byte / Math.max(max, 1), 1);
@@ -53,7 +55,7 @@ export function pooled(map: Bytes, pool: { height: number; width: number }): Byt
 }
 
 /** Paint values [height, width] on a canvas, which takes their size. */
-export function paintMap(canvas: HTMLCanvasElement, values: Uint8Array, height: number, width: number, options: PaintOptions = {}): void {
+export function paintMap(canvas: HTMLCanvasElement, values: Uint8Array, height: number, width: number, options: PaintOptions): void {
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;
   const context = canvas.getContext("2d");

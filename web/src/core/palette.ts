@@ -1,4 +1,4 @@
-/** Colour maps: cividis for attention (safe for colour vision deficiency), one hue a head for lines. */
+/** Colour maps: for attention cividis, and blues on a light page (both safe for colour vision deficiency); one hue a head for lines. */
 
 // Cividis at 33 even steps. Nuñez, Anderton, Renslow 2018, "Optimizing colormaps with consideration for color vision deficiency".
 const STOPS = (
@@ -16,13 +16,20 @@ export function cividis(t: number): Colour {
   return [0, 1, 2].map((i) => Math.round(STOPS[low][i] + (at - low) * (STOPS[low + 1][i] - STOPS[low][i]))) as Colour;
 }
 
-const TABLE = new Uint8ClampedArray(256 * 4);
-for (let byte = 0; byte < 256; byte++) TABLE.set([...cividis(byte / 255), 255], byte * 4);
-
-/** Cividis for each byte, as red, green, blue, alpha: [256 · 4]. */
-export function lut(): Uint8ClampedArray {
-  return TABLE;
+/** The colour of t in [0, 1] on a light page: from the page's own lightness in even steps of OKLCH to a dark blue. */
+export function blues(t: number): Colour {
+  const at = Math.min(Math.max(t, 0), 1);
+  return oklch(0.965 - 0.665 * at, 0.008 + 0.24 * at * (1 - 0.53 * at), 225 + 45 * at);
 }
+
+/** A heat map's colour of t in [0, 1]: what is strong stands out from the page. */
+export const heatColour = (t: number, dark: boolean): Colour => (dark ? cividis(t) : blues(t));
+
+const table = (dark: boolean) => Uint8ClampedArray.from({ length: 256 * 4 }, (_, at) => (at % 4 === 3 ? 255 : heatColour((at >> 2) / 255, dark)[at % 4]));
+const TABLES = { light: table(false), dark: table(true) };
+
+/** The heat map's colour of each byte, as red, green, blue, alpha: [256 · 4]. */
+export const lut = (dark: boolean): Uint8ClampedArray => (dark ? TABLES.dark : TABLES.light);
 
 /**
  * One head's colour, the same in every view and layer, as "rgb(r, g, b)".

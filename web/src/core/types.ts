@@ -38,6 +38,17 @@ export interface AttentionMap {
   biased: boolean;
 }
 
+/** What a session opens with: a view, and the head with the clearest pattern. */
+export interface Opening {
+  view: ViewName;
+  /** The head's attention map; null where no head stands out. */
+  map: string | null;
+  layer: number;
+  head: number;
+  /** The pattern in words, with its share of the attention. */
+  sentence: string;
+}
+
 /** An inspection session: one forward pass of one model over one text, or two. */
 export interface Session {
   id: string;
@@ -62,6 +73,7 @@ export interface Session {
   fields: string[];
   streams: Record<string, Token[]>;
   maps: AttentionMap[];
+  opening: Opening;
   /** RAM that the session takes in Python, in bytes. */
   nbytes: number;
   /** Duration of the forward pass. */
@@ -375,6 +387,8 @@ export interface Exports {
   readonly name: string;
   /** The generated text to save with the page; only the generation view has it. */
   readonly location?: TraceLocation;
+  /** What the picture shows, in a sentence; without it, what the head in focus does. */
+  finding?(): string;
   /** Drawn at twice the size. */
   png(): Promise<Blob>;
   /** Vector lines and text; heat maps as an embedded image. */

@@ -15,10 +15,13 @@ export type Pairs = URLSearchParams;
 
 export const pairsOf = (fragment: string): Pairs => new URLSearchParams(fragment.replace(/^#/, ""));
 
-/** Initial state of a session without a link. */
-export function initialState(session: Session): State {
+/** Pairs of a link that choose what is on screen: with any of them, it is the link that says where the page opens. */
+const PLACES = ["view", "map", "l", "h", "q", "k", "from", "to", "sort"];
+
+/** Initial state of a session without a link: the view and the head that its opening names. */
+export function initialState({ maps, opening: { view, map, layer, head } }: Session): State {
   return {
-    view: "model", map: session.maps[0].name, layers: [0, 0], heads: [0], mix: "each", query: null, key: null,
+    view, map: map ?? maps[0].name, layers: [layer, layer], heads: [head], mix: "each", query: null, key: null,
     from: "", to: "", special: true, sort: "layer", companding: "linear",
     generation: initialGeneration(),
   };
@@ -53,20 +56,24 @@ export function parseState(pairs: Pairs, session: Session): { state: State; noti
   const version = pairs.get("v");
   if (version === null) return { state, notices };
   if (version !== VERSION) {
-    notices.push(`this link is of version ${version}, and this page reads version ${VERSION}: showing the whole model`);
+    notices.push(`this link is of version ${version}, and this page reads version ${VERSION}: showing what the page opens with`);
     return { state, notices };
   }
+  if (PLACES.some((name) => pairs.has(name))) state.view = "model";
   state.view = choice(pairs, "view", viewsOf(session), state.view, notices);
+  const opened = state.map;
   state.map = choice(pairs, "map", session.maps.map((map) => map.name), state.map, notices);
   state.mix = choice(pairs, "mix", MIXES, state.mix, notices);
   state.sort = choice(pairs, "sort", SORTS, "layer", notices);
   state.companding = choice(pairs, "comp", COMPANDINGS, state.companding, notices);
   state.special = pairs.get("sp") !== "0";
   const map = mapOf(session, state.map);
-  const [first, last = first] = (pairs.get("l") ?? "0").split("-").map((text) => nearest(text, map.layers, "layer", "the model", notices));
-  state.layers = [Math.min(first, last), Math.max(first, last)];
-  const heads = (pairs.get("h") ?? "0").split(",").map((text) => nearest(text, map.heads, "head", "a layer", notices));
-  state.heads = [...new Set(heads)];
+  if (pairs.has("l") || pairs.has("h") || state.map !== opened) {
+    const [first, last = first] = (pairs.get("l") ?? "0").split("-").map((text) => nearest(text, map.layers, "layer", "the model", notices));
+    state.layers = [Math.min(first, last), Math.max(first, last)];
+    const heads = (pairs.get("h") ?? "0").split(",").map((text) => nearest(text, map.heads, "head", "a layer", notices));
+    state.heads = [...new Set(heads)];
+  }
   const types = [...new Set(Object.values(session.streams).flat().map(typeOf))];
   state.from = choice(pairs, "from", ["", ...types], "", notices);
   state.to = choice(pairs, "to", ["", ...types], "", notices);

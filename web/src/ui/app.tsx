@@ -72,10 +72,14 @@ function Work({ store, session, exports }: { store: Store; session: Session; exp
     <main class="work" data-view={view} data-alone={alone ? "" : undefined}>
       {!alone && <Navigator store={store} session={session} />}
       <section id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
-        {view === "model" && <MapChoice store={store} session={session} />}
-        <Intro view={view} />
-        {view !== "generate" && <Pins store={store} session={session} />}
-        {view === "model" && <ModelView {...props} refine={() => void store.refine()} refining={store.refining} />}
+        {view !== "model" && <Intro view={view} />}
+        {!alone && <Pins store={store} session={session} />}
+        {view === "model" && (
+          <ModelView
+            {...props} refine={() => void store.refine()} refining={store.refining}
+            choice={<MapChoice store={store} session={session} />} pins={<Pins store={store} session={session} />}
+          />
+        )}
         {view === "head" && <HeadView {...props} />}
         {view === "matrix" && <MatrixView {...props} />}
         {view === "neuron" && <NeuronView {...props} />}

@@ -5,9 +5,9 @@ import type { ViewName } from "../core/types";
 import { VIEW_NAMES } from "./topbar";
 
 const SENTENCES: Record<ViewName, string> = {
-  model: "Each square is one attention head: row = the word that looks, column = the word it looks at; brighter = more. Click one.",
+  model: "Each square is one attention head: row = the word that looks, column = where to; stronger = more. Click one.",
   head: "Each line goes from a word that looks, on the left, to a word it looks at, on the right; stronger = more. Point at a word; click to pin it.",
-  matrix: "Each row is a word that looks, each column a word it looks at; brighter = more. Point for the exact value, click to pin it.",
+  matrix: "Each row is a word that looks, each column a word it looks at; stronger = more. Point for the exact value, click to pin it.",
   neuron: "How one word's attention comes about: its query meets every key, and the scores become shares. Choose a word, then a cell.",
   generate: "Token by token as the model writes; stronger shade = less likely. Point at one for what else could have come; choose that to branch off.",
 };
@@ -31,7 +31,7 @@ export function Intro({ view }: { view: ViewName }) {
 const READINGS: Record<ViewName, ComponentChildren> = {
   model: <>
     In every layer the model compares each word with all words it may see, several times at once: once a head. What a word gives to the others
-    adds up to 100%. A bright diagonal means “each looks at itself”, one beside it “at the word before” or “after”; a bright column means that all look at one word.
+    adds up to 100%. A strong diagonal means “each looks at itself”, one beside it “at the word before” or “after”; a strong column means that all look at one word.
   </>,
   head: <>
     A colour is a head. The lines from one word add up, with the grey stub “other”, to 100%: only the strongest are drawn, and the stub says what was left out.

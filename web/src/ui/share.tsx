@@ -1,4 +1,4 @@
-/** Share menu: the page as a file that others can open, an image, a table; and a link for oneself. */
+/** Share menu: the page as a file that others can open, a slide, an image, a table; and a link for oneself. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
@@ -7,6 +7,7 @@ import type { Store } from "../core/store";
 import { csv, records } from "../core/csv";
 import type { Exports, Session } from "../core/types";
 import { Icon } from "./icons";
+import { finding, slide, source } from "./slide";
 
 export function Share({ store, session, exports }: { store: Store; session: Session; exports: ReadonlySignal<Exports | null> }) {
   const menu = useRef<HTMLDivElement>(null);
@@ -50,6 +51,7 @@ export function Share({ store, session, exports }: { store: Store; session: Sess
       <div id="share" class="menu" popover="auto" ref={menu} onBeforeToggle={place}>
         {store.transport.page && <button onClick={() => act(page)}>Save this page as one HTML file, to send</button>}
         <p>What is on screen</p>
+        <button disabled={nothing} onClick={() => act(view("slide.png", async (shown) => slide(await shown.png(), finding(store, session, shown), source(session))))}>Slide with a finding (PNG)</button>
         <button disabled={nothing} onClick={() => act(view("png", (shown) => shown.png()))}>Picture (PNG, twice the size)</button>
         <button disabled={nothing} onClick={() => act(view("svg", (shown) => text("image/svg+xml", shown.svg())))}>Drawing (SVG)</button>
         <button disabled={nothing} onClick={() => act(view("csv", (shown) => text("text/csv", csv(shown.table()))))}>Table (CSV)</button>

@@ -30,7 +30,7 @@ export function Texts({ store, session }: { store: Store; session: Session }) {
         <label key={name} data-empty={index > 0 && !texts[index] ? "" : undefined}>
           <span>{name}</span>
           <textarea
-            rows={1} value={texts[index]} spellcheck={false} placeholder={index ? "(none)" : "Write something"} readOnly={isFile(index)}
+            rows={1} value={texts[index]} spellcheck={false} placeholder={index ? `(no ${name})` : "Write something"} readOnly={isFile(index)}
             onInput={(event) => setTexts(texts.map((text, at) => (at === index ? event.currentTarget.value : text)))} onKeyDown={typed}
           />
         </label>

@@ -3,6 +3,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { paintMap } from "../core/heatmap";
 import type { Overview } from "../core/types";
+import { dark } from "./theme";
 
 /** The bytes of one head: [height · width]. */
 export function headBytes(overview: Overview, head: number): Uint8Array {
@@ -14,7 +15,7 @@ export function headBytes(overview: Overview, head: number): Uint8Array {
 export function Thumbnail({ overview, head }: { overview: Overview | undefined; head: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
-    if (canvas.current && overview) paintMap(canvas.current, headBytes(overview, head), overview.height, overview.width);
-  }, [overview, head]);
+    if (canvas.current && overview) paintMap(canvas.current, headBytes(overview, head), overview.height, overview.width, { dark: dark.value });
+  }, [overview, head, dark.value]);
   return <canvas ref={canvas} class="thumbnail" aria-hidden="true" width={1} height={1} data-empty={overview ? undefined : ""} />;
 }

@@ -1,11 +1,13 @@
 /** Model view: every head of an attention map, by layer or sorted by a statistic, with a preview of one. */
 
+import type { ComponentChildren } from "preact";
 import { useComputed, useSignal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { mapOf } from "../core/url-state";
 import type { ViewProps } from "../core/types";
 import { type HeadActions, withHead } from "../ui/head-cell";
 import { ORDERS, samplingNote } from "../ui/head-stats";
+import { Intro } from "../ui/intro";
 import "./model.css";
 import { modelExports } from "./model/exports";
 import { HeadGrid } from "./model/grid";
@@ -20,7 +22,8 @@ export interface ModelProps extends ViewProps {
   refining: ReadonlySignal<boolean>;
 }
 
-export function ModelView(props: ModelProps) {
+/** `choice` of the map and `pins`: what other views have too. */
+export function ModelView({ choice, pins, ...props }: ModelProps & { choice: ComponentChildren; pins: ComponentChildren }) {
   const { session, state, set, overviews, say, exports } = props;
   const { map: name, sort, layers, heads: chosen } = state.value;
   const map = mapOf(session, name);
@@ -49,10 +52,16 @@ export function ModelView(props: ModelProps) {
   const shown = { state, focus, actions };
   return (
     <div class="model-view">
+      <div class="lead">
+        <Lead {...props} />
+        {pins}
+      </div>
       <div class="controls">
+        <Intro view="model" />
+        {choice}
         <label>
-          Order
-          <select value={sort} onChange={(event) => set({ sort: event.currentTarget.value })}>
+          <span>Order</span>
+          <select aria-label="Order" value={sort} onChange={(event) => set({ sort: event.currentTarget.value })}>
             {ORDERS.map((order) => <option key={order.name} value={order.name}>{order.words}</option>)}
           </select>
         </label>
@@ -70,6 +79,19 @@ export function ModelView(props: ModelProps) {
         <Preview {...props} map={map} heads={all} focus={focus} />
       </div>
     </div>
+  );
+}
+
+/** The pattern of the head that the session opens with, in words. */
+function Lead({ session: { opening }, state, set }: ViewProps) {
+  const { map, layers, heads: [head] } = state.value;
+  if (opening.map !== map) return null;
+  const { layer } = opening;
+  const elsewhere = layers[0] !== layer || head !== opening.head;
+  return (
+    <p>
+      {opening.sentence} {elsewhere && <button class="link" onClick={() => set({ layers: [layer, layer], heads: [opening.head] })}>Show it</button>}
+    </p>
   );
 }
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { colours, pooled } from "../../src/core/heatmap";
-import { cividis, headColour, lut, shade } from "../../src/core/palette";
+import { inkOn } from "../../src/views/matrix/layout";
+import { blues, cividis, headColour, heatColour, lut, shade } from "../../src/core/palette";
 
 /** WCAG 2: relative luminance of a colour with channels from 0 to 255. */
 function luminance(colour: number[]): number {
@@ -25,9 +26,27 @@ test("cividis has its published ends, and gets lighter all the way", () => {
   }
 });
 
-test("the table holds the same colours", () => {
-  assert.equal(lut().length, 1024);
-  assert.deepEqual([...lut().subarray(4 * 77, 4 * 78)], [...cividis(77 / 255), 255]);
+test("the blues of a light page begin light, and get darker all the way", () => {
+  assert.ok(contrast(blues(0), [255, 255, 255]) < 1.15 && contrast(blues(1), blues(0)) > 7);
+  for (let byte = 1; byte < 256; byte++) {
+    const [before, after] = [blues((byte - 1) / 255), blues(byte / 255)];
+    assert.ok(luminance(after) <= luminance(before), `byte ${byte}`);
+  }
+});
+
+test("the tables hold the same colours", () => {
+  for (const dark of [false, true]) {
+    assert.equal(lut(dark).length, 1024);
+    assert.deepEqual([...lut(dark).subarray(4 * 77, 4 * 78)], [...heatColour(77 / 255, dark), 255]);
+  }
+});
+
+test("a number in a cell can be read on every colour", () => {
+  for (const dark of [false, true])
+    for (let byte = 0; byte < 256; byte++) {
+      const ink = inkOn(byte / 255, dark) === "#ffffff" ? [255, 255, 255] : [16, 19, 26];
+      assert.ok(contrast(heatColour(byte / 255, dark), ink) >= 4.1, `byte ${byte}, dark ${dark}`);
+    }
 });
 
 test("every head's colour stands out from the panel, and no two of a round are alike", () => {
@@ -41,12 +60,12 @@ test("every head's colour stands out from the panel, and no two of a round are a
 });
 
 test("bytes become pixels; sqrt lifts the faint ones; max is the brightest", () => {
-  const plain = colours(Uint8Array.of(0, 64, 255));
+  const plain = colours(Uint8Array.of(0, 64, 255), { dark: true });
   assert.deepEqual([...plain.subarray(0, 4)], [...cividis(0), 255]);
   assert.deepEqual([...plain.subarray(4, 8)], [...cividis(64 / 255), 255]);
-  const root = colours(Uint8Array.of(64), { companding: "sqrt" });
+  const root = colours(Uint8Array.of(64), { dark: true, companding: "sqrt" });
   assert.deepEqual([...root], [...cividis(Math.round(255 * Math.sqrt(64 / 255)) / 255), 255]);
-  assert.deepEqual([...colours(Uint8Array.of(64), { max: 64 })], [...cividis(1), 255]);
+  assert.deepEqual([...colours(Uint8Array.of(64), { dark: true, max: 64 })], [...cividis(1), 255]);
 });
 
 test("pooling keeps the largest of each block; those at the far edges are smaller", () => {

@@ -20,6 +20,20 @@ test("an empty fragment opens the model view, and says nothing", () => {
   assert.deepEqual(parseState(pairsOf(""), session), { state: initialState(session), notices: [] });
 });
 
+test("without a link the page opens with the head that the session names; a link that names a place wins", () => {
+  const opening = { view: "generate", map: "cross", layer: 1, head: 1, sentence: "In order." } as const;
+  const both = { ...two(), opening };
+  const read = (fragment: string) => parseState(pairsOf(fragment), both).state;
+  for (const fragment of ["", "v=1", "v=1&theme=dark"]) assert.deepEqual(read(fragment), initialState(both), fragment);
+  assert.deepEqual([initialState(both).view, initialState(both).layers, initialState(both).heads], ["generate", [1, 1], [1]]);
+  for (const [fragment, view, map, layer, head] of [
+    ["v=1&view=head", "head", "cross", 1, 1], ["v=1&l=0", "model", "cross", 0, 0], ["v=1&map=encoder", "model", "encoder", 0, 0], ["v=1&q=1", "model", "cross", 1, 1],
+  ] as const) {
+    const state = read(fragment);
+    assert.deepEqual([state.view, state.map, state.layers, state.heads], [view, map, [layer, layer], [head]], fragment);
+  }
+});
+
 const asked: [string, Partial<State>, RegExp][] = [
   ["v=1&view=head&l=40&h=0", { view: "head", layers: [3, 3] }, /asks for layer 40; the model has layers 0 to 3: showing layer 3/],
   ["v=1&l=x", {}, /asks for layer x/],

@@ -26,8 +26,9 @@ from glassformer.evaluation.runs import TrainedRun, load_trained_model, open_run
 from glassformer.files import read_json_object
 from glassformer.files.parsing import json_value, parse_dataclass
 from glassformer.runs.data import sample_rows
-from glassformer.runs.event_log import event_log_path, read_run
+from glassformer.runs.event_log import event_log_path
 from glassformer.runs.folder import CONFIG, METRICS, MODEL, run_name
+from glassformer.runs.history import read_run
 from glassformer.tasks.base import Task, task_class
 from glassformer.tasks.metrics.metric import Interval, differences, intervals
 

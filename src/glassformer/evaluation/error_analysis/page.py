@@ -32,7 +32,7 @@ from glassformer.evaluation.error_analysis.errors import (
     total_loss,
 )
 from glassformer.evaluation.evaluate import EvaluationReport, null_for_nan
-from glassformer.pages import html_table, json_script, page, scroll_region, write_page
+from glassformer.pages import html_table, json_script, page, scroll_region, shown_path, write_page
 from glassformer.runs.curves import STATIC as PAGE
 from glassformer.tasks.metrics.metric import Interval
 from glassformer.tasks.predictions import Prediction
@@ -80,9 +80,17 @@ class ErrorsPage:
     def title(self) -> str:
         return f"Where {self.report.name} goes wrong"
 
+    @property
+    def style(self) -> str:
+        return (PAGE / "page.css").read_text("utf-8") + (STATIC / "errors.css").read_text("utf-8")
+
+    @property
+    def script(self) -> str:
+        return (STATIC / "errors.js").read_text("utf-8")
+
     def standalone(self) -> str:
         """The page as one HTML file."""
-        return page(self.title, self.body(), style=page_style(), script=page_script())
+        return page(self.title, self.body(), style=self.style, script=self.script)
 
     def save(self, path: str | Path) -> Path:
         """Write the page atomically. Raises: DataError: it cannot be written."""
@@ -90,25 +98,28 @@ class ErrorsPage:
 
     def body(self, *, served: bool = False) -> str:
         """The HTML body without the script; `served`: the explorer is beside it."""
+        head = f"<main><header><h1>{escape(self.title)}</h1>{self.summary()}</header>"
+        return "\n".join([head, self.metrics_table(), self.rows_html(served=served), "</main>"])
+
+    def rows_html(self, *, served: bool = False) -> str:
+        """The rows, with the confusion matrix and the losses beside them."""
         panels = list(self._side_panels())
         beside = self.confusion is None or len(self.confusion.names) <= MAX_CLASSES_BESIDE
         return "\n".join(
             [
-                f"<main><header><h1>{escape(self.title)}</h1>{self._summary()}</header>",
-                self._metrics_table(),
                 f'<div class="{"columns" if panels and beside else "stacked"}">',
                 f'<div class="side">{"".join(panels)}</div>' if panels else "",
                 f'<section class="list" aria-label="Rows">{_FILTERS}'
                 f'{_LEGEND if self.kind == "tags" else ""}<ol class="rows"></ol>{_PAGER}</section></div>',
-                "<noscript><p>The rows are shown by a script, and scripts are switched off here.</p></noscript></main>",
+                "<noscript><p>The rows are shown by a script, and scripts are switched off here.</p></noscript>",
                 json_script("records", null_for_nan(self._page_data(served))),
             ]
         )
 
     # ------------------------------------------------------------------------------------------------- the head
 
-    def _summary(self) -> str:
-        files = ", ".join(self.report.data.get("files", ())) or "rows"
+    def summary(self) -> str:
+        files = ", ".join(map(shown_path, self.report.data.get("files", ()))) or "rows"
         of, omitted = len(self.records), len(self.records) - len(self.rows)
         parts = [f"{of:,} rows of {files} · task {self.report.task}"]
         if self.errors.wrong:
@@ -120,7 +131,7 @@ class ErrorsPage:
         notes = "".join(f'<p class="dim">{escape(note)}</p>' for note in self.report.notes)
         return f'<p class="dim">{escape("".join(parts))}.</p>{notes}'
 
-    def _metrics_table(self) -> str:
+    def metrics_table(self) -> str:
         """The table of the metrics of the model and its baselines, each with its interval."""
         report = self.report
         names = sorted(report.metrics, key=lambda name: name != report.metric)[:MAX_METRICS]
@@ -161,7 +172,7 @@ class ErrorsPage:
             "names": self._label_names(),
             "counts": None if self.confusion is None else self.confusion.counts.tolist(),
             "served": served,
-            "model": self.model,
+            "model": shown_path(self.model),
             "rows": [_row_data(record, limit, self.pages.get(record.index)) for record in self.rows],
         }
 
@@ -169,14 +180,6 @@ class ErrorsPage:
         if self.confusion is not None:
             return self.confusion.names
         return sorted({group.name for group in self.errors.labels}) if self.kind == "labels" else []
-
-
-def page_style() -> str:
-    return (PAGE / "page.css").read_text("utf-8") + (STATIC / "errors.css").read_text("utf-8")
-
-
-def page_script() -> str:
-    return (STATIC / "errors.js").read_text("utf-8")
 
 
 def explorer_texts(record: Prediction) -> list[str]:
@@ -201,7 +204,7 @@ def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any
     length = sum(len(x) for x in record.row.values() if isinstance(x, str))
     data: dict[str, Any] = {
         "at": record.index,
-        "where": record.where,
+        "where": _shown_place(record.where),
         "row": {role: x[:limit] if isinstance(x, str) else x for role, x in record.row.items()},
         "y": record.label,
         "s": record.predicted,
@@ -220,6 +223,12 @@ def _row_data(record: Prediction, limit: int, page: str | None) -> dict[str, Any
     if page:
         data["page"] = page
     return data
+
+
+def _shown_place(where: str) -> str:
+    """`data/x.csv: line 2`, without the folders of this machine."""
+    path, separator, line = where.rpartition(": ")
+    return shown_path(path) + separator + line if separator else shown_path(where)
 
 
 def _rounded(x: float | None) -> float | None:

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts, page_script, page_style
+from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
 from glassformer.explorer.http import Endpoint
 from glassformer.explorer.server import PageServer
 from glassformer.explorer.session_runs import SessionRuns
@@ -35,23 +35,25 @@ class ServedErrors(PageServer):
     """A local server of the page and the explorer, until it is closed.
 
     Args:
+        page: of the errors, or one around it · name: its path
         model: that the explorer shows · port: None = a free one
     Raises: ConfigError: the port is taken.
     """
 
-    def __init__(self, page: ErrorsPage, model: Model, port: int | None = None) -> None:
+    def __init__(self, page: ErrorsPage, model: Model, port: int | None = None, *, name: str = "errors") -> None:
         super().__init__(SessionRuns(model.session_factory()))
         routes = [
-            Route("/errors", _static(_page_shell(page.title), "text/html")),
-            Route("/errors/page.css", _static(page_style(), "text/css")),
-            Route("/errors/page.js", _static(page_script(), "text/javascript")),
-            Route("/api/errors", _static(page.body(served=True), "text/html")),
+            Route(f"/{name}", _static(_page_shell(page.title, name), "text/html")),
+            Route(f"/{name}/page.css", _static(page.style, "text/css")),
+            Route(f"/{name}/page.js", _static(page.script, "text/javascript")),
+            Route(f"/api/{name}", _static(page.body(served=True), "text/html")),
         ]
+        self._name = name
         self.begin(explorer_texts(page.rows[0]), port, routes)
 
     @property
     def url(self) -> str:
-        return f"{self.address}errors#token={self._token}"
+        return f"{self.address}{self._name}#token={self._token}"
 
 
 def write_explorer_pages(
@@ -88,11 +90,11 @@ def _static(content: str, kind: str) -> Endpoint:
     return endpoint
 
 
-def _page_shell(title: str) -> str:
+def _page_shell(title: str, name: str) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f'<title>{escape(title)}</title><link rel="stylesheet" href="/errors/page.css"></head>\n'
-        '<body><main><p class="dim">Fetching the rows …</p></main><script src="/errors/page.js"></script>'
+        f'<title>{escape(title)}</title><link rel="stylesheet" href="/{name}/page.css"></head>\n'
+        f'<body><main><p class="dim">Fetching the page …</p></main><script src="/{name}/page.js"></script>'
         "</body></html>\n"
     )

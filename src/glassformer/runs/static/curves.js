@@ -5,7 +5,7 @@
 // All pictures share their steps: what one is zoomed to or points at, all are.
 "use strict";
 
-(() => {
+function curves() {
   const data = JSON.parse(document.getElementById("curves").textContent);
   const SIZE = 1000, ROWS = 5, COLUMNS = 7, MARGIN = 1.01;
   const whole = { from: 0, to: data.last * MARGIN || 1 };
@@ -267,4 +267,7 @@
   figures.forEach(listen);
   bar.hidden = figures.length === 0;
   show();
-})();
+}
+
+if (document.getElementById("curves")) curves();
+else addEventListener("fetched", curves, { once: true }); // a page that is served comes with its key

@@ -23,6 +23,10 @@ export function exportsOf(store: GenerationStore, host: () => Element): Exports 
       const [trace, leaf] = [store.trace.peek(), store.path.peek().at(-1)];
       return trace && leaf ? { w: trace.id, node: leaf.id } : undefined;
     },
+    finding: () => {
+      const text = store.tree.text(store.path.peek()).trim();
+      return text ? `${store.props.session.model.name} wrote: “${text.length > 160 ? `${text.slice(0, 160)} …` : text}”` : "Nothing is written yet.";
+    },
     png: () => toPng(treeFigureOf(store, style()), paper(), mono()),
     svg: () => toSvg(treeFigureOf(store, style()), paper(), mono()),
     table: () => tableOf(store),

@@ -1,6 +1,6 @@
 /** Drawing of the heat map: on a canvas, and as SVG. */
 
-import { cividis } from "../../core/palette";
+import { heatColour } from "../../core/palette";
 import { scaleOf, type Size, type View } from "./geometry";
 import { type Gutter, type Label, LEAN, type Scene } from "./layout";
 import type { Patch } from "./tiles";
@@ -19,9 +19,10 @@ export interface Ink {
   accent: string;
   onAccent: string;
   font: string;
+  dark: boolean;
 }
 
-export function inkOf(element: Element): Ink {
+export function inkOf(element: Element, dark: boolean): Ink {
   const style = getComputedStyle(element);
   const value = (name: string) => style.getPropertyValue(name).trim();
   return {
@@ -34,6 +35,7 @@ export function inkOf(element: Element): Ink {
     accent: value("--accent"),
     onAccent: value("--accent-ink"),
     font: style.fontFamily,
+    dark,
   };
 }
 
@@ -185,7 +187,7 @@ export function footer(pen: CanvasRenderingContext2D, size: Size, { pinned, widt
   pen.fillText(to, left + BAR + 8, y);
   lines.forEach((line, i) => pen.fillText(line, 8, y + ROW * (i + 1)));
   for (let i = 0; i < BAR; i++) {
-    pen.fillStyle = `rgb(${cividis(i / BAR).join(" ")})`;
+    pen.fillStyle = `rgb(${heatColour(i / BAR, ink.dark).join(" ")})`;
     pen.fillRect(left + i, y - 5, 1, 10);
   }
   pen.globalCompositeOperation = "destination-over";
@@ -212,7 +214,7 @@ export function svg(size: Size, gutter: Gutter, view: View, image: string, scene
     `<svg xmlns="http://www.w3.org/2000/svg" width="${at(size.width)}" height="${at(height)}" viewBox="0 0 ${at(size.width)} ${at(height)}" font-family="${escaped(ink.font)}" font-size="${LABEL}">`,
     `<rect width="100%" height="100%" fill="${escaped(ink.paper)}"/>`,
     `<defs><pattern id="hidden" width="8" height="8" patternUnits="userSpaceOnUse"><path d="M0 8L8 0" stroke="${escaped(ink.line)}"/></pattern>` +
-      `<linearGradient id="scale">${[0, 0.25, 0.5, 0.75, 1].map((t) => `<stop offset="${t}" stop-color="rgb(${cividis(t).join(",")})"/>`).join("")}</linearGradient>` +
+      `<linearGradient id="scale">${[0, 0.25, 0.5, 0.75, 1].map((t) => `<stop offset="${t}" stop-color="rgb(${heatColour(t, ink.dark).join(",")})"/>`).join("")}</linearGradient>` +
       `<clipPath id="plot"><rect width="${at(scene.width)}" height="${at(scene.height)}"/></clipPath></defs>`,
     `<g transform="translate(${gutter.left} ${gutter.top})">`,
     ...scene.rows.map((label) => text(label.x, label.y, "end", ink.soft, label.text)),

@@ -68,7 +68,7 @@ export class HeatmapController {
     this.matrix = { width: this.keys.length, height: this.queries.length };
     const first = this.queries.findIndex((token) => !token.special);
     this.cursor.value = { row: Math.max(0, first), column: 0 };
-    this.head = computed(() => ({ map: this.map.name, layer: state.value.layers[0], head: state.value.heads[0], companding: state.value.companding }));
+    this.head = computed(() => ({ map: this.map.name, layer: state.value.layers[0], head: state.value.heads[0], companding: state.value.companding, dark: props.dark.value }));
     this.overview = computed(() => props.overviews.value.get(overviewKey(this.map.name, this.head.value.layer)));
     const arrived = () => void this.version.value++;
     const refused = (error: unknown) => {
@@ -86,7 +86,7 @@ export class HeatmapController {
     });
   }
 
-  /** The probability that has the brightest colour. */
+  /** The probability that has the strongest colour. */
   top(): number {
     return this.tiles.top(this.head.value, this.overview.value);
   }

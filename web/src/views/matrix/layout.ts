@@ -9,7 +9,7 @@
 
 import { number } from "../../core/format";
 import { type Mask, visibleKeys } from "../../core/mask";
-import { cividis } from "../../core/palette";
+import { heatColour } from "../../core/palette";
 import { labelled, scaleOf, visibleRange, type Size, stride, type View } from "./geometry";
 
 /** Room for the labels left of the plot and above it, and right of it for those that lean over, in CSS pixels. */
@@ -66,9 +66,9 @@ export function inCell(p: number, scale: number): string {
 }
 
 /** Ink that can be read on the colour of `share` in [0, 1]. */
-export function inkOn(share: number): string {
-  const [r, g, b] = cividis(share);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 118 ? "#10131a" : "#ffffff";
+export function inkOn(share: number, dark: boolean): string {
+  const [r, g, b] = heatColour(share, dark);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 119 ? "#10131a" : "#ffffff";
 }
 
 export interface SceneInput {
@@ -84,11 +84,12 @@ export interface SceneInput {
   /** The exact probability of a cell, where it is known. */
   exact(row: number, column: number): number | undefined;
   pinned: { row: number; column: number } | null;
-  /** The share of the brightest colour that a probability gets. */
+  /** The share of the strongest colour that a probability gets. */
   share(p: number): number;
+  dark: boolean;
 }
 
-export function scene({ view, plot, matrix, mask, row, column, fit, exact, pinned, share }: SceneInput): Scene {
+export function scene({ view, plot, matrix, mask, row, column, fit, exact, pinned, share, dark }: SceneInput): Scene {
   const cells = visibleRange(view, plot, matrix);
   const x = (position: number) => (position - view.x) * view.cell.width;
   const y = (position: number) => (position - view.y) * view.cell.height;
@@ -116,7 +117,7 @@ export function scene({ view, plot, matrix, mask, row, column, fit, exact, pinne
       const [from, to] = visibleKeys(mask, matrix.height, matrix.width, r);
       for (let c = Math.max(from, cells.left); c < Math.min(to, cells.right); c++) {
         const p = exact(r, c);
-        if (p !== undefined) labels.numbers.push({ text: inCell(p, scaleOf(view)), x: x(c + 0.5), y: y(r + 0.5), ink: inkOn(share(p)) });
+        if (p !== undefined) labels.numbers.push({ text: inCell(p, scaleOf(view)), x: x(c + 0.5), y: y(r + 0.5), ink: inkOn(share(p), dark) });
       }
     }
   return labels;

@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { topKeys } from "../../core/attention";
 import { number, percent, plural, rank, visible } from "../../core/format";
 import { paintMap } from "../../core/heatmap";
-import { cividis } from "../../core/palette";
+import { heatColour } from "../../core/palette";
 import type { HeatmapController } from "./heatmap-controller";
 import { clamp, fitCell } from "./geometry";
 
@@ -15,12 +15,13 @@ const TABLED = 200;
 /** 0 to the largest probability of the head, with numbers where they fall on this scale. */
 export function Legend({ controller }: { controller: HeatmapController }) {
   const bar = useRef<HTMLCanvasElement>(null);
+  const { companding, dark } = controller.head.value;
   useLayoutEffect(() => {
-    if (bar.current) paintMap(bar.current, Uint8Array.from({ length: 256 }, (_, byte) => byte), 1, 256);
-  }, []);
+    if (bar.current) paintMap(bar.current, Uint8Array.from({ length: 256 }, (_, byte) => byte), 1, 256, { dark });
+  }, [dark]);
   void controller.version.value;
   const top = controller.top();
-  const root = controller.head.value.companding === "sqrt";
+  const root = companding === "sqrt";
   return (
     <div class="matrix-legend">
       <canvas ref={bar} width={256} height={1} aria-hidden="true" />
@@ -42,12 +43,12 @@ export function Legend({ controller }: { controller: HeatmapController }) {
 export function Whole({ controller }: { controller: HeatmapController }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const overview = controller.overview.value;
-  const { head, companding } = controller.head.value;
+  const { head, companding, dark } = controller.head.value;
   useLayoutEffect(() => {
     if (!canvas.current || !overview) return;
     const { height, width, thumbnails } = overview;
-    paintMap(canvas.current, thumbnails.subarray(head * height * width, (head + 1) * height * width), height, width, { companding });
-  }, [overview, head, companding, controller.whole.value]);
+    paintMap(canvas.current, thumbnails.subarray(head * height * width, (head + 1) * height * width), height, width, { companding, dark });
+  }, [overview, head, companding, dark, controller.whole.value]);
   if (controller.whole.value || !overview) return null;
   const { width, height } = controller.matrix;
   const { x, y, cell } = controller.view.value;
@@ -95,7 +96,7 @@ export function Strongest({ controller }: { controller: HeatmapController }) {
               <span class="token">{visible(controller.keys[at].text)}</span>
               <small>{at}</small>
               <span class="matrix-bar">
-                <span style={{ width: `${(100 * row.probs[at]) / count}%`, background: `rgb(${cividis(controller.share(row.probs[at])).join(" ")})` }} />
+                <span style={{ width: `${(100 * row.probs[at]) / count}%`, background: `rgb(${heatColour(controller.share(row.probs[at]), controller.head.value.dark).join(" ")})` }} />
               </span>
               <span class="matrix-p">{number(row.probs[at])}</span>
             </button>

@@ -47,6 +47,7 @@ export function Plot({ controller, figure: figureRef }: { controller: HeatmapCon
       exact: (row, column) => controller.row(row)?.probs[column],
       pinned: pinned(),
       share: (p) => controller.share(p),
+      dark: props.dark.value,
     });
   const pinned = () => {
     const { query, key } = props.state.value;
@@ -87,9 +88,9 @@ export function Plot({ controller, figure: figureRef }: { controller: HeatmapCon
   }, [controller]);
 
   useSignalEffect(() => {
-    void props.dark.value;
+    const dark = props.dark.value;
     // The page's own colours change with its theme in the same turn: read them when that is done.
-    const frame = requestAnimationFrame(() => host.current && (ink.value = inkOf(host.current)));
+    const frame = requestAnimationFrame(() => host.current && (ink.value = inkOf(host.current, dark)));
     return () => cancelAnimationFrame(frame);
   });
 

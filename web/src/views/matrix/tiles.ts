@@ -13,13 +13,14 @@ export interface Patch {
   cells: Cells;
 }
 
-/** One head, and how its bytes are spread over the probabilities. */
-export type HeadOf = Pick<TileQuery, "map" | "layer" | "head" | "companding">;
+/** One head, how its bytes are spread over the probabilities, and on what page. */
+export type HeadOf = Pick<TileQuery, "map" | "layer" | "head" | "companding"> & { dark: boolean };
 
 interface Image {
   canvas: HTMLCanvasElement;
-  /** The probability whose colour was the brightest when it was painted. */
+  /** The probability whose colour was the strongest when it was painted. */
   top: number;
+  dark: boolean;
   /** How many of the tile's pixels were painted as one. */
   pool: Size;
 }
@@ -46,7 +47,7 @@ export class Tiles {
     });
   }
 
-  /** The probability that gets the brightest colour: the largest known of this head. */
+  /** The probability that gets the strongest colour: the largest known of this head. */
   top(head: HeadOf, overview: Overview | undefined): number {
     return Math.max(this.#tops.get(name(head)) ?? 0, overview?.scale[head.head] ?? 0);
   }
@@ -103,7 +104,7 @@ export class Tiles {
 
   #thumbnail(head: HeadOf, overview: Overview, top: number, matrix: Size): Patch {
     const { height, width, bins, thumbnails, scale } = overview;
-    const key = `${name(head)}/${head.companding}/${top}`;
+    const key = `${name(head)}/${head.companding}/${head.dark}/${top}`;
     if (this.#under?.overview !== overview || this.#under.key !== key) {
       const bytes = thumbnails.subarray(head.head * height * width, (head.head + 1) * height * width);
       const spread = head.companding === "sqrt" ? bytes.map((byte) => Math.round(Math.sqrt(byte * 255))) : bytes;
@@ -120,25 +121,25 @@ export class Tiles {
   /** A tile in colours; painted again when a larger probability has been seen, or the screen has room for more or fewer pixels. */
   #image(tile: Tile, head: HeadOf, top: number, pool: Size): HTMLCanvasElement {
     const cached = this.#images.get(tile);
-    if (cached && cached.top === top && cached.pool.width === pool.width && cached.pool.height === pool.height) return cached.canvas;
+    if (cached && cached.top === top && cached.dark === head.dark && cached.pool.width === pool.width && cached.pool.height === pool.height) return cached.canvas;
     const { values, height, width } = pooled(tile, pool);
     const canvas = paint(cached?.canvas ?? document.createElement("canvas"), values, height, width, tile.scale / top, head);
-    this.#images.set(tile, { canvas, top, pool });
+    this.#images.set(tile, { canvas, top, dark: head.dark, pool });
     return canvas;
   }
 }
 
 /** Bytes as colours: 255 gets the colour of `ratio`, the share of the head's largest probability that it stands for. */
-function paint(canvas: HTMLCanvasElement, values: Uint8Array, height: number, width: number, ratio: number, { companding }: HeadOf): HTMLCanvasElement {
+function paint(canvas: HTMLCanvasElement, values: Uint8Array, height: number, width: number, ratio: number, { companding, dark }: HeadOf): HTMLCanvasElement {
   const share = Number.isFinite(ratio) ? ratio : 0; // a head that sees nothing at all has no largest probability
   canvas.width = width;
   canvas.height = height;
-  const pixels = colours(values, { max: 255 / (companding === "sqrt" ? Math.sqrt(share) : share) });
+  const pixels = colours(values, { dark, max: 255 / (companding === "sqrt" ? Math.sqrt(share) : share) });
   canvas.getContext("2d")!.putImageData(new ImageData(pixels, width, height), 0, 0);
   return canvas;
 }
 
-const name = (head: HeadOf) => `${head.map}/${head.layer}/${head.head}`;
+const name = (head: Omit<HeadOf, "dark">) => `${head.map}/${head.layer}/${head.head}`;
 
 const query = (head: HeadOf, tile: TileAt): TileQuery => ({
   map: head.map,

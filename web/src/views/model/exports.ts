@@ -87,12 +87,12 @@ function provenance({ model, text_hash }: Session, heads: Head[]): string {
   return ["glassformer", ...facts].join(" · ");
 }
 
-/** A head's thumbnail on a canvas of its own. */
+/** A head's thumbnail on a canvas of its own, in the colours of the white ground. */
 function tile({ overview, head }: Head): HTMLCanvasElement | null {
   if (!overview) return null;
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [overview.width, overview.height];
-  canvas.getContext("2d")!.putImageData(new ImageData(colours(headBytes(overview, head)), overview.width, overview.height), 0, 0);
+  canvas.getContext("2d")!.putImageData(new ImageData(colours(headBytes(overview, head), { dark: false }), overview.width, overview.height), 0, 0);
   return canvas;
 }
 

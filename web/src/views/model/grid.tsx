@@ -20,7 +20,7 @@ export function HeadGrid({ map, heads, ...rest }: HeadsProps & { map: AttentionM
   const columns = Array.from({ length: map.heads }, (_, head) => head);
   return (
     <div class="grid-frame">
-      <div class="head-grid" role="grid" aria-label={`${map.title}: rows are layers, columns are heads`} style={{ "--heads": map.heads }} onKeyDown={moveFocus}>
+      <div class="head-grid" role="grid" aria-label={`${map.title}: rows are layers, columns are heads`} style={{ "--heads": map.heads, "--layers": map.layers }} onKeyDown={moveFocus}>
         <div role="row" class="heading">
           <span role="columnheader">layer</span>
           {columns.map((head) => <span role="columnheader" key={head} aria-label={`head ${head}`}>{head === 0 && map.heads <= ROOMY ? <><i>head </i>0</> : head}</span>)}

@@ -32,14 +32,16 @@ export function Preview({ heads, focus, ...rest }: Props) {
   const badge = overview && samplingNote(overview);
   return (
     <aside class="preview" aria-label="The head pointed at">
-      <h2>{headName(layer, head.head)}</h2>
-      <p class="summary">{overview ? capital(summary(head)) : "On its way."}</p>
+      <header>
+        <h2>{headName(layer, head.head)}</h2>
+        <p class="summary">{overview ? capital(summary(head)) : "On its way."}</p>
+      </header>
+      <LargeMap {...props} />
       <div class="ways">
         {WAYS.map(([view, word, title]) => (
           <button key={view} title={title} onClick={() => set({ view, layers: [layer, layer], heads: [head.head] })}>{word}</button>
         ))}
       </div>
-      <LargeMap {...props} />
       {overview && <Stats {...props} />}
       {badge && <p class="hint">Numbers {badge}.</p>}
       {map.kv_heads < map.heads && <p class="hint">Keys and values are shared: {map.heads / map.kv_heads} heads use each.</p>}

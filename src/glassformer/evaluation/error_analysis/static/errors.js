@@ -24,12 +24,13 @@
 
   async function begin() {
     if (!one("#records")) {
-      const answer = await fetch("/api/errors", { headers: { authorization: `Bearer ${takeKey()}` } });
+      const answer = await fetch(`/api${location.pathname}`, { headers: { authorization: `Bearer ${takeKey()}` } });
       if (!answer.ok) {
         one("main").replaceChildren(el("p", { role: "alert" }, (await answer.json()).error));
         return;
       }
       document.body.innerHTML = await answer.text(); // of the program itself, which has escaped every text
+      dispatchEvent(new Event("fetched"));
     }
     start(JSON.parse(one("#records").textContent));
   }
@@ -279,7 +280,9 @@
       change({ page: String(Number(state.page) + Number(target.dataset.step)) });
       one(".list").scrollIntoView();
     });
-    addEventListener("hashchange", () => { Object.assign(state, START); recall(); draw(); });
+    addEventListener("hashchange", () => {
+      if (document.getElementById(location.hash.slice(1))) return; // a part of the page
+      Object.assign(state, START); recall(); draw(); });
 
     const picture = one(".picture svg");
     if (picture) {

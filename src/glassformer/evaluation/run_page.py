@@ -1,0 +1,121 @@
+"""HTML page of a run: its training curves, its report, its errors, and the attention of its best model; `look RUN`.
+
+curves      as `glassformer curves` draws them        errors       as `glassformer errors` lists them
+report      metrics beside baselines, classes         attention    the rows with the highest loss, in the explorer
+settings    of the training
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+
+from glassformer.evaluation.error_analysis.page import ErrorsPage, explorer_texts
+from glassformer.evaluation.runs import EvaluatedSplit
+from glassformer.pages import html_table, scroll_region
+from glassformer.runs.curves import curves_html, curves_script, settings_html, subtitle
+from glassformer.runs.folder import MODEL
+from glassformer.runs.history import RunHistory, read_run
+from glassformer.tasks.predictions import Prediction
+
+STATIC = Path(__file__).parent / "error_analysis" / "static"
+MAX_LINKED_ROWS, MAX_TEXT = 5, 160
+PARTS = ("Curves", "Report", "Errors", "Attention", "Settings")
+
+
+class RunPage(ErrorsPage):
+    """The page of a run.
+
+    Args:
+        split: rows of the run, evaluated · history: what its event log says, None = read now
+        pages: index of a prediction → its explorer page, relative to this one
+    """
+
+    def __init__(
+        self, split: EvaluatedSplit, history: RunHistory | None = None, pages: Mapping[int, str] | None = None
+    ) -> None:
+        super().__init__(split.report, split.records, model=str(split.run.folder / MODEL), pages=pages)
+        self.history = history or read_run(split.run.folder)
+
+    @property
+    def title(self) -> str:
+        return self.report.name
+
+    @property
+    def style(self) -> str:
+        return super().style + (STATIC / "run.css").read_text("utf-8")
+
+    @property
+    def script(self) -> str:
+        return curves_script() + super().script
+
+    def body(self, *, served: bool = False) -> str:
+        """The HTML body without the script; `served`: the explorer is beside it."""
+        run = self.history
+        parts = {
+            "Curves": "\n".join(curves_html([run])),
+            "Report": self.summary() + self.metrics_table() + self._class_table(),
+            "Errors": self.rows_html(served=served),
+            "Attention": self._attention(served),
+            "Settings": settings_html([run]),
+        }
+        links = "".join(f'<a href="#part-{name.lower()}">{name}</a>' for name in PARTS)
+        sections = (
+            f'<section class="part" id="part-{name.lower()}"><h2>{name}</h2>{parts[name]}</section>' for name in PARTS
+        )
+        return "\n".join(
+            [
+                f'<main><header><h1>{escape(self.title)}</h1><p class="dim">{escape(self._facts())}</p>'
+                f'<nav class="parts-of-page" aria-label="Parts of this page">{links}</nav></header>',
+                *sections,
+                "</main>",
+            ]
+        )
+
+    def _facts(self) -> str:
+        """`classify · 600 steps in 1:02 · best at step 400 · accuracy 0.700 [0.600, 0.800]`"""
+        run, report = self.history, self.report
+        best = [] if run.best is None else [f"best model at step {run.best:,}"]
+        return " · ".join(
+            [report.task, subtitle([run]), *best, f"{report.metric} {report.metrics[report.metric].written(3)}"]
+        )
+
+    def _class_table(self) -> str:
+        table = self.report.class_table()
+        return "" if table is None else scroll_region("Scores of each class", html_table(*table))
+
+    def _attention(self, served: bool) -> str:
+        """Links to the explorer for the rows with the highest loss, or the command that opens it."""
+        rows = "".join(self._linked_row(row, served) for row in self.rows[:MAX_LINKED_ROWS])
+        return (
+            '<p class="dim">What the best model looks at in the rows with the highest loss: every head of every layer. '
+            f'<em>Look inside</em> does the same for any row above.</p><ol class="linked">{rows}</ol>'
+        )
+
+    def _linked_row(self, row: Prediction, served: bool) -> str:
+        texts = explorer_texts(row)
+        text = " | ".join(texts)
+        text = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …"
+        address = self.pages.get(row.index) or (f"/#v=1&x={_packed(texts)}" if served and texts else None)
+        shown = f'<span dir="auto">{escape(text)}</span>'
+        if address is not None:
+            shown = f'<a target="_blank" rel="opener" href="{escape(address)}">{shown}</a>'
+        loss = "" if row.loss is None else f'<span class="dim">loss {row.loss:.2f}</span>'
+        return f"<li>{shown} {loss}{_answers(row)}</li>"
+
+
+def _answers(row: Prediction) -> str:
+    """What was predicted instead of what, where both are names."""
+    if not (isinstance(row.label, str) and isinstance(row.predicted, str)) or "source" in row.row:
+        return ""
+    verdict = "rightly" if row.correct else f"instead of {row.label}"
+    return f' <span class="dim">predicted {escape(row.predicted)} {escape(verdict)}</span>'
+
+
+def _packed(texts: list[str]) -> str:
+    """Texts as the explorer's links carry them: deflated, then base64url."""
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(texts).encode())).decode().rstrip("=")

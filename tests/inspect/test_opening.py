@@ -1,0 +1,135 @@
+"""The head that a session opens with, of heads whose attention is made by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.inspect.opening import CELLS, TOKENS, OpeningHead, opening
+from glassformer.inspect.session import Session
+from glassformer.inspect.tokens import Token
+from tests.inspect.passes import session_of
+
+
+class Head:
+    """A head with this attention; what is 0 above the diagonal is masked if `causal`."""
+
+    def __init__(self, probs: Tensor, causal: bool) -> None:
+        self._probs, self._causal = probs, causal
+
+    def probs(self, rows: Tensor) -> Tensor:
+        return self._probs[rows]
+
+    def masked(self, rows: Tensor) -> Tensor | None:
+        return torch.ones_like(self._probs).triu(1).bool()[rows] if self._causal else None
+
+
+def session(layers: list[list[Tensor]], queries: str, keys: str | None = None, causal: bool = False) -> Any:
+    """A session of one map: layers × heads of attention over words; one in square brackets is special."""
+    names = ("text", "text") if keys is None else ("target", "source")
+    streams = {
+        name: [Token(word, word, at, special=word.startswith("[")) for at, word in enumerate(words.split())]
+        for name, words in zip(names, (queries, keys or queries), strict=True)
+    }
+    about = SimpleNamespace(name="only", layers=len(layers), queries=names[0], keys=names[1])
+    return SimpleNamespace(
+        streams=streams,
+        maps={"only": about},
+        attention_layer=lambda layer, name: SimpleNamespace(
+            attention=SimpleNamespace(spec=SimpleNamespace(heads=len(layers[layer])))
+        ),
+        head=lambda layer, head, name: Head(layers[layer][head], causal),
+    )
+
+
+def looking(T: int, S: int, *pairs: tuple[int, int], share: float = 0.9) -> Tensor:
+    """Attention of `share` from each query to its key and the rest to all keys alike; the other queries look at all."""
+    probs = torch.full((T, S), 1 / S)
+    for query, key in pairs:
+        probs[query] = (1 - share) / S
+        probs[query, key] += share
+    return probs
+
+
+PAIR = "[CLS] time flies like an arrow [SEP] fruit flies like an apple [SEP]"  # 13 tokens
+TWINS = ((2, 8), (3, 9), (4, 10), (8, 2), (9, 3), (10, 4))
+PREVIOUS = tuple((at, at - 1) for at in range(1, 13))
+PATTERNS = [
+    (PREVIOUS, None, "each token attends to the one before it: 84%"),
+    (tuple((at, at + 1) for at in range(12)), None, "each token attends to the one after it: 84%"),
+    (TWINS, None, "a token attends to its other occurrences: 91%"),
+    (((8, 3), (9, 4), (10, 5)), None, "a token attends to what came after its last occurrence: 91%"),
+    (tuple((at, at) for at in range(13)), None, "each token attends to itself: 91%"),
+    (tuple((at, 0) for at in range(13)), None, "the tokens attend to the first one, [CLS]: 91%"),
+    (tuple((at, 6 + at % 2 * 6) for at in range(13)), None, "the tokens attend to special tokens: 92%"),
+    (((0, 0), (1, 2), (2, 4), (3, 6)), "a b c d e f g", "the target tokens attend to the source in order"),
+    (((0, 6), (1, 4), (2, 2), (3, 0)), "pear c apple b flies a time", "a target token attends to the same token"),
+]
+
+
+@pytest.mark.parametrize(("pairs", "source", "words"), PATTERNS, ids=[words for _, _, words in PATTERNS])
+def test_each_pattern_is_found_and_told_with_its_share(
+    pairs: tuple[tuple[int, int], ...], source: str | None, words: str
+) -> None:
+    queries = PAIR if source is None else "time flies apple pear"
+    T, S = len(queries.split()), len((source or queries).split())
+    plain = looking(T, S)
+    made = session([[plain, plain], [plain, looking(T, S, *pairs)]], queries, source)
+    found = opening(made)
+    assert found is not None and (found.map, found.layer, found.head) == ("only", 1, 1)
+    assert found.sentence.startswith(f"In layer 1, head 1, {words}") and found.sentence.endswith("% of the attention.")
+    assert opening(made) == found
+
+
+def test_a_relation_comes_before_a_sink_and_of_equals_the_first() -> None:
+    sink = looking(13, 13, *((at, 0) for at in range(13)), share=1)
+    previous = looking(13, 13, *PREVIOUS, share=0.6)
+    faint = looking(13, 13, *PREVIOUS, share=0.2)
+    assert_opens(session([[sink, previous], [previous, sink]], PAIR), 0, 1)
+    assert_opens(session([[faint, sink], [sink, faint]], PAIR), 0, 1)
+
+
+def assert_opens(made: Any, layer: int, head: int) -> None:
+    found = opening(made)
+    assert found is not None and (found.layer, found.head) == (layer, head)
+
+
+def test_a_causal_first_token_can_only_look_at_itself_and_that_is_no_pattern() -> None:
+    """Uniform attention to what is visible: nothing stands out."""
+    uniform = torch.ones(13, 13).tril()
+    made = session([[uniform / uniform.sum(-1, keepdim=True)]], PAIR, causal=True)
+    assert opening(made) is None
+    assert opening(session([[torch.ones(1, 1)]], "alone")) is None
+
+
+def test_of_a_long_text_some_rows_and_layers_stand_for_all() -> None:
+    T = TOKENS // 2
+    words = " ".join(map(str, range(T)))
+    asked: list[tuple[int, int]] = []
+
+    def head(layer: int, head: int, name: str) -> Any:
+        def probs(rows: Tensor) -> Tensor:
+            asked.append((layer, len(rows)))
+            return torch.full((len(rows), T), 1 / T)
+
+        return SimpleNamespace(probs=probs, masked=lambda rows: None)
+
+    made = session([[torch.zeros(1)]] * 8, words)
+    made.head = head
+    assert opening(made) is None
+    assert asked == [(0, CELLS // T), (4, CELLS // T)]
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "transformer", "clip", "whisper", "lxmert", "mistral"])
+def test_every_kind_of_map_has_an_opening_within_it(kind: str) -> None:
+    made: Session = session_of(kind)
+    found = opening(made)
+    assert isinstance(found, OpeningHead)
+    about = made.maps[found.map]
+    assert found.layer < about.layers and found.head < about.heads
+    crosses = [each for each in made.maps.values() if each.queries != each.keys]
+    assert (about.queries != about.keys) == bool(crosses)
