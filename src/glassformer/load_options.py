@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from glassformer import gguf
+from glassformer import foreign
 from glassformer.edge import device_of, dtype_of
 from glassformer.errors import ConfigError, DataError, UnsupportedError, nearest
 from glassformer.files import check_links, safe_repr
@@ -168,9 +168,9 @@ class LoadOptions:
     def opened(
         self, name_or_folder: str | Path, revision: str | None, *, allow_pickle: bool
     ) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
-        """The folder of a model, and what opens its weights; of a GGUF file, a folder with what stands in it."""
-        if gguf.is_gguf(name_or_folder):
-            with gguf.opened(Path(name_or_folder)) as unpacked:
+        """The folder of a model, and what opens its weights; of another library's file, a folder made of it."""
+        if foreign.is_foreign(name_or_folder):
+            with foreign.opened(Path(name_or_folder)) as unpacked:
                 yield unpacked
             return
         folder = self.find_folder(name_or_folder, revision, allow_pickle=allow_pickle)

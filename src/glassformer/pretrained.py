@@ -280,7 +280,11 @@ class PretrainedModel(NetworkModule):
     @property
     def tokenizer(self) -> Tokenizer:
         if self._tokenizer is None:
-            raise DataError("this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files")
+            raise DataError(
+                "this model has no tokenizer: its folder holds neither tokenizer.json nor vocabulary files; copy those "
+                "of the same model beside its weights (vocab.json with merges.txt; for OpenAI's Whisper gpt2.tiktoken "
+                "or multilingual.tiktoken, which the package openai-whisper carries)"
+            )
         return self._tokenizer
 
     @property

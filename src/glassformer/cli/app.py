@@ -36,6 +36,7 @@ COMMANDS = (
     "generate",
     "predict",
     "transcribe",
+    "export",
     "compare",
     "train",
     "search",

@@ -210,7 +210,7 @@ class Flow:
             keep = self.keep[:, 0]
             counted = keep.long().cumsum(-1) - 1  # [B, S]
             # Nobody looks at padding, which gets the position that the reference library gives it.
-            own = torch.arange(keep.shape[1], device=device).clamp(max=counted.amax().clamp(min=0))
+            own = torch.arange(keep.shape[1], device=device).clamp(max=counted.max().clamp(min=0))
             return torch.where(keep, counted, own)[:, -T:]  # S includes the cached tokens
         return torch.arange(self.past, self.past + T, device=device)[None]
 

@@ -27,6 +27,7 @@ from glassformer.data.sequence import (
 )
 from glassformer.errors import DataError, import_optional
 from glassformer.files import error_reason, max_unpacked_bytes, open_regular_file
+from glassformer.files.digest import file_sha256
 
 ARROW_BATCH_ROWS = 1_000  # held in memory at once; a row of the Arrow file is found by its batch
 
@@ -112,10 +113,7 @@ class ParquetRows(RowSequence):
                 writer.write_batch(batch.cast(required.arrow))
                 self._ends.append(required.count)
         required.finish()
-        with file.path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256")
-        digest.update(repr(self.columns).encode())
-        self.fingerprint = digest.hexdigest()
+        self.fingerprint = file_sha256(file.path, repr(self.columns).encode())
         self._batches = arrow.ipc.open_file(arrow.memory_map(self._arrow_file.name))
 
     def row(self, index: int) -> Row:

@@ -28,6 +28,7 @@ import numpy as np
 
 from glassformer.errors import DataError
 from glassformer.files import error_reason, safe_repr
+from glassformer.files.digest import file_sha256
 
 VERSION = 1
 METADATA = "store.json"
@@ -142,7 +143,7 @@ class ExampleStore:
 
         def mapped(name: str, dtype: str) -> Any:
             with (folder / name).open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != metadata["digests"][name]:
+                if file_sha256(file) != metadata["digests"][name]:
                     raise ValueError("damaged")
                 empty = os.fstat(file.fileno()).st_size == 0  # an empty file cannot be mapped
             return b"" if empty else np.memmap(folder / name, dtype, mode="r")

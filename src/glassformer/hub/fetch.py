@@ -31,6 +31,7 @@ from typing import Any
 
 from glassformer.errors import DataError, GlassformerError, WeightsError
 from glassformer.files.atomic import atomic_file
+from glassformer.files.digest import file_sha256
 from glassformer.hub.find import INDEX, SINGLE, missing_files, model_files, pickled_weights, similar_models
 
 
@@ -308,7 +309,7 @@ def _digest(path: Path, stated: str) -> str:
     """The digest of a file, of the same kind as `stated`."""
     with path.open("rb") as stream:
         if len(stated) == 64:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+            return file_sha256(stream)
         size = os.fstat(stream.fileno()).st_size
         git_blob = hashlib.sha1(b"blob %d\x00" % size, usedforsecurity=False)
         return hashlib.file_digest(stream, lambda: git_blob).hexdigest()

@@ -36,6 +36,7 @@ import glassformer
 from glassformer.errors import ConfigError, WeightsError
 from glassformer.files import MAX_FILE_BYTES, error_reason, open_regular_file, parse_json_object, safe_repr
 from glassformer.files.atomic import flush_folder
+from glassformer.files.digest import file_sha256
 from glassformer.runs.folder import RunLock
 
 MANIFEST = "manifest.json"
@@ -78,7 +79,7 @@ class Checkpoint:
                 if actual != size:
                     raise WeightsError(f"{path}: has {actual} bytes, {size} were saved; it is damaged")
                 try:
-                    same = hashlib.file_digest(stream, "sha256").hexdigest() == digest
+                    same = file_sha256(stream) == digest
                 except OSError as problem:
                     raise WeightsError(f"{path}: cannot be read: {error_reason(problem)}") from problem
             if not same:
@@ -259,7 +260,7 @@ def _write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
             continue
         with open(path, "rb+") as stream:
             os.fsync(stream.fileno())
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest = file_sha256(stream)
         files[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": digest}
     if not files:
         raise WeightsError("the checkpoint is empty: `write` has written no file")

@@ -16,6 +16,7 @@ Both formats of `torch.save` are read: the zip archive (torch 1.6 on), and the p
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,7 +35,8 @@ from glassformer.files import error_reason, open_regular_file, parse_json_object
 from glassformer.weights.header import DTYPE_NAMES, MAX_TENSORS
 from glassformer.weights.write import write_tensors
 
-_TIES = "glassformer.ties"
+_TIES, _SETTINGS = "glassformer.ties", "glassformer.settings"
+_MAX_SETTINGS_BYTES = 1 << 20
 _ZIP = b"PK\x03\x04"
 _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # magic number of files before torch 1.6, pickled
 _STATE_KEYS = ("state_dict", "model_state_dict", "model")
@@ -92,6 +95,14 @@ def read_ties(metadata: Mapping[str, str], source: Path) -> dict[str, str]:
     if len(ties) > MAX_TENSORS or not all(isinstance(first, str) for first in ties.values()):
         raise WeightsError(f"{source}: its ties are damaged")
     return ties
+
+
+def read_settings(metadata: Mapping[str, str], source: Path) -> dict[str, Any]:
+    """Numbers and texts that a pickle holds beside its state dict, such as the sizes of a network.
+
+    Raises: WeightsError: the child wrote invalid metadata.
+    """
+    return parse_json_object(metadata.get(_SETTINGS, "{}").encode("utf-8", "replace"), f"{source}: settings")
 
 
 def _failure(code: int, output: bytes) -> str:
@@ -157,6 +168,9 @@ def _convert_in_child(source: Path, target: Path) -> None:
     firsts, ties = _split_ties(tensors)
     _check_written_size(firsts, source)
     metadata = {_TIES: json.dumps(ties)} if ties else {}
+    settings = json.dumps(_plain(loaded))
+    if len(settings) <= _MAX_SETTINGS_BYTES:
+        metadata[_SETTINGS] = settings
     with open(target, "xb") as out:
         write_tensors(out, firsts, metadata)
 
@@ -179,7 +193,10 @@ def _check_archive(source: Path) -> bool:
                 f"{member.compress_size}: it would swell when read; refused"
             )
         if os.path.basename(member.filename) == "constants.pkl":
-            raise WeightsError("is a TorchScript program, not weights alone; refused")
+            raise WeightsError(
+                "is a TorchScript program, not weights alone: refused; where it was made, write its weights with "
+                "torch.save(model.state_dict(), file), or take the model's folder in the Hugging Face layout"
+            )
     if declared > 2 * source.stat().st_size:
         raise WeightsError(
             f"its members declare {declared} bytes, the file has {source.stat().st_size}: "
@@ -213,6 +230,15 @@ def _state_dict(loaded: object) -> dict[str, Tensor]:
                 f"tensor {safe_repr(name)} is {tensor.dtype}; allowed: {', '.join(DTYPE_NAMES.values())}"
             )
     return {name: tensor.detach() for name, tensor in loaded.items()}
+
+
+def _plain(loaded: object, depth: int = 3) -> Any:
+    """The numbers and texts of nested dicts; whatever else they hold is left out."""
+    if isinstance(loaded, Mapping) and depth:
+        plain = {name: _plain(value, depth - 1) for name, value in loaded.items() if isinstance(name, str)}
+        return {name: value for name, value in plain.items() if value is not None}
+    finite = isinstance(loaded, float) and math.isfinite(loaded)
+    return loaded if finite or isinstance(loaded, (bool, int, str)) else None
 
 
 def _split_ties(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:

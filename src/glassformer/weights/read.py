@@ -28,9 +28,9 @@ from glassformer.files import error_reason, open_regular_file, safe_repr
 from glassformer.weights.header import MAX_TENSORS, Header, TensorInfo, read_file_header
 from glassformer.weights.layout import CheckpointLayout, find_weights
 from glassformer.weights.mapping import map_together
-from glassformer.weights.pickled import convert, read_ties
+from glassformer.weights.pickled import convert, read_settings, read_ties
 
-__all__ = ["TensorInfo", "WeightFiles", "open_checkpoint", "open_file"]
+__all__ = ["TensorInfo", "WeightFiles", "open_checkpoint", "open_file", "open_pickle"]
 
 
 def open_checkpoint(folder: Path, *, allow_pickle: bool = False) -> WeightFiles:
@@ -69,11 +69,20 @@ def open_file(path: Path) -> WeightFiles:
     return WeightFiles((path,), locations, header.metadata)
 
 
+def open_pickle(path: Path) -> WeightFiles:
+    """Open one pickled file of any name, read in a sandboxed child process; `settings` holds what is no tensor in it.
+
+    Raises: WeightsError: it is missing, damaged, or more than tensors, numbers and texts.
+    """
+    return _open_pickled(CheckpointLayout((path,), None, pickled=True))
+
+
 def _open_pickled(layout: CheckpointLayout) -> WeightFiles:
     """Convert each pickle to a safetensors file in a child process, and open those."""
     folder = TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True)
     try:
         stored: dict[Path, dict[str, _Location]] = {}
+        settings: dict[str, Any] = {}
         for number, path in enumerate(layout.files):
             converted = Path(folder.name) / f"{number}.safetensors"
             convert(path, converted)
@@ -88,7 +97,8 @@ def _open_pickled(layout: CheckpointLayout) -> WeightFiles:
                     )
                 locations[name] = locations[first]
             stored[path] = locations
-        return WeightFiles(layout.files, _indexed(layout, stored), {}, folder)
+            settings |= read_settings(header.metadata, path)
+        return WeightFiles(layout.files, _indexed(layout, stored), {}, folder, settings)
     except BaseException:
         folder.cleanup()
         raise
@@ -136,6 +146,7 @@ class WeightFiles:
         tensors: name → shape, dtype, bytes and file, in the file's order; nothing is allocated for it.
         metadata: the headers' metadata, `{"format": "pt"}` as a rule.
         files: the weight files of the folder.
+        settings: numbers and texts that pickles hold beside their tensors.
     """
 
     def __init__(
@@ -144,8 +155,10 @@ class WeightFiles:
         locations: Mapping[str, _Location],
         metadata: Mapping[str, str],
         folder: TemporaryDirectory[str] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.files = files
+        self.settings = dict(settings or {})
         self.tensors = {name: location.info for name, location in locations.items()}
         self.metadata = dict(metadata)
         self._locations = dict(locations)

@@ -28,7 +28,7 @@ from glassformer.core.cache import FunctionalCache
 from glassformer.core.flow import Batch, EncoderOutput, Flow, Output
 from glassformer.edge import TOKEN_INPUTS, ModelInputs, read_call, reject_arguments
 from glassformer.engine.prepare import prepared_precision
-from glassformer.errors import ConfigError, UnsupportedError
+from glassformer.errors import ConfigError, DataError, UnsupportedError
 from glassformer.pretrained import PretrainedModel
 
 INPUTS = (*TOKEN_INPUTS, *ModelInputs.__annotations__)
@@ -231,8 +231,10 @@ def _export_call(module: _ForwardPass, caller: str, example: dict[str, Tensor]) 
     reject_arguments(caller, {name: x for name, x in example.items() if name not in INPUTS})
     sizes: dict[str, Any] = {}
     for name, x in example.items():
+        if not isinstance(x, Tensor):
+            raise DataError(f"the example's {name} is a {type(x).__name__}; it must be a tensor")
         free = (0,) if name in FIXED_SIZES else (0, 1)
-        if any(x.shape[axis] < 2 for axis in free):
+        if x.dim() < len(free) or any(x.shape[axis] < 2 for axis in free):
             raise ConfigError(
                 f"the example's {name} has shape {list(x.shape)}; a size of 1 would be fixed in the program: give two "
                 "rows at least, of two tokens or more"

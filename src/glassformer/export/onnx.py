@@ -1,0 +1,221 @@
+"""Export to ONNX: programs with their weights as files that onnxruntime and other engines run.
+
+    model.onnx     a forward pass with its head: any encoder, any decoder                inputs as in model(…)
+    encoder.onnx   an encoder-decoder's source: keys and values of all layers
+    step.onnx      a step of text generation: past keys and values in, those with the new token out
+
+Beside them lie config.json, the tokenizer's files, and those of the processor. Batch size and lengths are free.
+Source: the ONNX standard, operator set 18; PyTorch documentation, "torch.onnx".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.utils import _pytree
+
+from glassformer.errors import ConfigError, DataError, UnsupportedError, import_optional
+from glassformer.export.programs import export_encoder, export_program, export_step
+from glassformer.files import safe_repr
+from glassformer.files.atomic import disk_errors, write_json
+from glassformer.pretrained import PretrainedModel
+
+DTYPES = (torch.float32, torch.float16)
+"""What engines compute in."""
+MAX_ONE_FILE_BYTES = 1_500_000_000
+"""A protocol buffer holds 2 GB; weights of more go to a second file, model.onnx.data."""
+ROWS, TOKENS, SAMPLES = 2, 4, 1_600
+"""Of the example; a size of 1 would be fixed in the program."""
+NEW = "new_"
+"""Beginning of output names that inputs have too: keys and values."""
+
+
+def export_onnx(model: PretrainedModel, folder: str | Path, **example: Tensor) -> list[Path]:
+    """Export a model to ONNX files: model.onnx, or encoder.onnx and step.onnx of an encoder-decoder that writes.
+
+    A decoder that generates text gives model.onnx, logits of whole texts, and step.onnx, which takes and returns keys
+    and values by names such as `keys_0` and `new_keys_0`. The folder holds config, tokenizer and processor as well.
+
+    Args: example: the arguments of a call, made here for texts, images and sounds; two rows and two tokens at least.
+    Returns: the files. Raises: as `export_folder`.
+    """
+    return export_folder(model, folder, "onnx", **example)
+
+
+def export_folder(model: PretrainedModel, folder: str | Path, format: str, **example: Tensor) -> list[Path]:
+    """Export a model to a folder of programs; format: one of `FORMATS`.
+
+    Raises: ConfigError: another format, training mode, packed weights, or a dtype that engines do not compute in.
+        UnsupportedError: a model that cannot be exported. MissingExtraError: onnx or onnxscript is not installed.
+        DataError: the folder cannot be written.
+    """
+    if format not in FORMATS:
+        raise ConfigError(f"format is {safe_repr(format)}; it must be one of {', '.join(FORMATS)}")
+    if model.dtype not in DTYPES:
+        raise ConfigError(
+            f"the model is {str(model.dtype).removeprefix('torch.')}, which engines do not compute in; load it with "
+            "dtype='float32' or 'float16'"
+        )
+    suffix, packages, save = FORMATS[format]
+    for package in packages:  # before the work
+        import_optional(package, package, "onnx", "exporting to ONNX")
+    if not isinstance(folder, (str, Path)) or not str(folder):
+        raise DataError(f"the output folder is {safe_repr(folder)}; give a path")
+    folder, paths = Path(folder), []
+    for name, program in _programs(model, example):
+        with disk_errors(folder, DataError), _quiet():
+            folder.mkdir(parents=True, exist_ok=True)
+            # Elsewhere first, so that whoever stops it finds no half of a file.
+            with TemporaryDirectory(dir=folder, prefix=".export-") as partial:
+                save(program, Path(partial) / f"{name}{suffix}")
+                for file in Path(partial).iterdir():
+                    os.replace(file, folder / file.name)
+        paths.append(folder / f"{name}{suffix}")
+    write_json(folder / "config.json", {**model.config}, DataError)
+    if model.generation_config:
+        write_json(folder / "generation_config.json", model.generation_config, DataError)
+    for part in (model.has_tokenizer and model.tokenizer, model._processor):
+        if part:
+            part.save(folder)
+    return paths
+
+
+def example_inputs(model: PretrainedModel, *, decoder: bool = True) -> dict[str, Tensor]:
+    """The arguments of a small call `model(…)`, by the sizes in the config; decoder: those of the target too.
+
+    Raises: UnsupportedError: a network that reads more than texts, images and sounds.
+    """
+    reads, config, device = model.network.READS, model.config, model.device
+    sized = {**config, **(config.get("vision_config") or {})}
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.zeros(ROWS, *shape, device=device, dtype=model.dtype)
+
+    def tokens(*shape: int) -> Tensor:
+        return torch.ones(ROWS, *shape, device=device, dtype=torch.long)
+
+    given: dict[str, Tensor] = {}
+    if "input_ids" in reads:
+        given |= {"input_ids": tokens(TOKENS), "attention_mask": tokens(TOKENS)}
+        types = model.network.token_types
+        if types and "token_type_ids" in reads:
+            width = (TOKENS, len(types)) if isinstance(types, tuple) else (TOKENS,)
+            given["token_type_ids"] = torch.zeros_like(tokens(*width))
+    if "bbox" in reads:
+        given["bbox"] = tokens(TOKENS, 4)
+    if "pixel_values" in reads:
+        size = sized.get("image_size", 224)
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+        given["pixel_values"] = numbers(sized.get("num_channels", 3), height, width)
+    if "input_values" in reads:
+        given |= {"input_values": numbers(SAMPLES), "attention_mask": tokens(SAMPLES)}
+    if "input_features" in reads:
+        given["input_features"] = numbers(model.spec.bins, 2 * model.spec.positions)
+    if "decoder_input_ids" in reads and decoder:
+        given |= {"decoder_input_ids": tokens(TOKENS + 1), "decoder_attention_mask": tokens(TOKENS + 1)}
+    if _changes_with_length(model):
+        raise UnsupportedError(
+            f"attention of this {model.family.model_type!r} model is computed in one way for short texts and in "
+            "another for long ones, and a program holds one: give an example as long as its texts will be, "
+            "export_onnx(model, folder, input_ids=…, attention_mask=…)"
+        )
+    if not given or "visual_feats" in reads:
+        raise UnsupportedError(
+            f"a {model.family.model_type!r} model reads {', '.join(reads)}, of which no example is made here; "
+            "give one: export_onnx(model, folder, " + ", ".join(f"{name}=…" for name in reads) + ")"
+        )
+    return given
+
+
+def _changes_with_length(model: PretrainedModel) -> bool:
+    """Whether what a token sees follows another rule in long texts than in short ones, as in block-sparse attention."""
+    patterns = [block.attn.pattern for stack in model.network.stacks().values() for block in stack]
+    longest = model.network.max_tokens or TOKENS
+    return any(pattern.is_distance_based(TOKENS) != pattern.is_distance_based(longest) for pattern in patterns)
+
+
+def _programs(model: PretrainedModel, example: Mapping[str, Tensor]) -> Iterator[tuple[str, ExportedProgram]]:
+    """The programs of a model by name."""
+    if model.is_encoder_decoder:
+        source = {name: x for name, x in example.items() if not name.startswith("decoder_")}
+        yield "encoder", _trace(export_encoder, model, source or example_inputs(model, decoder=False))
+    else:
+        yield "model", _trace(export_program, model, example or example_inputs(model))
+    if model.writes:
+        yield "step", _trace(export_step, model, {})
+
+
+def _trace(
+    export: Callable[..., ExportedProgram], model: PretrainedModel, example: Mapping[str, Tensor]
+) -> ExportedProgram:
+    """A program. Raises: UnsupportedError: the network branches on numbers, or fixes a size."""
+    try:
+        with _quiet():
+            return export(model, **example)
+    except RuntimeError as problem:  # whatever torch.export cannot follow
+        raise UnsupportedError(_refusal(model, problem)) from problem
+
+
+def _refusal(model: PretrainedModel, problem: Exception) -> str:
+    first = (str(problem).strip().splitlines() or [""])[0]
+    return (
+        f"this {model.family.model_type!r} model for {model.task} cannot be exported: {first[:200]}; load it without "
+        "what computes by length (block-sparse attention), or give an example of the inputs that it is to take"
+    )
+
+
+def _save_onnx(program: ExportedProgram, path: Path) -> None:
+    """Write a program as an ONNX file, with the names of its arguments and results."""
+    size = sum(x.numel() * x.element_size() for x in program.state_dict.values())
+    try:
+        made = torch.onnx.export(program, dynamo=True, verbose=False, output_names=_output_names(program))
+    except (torch.onnx.errors.OnnxExporterError, RuntimeError) as problem:
+        reason = str(problem.__cause__ or problem).strip().splitlines()[:1] or [""]
+        raise UnsupportedError(f"{path.name}: an operation has no ONNX form: {reason[0][:300]}") from problem
+    assert made is not None  # None is returned where a file was given
+    made.save(path, external_data=size > MAX_ONE_FILE_BYTES)
+
+
+def _output_names(program: ExportedProgram) -> list[str]:
+    """The names of a program's results, which are a dict of tensors and of lists of them."""
+    tree = program.call_spec.out_spec
+    assert tree is not None
+    results: Mapping[str, Any] = _pytree.tree_unflatten(list(range(tree.num_leaves)), tree)
+    names = []
+    for name, leaf in results.items():
+        many = isinstance(leaf, list)
+        again = many and any(name == given for given in ("keys", "values"))
+        names += [f"{NEW if again else ''}{name}_{i}" for i in range(len(leaf))] if many else [name]
+    return names
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's progress and advice, which are not for whoever exports."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+FORMATS: Mapping[str, tuple[str, tuple[str, ...], Callable[[ExportedProgram, Path], None]]] = {
+    "onnx": (".onnx", ("onnx", "onnxscript"), _save_onnx),
+    "pt2": (".pt2", (), lambda program, path: torch.export.save(program, path)),
+}
+"""Format → the ending of its files, the packages it needs, and what writes one."""

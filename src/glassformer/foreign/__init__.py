@@ -1,0 +1,143 @@
+"""Checkpoints of other libraries, opened as model folders in the Hugging Face layout.
+
+    model.gguf                     llama.cpp                                     glassformer.gguf
+    folder with model.bin          CTranslate2: Whisper, as faster-whisper has it
+    tiny.en.pt                     OpenAI's Whisper: recognised by the names of its tensors
+
+Each is a table of weight names and a config made from sizes; `renamed.py` is the one reader. A file that is named is
+opened, pickles too: in a sandboxed child process that runs no code of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from glassformer import gguf
+from glassformer.errors import GlassformerError, WeightsError
+from glassformer.files import safe_repr
+from glassformer.foreign import whisper
+from glassformer.foreign.renamed import RenamedWeights
+from glassformer.models.whisper.foreign_names import OPENAI as OPENAI_WHISPER
+from glassformer.weights.layout import INDEX, PICKLED_INDEX, PICKLED_SINGLE, SINGLE
+from glassformer.weights.read import WeightFiles, open_file, open_pickle
+
+CTRANSLATE2 = "model.bin"
+PICKLES = frozenset((".pt", ".pth", ".ckpt", ".bin"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateDict:
+    """A library's state dict.
+
+    marks: tensors that no other library names so · names: the table · write: makes config and tokenizer in a folder
+    """
+
+    title: str
+    marks: tuple[str, ...]
+    names: str
+    write: Callable[[RenamedWeights, Path, Path], None]
+
+
+STATE_DICTS = (
+    StateDict(
+        title="OpenAI Whisper",
+        marks=("decoder.token_embedding.weight", "encoder.blocks.0.attn.query.weight"),
+        names=OPENAI_WHISPER,
+        write=whisper.write_openai,
+    ),
+)
+
+
+def is_foreign(name: object) -> bool:
+    """Whether a name is that of another library's file, or of a folder with nothing else in it."""
+    if not isinstance(name, (str, Path)) or gguf.is_gguf(name):
+        return gguf.is_gguf(name)
+    path = _expanded(Path(name))
+    if path.suffix in PICKLES - {".bin"} and not _exists(path):
+        return True  # which says what is missing; no model of the Hub has such a name
+    if _is_file(path):
+        # A file of these names beside a config.json belongs to the folder, which is to be given instead.
+        in_folder = path.suffix in (".bin", ".safetensors") and _is_file(path.with_name("config.json"))
+        return path.suffix in {*PICKLES, ".safetensors"} and (path.name == CTRANSLATE2 or not in_folder)
+    own = (SINGLE, INDEX, PICKLED_SINGLE, PICKLED_INDEX)
+    return _is_file(path / CTRANSLATE2) and not any(_is_file(path / name) for name in own)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[Path, Callable[[], WeightFiles]]]:
+    """A folder with the config and the tokenizer of a foreign checkpoint, and what opens its weights.
+
+    The folder is there until the end of the context.
+    Raises: WeightsError, ConfigError, DataError: what is wrong with the file. UnsupportedError: another architecture.
+    """
+    if gguf.is_gguf(path):
+        with gguf.opened(path) as unpacked:
+            yield unpacked
+        return
+    path = _expanded(path)
+    with TemporaryDirectory(prefix="glassformer-foreign-") as name:
+        folder = Path(name)
+        try:
+            with _open(path, folder) as weights:
+                yield folder, lambda: weights
+        except GlassformerError as problem:
+            # Whoever reads the message knows the folder of the file, and not the one made of it.
+            own = path if _is_dir(path) else path.parent
+            problem.args = tuple(str(part).replace(name, str(own)) for part in problem.args)
+            raise
+
+
+def _open(path: Path, folder: Path) -> RenamedWeights:
+    if _is_dir(path):
+        return whisper.open_ctranslate2(path / CTRANSLATE2, folder)
+    if path.name == CTRANSLATE2 and _is_ctranslate2(path):
+        return whisper.open_ctranslate2(path, folder)
+    checkpoint = open_file(path) if path.suffix == ".safetensors" else open_pickle(path)
+    try:
+        for kind in STATE_DICTS:
+            if all(mark in checkpoint.tensors for mark in kind.marks):
+                weights = RenamedWeights(checkpoint, kind.names)
+                kind.write(weights, path, folder)
+                return weights
+    except BaseException:
+        checkpoint.close()
+        raise
+    checkpoint.close()
+    names = ", ".join(map(safe_repr, list(checkpoint.tensors)[:3]))
+    raise WeightsError(
+        f"{path}: its tensors ({names}, …) are named as in no file that is read by itself "
+        f"({', '.join(kind.title for kind in STATE_DICTS)}); give the model folder that it belongs to, with config.json"
+    )
+
+
+def _is_ctranslate2(path: Path) -> bool:
+    """Whether a file begins as one of CTranslate2's: with a small number, where pickles and archives have letters."""
+    with path.open("rb") as stream:
+        return stream.read(4)[1:] == b"\0\0\0"
+
+
+def _is_file(path: Path) -> bool:
+    return _exists(path) and path.is_file()
+
+
+def _is_dir(path: Path) -> bool:
+    return _exists(path) and path.is_dir()
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or with a NUL
+        return False
+
+
+def _expanded(path: Path) -> Path:
+    """A path with `~` expanded, where its user is known."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
