@@ -46,9 +46,15 @@ lint: $(VENV)/.dev ## style, types, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-resolve: $(VENV)/.dev ## every extra by itself resolves with the pinned versions (asks the registry; minutes)
+# uv resolves for another Python than its own; one that is installed is not needed.
+RESOLVE ?= 3.11 3.12 3.13
+resolve: $(VENV)/.made ## every extra by itself resolves for each Python of $(RESOLVE), with the pins and without (asks the registry; minutes)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	@for extra in $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"])'); do \
-		echo "$$extra"; $(BIN)/python -m pip install --dry-run --quiet --constraint constraints.txt ".[$$extra]" || exit 1; done
+		for version in $(RESOLVE); do for pins in '' '--constraint constraints.txt'; do \
+			$(BIN)/uv pip compile pyproject.toml --extra $$extra --python-version $$version $$pins --quiet >/dev/null \
+				|| { echo "$$extra does not resolve on Python $$version $$pins"; exit 1; }; done; done; \
+		echo "$$extra: resolves on $(RESOLVE)"; done
 
 PYTHONS ?= python3.11 python3.12 python3.13
 package: $(VENV)/.dev ## build the wheel and the source archive, check them, try the wheel on each of $(PYTHONS)

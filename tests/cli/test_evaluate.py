@@ -56,6 +56,13 @@ def test_train_ends_with_a_report(config: Path, tmp_path: Path, capsys: pytest.C
     assert set(facts["beside"]["systems"]) == {"run", *report["baselines"]}
     assert "Beside what simple means reach on the same 8 rows" in (run / "model" / "README.md").read_text()
 
+    code, out, _ = typed(capsys, "look", run, "--html", tmp_path / "page.html", "--json")
+    assert code == 0 and len(json.loads(out)["pages"]) == 5
+    page = (tmp_path / "page.html").read_text()
+    assert str(tmp_path) not in page and 'href="page-look/row-' in page and "…/rows.csv" in page
+    code, _, err = typed(capsys, "look", run, "--view", "head")
+    assert code == 2 and "--view says how the explorer opens on a text" in err
+
     (run / "evaluation" / "validation" / "examples.jsonl").unlink()
     code, out, _ = typed(capsys, "train", config, "--json")
     assert code == 0 and json.loads(out)["beside"] == facts["beside"]
@@ -73,6 +80,7 @@ def test_train_without(
 
     monkeypatch.setitem(sys.modules, "sklearn.metrics", None)  # as if it were not installed
     code, out, err = typed(capsys, "train", config)
+    assert "no report after the training: " in err[: err.index(" model  ")], "before the first step"
     assert (
         code == 0 and "the best: loss" in out and "pip install 'glassformer[evaluate]'" in err and "is trained" in err
     )
@@ -85,6 +93,8 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     typed(capsys, "train", config, "-q", "--no-evaluate")
     code, out, _ = typed(capsys, "evaluate", run, "--no-baselines")
     assert code == 0 and "precision" in out and f"saved in {run}" in out.replace("\n", "")
+    following = out[out.index("next:") :].splitlines()
+    assert following[1].startswith(f"  glassformer look {run} '") and following[2] == f"  glassformer errors {run}"
     assert (run / "evaluation" / "validation" / "examples.jsonl").read_text().count("\n") == 8
 
     words = (
@@ -100,7 +110,9 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     )
     code, out, _ = typed(capsys, "evaluate", run, *words, "--json")
     assert code == 0 and json.loads(out)["data"]["rows"] == 3 and (run / "evaluation" / "test").is_dir()
-    typed(capsys, "evaluate", run, *words, "--as", "later")
+    _, out, _ = typed(capsys, "evaluate", run, *words, "--as", "later")
+    assert out.endswith(f"  glassformer errors {run} --part later\n")
+    assert typed(capsys, "errors", run, "--part", "later", "--print")[0] == 0
     assert (run / "evaluation" / "later" / "report.json").is_file()
     shutil.copy(test, tmp_path / "validation.csv")
     typed(capsys, "evaluate", run, "-d", tmp_path / "validation.csv", *words[2:])
@@ -108,7 +120,7 @@ def test_evaluate(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     model = ("evaluate", run / "model", "--task", "classify", "-c", "label=mood", *words)
     code, out, _ = typed(capsys, *model)
-    assert code == 0 and "not saved; --output FOLDER saves it" in out
+    assert code == 0 and "not saved; --output FOLDER saves it" in out and "glassformer errors" not in out
     code, out, _ = typed(capsys, *model, "--output", tmp_path / "kept", "--json")
     assert code == 0 and json.loads((tmp_path / "kept" / "report.json").read_text()) == json.loads(out)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.runs.charts import clock
+from glassformer.runs.charts import clock, scores
 from glassformer.runs.event_log import ExponentialAverage
 from glassformer.training.callbacks import EXIT_CODE, Callback, GracefulShutdown, Progress, TrainingStopped
 from glassformer.training.checkpoints import Checkpoints
@@ -47,6 +47,12 @@ def test_smoothing_leaves_out_what_is_not_finite() -> None:
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_micro_averaged_f1_is_shown_where_it_is_not_the_accuracy() -> None:
+    assert scores({"loss": 1, "accuracy": 0.5, "f1_micro": 0.5}) == ["loss 1", "accuracy 0.5"]
+    assert scores({"accuracy": 0.5, "f1_micro": 0.5}, "f1_micro") == ["accuracy 0.5", "f1_micro 0.5"]
+    assert scores({"f1_micro": 0.4}) == ["f1_micro 0.4"] and scores({}) == []
 
 
 def test_plain_lines_say_all_of_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 
 from glassformer.cli.options import DATA, Columns, Json, command, option, pairs_of
 from glassformer.cli.screen import counted, notes, plain_table, print_json, show, terminal, text_of, visible
+from glassformer.cli.train_screen import first_words, show_next
 from glassformer.errors import ConfigError
 from glassformer.progress import spinner
 
@@ -97,7 +99,7 @@ def evaluate(
         _evaluate_seeds(run, needed, request, json=json)
         return
     with notes():
-        folder = request.output
+        own_folder, folder = None, request.output
         if request.task is None:
             evaluation, own_folder = _evaluate_run(run, request)
             folder = folder or own_folder
@@ -106,8 +108,27 @@ def evaluate(
         if folder is not None:
             evaluation.save(folder)
     show(evaluation.report, json)
-    if not json:
-        typer.echo("\nnot saved; --output FOLDER saves it" if folder is None else f"\nsaved in {folder}")
+    if json:
+        return
+    typer.echo("\nnot saved; --output FOLDER saves it" if folder is None else f"\nsaved in {folder}")
+    show_next(_next_commands(run, evaluation, own_folder if folder == own_folder else None))
+
+
+def _next_commands(model: str, evaluation: Evaluation, saved: Path | None) -> list[str]:
+    """Attention on the text of the highest loss; and, of an evaluation that is saved in its run, the errors."""
+    from glassformer.evaluation.error_analysis.errors import sort_by_loss
+    from glassformer.evaluation.runs import VALIDATION
+
+    quoted, commands = shlex.quote(model), []
+    worst = next(iter(sort_by_loss(evaluation.predictions)), None)
+    row = {} if worst is None else worst.row
+    words = next((row[role] for role in ("text", "tokens", "source", "question") if row.get(role)), "")
+    if text := first_words(words if isinstance(words, str) else " ".join(map(str, words))):
+        commands.append(f"glassformer look {quoted} {shlex.quote(text)}")
+    if saved is not None:
+        part = "" if saved.name == VALIDATION else f" --part {shlex.quote(saved.name)}"
+        commands.append(f"glassformer errors {quoted}{part}")
+    return commands
 
 
 def _evaluate_seeds(run: str, folders: list[Path], request: EvaluationRequest, *, json: bool) -> None:

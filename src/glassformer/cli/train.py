@@ -15,7 +15,7 @@ import typer
 from glassformer.cli.options import DATA, Columns, Options, command, option, pair_of
 from glassformer.cli.screen import counted, note, notes, print_facts, print_json
 from glassformer.cli.train_screen import next_commands, show_end, summary
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, MissingExtraError
 from glassformer.progress import spinner
 from glassformer.runs import KEYS
 
@@ -176,6 +176,7 @@ def _run(
 
             callbacks += by_name(config.trackers)
         trainer = make_trainer(config, callbacks)
+    _check_evaluation(config, trainer, wanted=evaluate and trainer.distributed.is_main)
     if not quiet:
 
         class Opening(Progress):
@@ -209,6 +210,16 @@ def _run(
         **({} if report is None else {"beside": report.card_comparison()}),
     }
     return facts, report, next_commands(config, trainer, evaluated=report is not None)
+
+
+def _check_evaluation(config: RunConfig, trainer: Trainer, *, wanted: bool) -> None:
+    """Say before a long training, not after it, that the packages of its metrics are missing."""
+    if not wanted or config.data.validation is None or trainer.task.EVALUATION is None:
+        return
+    try:
+        trainer.task.for_evaluation(**config.judging)
+    except MissingExtraError as error:
+        note(f"no report after the training: {error}")
 
 
 def _evaluate_run(config: RunConfig, quiet: bool) -> EvaluationReport | None:
@@ -288,8 +299,8 @@ def train_seeds(
 def is_finished(folder: Path, config: RunConfig) -> bool:
     """Whether the folder holds a finished run of exactly this configuration."""
     from glassformer.runs.config import config_yaml
-    from glassformer.runs.event_log import read_run
     from glassformer.runs.folder import CONFIG
+    from glassformer.runs.history import read_run
 
     saved = folder / CONFIG
     return saved.is_file() and saved.read_text("utf-8") == config_yaml(config) and read_run(folder).ended

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.screen import amount, terminal, text_of
+from glassformer.cli.screen import amount, terminal, text_of, visible
 
 if TYPE_CHECKING:
     from glassformer.runs.config import RunConfig
@@ -58,8 +58,7 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
         ids = trainer.train_examples[index].get("input_ids")
         if ids is None or tokenizer is None or text:
             break
-        words = tokenizer.decode([int(i) for i in ids], skip_special_tokens=True).split()
-        text = " ".join(words[:WORDS_OF_EXAMPLE])
+        text = first_words(tokenizer.decode([int(i) for i in ids], skip_special_tokens=True))
     commands = [f"glassformer errors {run}" if evaluated else f"glassformer curves {run}"]
     if text:
         commands.insert(0, f"glassformer look {run} {shlex.quote(text)}")
@@ -70,14 +69,25 @@ def next_commands(config: RunConfig, trainer: Trainer, *, evaluated: bool) -> li
     return commands[:2]
 
 
+def first_words(text: str) -> str:
+    """The beginning of an example, for a command line."""
+    return " ".join(text.split()[:WORDS_OF_EXAMPLE])
+
+
+def show_next(commands: Sequence[str]) -> None:
+    """The commands to go on with, where there are any."""
+    if commands:
+        typer.echo("\n".join(["next:", *(f"  {visible(command)}" for command in commands)]))
+
+
 def show_end(config: RunConfig, result: Mapping[str, Any], commands: Sequence[str]) -> None:
     """Where the model is, how good it is, and the commands to go on with."""
-    from glassformer.runs.charts import number
+    from glassformer.runs.charts import scores
 
     best = f"step {result['steps']:,}, the last"
     if result["best_step"] is not None:
-        scores = ", ".join(f"{name} {number(value)}" for name, value in result["figures"].items())
         # A report has said how good it is.
-        best = f"step {result['best_step']:,}, the best" + (f": {scores}" if "beside" not in result else "")
+        metrics = f": {', '.join(scores(result['figures']))}" if "beside" not in result else ""
+        best = f"step {result['best_step']:,}, the best{metrics}"
     terminal().print(text_of(f"\nsaved in {config.output}: the model of {best}"))
-    typer.echo("\n".join(["next:", *(f"  {command}" for command in commands)]))
+    show_next(commands)

@@ -20,7 +20,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from glassformer.errors import GlassformerError
-from glassformer.runs.charts import clock, number
+from glassformer.runs.charts import clock, number, scores
 from glassformer.runs.event_log import ExponentialAverage
 
 if TYPE_CHECKING:
@@ -162,8 +162,7 @@ class Progress(Callback):
             self._print(f"step {GAP.join(facts)}")
 
     def on_validation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
-        values = GAP.join(f"{name} {number(value)}" for name, value in metrics.items())
-        self._print(f"step {trainer.state.step:,}{GAP}validation: {values}")
+        self._print(f"step {trainer.state.step:,}{GAP}validation: {GAP.join(scores(metrics, trainer.metric))}")
 
     def on_checkpoint(self, trainer: Trainer, folder: Path | None) -> None:
         if folder is not None:
