@@ -13,8 +13,9 @@ SHELL := bash
 VENV := .venv
 CLIENTS := .venv-clients
 BIN := $(VENV)/bin
-# One thread a worker: torch's own threads would fight with the workers for the same cores.
-PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
+# One thread a worker: torch's own threads would fight with the workers for the same cores. Compiled modules are kept, or
+# each process that a test starts would compile the package again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
 
 # The page is kept built, so only those who change it, and the tests that it is current, need Node; where there is none
 # those tests say so.

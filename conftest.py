@@ -1,7 +1,9 @@
-"""The suite's own rules: every skip says why, and the reasons are listed; `make soak` tries many more examples."""
+"""The suite's own rules: every skip says why; of large tables `make test` takes a part, and `make soak` the whole."""
 
 from __future__ import annotations
 
+import gc
+import signal
 from collections import Counter
 from collections.abc import Generator
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 # A deadline measures how busy the machine is. The suite ends in time on slow ones; the soak tries more.
-settings.register_profile("suite", max_examples=50, deadline=None)
+settings.register_profile("suite", max_examples=30, deadline=None)
 settings.register_profile("soak", max_examples=5_000, deadline=None)
 settings.load_profile("suite")
 
@@ -17,6 +19,28 @@ _reasons: Counter[str] = Counter()
 
 # What pytest writes where a test was skipped and nobody said why.
 NO_REASON = {"", "unconditional skip", "<Skipped instance>"}
+
+
+def pytest_configure() -> None:
+    """A shell that runs this in the background has children ignore Ctrl-C, which tests send to theirs."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a table of cases, `make test` takes the rows and columns that are named, and `make soak` the whole."""
+    for item in items:
+        for marker in item.iter_markers("representative"):
+            given = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+            if not set(marker.args) & set(given.split("-")):
+                item.add_marker(pytest.mark.soak)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests live until the end: the garbage collector need not visit them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -18,8 +18,8 @@ from tests.senses import draw_boxes, draw_fields
 EXPORTED = (2, 7)  # rows, tokens
 OTHERS = ((3, 11), (1, 5), (4, 1))
 SHORT = {"big_bird": {"block_size": 2}}  # whose attention is full up to 7 blocks
-EARLY = ("gpt2", "llama", "gemma2", "mixtral")
-"""Learned positions, rotary ones, capped scores in a window, experts."""
+EARLY = ("llama", "gemma2")
+"""Rotary positions; capped scores in a window."""
 DECODERS = [
     pytest.param(family, marks=() if family in EARLY else pytest.mark.soak)  # the others in `make soak`
     for family in FAMILIES
@@ -84,15 +84,8 @@ def assert_equal_at(model: Model, program: nn.Module, rows: int, tokens: int) ->
         assert_close(actual[name], x, 1e-6)
 
 
-NETWORKS = {family: FAMILIES[family].build for family in FAMILIES}
-BODIES = [
-    # The first family of each network; the others, which have the same parts in other specs, in `make soak`.
-    pytest.param(family, marks=() if family in EARLY or build not in list(NETWORKS.values())[:i] else pytest.mark.soak)
-    for i, (family, build) in enumerate(NETWORKS.items())
-]
-
-
-@pytest.mark.parametrize("family", BODIES)
+@pytest.mark.representative("bert", "big_bird", "gemma2", "t5", "vit", "wav2vec2", "whisper")  # parts of their own
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_body_is_exported_with_free_sizes(family: str) -> None:
     model = body(family)
     program = export_program(model, **call(model, *EXPORTED)).module()
@@ -147,7 +140,7 @@ def test_a_step_takes_and_returns_keys_and_values(family: str) -> None:
         assert_close(out["logits"][seen, 0], expected[seen, t], 1e-5)
 
 
-EARLY_PAIRS = ("bart", "t5", "whisper")
+EARLY_PAIRS = ("t5", "whisper")
 PAIRS = [
     pytest.param(family, marks=() if family in EARLY_PAIRS else pytest.mark.soak)
     for family in FAMILIES

@@ -54,6 +54,7 @@ def test_minilm_fits_a_screen(minilm: Path, capsys: pytest.CaptureFixture[str]) 
     assert lines[-1] == "scores and probs are computed only on request: --taps attn.probs"
 
 
+@pytest.mark.representative("80", "bert", "t5", "whisper")
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 @pytest.mark.parametrize("family", INSPECTABLE)
 def test_it_fits_the_terminal(

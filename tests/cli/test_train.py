@@ -148,6 +148,7 @@ def test_interrupted_it_saves_and_says_how_to_go_on(config: Path, tmp_path: Path
     assert list((tmp_path / "run" / "checkpoints").glob("step-*/manifest.json"))
 
 
+@pytest.mark.soak  # tests/training/test_distributed.py has the same without torchrun
 def test_two_processes(config: Path, tmp_path: Path) -> None:
     words = [
         sys.executable,

@@ -55,8 +55,9 @@ def check(result: dict[str, Any]) -> None:
         assert outcomes[f"used: {step}"] > result["cases"] / 200
 
 
-def test_two_thousand_damaged_folders(tmp_path: Path) -> None:
-    check(fuzz(tmp_path / "fuzz", 2_000, seed=1, timeout_s=300))
+@pytest.mark.parametrize("count", [500, pytest.param(2_000, marks=pytest.mark.soak)])
+def test_damaged_folders(tmp_path: Path, count: int) -> None:
+    check(fuzz(tmp_path / "fuzz", count, seed=1, timeout_s=300))
 
 
 @pytest.mark.soak

@@ -143,6 +143,8 @@ def without_repeated_pairs(ids: Tensor, logits: Tensor) -> Tensor:
 # ----------------------------------------------------------------------------------------------- as the reference
 
 
+@pytest.mark.representative("llama", "t5", "five", "never")
+@pytest.mark.representative("fp32", "llama")
 @families
 @precisions
 @options
@@ -156,6 +158,7 @@ def test_ids_and_scores_are_the_references(
         sides.equal(result, sides.expected(stop_ids, **settings))
 
 
+@pytest.mark.representative("fp32")
 @families
 @precisions
 def test_filters_see_each_beam(sides_of: SidesOf, row: Row, dtype: torch.dtype) -> None:
@@ -196,6 +199,7 @@ PROMPTS = (
 )
 
 
+@pytest.mark.representative("fp32")
 @precisions
 def test_stories(shared: Path, dtype: torch.dtype) -> None:
     from transformers import AutoModelForCausalLM
@@ -234,6 +238,7 @@ def test_one_beam_is_greedy(sides_of: SidesOf, row: Row) -> None:
     assert result.ids.tolist() == alone.tolist()
 
 
+@pytest.mark.representative("fp32")
 @families
 @precisions
 def test_a_prompt_does_not_depend_on_its_batch(sides_of: SidesOf, row: Row, dtype: torch.dtype) -> None:
@@ -266,6 +271,7 @@ def test_the_cache_changes_nothing(sides_of: SidesOf, row: Row) -> None:
     torch.testing.assert_close(result.scores, expected.scores, atol=1e-12, rtol=1e-12)
 
 
+@pytest.mark.representative("fp32")
 @families
 @precisions
 def test_a_score_is_the_sum_of_log_probabilities_for_the_length(
@@ -412,6 +418,7 @@ def test_later_groups_differ_more_with_a_penalty(sides_of: SidesOf) -> None:
 # ------------------------------------------------------------------------------------------- what is known of answers
 
 
+@pytest.mark.representative("fp32")
 @families
 @precisions
 def test_each_token_with_its_log_probability(sides_of: SidesOf, row: Row, dtype: torch.dtype) -> None:
@@ -472,6 +479,7 @@ def stories(shared: Path) -> Model:
 STOPS = (["little girl", "big"], ["outside"], ["She", "."], ["y"])
 
 
+@pytest.mark.representative("5")
 @pytest.mark.parametrize("strings", STOPS, ids=str)
 @pytest.mark.parametrize("num_beams", [2, 5])
 def test_stop_strings_end_beams_as_the_references(

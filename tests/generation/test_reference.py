@@ -76,6 +76,7 @@ def test_fifty_prompts(folder_of: Callable[[Row], Path], row: Row, dtype: torch.
     assert len({tuple(line) for line in mine[:, -64:].tolist()}) > 10  # the prompts were read
 
 
+@pytest.mark.representative("fp32")
 @families
 @precisions
 def test_fifty_prompts_with_beams(folder_of: Callable[[Row], Path], row: Row, dtype: torch.dtype) -> None:
@@ -99,6 +100,7 @@ def test_fifty_prompts_with_beams(folder_of: Callable[[Row], Path], row: Row, dt
     torch.testing.assert_close(mine.scores.double(), expected.sequences_scores.double(), atol=2e-5, rtol=2e-5)
 
 
+@pytest.mark.representative("llama", "t5", "all")
 @families
 @pytest.mark.parametrize("settings", RULES.values(), ids=RULES)
 def test_rules(folder_of: Callable[[Row], Path], row: Row, settings: dict[str, Any]) -> None:

@@ -97,6 +97,7 @@ def speculation(models: Callable[..., Model], family: str, name: str) -> dict[st
 # --------------------------------------------------------------------------------------------------- the same is said
 
 
+@pytest.mark.representative("llama", "t5", "penalty")
 @families
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_that_is_said_changes(models: Callable[..., Model], family: str, rule: str) -> None:
@@ -134,6 +135,7 @@ def new_tokens(model: Model, ids: Tensor, **settings: Any) -> list[list[int]]:
     return [row[lookahead].tolist() for row, lookahead in zip(result.new_ids, result.active, strict=True)]
 
 
+@pytest.mark.representative("llama", "t5")
 @families
 def test_a_row_does_not_depend_on_those_beside_it(models: Callable[..., Model], family: str) -> None:
     model, settings = models(family), {"max_new_tokens": 20, "repetition_penalty": 1.2}
@@ -353,6 +355,7 @@ def test_draws_follow_the_networks_probabilities(settings: dict[str, Any], count
     assert chi_squared(shared, truth) > 20, "the test can tell"
 
 
+@pytest.mark.soak
 def test_a_row_alone_follows_them_too() -> None:
     """One row at a time, so that several guesses in a row are kept and the network runs less often than it speaks."""
     model, draft = make("gpt2", 1, **SMALL), make("gpt2", 1, noise=0.1, **SMALL)

@@ -85,6 +85,7 @@ def test_a_snapshot_others_left_incomplete_is_completed(serve: Serve, tmp_path: 
     assert (fetch(server, tmp_path) / "tokenizer.json").is_file()
 
 
+@pytest.mark.representative("0", "1")
 @pytest.mark.parametrize("seed", range(4))
 def test_no_fault_of_the_network_puts_a_wrong_file_in_the_cache(serve: Serve, tmp_path: Path, seed: int) -> None:
     """200 faults in four parts: cut anywhere, wrong bytes, wrong length, 5xx, ranges ignored or wrong."""

@@ -65,9 +65,9 @@ def assert_by_hand(ours: Tensor, by_hand: object) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_six_steps_recombine_by_hand(kind: str) -> None:
-    """q · k, scaled, biased and hidden, softmax, weighted values, their sum: for every query of every head."""
+    """q · k, scaled, biased and hidden, softmax, weighted values, their sum: for every query of every third head."""
     session = session_of(kind, torch.float64)
-    for _, head in every_head(session):
+    for _, head in list(every_head(session))[::3]:  # of four heads a layer: each of them in another layer
         queries, keys, values = head.q.tolist(), head.k.tolist(), head.v.tolist()
         for i, q in enumerate(queries):
             products = [sum(a * b for a, b in zip(q, k, strict=True)) for k in keys]

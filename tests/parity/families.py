@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import pytest
 from torch import Tensor
 
 from glassformer.models import FAMILIES, ConfigReader, Family
@@ -1427,5 +1428,7 @@ DECODERS += [
     if "text-generation" in row.record.tasks and not row.decodes
 ]
 """The rows of decoders, and of encoders that are used as such."""
+DISTINCT = [pytest.param(row, marks=pytest.mark.soak if row.repeats else ()) for row in ROWS]
+"""A family for each network; the others, which have the same parts in other specs, in `make soak`."""
 HEADS = [(row, architecture) for row in ROWS for architecture in row.record.architectures]
 VARIATIONS = [(row, name) for row in ROWS for name in row.variations]

@@ -15,12 +15,13 @@ from torch import Tensor
 import glassformer
 from glassformer import Model, UnsupportedError, WeightsError
 from glassformer.weights import pickled
-from tests.parity.families import BY_FAMILY, ROWS, Row
+from tests.parity.families import BY_FAMILY, DISTINCT, ROWS, Row
 from tests.parity.inputs import draw_inputs
 from tests.parity.sides import Folders, load_ours, load_theirs, read_config, write_config
 
 Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
+distinct = pytest.mark.parametrize("row", DISTINCT, ids=lambda row: row.family)
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.family)
 
 
@@ -246,7 +247,7 @@ def test_a_bare_body_saved_under_the_prefix(folders: Folders, row: Row, tmp_path
 # ----------------------------------------------------------------------------------------- shards and old files
 
 
-@rows
+@distinct
 def test_shards(folders: Folders, row: Row, tmp_path: Path) -> None:
     """Theirs read by us, and ours by them."""
     import transformers
@@ -311,7 +312,7 @@ def test_an_unknown_key_is_a_warning(folders: Folders, row: Row, tmp_path: Path)
     assert "flux_capacitor" in str(report)
 
 
-@rows
+@distinct
 def test_a_feature_that_is_not_there_is_refused(folders: Folders, row: Row, tmp_path: Path) -> None:
     folder = folders(row, row.main)
     expected, config = logits(folder), read_config(folder)

@@ -89,6 +89,7 @@ def test_labels_alone_are_what_we_shift(folders: Folders, row: Row) -> None:
 # ------------------------------------------------------------------------------------------------------------ cache
 
 
+@pytest.mark.representative("fp32")
 @rows
 @precisions
 @torch.no_grad()
@@ -173,6 +174,7 @@ def test_greedy(folders: Folders, row: Row) -> None:
 # ------------------------------------------------------------------------------------------------------------- taps
 
 
+@pytest.mark.representative("fp32")
 @rows
 @pytest.mark.parametrize("padding", ["none", "right", "left"])
 @precisions

@@ -19,7 +19,7 @@ from glassformer import Model
 from glassformer.core.flow import Tape
 from glassformer.models import FAMILIES
 from glassformer.weights.load import export_weights
-from tests.parity.families import DECODERS, HEADS, ROWS, VARIATIONS, Row
+from tests.parity.families import DECODERS, DISTINCT, HEADS, ROWS, VARIATIONS, Row
 from tests.parity.inputs import Inputs, Twice, draw_inputs, draw_labels, pushed_left
 from tests.parity.sides import (
     PRECISIONS,
@@ -37,7 +37,13 @@ from tests.parity.sides import (
 )
 
 heads = pytest.mark.parametrize(("row", "architecture"), HEADS, ids=[architecture for _, architecture in HEADS])
+mains = pytest.mark.parametrize(  # of what does not depend on the head, `make test` takes one for each family
+    ("row", "architecture"),
+    [pytest.param(*each, marks=() if each[1] == each[0].main else pytest.mark.soak) for each in HEADS],
+    ids=[architecture for _, architecture in HEADS],
+)
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.family)
+distinct = pytest.mark.parametrize("row", DISTINCT, ids=lambda row: row.family)
 decoders = pytest.mark.parametrize("row", DECODERS, ids=lambda row: row.family)
 precisions = pytest.mark.parametrize("dtype", PRECISIONS, ids=["fp32", "fp64"])
 
@@ -114,7 +120,13 @@ def missing(output: Any, fields: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in ROWS if "text-classification" in row.record.tasks], ids=lambda r: r.family
+    "row",
+    [
+        pytest.param(row, marks=pytest.mark.soak if row.repeats else ())
+        for row in ROWS
+        if "text-classification" in row.record.tasks
+    ],
+    ids=lambda r: r.family,
 )
 @pytest.mark.parametrize(
     ("problem", "kinds", "floats"),
@@ -202,7 +214,7 @@ def test_variations_change_the_numbers(folders: Folders, row: Row) -> None:
         assert (gap < 1e-4) == (name in row.inert), f"{name}: {gap}"
 
 
-@rows
+@distinct
 @torch.no_grad()
 def test_bfloat16_is_loaded_as_it_is(folders: Folders, row: Row) -> None:
     folder = folders(row, row.main, dtype=torch.bfloat16)
@@ -327,7 +339,7 @@ def test_taps(folders: Folders, row: Row, padding: str, dtype: torch.dtype) -> N
     close(explicit, real(fused_there, seen_there), within, "theirs fused")
 
 
-@heads
+@mains
 def test_every_tap_fires_once(folders: Folders, row: Row, architecture: str) -> None:
     ours = load_ours(folders(row, architecture))
     inputs = draw_inputs(ours.config, "none")
@@ -351,7 +363,7 @@ def test_every_tap_fires_once(folders: Folders, row: Row, architecture: str) -> 
 # ------------------------------------------------------------------------------------------------------ gradients
 
 
-@heads
+@mains
 @precisions
 def test_gradients(folders: Folders, row: Row, architecture: str, dtype: torch.dtype) -> None:
     folder = folders(row, architecture, **row.no_dropout)
@@ -433,7 +445,7 @@ def goals(states: list[Tensor], keep: Tensor) -> Tensor:
 # ----------------------------------------------------------------------------------------------------- round trip
 
 
-@heads
+@mains
 @torch.no_grad()
 def test_round_trip(folders: Folders, row: Row, architecture: str, tmp_path: Path) -> None:
     folder = folders(row, architecture)

@@ -8,16 +8,15 @@ cannot run here has `<!-- no-run: reason -->` on the line before it.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.project.forked import run_forked
 
 ROOT = Path(__file__).parents[2]
 FIRST = [ROOT / "README.md", ROOT / "examples" / "README.md"]
@@ -72,22 +71,13 @@ def reader_folder(request: pytest.FixtureRequest, tmp_path: Path, page: Path) ->
     return tmp_path
 
 
-def run_python(source: str, folder: Path) -> None:
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-"],
-        input=source,
-        text=True,
-        capture_output=True,
-        cwd=folder,
-        env=environment,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+def run_python(source: str, folder: Path, log: Path) -> None:
+    status = run_forked(source, folder, log)
+    assert status == 0, f"{status}: {log.read_text(errors='replace')[-3000:]}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_python_blocks_run(page: Path, reader_folder: Path) -> None:
+def test_python_blocks_run(page: Path, reader_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     blocks = [fence for fence in fences(page.read_text("utf-8")) if fence.language in {"python", "py"}]
     # Empty lines in front keep the line numbers of a traceback those of the page.
     program: list[str] = []
@@ -100,7 +90,7 @@ def test_python_blocks_run(page: Path, reader_folder: Path) -> None:
         program += block.body.splitlines()
     if not program:
         return  # a page without code has nothing to prove
-    run_python("\n".join(program) + "\n", reader_folder)
+    run_python("\n".join(program) + "\n", reader_folder, tmp_path_factory.mktemp("page") / "log")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -157,7 +147,7 @@ def test_blocks_are_found_and_excused() -> None:
 
 def test_a_failing_block_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
-        run_python("1 / 0\n", tmp_path)
+        run_python("1 / 0\n", tmp_path, tmp_path / "log")
 
 
 def test_a_wrong_option_fails() -> None:

@@ -54,6 +54,7 @@ def until(trainer: Any, steps: int) -> None:
     trainer.gradients.batch_loader.close()
 
 
+@pytest.mark.representative("copies")
 @pytest.mark.parametrize("sharded", [False, True], ids=["copies", "shards"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_are_one(tmp_path: Path, kind: str, sharded: bool) -> None:

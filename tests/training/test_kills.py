@@ -22,10 +22,12 @@ def train_in_two(folder: Path) -> None:
     together(lambda: train(folder), folder)
 
 
-def test_one_process_killed_20_times(tmp_path: Path) -> None:
-    survives(train, tmp_path, WEIGHTS, kills=20, in_saves=8, seed=1)
+@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.soak)])
+def test_one_process_killed(tmp_path: Path, kills: int) -> None:
+    survives(train, tmp_path, WEIGHTS, kills=kills, in_saves=kills * 2 // 5, seed=1)
 
 
+@pytest.mark.soak  # one process is killed above; two that train together, in test_distributed.py
 def test_two_processes_killed(tmp_path: Path) -> None:
     (tmp_path / "warm").mkdir()
     train(tmp_path / "warm")  # here, so that the forks have what torch imports when it first trains

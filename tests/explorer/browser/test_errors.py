@@ -52,6 +52,7 @@ def told(page: Any) -> str:
     return str(page.locator(".filters output").inner_text())
 
 
+@pytest.mark.representative("many")
 @pytest.mark.parametrize(
     ("which", "themes"),
     [("classes", ("light", "dark")), ("tags", ("dark", "light")), ("many", ("light", "dark"))],

@@ -70,6 +70,7 @@ def test_every_view_opens_from_disk(offline: Tab, file: Path) -> None:
     assert {url.partition(":")[0] for url in offline.requested_urls} <= {"file", "data", "blob"}
 
 
+@pytest.mark.representative("served", "translation")
 @pytest.mark.parametrize(
     ("fixture", "state"),
     [
@@ -178,6 +179,7 @@ def test_a_link_into_it_and_its_first_view(offline: Tab, encoder: Model, tmp_pat
 # ------------------------------------------------------------------------------------------------ hostile texts
 
 
+@pytest.mark.representative("words")
 @pytest.mark.parametrize("host", ["served", "standalone"])
 @pytest.mark.parametrize("model", ["encoder", "words"])
 def test_a_text_that_is_markup_is_text(

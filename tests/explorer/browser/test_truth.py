@@ -33,7 +33,9 @@ def double(tmp_path_factory: pytest.TempPathFactory, look: Callable[..., Look]) 
     return look(shaped(tmp_path_factory.mktemp("double"), dtype="float64"), words(20))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[pytest.param(kind, marks=() if kind in ("random", "cross") else pytest.mark.soak) for kind in KINDS]
+)
 def truth(request: pytest.FixtureRequest) -> tuple[Look, dict[str, Any]]:
     """A page, and a head of it."""
     fixture, state = {

@@ -133,6 +133,7 @@ def test_causal_attention_with_shared_keys(tab: Tabs, story: Look) -> None:
                 assert fact in told
 
 
+@pytest.mark.representative("head", "model")
 @pytest.mark.parametrize("view", VIEWS)
 def test_encoder_decoder_and_cross_attention(tab: Tabs, translation: Look, view: str) -> None:
     one = tab()
@@ -179,6 +180,7 @@ STATES = [
 ]
 
 
+@pytest.mark.representative("head0", "neuron", "model")
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state["view"])
 def test_a_link_opens_exactly_that(tab: Tabs, served: Look, state: dict[str, str]) -> None:
     one = tab()
@@ -212,6 +214,7 @@ def test_back_and_forward_go_from_view_to_view(tab: Tabs, served: Look) -> None:
     assert (one.state["l"], one.state["h"]) == ("3", "2")
 
 
+@pytest.mark.representative("view", "layer", "token", "version")
 @pytest.mark.parametrize(
     ("asked", "told", "shown"),
     [
