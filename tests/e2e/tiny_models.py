@@ -144,6 +144,14 @@ SMALL: dict[str, dict[str, Any]] = {
         "intermediate_size": 12,
         "partial_rotary_factor": 0.5,
     },
+    "stablelm": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "intermediate_size": 12,
+        "partial_rotary_factor": 0.5,  # a quarter of four numbers cannot turn
+    },
     "qwen2": {
         "hidden_size": 8,
         "num_hidden_layers": 1,

@@ -1287,6 +1287,31 @@ ROWS = (
         by_longest=frozenset({"dynamic rotary"}),
     ),
     Row(
+        family="stablelm",
+        variations={
+            "parallel": {"use_parallel_residual": True},
+            "parallel, no head norms": {"use_parallel_residual": True, "qk_layernorm": False},
+            "no head norms": {"qk_layernorm": False},
+            "no biases": {"use_qkv_bias": False},
+            "tied": {"tie_word_embeddings": True},
+            "one key head": {"num_key_value_heads": 1},
+            "a key head each": {"num_key_value_heads": 4},
+            "gelu": {"hidden_act": "gelu"},
+            "large eps": {"layer_norm_eps": 1e-2},
+            "one layer": {"num_hidden_layers": 1},
+            "all turns": {
+                "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 1.0}
+            },
+            "share in the config, old": {"partial_rotary_factor": 0.5, "rope_theta": 1_000.0},
+            "linear rotary": {
+                "rope_parameters": {
+                    **{"rope_type": "linear", "rope_theta": 100.0, "factor": 4.0},
+                    "partial_rotary_factor": 0.5,
+                }
+            },
+        },
+    ),
+    Row(
         family="hubert",
         variations={
             **SOUND,

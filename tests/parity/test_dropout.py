@@ -56,6 +56,7 @@ DROPOUT: dict[str, dict[str, Any]] = {
     "mpnet": {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
     "nomic_bert": LIKE_BERT,
     "roberta": LIKE_BERT,
+    "stablelm": {"attention_dropout": 0.3, "classifier_dropout": 0.4},
     "starcoder2": {"residual_dropout": 0.2, "attention_dropout": 0.3, "embedding_dropout": 0.1},
     "t5": {"feed_forward_proj": "gated-gelu", "dropout_rate": 0.2, "classifier_dropout": 0.4},
     "tapas": {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},

@@ -167,10 +167,10 @@ def test_a_causal_classifier_finds_the_end_of_padded_rows(folders: Folders, row:
 
 
 def variations() -> Iterator[Any]:
-    """Each in the precision in which most can be seen; in fp32, which `test_head` has for each head, in `make soak`."""
+    """Each in fp64, in which most can be seen, or in fp32 where the network repeats; in both in `make soak`."""
     for row, name in VARIATIONS:
         for dtype in PRECISIONS[:1] if name in row.fp32_only else PRECISIONS:
-            again = dtype == torch.float32 and name not in row.fp32_only
+            again = dtype == torch.float32 and name not in row.fp32_only and not row.repeats
             marks = [pytest.mark.soak] if again else []
             yield pytest.param(row, name, dtype, id=f"{row.family}: {name}{', fp32' * again}", marks=marks)
 

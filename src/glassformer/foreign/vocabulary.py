@@ -27,14 +27,20 @@ MAX_TOKENS, MAX_LETTERS = 300_000, 256
 
 
 def copy_tokenizer(source: Path, folder: Path) -> bool:
-    """Copy the tokenizer files of a folder. Returns: whether they make a tokenizer. Raises: DataError: unsafe links."""
+    """Copy the tokenizer files of a folder, with settings where it has none.
+
+    Returns: whether they make a tokenizer. Raises: DataError: unsafe links.
+    """
     for name in FILES:
         if (source / name).is_file():
             check_link(source, source / name, DataError)
             stream, _ = open_regular_file(source / name, DataError)
             stream.close()
             copyfile(source / name, folder / name)
-    return any((folder / name).is_file() for name in READY)
+    complete = any((folder / name).is_file() for name in READY)
+    if complete and not (folder / "tokenizer_config.json").exists():
+        write_settings(folder, "<|endoftext|>")
+    return complete
 
 
 def read_tiktoken(path: Path) -> list[str]:

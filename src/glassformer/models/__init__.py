@@ -18,7 +18,7 @@ from glassformer.models._network import Network, TextSpec
 RECIPES = """albert bart bert big_bird clip clip_text_model clip_vision_model deberta deberta-v2 distilbert dpr
     electra gemma gemma2 gemma3_text gpt2 granite hubert imagegpt layoutlm llama lxmert marian
     mbart mistral mixtral modernbert mpnet nomic_bert olmo2 openai-gpt pegasus phi phi3 qwen2
-    qwen3 roberta starcoder2 t5 tapas transformer vit wav2vec2 whisper xlm xlm-roberta""".split()
+    qwen3 roberta stablelm starcoder2 t5 tapas transformer vit wav2vec2 whisper xlm xlm-roberta""".split()
 """The `model_type` of each family; its module has the same name, with underscores."""
 
 
