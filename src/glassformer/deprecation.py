@@ -118,7 +118,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "core.flow": {"Memory": "EncoderOutput"},
     "core.positions": {
-        name: f"core.rotary.{name}" for name in ("LinearScaling", "Llama3Scaling", "Rotary", "RotarySpec", "rotate")
+        **{
+            name: f"core.rotary.{name}" for name in ("LinearScaling", "Llama3Scaling", "Rotary", "RotarySpec", "rotate")
+        },
+        **{name: f"models.wav2vec2.{name}" for name in ("ConvolvedPositions", "ConvolvedPositionsSpec")},
     },
     "core.masks": {"Pattern": "AttentionPattern", "Segments": "Packing"},
     "generation.scorer": {"LanguageModel": "LanguageModelScorer"},

@@ -19,7 +19,7 @@ from jaxtyping import TypeCheckError, install_import_hook
 import glassformer.errors  # noqa: F401
 
 typing.TYPE_CHECKING = True
-OF_FAMILIES = ("_speech", "lxmert.regions", "tapas.cells", "wav2vec2.waveform")
+OF_FAMILIES = ("_speech", "lxmert.regions", "tapas.cells", "wav2vec2.positions", "wav2vec2.waveform")
 CHECKED = ("glassformer.core", *(f"glassformer.models.{module}" for module in OF_FAMILIES))
 with install_import_hook(CHECKED, "beartype.beartype"):
     import glassformer.core as core
@@ -29,13 +29,12 @@ with install_import_hook(CHECKED, "beartype.beartype"):
         init,
         language_heads,
         masks,
-        positions,
         rotary,
     )
     from glassformer.models import _speech
     from glassformer.models.lxmert import regions
     from glassformer.models.tapas import cells
-    from glassformer.models.wav2vec2 import waveform
+    from glassformer.models.wav2vec2 import positions, waveform
 typing.TYPE_CHECKING = False
 
 from tests.core.small import CROSS, STACKS, WIDTH, keeps, perturbed  # noqa: E402

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.core import Flow, LayerNormSpec
-from glassformer.core.positions import ConvolvedPositionsSpec
 from glassformer.errors import ConfigError, DataError
 from glassformer.models._speech import SpecAugmentSpec
+from glassformer.models.wav2vec2.positions import ConvolvedPositionsSpec
 from glassformer.models.wav2vec2.waveform import (
     FrameEmbedding,
     FrameEmbeddingSpec,

@@ -77,6 +77,8 @@ class Patches(Node):
 
     TAPS = ("out",)
 
+    KIND = "learned"
+
     def __init__(self, spec: PatchesSpec) -> None:
         super().__init__()
         self.spec = spec

@@ -1,8 +1,7 @@
-"""Position encodings: learned, sinusoidal, convolutional, and relative position bias.
+"""Position encodings: learned, sinusoidal, and relative position bias.
 
     learned       a vector for each position, added to the embedding
     sinusoidal    fixed sine and cosine waves, added to the embedding
-    convolved     a convolution over neighbouring frames of a sound, added to each
     bucketed      a learned bias on the scores for each distance
 
 Rotary position embeddings, which turn q and k, are in `rotary`. Sines and cosines are not stored: they are computed for
@@ -17,10 +16,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from glassformer.core.checks import Count, NonNegativeInt, Positive, Spec
-from glassformer.core.feed_forward import make_activation
 from glassformer.core.flow import Node
 from glassformer.core.rotary import wave_frequencies
 from glassformer.deprecation import former_names
@@ -82,28 +79,13 @@ class BucketedBiasSpec(PositionBiasSpec):
         return BucketedBias(self)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConvolvedPositionsSpec(Spec):
-    """Convolutional position encoding over `kernel` frames, in `groups` of channels, with weight normalisation."""
-
-    width: Count
-    kernel: Count
-    groups: Count
-    activation: str = "gelu"
-
-    def validate(self) -> None:
-        if self.width % self.groups:
-            raise ConfigError(
-                f"ConvolvedPositionsSpec.width {self.width} is not a multiple of groups {self.groups} "
-                "(config.json: hidden_size, num_conv_pos_embedding_groups)"
-            )
-
-
 class LearnedPositions(nn.Embedding):
     """Learned position embeddings: a vector for each position; position p reads row p + offset.
 
     Source: Gehring et al. 2017, section 3.1; Devlin et al. 2019, section 3.
     """
+
+    KIND = "learned"
 
     def __init__(self, spec: LearnedPositionsSpec, width: int) -> None:
         super().__init__(spec.count + spec.offset, width)
@@ -121,6 +103,8 @@ class Sinusoidal(nn.Module):
     PE(p + k) is a fixed linear map (a rotation of each pair) of PE(p).
     Source: Vaswani et al. 2017, section 3.5.
     """
+
+    KIND = "waves"
 
     def __init__(self, spec: SinusoidalSpec, width: int) -> None:
         super().__init__()
@@ -148,45 +132,6 @@ class HalvedSinusoidal(Sinusoidal):
 
     def arrange(self, sines: Tensor, cosines: Tensor) -> Tensor:
         return torch.cat([sines, cosines], dim=-1)
-
-
-class ConvolvedPositions(nn.Module):
-    """Convolutional position encoding of audio frames: relative positions from the neighbours on either side.
-
-        positions(x) = activation(W ∗ x),   W = gain · direction / |direction|, a length for each step of the kernel
-
-    An even kernel reaches one frame further back than ahead. Rows are padded with 0 at both ends. The form of W is
-    weight normalisation.
-    Source: Baevski et al. 2020, section 2, after Mohamed et al. 2019; W: Salimans and Kingma 2016, section 2.
-    """
-
-    def __init__(self, spec: ConvolvedPositionsSpec) -> None:
-        super().__init__()
-        self.spec = spec
-        self.gain = nn.Parameter(torch.ones(1, 1, spec.kernel))
-        self.direction = nn.Parameter(torch.empty(spec.width, spec.width // spec.groups, spec.kernel))
-        self.bias = nn.Parameter(torch.zeros(spec.width))
-        self.activation = make_activation(spec.activation)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initialize: directions from N(0, 4 / (kernel · width)), gains equal to their lengths, bias 0."""
-        nn.init.normal_(self.direction, std=2 / math.sqrt(self.spec.kernel * self.spec.width))
-        with torch.no_grad():
-            self.gain.copy_(self._lengths())
-        nn.init.zeros_(self.bias)
-
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        weight = self.direction * (self.gain / self._lengths())
-        half = self.spec.kernel // 2
-        mixed = F.conv1d(x.transpose(1, 2), weight, self.bias, padding=half, groups=self.spec.groups)
-        activated: Tensor = self.activation(mixed[..., : x.shape[1]])  # an even kernel gives one frame too many
-        return activated.transpose(1, 2)
-
-    def _lengths(self) -> Tensor:
-        """Norms of the directions, one for each step of the kernel. [1, 1, kernel]"""
-        lengths: Tensor = torch.linalg.vector_norm(self.direction, dim=(0, 1), keepdim=True)
-        return lengths
 
 
 def make_positions(spec: LearnedPositionsSpec | SinusoidalSpec, width: int) -> LearnedPositions | Sinusoidal:
@@ -252,7 +197,7 @@ class BucketedBias(PositionBias):
     def forward(self, T: int, S: int, device: torch.device) -> Float[Tensor, "1 H T S"]:
         return self.rows(torch.arange(S - T, S, device=device), S)
 
-    def rows(self, query_positions: Int[Tensor, "R"], S: int) -> Float[Tensor, "1 H R S"]:
+    def rows(self, query_positions: Int[Tensor, R], S: int) -> Float[Tensor, "1 H R S"]:
         """The bias for queries at these positions among S keys."""
         distance = torch.arange(S, device=query_positions.device)[None, :] - query_positions[:, None]
         bias: Tensor = self.table(self.buckets(distance))  # [R, S, H]

@@ -290,6 +290,8 @@ class Rotary(nn.Module):
     earlier calls.
     """
 
+    KIND = "rotary"
+
     def __init__(self, spec: RotarySpec) -> None:
         super().__init__()
         self.spec = spec

@@ -9,30 +9,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from torch import nn
-
-from glassformer.core import positions
 from glassformer.core.attention import AttentionSpec
 from glassformer.core.blocks import BlockSpec, ParallelBlockSpec
 from glassformer.core.experts import ExpertsSpec
 from glassformer.core.feed_forward import FeedForwardSpec, GatedFeedForwardSpec
 from glassformer.core.norms import LayerNormSpec, NormSpec
-from glassformer.core.patches import Patches
-from glassformer.core.rotary import Rotary
 from glassformer.core.stack import StackSpec
 from glassformer.deprecation import former_names
 from glassformer.models import FAMILIES, ConfigReader, Family, Network
 from glassformer.pages import markdown_table
-
-POSITIONS: dict[type[nn.Module], str] = {
-    positions.LearnedPositions: "learned",
-    Patches: "learned",
-    positions.Sinusoidal: "waves",
-    positions.HalvedSinusoidal: "waves",
-    Rotary: "rotary",
-    positions.ConvolvedPositions: "convolution",
-}
-
 
 MARKS = (
     "<!-- families: python -m glassformer.inspect.families writes what stands below -->",
@@ -106,10 +91,8 @@ def _reads(network: Network, family: Family) -> str:
 
 def _positions(network: Network) -> Iterable[str]:
     for module in network.modules():
-        if isinstance(module, positions.PositionBias):
-            yield module.KIND
-        elif type(module) in POSITIONS:
-            yield POSITIONS[type(module)]
+        if isinstance(kind := getattr(module, "KIND", None), str):
+            yield kind
 
 
 def _norms(block: BlockSpec | ParallelBlockSpec) -> str:

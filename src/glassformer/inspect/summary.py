@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -26,12 +26,19 @@ from glassformer.core.flow import Node
 from glassformer.core.heads import Pooler
 from glassformer.core.language_heads import NextSentenceHead
 from glassformer.core.masks import AttentionPattern
-from glassformer.core.positions import ConvolvedPositions
 from glassformer.errors import ConfigError
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, ConvolvedPositions)
 ONCE_A_TEXT = (Pooler, NextSentenceHead, SequenceClassifier)
 """Heads that read one token of a text, so that their FLOPs do not depend on its length."""
+
+
+@runtime_checkable
+class Convolution(Protocol):
+    """A module of a family that convolves with a kernel of its own making."""
+
+    @property
+    def kernel(self) -> Tensor:
+        """What is convolved with. [out, in / groups, *sizes]"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,8 +278,7 @@ def _own_flops(module: nn.Module, rows: Fraction, tokens: int) -> tuple[int, str
             round(2 * module.in_features * module.out_features * rows),
             f"2 · {module.in_features} · {module.out_features}",
         )
-    if isinstance(module, CONVOLUTIONS):
-        weight = module.direction if isinstance(module, ConvolvedPositions) else module.weight
+    if (weight := _kernel(module)) is not None:
         return round(2 * weight.numel() * rows), " · ".join(map(str, (2, *weight.shape)))
     if isinstance(module, (Attention, CrossAttention)):
         width, pairs = module.spec.heads * module.spec.E, _pairs(module.pattern, tokens)
@@ -296,10 +302,17 @@ def _note(module: nn.Module) -> str:
     return f"{spec.heads} heads × {spec.E}{shared}"
 
 
+def _kernel(module: nn.Module) -> Tensor | None:
+    """What a convolution multiplies with; None for other modules."""
+    if isinstance(module, (nn.Conv1d, nn.Conv2d)):
+        return module.weight
+    return module.kernel if isinstance(module, Convolution) else None
+
+
 def _is_uncounted(module: nn.Module) -> bool:
     """Whether it has a matrix whose FLOPs are not counted here."""
     matrices = any(parameter.dim() > 1 for parameter in module.parameters(recurse=False))
-    return matrices and not isinstance(module, (nn.Linear, nn.Embedding, *CONVOLUTIONS))
+    return matrices and not isinstance(module, (nn.Linear, nn.Embedding)) and _kernel(module) is None
 
 
 def _folded(children: list[ModuleNode]) -> tuple[ModuleNode, ...]:

@@ -19,10 +19,10 @@ from glassformer.core.classification_heads import TokenClassifier
 from glassformer.core.flow import Batch, Flow, Output
 from glassformer.core.heads import Head
 from glassformer.core.norms import NormSpec, make_norm
-from glassformer.core.positions import ConvolvedPositions
 from glassformer.core.stack import Stack, StackSpec
 from glassformer.models._network import Network, Sizes, require
 from glassformer.models._speech import CTCHead, MeanPoolingClassifier, WeightedLayerSum
+from glassformer.models.wav2vec2.positions import ConvolvedPositions
 from glassformer.models.wav2vec2.waveform import FrameEmbedding, FrameEmbeddingSpec, WaveformEncoder, WaveformSpec
 
 SAMPLE_RATE_HZ = 16_000

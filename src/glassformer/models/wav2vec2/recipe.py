@@ -14,12 +14,12 @@ Differs: no LayerDrop in training, which the reference library supports, and Spe
 from __future__ import annotations
 
 from glassformer.core import AttentionSpec, BlockSpec, FeedForwardSpec, LayerNormSpec, ResidualSpec, StackSpec
-from glassformer.core.positions import ConvolvedPositionsSpec
 from glassformer.models._family import Family, architectures
 from glassformer.models._keys import Keys, Values, constant, flag, size, sizes, text, token_id
 from glassformer.models._speech import spec_augment
 from glassformer.models.wav2vec2.names import NAMES
 from glassformer.models.wav2vec2.network import SpeechEncoderSpec, build, initialise
+from glassformer.models.wav2vec2.positions import ConvolvedPositionsSpec
 from glassformer.models.wav2vec2.waveform import FrameEmbeddingSpec, waveform_spec
 
 KEYS = Keys(

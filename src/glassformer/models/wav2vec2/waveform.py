@@ -19,10 +19,10 @@ from glassformer.core.checks import Count, NonNegative, Probability, Spec, any_t
 from glassformer.core.feed_forward import make_activation, saved_by_activation
 from glassformer.core.flow import Flow, Node
 from glassformer.core.norms import LayerNormSpec, NormSpec, make_norm
-from glassformer.core.positions import ConvolvedPositions, ConvolvedPositionsSpec
 from glassformer.errors import ConfigError, DataError
 from glassformer.models._keys import Values
 from glassformer.models._speech import SpecAugment, SpecAugmentSpec
+from glassformer.models.wav2vec2.positions import ConvolvedPositions, ConvolvedPositionsSpec
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
